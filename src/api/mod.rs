@@ -1,0 +1,1 @@
+//! Custom resource types of every served version, and their schema rules.

@@ -1,0 +1,1 @@
+//! Make OpenStack match the objects. A pass is observe, plan, act, report; none ever waits.

@@ -1,0 +1,2 @@
+//! capo-rs
+fn main() {}

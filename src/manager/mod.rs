@@ -1,0 +1,1 @@
+//! Settings, leader lease, HTTP endpoints, start and stop order.

@@ -1,0 +1,9 @@
+//! What is inside a load balancer: which listeners, pools, monitors and members exist, which should,
+//! what state they are in, when to look again, and whether the gates are open.
+//!
+//! One task per load balancer makes every change in it (Octavia locks a whole load balancer per
+//! operation). Controllers hand it what they want ([`desired`]) and read what it found
+//! ([`findings`]); they never wait for it.
+
+pub mod desired;
+pub mod findings;

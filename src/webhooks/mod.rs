@@ -1,0 +1,1 @@
+//! Admission and version conversion: pure functions and a small HTTPS server.

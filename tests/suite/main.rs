@@ -1,0 +1,1 @@
+//! Everything that `make test` runs beyond unit tests: wire, contract, real kube-apiserver.
