@@ -1,1 +1,5 @@
 //! Everything that `make test` runs beyond unit tests: wire, contract, real kube-apiserver.
+
+#[path = "../env/mod.rs"]
+mod env;
+mod environment;

@@ -1,0 +1,68 @@
+//! Server-side apply of whatever documents there are.
+
+use std::time::Duration;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{
+    Api, Client,
+    api::{DynamicObject, Patch, PatchParams},
+    discovery::{Scope, pinned_kind},
+    runtime::wait::{await_condition, conditions::is_crd_established},
+};
+use serde_json::Value;
+
+use super::Error;
+
+/// The documents of a YAML stream.
+pub fn documents(yaml: &str) -> Result<Vec<Value>, Error> {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(yaml)?;
+    Ok(documents
+        .into_iter()
+        .filter(|value| !value.is_null())
+        .collect())
+}
+
+/// Applies `documents` in their order and waits for custom resource definitions among them to be served.
+pub async fn apply(client: &Client, documents: &[Value]) -> Result<(), Error> {
+    let mut definitions = Vec::new();
+    for document in documents {
+        let object: DynamicObject = serde_json::from_value(document.clone())?;
+        let types = object
+            .types
+            .clone()
+            .ok_or("a document without apiVersion and kind")?;
+        let name = object
+            .metadata
+            .name
+            .clone()
+            .ok_or_else(|| format!("a {} without a name", types.kind))?;
+        let (resource, capabilities) = pinned_kind(client, &(&types).try_into()?).await?;
+        let api: Api<DynamicObject> = match (&capabilities.scope, &object.metadata.namespace) {
+            (Scope::Cluster, _) => Api::all_with(client.clone(), &resource),
+            (Scope::Namespaced, Some(namespace)) => {
+                Api::namespaced_with(client.clone(), namespace, &resource)
+            }
+            (Scope::Namespaced, None) => Api::default_namespaced_with(client.clone(), &resource),
+        };
+        api.patch(
+            &name,
+            &PatchParams::apply("capo-rs-tests").force(),
+            &Patch::Apply(document),
+        )
+        .await
+        .map_err(|error| format!("applying {} {name}: {error}", types.kind))?;
+        if types.kind == "CustomResourceDefinition" {
+            definitions.push(name);
+        }
+    }
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for name in definitions {
+        tokio::time::timeout(
+            Duration::from_secs(30),
+            await_condition(api.clone(), &name, is_crd_established()),
+        )
+        .await
+        .map_err(|_| format!("{name} was not established within 30 s"))??;
+    }
+    Ok(())
+}

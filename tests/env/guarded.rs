@@ -1,0 +1,173 @@
+//! A child process that cannot outlive this process, however this one ends.
+//!
+//! Every child runs under a small shell that holds the reading end of a pipe. The kernel closes the
+//! writing end when this process ends (return, panic, Ctrl-C, SIGKILL), and the shell then kills the
+//! child. A parent-death signal would need unsafe code, and would fire when the *thread* that
+//! started the child ends, which for tests is much too early. The shell is in a process group of
+//! its own, so that Ctrl-C in a terminal reaches this process alone and the order of stopping stays ours.
+
+use std::{
+    ffi::OsStr,
+    fs::File,
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    time::{Duration, Instant},
+};
+
+use super::Error;
+
+const GUARD: &str = r#"
+exec 3<&0
+"$@" </dev/null 3<&- &
+child=$!
+echo $child >"$PID_FILE.new" && mv "$PID_FILE.new" "$PID_FILE"
+( cat <&3 >/dev/null; kill -KILL $child 2>/dev/null ) 2>/dev/null &
+watcher=$!
+exec 3<&-
+wait $child; code=$?
+kill -KILL $watcher 2>/dev/null
+exit $code
+"#;
+
+/// A running child process; dropping it kills it.
+#[derive(Debug)]
+pub struct Guarded {
+    name: String,
+    guard: Child,
+    pid: u32,
+    log: PathBuf,
+}
+
+/// What to start.
+#[derive(Debug)]
+pub struct Program<'a> {
+    /// The binary.
+    pub path: &'a Path,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// Variables on top of this process's own.
+    pub variables: Vec<(String, String)>,
+    /// Where its standard output and error go (appended); its pid is kept beside it.
+    pub log: PathBuf,
+}
+
+impl Guarded {
+    /// Starts `program`.
+    pub fn start(program: &Program<'_>) -> Result<Self, Error> {
+        let name = program
+            .path
+            .file_name()
+            .and_then(OsStr::to_str)
+            .unwrap_or("program")
+            .to_owned();
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(&program.log)?;
+        let pid_file = program.log.with_extension("pid");
+        let _ = std::fs::remove_file(&pid_file);
+        let guard = Command::new("/bin/sh")
+            .arg("-c")
+            .arg(GUARD)
+            .arg("guard")
+            .arg(program.path)
+            .args(&program.arguments)
+            .envs(program.variables.iter().cloned())
+            .env("PID_FILE", &pid_file)
+            .stdin(Stdio::piped())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .process_group(0)
+            .spawn()?;
+        let started = Instant::now();
+        let pid = loop {
+            if let Ok(text) = std::fs::read_to_string(&pid_file) {
+                break text.trim().parse()?;
+            }
+            if started.elapsed() > Duration::from_secs(10) {
+                return Err(format!("{name} did not start within 10 s").into());
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        Ok(Self {
+            name,
+            guard,
+            pid,
+            log: program.log.clone(),
+        })
+    }
+
+    /// The process id of the program itself.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// The file that holds its standard output and error.
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// How it ended, if it did.
+    pub fn ended(&mut self) -> Result<Option<ExitStatus>, Error> {
+        Ok(self.guard.try_wait()?)
+    }
+
+    /// Sends a signal by its name without SIG: `TERM`, `KILL`, `STOP`, `CONT`.
+    pub fn signal(&self, signal: &str) -> Result<(), Error> {
+        let status = Command::new("/bin/sh")
+            .args(["-c", r#"kill -"$1" "$2""#, "signal", signal])
+            .arg(self.pid.to_string())
+            .status()?;
+        if status.success() {
+            Ok(())
+        } else {
+            Err(format!("sending {signal} to {} failed: {status}", self.name).into())
+        }
+    }
+
+    /// Waits for its end.
+    pub fn wait(&mut self, at_most: Duration) -> Result<ExitStatus, Error> {
+        let started = Instant::now();
+        loop {
+            if let Some(status) = self.guard.try_wait()? {
+                return Ok(status);
+            }
+            if started.elapsed() > at_most {
+                return Err(format!("{} has not ended after {at_most:?}", self.name).into());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Resident memory in bytes, as the kernel counts it.
+    pub fn resident_bytes(&self) -> Result<u64, Error> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid))?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .ok_or("no VmRSS")?;
+        let kibibytes: u64 = line
+            .split_whitespace()
+            .next()
+            .ok_or("empty VmRSS")?
+            .parse()?;
+        Ok(kibibytes * 1024)
+    }
+
+    /// The last lines of its log, for messages.
+    pub fn last_lines(&self, count: usize) -> String {
+        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        let from = lines.len().saturating_sub(count);
+        lines.get(from..).unwrap_or_default().join("\n")
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        // Closing the pipe is the order to kill; waiting makes sure that ports and files are free.
+        drop(self.guard.stdin.take());
+        let _ = self.guard.wait();
+    }
+}
