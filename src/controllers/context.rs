@@ -1,0 +1,142 @@
+//! What every pass has at hand.
+
+use std::time::Duration;
+
+use kube::{Api, Client, runtime::reflector::Store};
+
+use super::{
+    backoff::Backoff,
+    capi::{Cluster, Machine},
+    cluster::memory::Memory,
+    identity::Identities,
+};
+use crate::{
+    api::{
+        v1alpha1::OpenStackServer,
+        v1beta2::{OpenStackCluster, OpenStackMachine},
+    },
+    membership::Membership,
+    openstack::Clouds,
+    status::events::Events,
+};
+
+/// What every pass has at hand. One per process.
+pub struct Context {
+    /// The Kubernetes API of the management cluster.
+    pub client: Client,
+    /// Sign-ins and budgets, one per distinct identity.
+    pub clouds: Clouds,
+    /// The load balancers' tasks.
+    pub membership: Membership,
+    /// How this manager was told to work.
+    pub settings: Settings,
+    /// Events, deduplicated and bounded.
+    pub events: Events,
+    /// Objects as last seen.
+    pub stores: Stores,
+    /// Identities as last read.
+    pub identities: Identities,
+    /// Told how passes ended; for metrics.
+    pub observer: Box<dyn PassObserver>,
+    /// When passes that failed or wait come back.
+    pub(super) backoff: Backoff,
+    /// What the cluster controller knows of load balancers it verified.
+    pub(super) clusters: Memory,
+}
+
+/// How this manager was told to work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Look at this namespace only (`--namespace`); `None` is all.
+    pub namespace: Option<String>,
+    /// Look only at objects whose label `cluster.x-k8s.io/watch-filter` has this value.
+    pub watch_filter: Option<String>,
+    /// Passes over `OpenStackCluster`s at once.
+    pub cluster_concurrency: u16,
+    /// Passes over `OpenStackMachine`s at once, and over `OpenStackServer`s.
+    pub machine_concurrency: u16,
+    /// The pause after a pass that found nothing to do (`--sync-period`).
+    pub sync_period: Duration,
+    /// What the load balancer gate does.
+    pub gate: GateMode,
+    /// PEM of the certificate authorities of `--ca-certs`, for clouds whose Secret has none.
+    pub ca_certs: Option<String>,
+    /// Name of this process in events.
+    pub instance: String,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            namespace: None,
+            watch_filter: None,
+            cluster_concurrency: 10,
+            machine_concurrency: 10,
+            sync_period: Duration::from_mins(10),
+            gate: GateMode::Enforce,
+            ca_certs: None,
+            instance: "capo-rs".to_owned(),
+        }
+    }
+}
+
+/// Objects as last seen, by one watch per kind. Complete once [`Stores::wait_until_ready`] came back.
+#[derive(Debug, Clone)]
+pub struct Stores {
+    /// Cluster API's Clusters.
+    pub clusters: Store<Cluster>,
+    /// Cluster API's Machines.
+    pub machines: Store<Machine>,
+    /// Our clusters.
+    pub openstack_clusters: Store<OpenStackCluster>,
+    /// Our machines.
+    pub openstack_machines: Store<OpenStackMachine>,
+    /// Our servers.
+    pub openstack_servers: Store<OpenStackServer>,
+}
+
+impl Stores {
+    /// Comes back once every kind was listed completely; never when a watch ended before.
+    pub async fn wait_until_ready(&self) -> bool {
+        let ready = futures::join!(
+            self.clusters.wait_until_ready(),
+            self.machines.wait_until_ready(),
+            self.openstack_clusters.wait_until_ready(),
+            self.openstack_machines.wait_until_ready(),
+            self.openstack_servers.wait_until_ready(),
+        );
+        matches!(ready, (Ok(()), Ok(()), Ok(()), Ok(()), Ok(())))
+    }
+}
+
+/// Told how every pass ended. Implemented by the metrics.
+pub trait PassObserver: Send + Sync {
+    /// A pass of `controller` ended as `outcome` ([`super::Outcome::label`]) after `duration`.
+    fn pass(&self, controller: &'static str, outcome: &'static str, duration: Duration);
+}
+
+/// For processes without metrics.
+impl PassObserver for () {
+    fn pass(&self, _: &'static str, _: &'static str, _: Duration) {}
+}
+
+impl Context {
+    /// An API for `K` in all namespaces or in the one we were told to look at.
+    pub(super) fn watched<K>(client: &Client, settings: &Settings) -> Api<K>
+    where
+        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+    {
+        settings.namespace.as_deref().map_or_else(
+            || Api::all(client.clone()),
+            |namespace| Api::namespaced(client.clone(), namespace),
+        )
+    }
+
+    /// An API for `K` in `namespace`.
+    pub fn api<K>(&self, namespace: &str) -> Api<K>
+    where
+        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+    {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+}

@@ -1,0 +1,309 @@
+//! One watch per kind, shared by all controllers: a store of trimmed objects, and wakes for changes
+//! that can matter. Our own status writes are not among those.
+
+use std::{
+    collections::{HashMap, hash_map::DefaultHasher},
+    fmt::Debug,
+    hash::{Hash, Hasher},
+};
+
+use futures::{Stream, StreamExt};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{
+    Api, Resource, ResourceExt,
+    runtime::{
+        WatchStreamExt,
+        reflector::{self, Store},
+        watcher::{self, Event, watcher},
+    },
+};
+use serde::de::DeserializeOwned;
+use tokio_util::sync::CancellationToken;
+
+use crate::names::ObjectName;
+
+/// Who wants a pass when an object changes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// An `OpenStackCluster`.
+    Cluster(ObjectName),
+    /// An `OpenStackMachine`.
+    Machine(ObjectName),
+    /// Every `OpenStackMachine` of the Cluster with this name.
+    MachinesOf(ObjectName),
+    /// An `OpenStackServer`.
+    Server(ObjectName),
+}
+
+/// Who wants a pass when which part of an object changes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Route {
+    /// Woken by a change of metadata or spec.
+    pub own: Vec<Target>,
+    /// Woken by a change of what the neighbours care for, and when the object goes.
+    pub neighbours: Vec<Target>,
+}
+
+/// Fingerprints of an object, by who cares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Marks {
+    /// What the controller of the object itself cares for: metadata and generation.
+    own: u64,
+    /// What neighbours care for, such as a status that another controller writes.
+    neighbours: u64,
+}
+
+/// A store of objects as last seen, and the task that fills it.
+#[derive(Debug)]
+pub struct Watch<K: Resource<DynamicType = ()> + Clone + 'static> {
+    api: Api<K>,
+    config: watcher::Config,
+    writer: reflector::store::Writer<K>,
+    store: Store<K>,
+}
+
+impl<K> Watch<K>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    /// A watch over `api`, narrowed to `labels` where given.
+    pub fn new(api: Api<K>, labels: Option<&str>) -> Self {
+        let config = labels.map_or_else(watcher::Config::default, |labels| {
+            watcher::Config::default().labels(labels)
+        });
+        let (store, writer) = reflector::store();
+        Self {
+            api,
+            config,
+            writer,
+            store,
+        }
+    }
+
+    /// The objects as last seen.
+    pub fn store(&self) -> Store<K> {
+        self.store.clone()
+    }
+
+    /// Follows the objects until `shutdown`. `neighbours` hashes what others care for, `route` names
+    /// who those are; `wake` is called for every change that can matter.
+    pub async fn run(
+        self,
+        shutdown: CancellationToken,
+        neighbours: impl Fn(&K, &mut DefaultHasher) + Send,
+        route: impl Fn(&K) -> Route + Send,
+        wake: impl Fn(&Target) + Send,
+    ) {
+        let events = watcher(self.api, self.config)
+            .default_backoff()
+            .modify(trim)
+            .reflect(self.writer)
+            .take_until(shutdown.cancelled_owned());
+        follow(events, neighbours, route, wake).await;
+    }
+}
+
+/// Drops what nobody reads and what is large.
+fn trim<K: Resource>(object: &mut K) {
+    object.meta_mut().managed_fields = None;
+    object
+        .annotations_mut()
+        .remove("kubectl.kubernetes.io/last-applied-configuration");
+}
+
+/// What is kept of an object besides the store: who cares, and what of it they saw.
+#[derive(Debug)]
+struct Seen {
+    marks: Marks,
+    route: Route,
+}
+
+async fn follow<K: Resource + Debug>(
+    events: impl Stream<Item = Result<Event<K>, watcher::Error>> + Send,
+    neighbours: impl Fn(&K, &mut DefaultHasher) + Send,
+    route: impl Fn(&K) -> Route + Send,
+    wake: impl Fn(&Target) + Send,
+) {
+    let mut seen: HashMap<ObjectName, Seen> = HashMap::new();
+    let mut listed: HashMap<ObjectName, Seen> = HashMap::new();
+    let mut events = std::pin::pin!(events);
+    let look = |object: &K| Seen {
+        marks: marks_of(object, &neighbours),
+        route: route(object),
+    };
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(Event::Init) => listed.clear(),
+            Ok(Event::InitApply(object)) => {
+                let (name, now) = (name_of(&object), look(&object));
+                report(seen.get(&name), &now, &wake);
+                listed.insert(name, now);
+            }
+            Ok(Event::InitDone) => {
+                // What is not listed any more went while the watch was down.
+                let before = std::mem::replace(&mut seen, std::mem::take(&mut listed));
+                for (name, gone) in before {
+                    if !seen.contains_key(&name) {
+                        gone.route.neighbours.iter().for_each(&wake);
+                    }
+                }
+            }
+            Ok(Event::Apply(object)) => {
+                let (name, now) = (name_of(&object), look(&object));
+                report(seen.get(&name), &now, &wake);
+                seen.insert(name, now);
+            }
+            Ok(Event::Delete(object)) => {
+                seen.remove(&name_of(&object));
+                route(&object).neighbours.iter().for_each(&wake);
+            }
+            Err(error) => tracing::warn!(%error, "watch interrupted, going on"),
+        }
+    }
+}
+
+fn report(before: Option<&Seen>, now: &Seen, wake: &impl Fn(&Target)) {
+    if before.is_none_or(|before| before.marks.own != now.marks.own) {
+        now.route.own.iter().for_each(wake);
+    }
+    if before.is_none_or(|before| before.marks.neighbours != now.marks.neighbours) {
+        now.route.neighbours.iter().for_each(wake);
+    }
+}
+
+fn name_of<K: Resource>(object: &K) -> ObjectName {
+    ObjectName::new(object.namespace().unwrap_or_default(), object.name_any())
+}
+
+fn marks_of<K: Resource>(object: &K, neighbours: &impl Fn(&K, &mut DefaultHasher)) -> Marks {
+    let (mut own, mut theirs) = (DefaultHasher::new(), DefaultHasher::new());
+    hash_metadata(object.meta(), &mut own);
+    neighbours(object, &mut theirs);
+    Marks {
+        own: own.finish(),
+        neighbours: theirs.finish(),
+    }
+}
+
+/// Everything in the metadata that can ask for a pass. Without status subresource writes: those
+/// change neither generation nor any of these.
+fn hash_metadata(meta: &ObjectMeta, hasher: &mut impl Hasher) {
+    meta.uid.hash(hasher);
+    meta.generation.hash(hasher);
+    meta.labels.hash(hasher);
+    meta.annotations.hash(hasher);
+    meta.finalizers.hash(hasher);
+    meta.deletion_timestamp.is_some().hash(hasher);
+    for owner in meta.owner_references.iter().flatten() {
+        (&owner.api_version, &owner.kind, &owner.name, &owner.uid).hash(hasher);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use futures::stream;
+    use k8s_openapi::api::core::v1::{Pod, PodStatus};
+
+    use super::*;
+
+    fn pod(name: &str, generation: i64, phase: &str) -> Pod {
+        Pod {
+            metadata: ObjectMeta {
+                namespace: Some("n".to_owned()),
+                name: Some(name.to_owned()),
+                generation: Some(generation),
+                ..ObjectMeta::default()
+            },
+            status: Some(PodStatus {
+                phase: Some(phase.to_owned()),
+                ..PodStatus::default()
+            }),
+            ..Pod::default()
+        }
+    }
+
+    async fn wakes(events: Vec<Event<Pod>>) -> Vec<Target> {
+        let seen = Mutex::new(Vec::new());
+        follow(
+            stream::iter(events.into_iter().map(Ok)),
+            |pod, hasher| {
+                pod.status
+                    .as_ref()
+                    .and_then(|s| s.phase.as_ref())
+                    .hash(hasher);
+            },
+            |pod| Route {
+                own: vec![own(&pod.name_any())],
+                neighbours: vec![neighbour(&pod.name_any())],
+            },
+            |target| seen.lock().unwrap().push(target.clone()),
+        )
+        .await;
+        seen.into_inner().unwrap()
+    }
+
+    fn own(name: &str) -> Target {
+        Target::Machine(ObjectName::new("n", name))
+    }
+
+    fn neighbour(name: &str) -> Target {
+        Target::Cluster(ObjectName::new("n", name))
+    }
+
+    #[tokio::test]
+    async fn a_status_write_wakes_neighbours_only_and_an_equal_object_nobody() {
+        let seen = wakes(vec![
+            Event::Init,
+            Event::InitApply(pod("a", 1, "x")),
+            Event::InitDone,
+            Event::Apply(pod("a", 1, "x")),
+            Event::Apply(pod("a", 1, "y")),
+            Event::Apply(pod("a", 2, "y")),
+            Event::Delete(pod("a", 2, "y")),
+        ])
+        .await;
+        assert_eq!(
+            seen,
+            [
+                own("a"),
+                neighbour("a"),
+                neighbour("a"),
+                own("a"),
+                neighbour("a"),
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn a_relist_wakes_what_changed_came_or_went_meanwhile() {
+        let seen = wakes(vec![
+            Event::Init,
+            Event::InitApply(pod("a", 1, "x")),
+            Event::InitApply(pod("b", 1, "x")),
+            Event::InitApply(pod("c", 1, "x")),
+            Event::InitDone,
+            Event::Init,
+            Event::InitApply(pod("a", 1, "x")),
+            Event::InitApply(pod("b", 2, "x")),
+            Event::InitDone,
+            Event::Delete(pod("a", 1, "x")),
+            Event::Apply(pod("a", 1, "x")),
+        ])
+        .await;
+        assert_eq!(
+            seen.get(6..),
+            Some(
+                [
+                    own("b"),
+                    neighbour("c"),
+                    neighbour("a"),
+                    own("a"),
+                    neighbour("a")
+                ]
+                .as_slice()
+            )
+        );
+    }
+}

@@ -1,0 +1,217 @@
+//! Writes of a status that change something, and none that don't.
+
+use kube::{
+    Api, Resource, ResourceExt,
+    api::{Patch, PatchParams},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value, json};
+
+/// Another writer may be in between every time; after so many tries the next pass goes on.
+const TRIES: usize = 4;
+
+/// The name under which the API server records our writes.
+pub const FIELD_MANAGER: &str = "capo-rs";
+
+/// What became of a write.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Written<K> {
+    /// The status stood there already.
+    Unchanged,
+    /// The status was written; the object as the API server has it now.
+    Changed(Box<K>),
+    /// The object is gone.
+    Gone,
+}
+
+/// Makes the status of `object` what `build` says it should be, by a merge patch of the difference.
+/// `build` is asked again with a fresh object when somebody else wrote in between, so that conditions
+/// of others are never overwritten.
+pub async fn write_status<K>(
+    api: &Api<K>,
+    object: &K,
+    build: impl Fn(&K) -> Value,
+) -> Result<Written<K>, kube::Error>
+where
+    K: Resource + Clone + Serialize + DeserializeOwned + std::fmt::Debug,
+{
+    let mut fresh: Option<K> = None;
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let current = fresh.as_ref().unwrap_or(object);
+        let Some(change) = difference(&status_of(current), &build(current)) else {
+            return Ok(Written::Unchanged);
+        };
+        let patch = json!({
+            "metadata": { "resourceVersion": current.resource_version() },
+            "status": change,
+        });
+        let params = PatchParams::apply(FIELD_MANAGER);
+        let params = PatchParams {
+            force: false,
+            ..params
+        };
+        match api
+            .patch_status(&current.name_any(), &params, &Patch::Merge(&patch))
+            .await
+        {
+            Ok(written) => return Ok(Written::Changed(Box::new(written))),
+            Err(error) if is_conflict(&error) && tries < TRIES => {
+                match api.get_opt(&object.name_any()).await? {
+                    Some(now) if now.uid() == object.uid() => fresh = Some(now),
+                    _ => return Ok(Written::Gone),
+                }
+            }
+            Err(error) if is_not_found(&error) => return Ok(Written::Gone),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Adds or removes a finalizer, guarded by the resource version. Answers the object as written, or
+/// `None` when nothing had to change or the object is gone.
+pub async fn set_finalizer<K>(
+    api: &Api<K>,
+    object: &K,
+    finalizer: &str,
+    present: bool,
+) -> Result<Option<K>, kube::Error>
+where
+    K: Resource + Clone + DeserializeOwned + std::fmt::Debug,
+{
+    let mut fresh: Option<K> = None;
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let current = fresh.as_ref().unwrap_or(object);
+        if current.finalizers().iter().any(|f| f == finalizer) == present {
+            return Ok(None);
+        }
+        let mut finalizers: Vec<&str> = current
+            .finalizers()
+            .iter()
+            .map(String::as_str)
+            .filter(|f| *f != finalizer)
+            .collect();
+        if present {
+            finalizers.push(finalizer);
+        }
+        let patch = json!({ "metadata": {
+            "resourceVersion": current.resource_version(),
+            "finalizers": finalizers,
+        }});
+        match api
+            .patch(
+                &current.name_any(),
+                &PatchParams::default(),
+                &Patch::Merge(&patch),
+            )
+            .await
+        {
+            Ok(written) => return Ok(Some(written)),
+            Err(error) if is_conflict(&error) && tries < TRIES => {
+                match api.get_opt(&object.name_any()).await? {
+                    Some(now) if now.uid() == object.uid() => fresh = Some(now),
+                    _ => return Ok(None),
+                }
+            }
+            Err(error) if is_not_found(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The API server refused a write because of another one.
+pub fn is_conflict(error: &kube::Error) -> bool {
+    code(error) == Some(409)
+}
+
+/// The object does not exist.
+pub fn is_not_found(error: &kube::Error) -> bool {
+    code(error) == Some(404)
+}
+
+/// The role does not allow it.
+pub fn is_forbidden(error: &kube::Error) -> bool {
+    code(error) == Some(403)
+}
+
+fn code(error: &kube::Error) -> Option<u16> {
+    match error {
+        kube::Error::Api(status) => Some(status.code),
+        _ => None,
+    }
+}
+
+fn status_of<K: Serialize>(object: &K) -> Value {
+    serde_json::to_value(object)
+        .ok()
+        .and_then(|mut whole| whole.get_mut("status").map(Value::take))
+        .unwrap_or(Value::Null)
+}
+
+/// The merge patch (RFC 7386) that turns `before` into `after`; `None` when they are equal.
+pub fn difference(before: &Value, after: &Value) -> Option<Value> {
+    let empty = Map::new();
+    match (before, after) {
+        (before, Value::Object(after)) => {
+            let before = before.as_object().unwrap_or(&empty);
+            let mut patch = Map::new();
+            for (key, value) in after {
+                match before.get(key) {
+                    Some(old) if old == value => {}
+                    Some(old) => {
+                        if let Some(inner) = difference(old, value) {
+                            patch.insert(key.clone(), inner);
+                        }
+                    }
+                    None => {
+                        patch.insert(key.clone(), value.clone());
+                    }
+                }
+            }
+            for key in before.keys().filter(|key| !after.contains_key(*key)) {
+                patch.insert(key.clone(), Value::Null);
+            }
+            (!patch.is_empty()).then_some(Value::Object(patch))
+        }
+        (before, after) if before == after => None,
+        (_, after) => Some(after.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_values_make_no_patch() {
+        for value in [json!(null), json!({}), json!({"a": [1, {"b": null}]})] {
+            assert_eq!(difference(&value, &value), None);
+        }
+        assert_eq!(difference(&Value::Null, &json!({})), None);
+    }
+
+    #[test]
+    fn only_what_differs_is_sent_and_what_went_is_null() {
+        let before = json!({"a": 1, "b": {"c": 2, "d": [1, 2]}, "e": "x"});
+        let after = json!({"a": 1, "b": {"c": 3, "d": [1, 2]}, "f": true});
+        assert_eq!(
+            difference(&before, &after),
+            Some(json!({"b": {"c": 3}, "e": null, "f": true}))
+        );
+    }
+
+    #[test]
+    fn lists_are_sent_whole() {
+        assert_eq!(
+            difference(&json!({"l": [1, 2]}), &json!({"l": [2]})),
+            Some(json!({"l": [2]}))
+        );
+        assert_eq!(
+            difference(&Value::Null, &json!({"l": []})),
+            Some(json!({"l": []}))
+        );
+    }
+}
