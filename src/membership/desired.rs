@@ -13,8 +13,11 @@ use crate::names::ObjectName;
 /// One cluster's API server load balancer, keyed by the name of its `OpenStackCluster`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DesiredLoadBalancer {
-    /// Octavia's id of the load balancer, as verified by the cluster controller.
-    pub id: String,
+    /// `managedLoadBalancer.enabled` is not false. A load balancer that was not found is still managed.
+    pub enabled: bool,
+    /// Octavia's id of the load balancer, as verified by the cluster controller in this process; `None` while
+    /// there is none (not made yet, or vanished and not recreated yet).
+    pub id: Option<String>,
     /// Its name: `k8s-clusterapi-cluster-<namespace>-<cluster>-kubeapi`. Listener, pool and monitor are
     /// called `<name>-<port>`, members `<name>-<port>-<OpenStackMachine>`.
     pub name: String,
@@ -103,6 +106,8 @@ pub struct DesiredMachine {
     pub address: Option<IpAddr>,
     /// `Machine.spec.providerID` is set: Cluster API has admitted it, which can't be taken back.
     pub admitted: bool,
+    /// The machine is paused or being moved by itself (not its cluster): nothing is written for it.
+    pub untouchable: bool,
     /// Its server in the last read.
     pub server: ServerSight,
     /// How far its deletion is.
@@ -170,7 +175,8 @@ pub enum Deletion {
         /// The Machine's deletion timestamp.
         since: Timestamp,
     },
-    /// The `OpenStackMachine` is deleting though its Machine is not, or is absent: the finalizer gate is asked.
+    /// The `OpenStackMachine` is deleting though its Machine is not, is absent, or still carries our hook
+    /// without having reached it: the finalizer gate is asked.
     OutOfBand {
         /// The `OpenStackMachine`'s deletion timestamp.
         since: Timestamp,

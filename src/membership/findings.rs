@@ -17,11 +17,16 @@ pub struct Findings {
     pub provisioning_status: Option<String>,
     /// Octavia's operating status of the load balancer, as read.
     pub operating_status: Option<String>,
-    /// The load balancer answers 404: the cluster controller makes a new one.
+    /// The load balancer answers 404, twice: the cluster controller makes a new one.
     pub absent: bool,
     /// Load balancer, every listener, pool and monitor exist and are ACTIVE: all that the cluster's
     /// `provisioned` may ask for (no machine exists before it).
     pub infrastructure_ready: bool,
+    /// The control plane was never initialised, as far as Kubernetes and what this process saw can tell: only
+    /// then may a load balancer in ERROR be deleted unasked.
+    pub never_initialised: bool,
+    /// The provider as metrics name it: `amphora`, `ovn` or `other`.
+    pub provider: &'static str,
     /// `APIServerLoadBalancerReady` of the `OpenStackCluster`.
     pub verdict: Verdict,
     /// Whether a `verdict` that is not True counts in the cluster's Ready at this moment.
@@ -73,6 +78,8 @@ pub struct MemberFinding {
     pub port: u16,
     /// Octavia's id; `None` while the member does not exist.
     pub id: Option<String>,
+    /// Octavia's id of its pool; `None` while the pool does not exist.
+    pub pool_id: Option<String>,
     /// Its address, expected or found.
     pub address: Option<IpAddr>,
     /// Octavia's provisioning status, or `Missing`, or `Unknown`.
@@ -100,6 +107,8 @@ pub struct MachineFinding {
     pub release: Gate,
     /// G3: may the server go, and with it the finalizer?
     pub finalizer: Gate,
+    /// A gate waits for a newer read of this machine's server: read it again soon and hand it over.
+    pub server_wanted: bool,
 }
 
 /// One gate's state.

@@ -7,3 +7,13 @@
 
 pub mod desired;
 pub mod findings;
+mod mail;
+mod observer;
+pub mod octavia;
+mod registry;
+mod settings;
+mod wakes;
+
+pub use observer::{Decision, GateName, Observer, Operation, OperationOutcome, Unobserved};
+pub use registry::{MachineLookup, Membership};
+pub use settings::{GateMode, Schedule, Settings};
