@@ -1,0 +1,156 @@
+//! The few fields that have no home in the other version, kept in one small annotation.
+//!
+//! An entry is bound to what its field looked like in the version that can't hold it. When that was
+//! edited since, the entry says nothing any more and goes. So unlike a copy of the whole object it
+//! can't bring back old content.
+
+use serde_json::Value;
+
+use super::Version;
+use crate::webhooks::json::{Object, Path, WrongType};
+
+/// On a v1beta2 object: what only v1beta1 can say, as JSON from path to value.
+pub const V1BETA1_FIELDS: &str = "infrastructure.cluster.x-k8s.io/v1beta1-fields";
+
+/// On a v1beta1 object: what only v1beta2 can say, as JSON from path to value.
+pub const V1BETA2_FIELDS: &str = "infrastructure.cluster.x-k8s.io/v1beta2-fields";
+
+/// CAPO's copy of the whole object in its other version. What only it knows is taken from it while it
+/// still fits; then it is removed.
+pub const CAPO_STASH: &str = "cluster.x-k8s.io/conversion-data";
+
+/// What was kept for the version converted to, and what is to be kept for the one converted from.
+pub(super) struct Kept {
+    /// Fields of the version converted to.
+    found: Object,
+    /// CAPO's copy, in the version converted to.
+    stash: Option<Value>,
+    /// Fields of the version converted from.
+    kept: Object,
+    annotation: &'static str,
+}
+
+impl Kept {
+    /// Takes the annotations off `object`, which is being converted away from `from`. Content that
+    /// can't be read is dropped: somebody edited what is ours.
+    pub(super) fn take(object: &mut Object, from: Version) -> Result<Self, WrongType> {
+        let (found_in, annotation) = match from {
+            Version::V1Beta1 => (V1BETA2_FIELDS, V1BETA1_FIELDS),
+            Version::V1Beta2 => (V1BETA1_FIELDS, V1BETA2_FIELDS),
+        };
+        let mut this = Self {
+            found: Object::new(),
+            stash: None,
+            kept: Object::new(),
+            annotation,
+        };
+        let Some(metadata) = metadata(object)? else {
+            return Ok(this);
+        };
+        let Some(Value::Object(annotations)) = metadata.get_mut("annotations") else {
+            return Ok(this);
+        };
+        let before = annotations.len();
+        annotations.remove(annotation);
+        if let Some(text) = annotations.remove(found_in) {
+            this.found = text
+                .as_str()
+                .and_then(|text| serde_json::from_str(text).ok())
+                .unwrap_or_default();
+        }
+        if let Some(text) = annotations.remove(CAPO_STASH) {
+            this.stash = text
+                .as_str()
+                .and_then(|text| serde_json::from_str(text).ok());
+        }
+        if annotations.is_empty() && before > 0 {
+            metadata.remove("annotations");
+        }
+        Ok(this)
+    }
+
+    /// Keeps `value` for the way back.
+    pub(super) fn keep(&mut self, path: &Path<'_>, value: Value) {
+        self.kept.insert(path.to_string(), value);
+    }
+
+    /// What was kept of the field at `path`.
+    pub(super) fn found(&mut self, path: &Path<'_>) -> Option<Value> {
+        if self.found.is_empty() {
+            return None;
+        }
+        self.found.remove(&path.to_string())
+    }
+
+    /// The name of a flavor that stood beside the flavor id `id` at `path`, a machine's spec.
+    pub(super) fn flavor_beside(&mut self, path: &Path<'_>, id: &str) -> Option<String> {
+        let text =
+            |entry: &Value, key: &str| entry.get(key).and_then(Value::as_str).map(str::to_owned);
+        if let Some(entry) = self.found(&path.field("flavor")) {
+            return (text(&entry, "id").as_deref() == Some(id))
+                .then(|| text(&entry, "name"))
+                .flatten();
+        }
+        let stashed = self
+            .stash
+            .as_ref()?
+            .pointer(&format!("/{}", path.to_string().replace('.', "/")))?;
+        (text(stashed, "flavorID").as_deref() == Some(id))
+            .then(|| text(stashed, "flavor"))
+            .flatten()
+    }
+
+    /// `spec.template.metadata` of an OpenStackClusterTemplate.
+    pub(super) fn template_metadata(&mut self) -> Option<Value> {
+        let root = Path::root("spec");
+        let template = root.field("template");
+        self.found(&template.field("metadata")).or_else(|| {
+            self.stash
+                .as_ref()?
+                .pointer("/spec/template/metadata")
+                .filter(|metadata| metadata.is_object())
+                .cloned()
+        })
+    }
+
+    /// Writes what is to be kept on the converted object.
+    pub(super) fn write(self, object: &mut Object) -> Result<(), WrongType> {
+        if self.kept.is_empty() {
+            return Ok(());
+        }
+        let text = Value::Object(self.kept).to_string();
+        let metadata = object
+            .entry("metadata")
+            .or_insert_with(|| Value::Object(Object::new()));
+        let Value::Object(metadata) = metadata else {
+            return Err(WrongType::new(
+                &Path::root("metadata"),
+                "an object",
+                metadata,
+            ));
+        };
+        let annotations = metadata
+            .entry("annotations")
+            .or_insert_with(|| Value::Object(Object::new()));
+        if annotations.is_null() {
+            *annotations = Value::Object(Object::new());
+        }
+        let Value::Object(annotations) = annotations else {
+            return Err(WrongType::new(
+                &Path::root("metadata").field("annotations"),
+                "an object",
+                annotations,
+            ));
+        };
+        annotations.insert(self.annotation.to_owned(), Value::String(text));
+        Ok(())
+    }
+}
+
+fn metadata(object: &mut Object) -> Result<Option<&mut Object>, WrongType> {
+    match object.get_mut("metadata") {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Object(metadata)) => Ok(Some(metadata)),
+        Some(other) => Err(WrongType::new(&Path::root("metadata"), "an object", other)),
+    }
+}

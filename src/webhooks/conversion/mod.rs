@@ -1,0 +1,244 @@
+//! Conversion between v1beta1 and v1beta2, for the four kinds that have both.
+//!
+//! It rewrites the JSON tree in place: what has the same name and shape in both versions is not even
+//! looked at, so it can't be lost, and a field that the schemas gain later needs nothing here. There is
+//! a reason beyond speed for not going through the typed structs: the API server fails a whole LIST of
+//! a kind when the conversion of one object in it fails. So every object that any schema has ever let
+//! into storage must convert, numbers out of range, empty lists and unknown enum values included.
+//! Typed structs refuse or lose some of these.
+//!
+//! What each version can't hold, and what becomes of it, is in `docs/conversion.md`.
+
+mod cluster;
+mod conditions;
+mod kept;
+mod machine;
+mod review;
+
+pub use kept::{CAPO_STASH, V1BETA1_FIELDS, V1BETA2_FIELDS};
+pub use review::{ReviewError, review};
+
+use serde_json::Value;
+
+use super::{
+    GROUP,
+    json::{self, Object, Path, WrongType},
+};
+use kept::Kept;
+
+/// The two served versions of the kinds that are converted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    /// What every released CAPO stores.
+    V1Beta1,
+    /// The storage version.
+    V1Beta2,
+}
+
+impl Version {
+    /// The version named by an `apiVersion` of our group.
+    pub fn of(api_version: &str) -> Option<Self> {
+        match api_version.split_once('/') {
+            Some((GROUP, "v1beta1")) => Some(Self::V1Beta1),
+            Some((GROUP, "v1beta2")) => Some(Self::V1Beta2),
+            _ => None,
+        }
+    }
+
+    /// Group and version, as in `apiVersion`.
+    pub fn api_version(self) -> &'static str {
+        match self {
+            Self::V1Beta1 => "infrastructure.cluster.x-k8s.io/v1beta1",
+            Self::V1Beta2 => "infrastructure.cluster.x-k8s.io/v1beta2",
+        }
+    }
+}
+
+/// The kinds with two versions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Cluster,
+    ClusterTemplate,
+    Machine,
+    MachineTemplate,
+}
+
+impl Kind {
+    fn of(kind: &str) -> Option<Self> {
+        match kind {
+            "OpenStackCluster" => Some(Self::Cluster),
+            "OpenStackClusterTemplate" => Some(Self::ClusterTemplate),
+            "OpenStackMachine" => Some(Self::Machine),
+            "OpenStackMachineTemplate" => Some(Self::MachineTemplate),
+            _ => None,
+        }
+    }
+}
+
+/// Why an object could not be converted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConversionError {
+    /// A part that must be looked at has another type than its schema says.
+    #[error(transparent)]
+    WrongType(#[from] WrongType),
+    /// There is no conversion from this to that.
+    #[error(
+        "no conversion of kind {kind:?} from {from:?} to {to:?}; OpenStackCluster, OpenStackClusterTemplate, \
+         OpenStackMachine and OpenStackMachineTemplate are converted between \
+         infrastructure.cluster.x-k8s.io/v1beta1 and infrastructure.cluster.x-k8s.io/v1beta2"
+    )]
+    Unknown {
+        /// The kind, as found.
+        kind: String,
+        /// The object's apiVersion, as found.
+        from: String,
+        /// The apiVersion asked for.
+        to: String,
+    },
+}
+
+/// Converts `object` to `desired`, an `apiVersion`. An object that has it already comes back as it is.
+pub fn convert(object: Value, desired: &str) -> Result<Value, ConversionError> {
+    let mut object = match object {
+        Value::Object(object) => object,
+        other => return Err(WrongType::new(&Path::root("object"), "an object", &other).into()),
+    };
+    let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
+    let (kind, from) = (text("kind"), text("apiVersion"));
+    let known = (Kind::of(kind), Version::of(from), Version::of(desired));
+    let (Some(kind), Some(from), Some(to)) = known else {
+        return Err(ConversionError::Unknown {
+            kind: kind.chars().take(64).collect(),
+            from: from.chars().take(64).collect(),
+            to: desired.chars().take(64).collect(),
+        });
+    };
+    if from != to {
+        object.insert("apiVersion".to_owned(), Value::from(to.api_version()));
+        match to {
+            Version::V1Beta2 => to_v1beta2(kind, &mut object)?,
+            Version::V1Beta1 => to_v1beta1(kind, &mut object)?,
+        }
+    }
+    Ok(Value::Object(object))
+}
+
+fn to_v1beta2(kind: Kind, object: &mut Object) -> Result<(), WrongType> {
+    let mut kept = Kept::take(object, Version::V1Beta1)?;
+    let root = Path::root("spec");
+    match kind {
+        Kind::Cluster => {
+            if let Some(spec) = spec(object)? {
+                cluster::spec_to_v1beta2(spec, &root, &mut kept)?;
+            }
+            if let Some(status) = status(object)? {
+                cluster::status_to_v1beta2(status)?;
+            }
+        }
+        Kind::ClusterTemplate => {
+            let template = root.field("template");
+            if let Some(template_object) = template_of(object, &root)? {
+                if let Some(metadata) = kept.template_metadata()
+                    && !template_object.contains_key("metadata")
+                {
+                    template_object.insert("metadata".to_owned(), metadata);
+                }
+                if let Some(spec) = json::object(template_object, "spec", &template)? {
+                    cluster::spec_to_v1beta2(spec, &template.field("spec"), &mut kept)?;
+                }
+            }
+        }
+        Kind::Machine => {
+            if let Some(spec) = spec(object)? {
+                machine::spec_to_v1beta2(spec, &root, &mut kept)?;
+            }
+            if let Some(status) = status(object)? {
+                machine::status_to_v1beta2(status)?;
+            }
+        }
+        Kind::MachineTemplate => {
+            let template = root.field("template");
+            if let Some(template_object) = template_of(object, &root)?
+                && let Some(spec) = json::object(template_object, "spec", &template)?
+            {
+                machine::spec_to_v1beta2(spec, &template.field("spec"), &mut kept)?;
+            }
+            if let Some(status) = status(object)? {
+                conditions::to_v1beta2(status, &Path::root("status"))?;
+            }
+        }
+    }
+    kept.write(object)
+}
+
+fn to_v1beta1(kind: Kind, object: &mut Object) -> Result<(), WrongType> {
+    let mut kept = Kept::take(object, Version::V1Beta2)?;
+    let root = Path::root("spec");
+    match kind {
+        Kind::Cluster => {
+            if let Some(spec) = spec(object)? {
+                cluster::spec_to_v1beta1(spec, &root, &mut kept)?;
+            }
+            if let Some(status) = status(object)? {
+                cluster::status_to_v1beta1(status)?;
+            }
+        }
+        Kind::ClusterTemplate => {
+            let template = root.field("template");
+            if let Some(template_object) = template_of(object, &root)? {
+                if let Some(metadata) = template_object.remove("metadata") {
+                    kept.keep(&template.field("metadata"), metadata);
+                }
+                if let Some(spec) = json::object(template_object, "spec", &template)? {
+                    cluster::spec_to_v1beta1(spec, &template.field("spec"), &mut kept)?;
+                }
+            }
+        }
+        Kind::Machine => {
+            if let Some(spec) = spec(object)? {
+                machine::spec_to_v1beta1(spec, &root, &mut kept)?;
+            }
+            if let Some(status) = status(object)? {
+                machine::status_to_v1beta1(status)?;
+            }
+        }
+        Kind::MachineTemplate => {
+            let template = root.field("template");
+            if let Some(template_object) = template_of(object, &root)?
+                && let Some(spec) = json::object(template_object, "spec", &template)?
+            {
+                machine::spec_to_v1beta1(spec, &template.field("spec"), &mut kept)?;
+            }
+            if let Some(status) = status(object)? {
+                conditions::to_v1beta1(status, &Path::root("status"))?;
+            }
+        }
+    }
+    kept.write(object)
+}
+
+fn spec(object: &mut Object) -> Result<Option<&mut Object>, WrongType> {
+    top(object, "spec")
+}
+
+fn status(object: &mut Object) -> Result<Option<&mut Object>, WrongType> {
+    top(object, "status")
+}
+
+fn top<'a>(object: &'a mut Object, key: &'static str) -> Result<Option<&'a mut Object>, WrongType> {
+    match object.get_mut(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Object(found)) => Ok(Some(found)),
+        Some(other) => Err(WrongType::new(&Path::root(key), "an object", other)),
+    }
+}
+
+fn template_of<'a>(
+    object: &'a mut Object,
+    root: &Path<'_>,
+) -> Result<Option<&'a mut Object>, WrongType> {
+    match spec(object)? {
+        Some(spec) => json::object(spec, "template", root),
+        None => Ok(None),
+    }
+}

@@ -1,0 +1,215 @@
+//! One request: its path, its size, its turn, its answer.
+
+use std::{sync::Arc, time::Instant};
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::{Body, Incoming};
+use jiff::Timestamp;
+use tokio::sync::Semaphore;
+
+use super::{Limits, Observer};
+use crate::webhooks::{
+    conversion,
+    validation::{self, Kind},
+};
+
+/// The path of conversion, the same as CAPO's.
+const CONVERT: &str = "/convert";
+
+/// Bodies up to this size are answered on the spot: handing them to another thread takes longer.
+const SMALL: usize = 256 << 10;
+
+/// The unit of the body budget.
+const KIB: usize = 1 << 10;
+
+pub(super) struct Routes {
+    limits: Limits,
+    observer: Arc<dyn Observer>,
+    /// KiB of bodies that may still come in.
+    budget: Semaphore,
+    /// Reviews that may be worked on at a time: more than cores would only hold more memory.
+    turns: Semaphore,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Route {
+    Convert,
+    Validate(Kind),
+}
+
+impl Route {
+    fn of(path: &str) -> Option<Self> {
+        if path == CONVERT {
+            return Some(Self::Convert);
+        }
+        Kind::ALL
+            .into_iter()
+            .find(|kind| kind.path() == path)
+            .map(Self::Validate)
+    }
+
+    fn path(self) -> &'static str {
+        match self {
+            Self::Convert => CONVERT,
+            Self::Validate(kind) => kind.path(),
+        }
+    }
+}
+
+/// An answer other than 200.
+struct Refusal(StatusCode, String);
+
+impl Routes {
+    pub(super) fn new(limits: Limits, observer: Arc<dyn Observer>) -> Self {
+        let largest = limits.conversion_bytes.max(limits.admission_bytes);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            limits,
+            observer,
+            budget: Semaphore::new(limits.bytes_in_flight.max(largest).div_ceil(KIB)),
+            turns: Semaphore::new(cores),
+        }
+    }
+
+    /// Answers a request, whatever it is.
+    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let Some(route) = Route::of(request.uri().path()) else {
+            return text(
+                StatusCode::NOT_FOUND,
+                "there is nothing at this path\n".to_owned(),
+            );
+        };
+        let began = Instant::now();
+        self.observer.request_began(route.path());
+        let answered = if request.method() == Method::POST {
+            tokio::time::timeout(
+                self.limits.answer + self.limits.body,
+                self.review(route, request),
+            )
+            .await
+            .unwrap_or_else(|_| {
+                Err(Refusal(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "it took too long to answer; try again".to_owned(),
+                ))
+            })
+        } else {
+            Err(Refusal(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "expected POST".to_owned(),
+            ))
+        };
+        let response = match answered {
+            Ok(body) => json(body),
+            Err(Refusal(code, message)) => {
+                tracing::warn!(
+                    path = route.path(),
+                    code = code.as_u16(),
+                    message,
+                    "Refused a webhook request"
+                );
+                text(code, format!("{message}\n"))
+            }
+        };
+        self.observer
+            .request_ended(route.path(), response.status().as_u16(), began.elapsed());
+        response
+    }
+
+    async fn review(&self, route: Route, request: Request<Incoming>) -> Result<Vec<u8>, Refusal> {
+        let limit = match route {
+            Route::Convert => self.limits.conversion_bytes,
+            Route::Validate(_) => self.limits.admission_bytes,
+        };
+        let too_large = || {
+            Refusal(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                format!("the body is larger than {limit} bytes"),
+            )
+        };
+        let body = request.into_body();
+        let size = body
+            .size_hint()
+            .exact()
+            .map_or(limit, |size| usize::try_from(size).unwrap_or(usize::MAX));
+        if size > limit {
+            return Err(too_large());
+        }
+        let _budget = self.room_for(size).await?;
+        let collected = tokio::time::timeout(self.limits.body, Limited::new(body, limit).collect())
+            .await
+            .map_err(|_| {
+                Refusal(
+                    StatusCode::REQUEST_TIMEOUT,
+                    "the body took too long to come".to_owned(),
+                )
+            })?;
+        let body = match collected {
+            Ok(body) => body.to_bytes(),
+            Err(error) if error.is::<LengthLimitError>() => return Err(too_large()),
+            Err(error) => {
+                return Err(Refusal(
+                    StatusCode::BAD_REQUEST,
+                    format!("the body ended early: {error}"),
+                ));
+            }
+        };
+        let _turn = self.turns.acquire().await;
+        if body.len() <= SMALL {
+            return respond(route, &body);
+        }
+        tokio::task::spawn_blocking(move || respond(route, &body))
+            .await
+            .unwrap_or_else(|_| {
+                Err(Refusal(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "the review was not finished".to_owned(),
+                ))
+            })
+    }
+
+    async fn room_for(&self, size: usize) -> Result<tokio::sync::SemaphorePermit<'_>, Refusal> {
+        let busy = || {
+            Refusal(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "too much to do; try again".to_owned(),
+            )
+        };
+        let permits = u32::try_from(size.div_ceil(KIB)).map_err(|_| busy())?;
+        self.budget.acquire_many(permits).await.map_err(|_| busy())
+    }
+}
+
+fn respond(route: Route, body: &[u8]) -> Result<Vec<u8>, Refusal> {
+    let malformed = |error: String| Refusal(StatusCode::BAD_REQUEST, error);
+    match route {
+        Route::Convert => conversion::review(body).map_err(|error| malformed(error.to_string())),
+        Route::Validate(kind) => validation::review(kind, body, Timestamp::now())
+            .map(|answer| answer.body)
+            .map_err(|error| malformed(error.to_string())),
+    }
+}
+
+fn json(body: Vec<u8>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
+    response
+}
+
+fn text(code: StatusCode, message: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(message)));
+    *response.status_mut() = code;
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/plain; charset=utf-8"),
+    );
+    // What is left of a refused body is not worth reading.
+    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
+}

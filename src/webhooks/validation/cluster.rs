@@ -1,0 +1,315 @@
+//! OpenStackCluster and its template.
+
+use serde_json::Value;
+
+use super::{
+    Change, FieldError, annotation,
+    difference::{Difference, differences, is_nothing},
+    machine::is_identity,
+};
+
+/// Set by whoever manages the infrastructure instead of us; Cluster API wants it to stay once set.
+const MANAGED_BY: &str = "cluster.x-k8s.io/managed-by";
+
+pub(super) fn validate(change: &Change<'_>, errors: &mut Vec<FieldError>) {
+    let Some(old) = change.old else {
+        created(change.new, errors);
+        return;
+    };
+    if let (Some(manager), None) = (
+        annotation(old, MANAGED_BY),
+        annotation(change.new, MANAGED_BY),
+    ) {
+        errors.push(FieldError::forbidden(
+            format!("metadata.annotations[{MANAGED_BY}]"),
+            &Value::Null,
+            format!("can't be removed once set; it was {manager:?}"),
+        ));
+    }
+    let rules = Rules {
+        old,
+        new: change.new,
+    };
+    differences(
+        "spec",
+        old.get("spec"),
+        change.new.get("spec"),
+        &mut |path, difference| {
+            if is_identity(path, errors, difference.new) {
+                return;
+            }
+            if let Err(allowed) = rules.judge(path, difference) {
+                errors.push(FieldError::forbidden(path, difference.new, allowed));
+            }
+        },
+    );
+}
+
+pub(super) fn validate_template(change: &Change<'_>, errors: &mut Vec<FieldError>) {
+    const SPEC: &str = "/spec/template/spec";
+    let Some(old) = change.old else { return };
+    differences(
+        "spec.template.spec",
+        old.pointer(SPEC),
+        change.new.pointer(SPEC),
+        &mut |path, difference| {
+            errors.push(FieldError::invalid(
+                path,
+                difference.new,
+                "can't be changed; for another spec make a new OpenStackClusterTemplate",
+            ));
+        },
+    );
+}
+
+/// The rule lists of `spec.managedSecurityGroups`.
+const RULE_LISTS: [&str; 3] = [
+    "clusterNodesSecurityGroupRules",
+    "controlPlaneNodesSecurityGroupRules",
+    "workerNodesSecurityGroupRules",
+];
+
+/// The fields of a rule that name its other side.
+const REMOTES: [&str; 3] = ["remoteManagedGroups", "remoteGroupID", "remoteIPPrefix"];
+
+fn created(new: &Value, errors: &mut Vec<FieldError>) {
+    let Some(groups) = new.pointer("/spec/managedSecurityGroups") else {
+        return;
+    };
+    for list in RULE_LISTS {
+        let rules = groups.get(list).and_then(Value::as_array);
+        for (index, rule) in rules.into_iter().flatten().enumerate() {
+            let given: Vec<&str> = REMOTES
+                .into_iter()
+                .filter(|remote| rule.get(remote).is_some_and(|value| !value.is_null()))
+                .collect();
+            if given.len() > 1 {
+                errors.push(FieldError::forbidden(
+                    format!("spec.managedSecurityGroups.{list}[{index}]"),
+                    &Value::from(given.join(", ")),
+                    "a rule has one other side: set only one of remoteManagedGroups, remoteGroupID and \
+                     remoteIPPrefix",
+                ));
+            }
+        }
+    }
+}
+
+/// Fields that may change at any time, with everything in them.
+const MUTABLE: [&str; 6] = [
+    "spec.apiServer.managedLoadBalancer.allowedCIDRs",
+    "spec.apiServer.managedLoadBalancer.monitor",
+    "spec.bastion",
+    "spec.controlPlaneAvailabilityZones",
+    "spec.controlPlaneOmitAvailabilityZone",
+    "spec.primarySubnet",
+];
+
+const IMMUTABLE: &str = "can't be changed after creation";
+
+struct Rules<'a> {
+    old: &'a Value,
+    new: &'a Value,
+}
+
+impl Rules<'_> {
+    /// Says what is allowed where the difference at `path` is not.
+    fn judge(&self, path: &str, difference: Difference<'_>) -> Result<(), String> {
+        if path == "spec.bastion" && is_nothing(difference.new) {
+            return self.bastion_may_go();
+        }
+        if MUTABLE.iter().any(|field| is_at_or_in(path, field)) {
+            return Ok(());
+        }
+        if is_at_or_in(path, "spec.managedSecurityGroups") {
+            return security_groups(path, difference);
+        }
+        if is_at_or_in(path, "spec.managedSubnets") {
+            return managed_subnets(path);
+        }
+        if is_at_or_in(path, "spec.subnets") {
+            return self.subnets();
+        }
+        if is_at_or_in(path, "spec.network") {
+            return self.network();
+        }
+        if is_at_or_in(path, "spec.controlPlaneEndpoint") {
+            return self.endpoint(path, difference);
+        }
+        match path {
+            "spec.apiServer.floatingIP" => self.floating_ip(difference),
+            "spec.apiServer.fixedIP" | "spec.apiServer.port" => self.first_set(difference),
+            _ => Err(IMMUTABLE.to_owned()),
+        }
+    }
+
+    fn bastion_may_go(&self) -> Result<(), String> {
+        if self.old.pointer("/spec/bastion/enabled") == Some(&Value::Bool(false)) {
+            Ok(())
+        } else {
+            Err("can't be removed while enabled: set enabled to false first".to_owned())
+        }
+    }
+
+    /// Filled in later only where the user runs the address: nothing of ours hangs on it yet.
+    fn first_set(&self, difference: Difference<'_>) -> Result<(), String> {
+        let off = self.old.pointer("/spec/apiServer/enableFloatingIP") == Some(&Value::Bool(false));
+        let unset = difference.old.is_null() || difference.old.as_str() == Some("");
+        if off && unset {
+            Ok(())
+        } else {
+            Err(format!(
+                "{IMMUTABLE}; it may be set once while apiServer.enableFloatingIP is false"
+            ))
+        }
+    }
+
+    /// May only be made to say what is already so.
+    fn floating_ip(&self, difference: Difference<'_>) -> Result<(), String> {
+        let current = self
+            .old
+            .pointer("/status/apiServerManagedLoadBalancer/ip")
+            .and_then(Value::as_str)
+            .filter(|ip| !ip.is_empty());
+        match current {
+            Some(ip) if difference.new.as_str() == Some(ip) => Ok(()),
+            Some(ip) => Err(format!(
+                "{IMMUTABLE}; it may only be set to the load balancer's current address, {ip:?}"
+            )),
+            None => Err(format!(
+                "{IMMUTABLE}; it may only be set to the load balancer's current address, once it has one"
+            )),
+        }
+    }
+
+    /// Belongs to whoever sets the host first. A port may be filled in beside a host that the user gave.
+    fn endpoint(&self, path: &str, difference: Difference<'_>) -> Result<(), String> {
+        let host = self
+            .old
+            .pointer("/spec/controlPlaneEndpoint/host")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let fills_port = path == "spec.controlPlaneEndpoint.port"
+            && (difference.old.is_null() || difference.old.as_i64() == Some(0));
+        if host.is_empty() || fills_port {
+            Ok(())
+        } else {
+            Err(
+                "can't be changed once it has a host: every kubeconfig of the cluster names it"
+                    .to_owned(),
+            )
+        }
+    }
+
+    /// May be pinned to the id of the network that is in use.
+    fn network(&self) -> Result<(), String> {
+        let current = self
+            .old
+            .pointer("/status/network/id")
+            .and_then(Value::as_str);
+        let had_one = self
+            .old
+            .pointer("/spec/network")
+            .is_some_and(|network| !is_nothing(network));
+        match (
+            current,
+            self.new.pointer("/spec/network/id").and_then(Value::as_str),
+        ) {
+            (Some(current), Some(new)) if had_one && current == new => Ok(()),
+            (Some(current), _) if had_one => Err(format!(
+                "{IMMUTABLE}; it may only be pinned to the network in use, id {current:?}"
+            )),
+            _ => Err(IMMUTABLE.to_owned()),
+        }
+    }
+
+    /// Each subnet may be pinned from its filter to the id of the subnet of that name that is in use.
+    fn subnets(&self) -> Result<(), String> {
+        let refused = || {
+            format!(
+                "{IMMUTABLE}; a subnet's filter may only be replaced by the id of the subnet of that name in \
+                 status.network.subnets"
+            )
+        };
+        let list = |of: &Value, pointer: &str| -> Vec<Value> {
+            of.pointer(pointer)
+                .and_then(Value::as_array)
+                .cloned()
+                .unwrap_or_default()
+        };
+        let (before, after) = (
+            list(self.old, "/spec/subnets"),
+            list(self.new, "/spec/subnets"),
+        );
+        let in_use = list(self.old, "/status/network/subnets");
+        let networks_given = [self.old, self.new].iter().all(|side| {
+            side.pointer("/spec/network")
+                .is_some_and(|network| !is_nothing(network))
+        });
+        if before.len() != after.len() || !networks_given {
+            return Err(refused());
+        }
+        let pinned = |(before, after): (&Value, &Value)| {
+            if before == after {
+                return true;
+            }
+            let name = before
+                .pointer("/filter/name")
+                .filter(|name| name.is_string());
+            let id = after.get("id").filter(|id| id.is_string());
+            after.get("filter").is_none_or(Value::is_null)
+                && name.is_some()
+                && id.is_some()
+                && in_use
+                    .iter()
+                    .any(|subnet| subnet.get("name") == name && subnet.get("id") == id)
+        };
+        if before.iter().zip(&after).all(pinned) {
+            Ok(())
+        } else {
+            Err(refused())
+        }
+    }
+}
+
+/// Rules may change and management may begin, but not end: the groups are in use by ports.
+fn security_groups(path: &str, difference: Difference<'_>) -> Result<(), String> {
+    const FIELD: &str = "spec.managedSecurityGroups";
+    if path == FIELD && is_nothing(difference.new) {
+        return Err("can't be removed once set: the machines' ports use its groups".to_owned());
+    }
+    if path == FIELD {
+        return Ok(());
+    }
+    let field = path
+        .strip_prefix("spec.managedSecurityGroups.")
+        .unwrap_or_default();
+    let known = RULE_LISTS.iter().any(|list| is_at_or_in(field, list))
+        || field == "allowAllInClusterTraffic";
+    if known {
+        Ok(())
+    } else {
+        Err(IMMUTABLE.to_owned())
+    }
+}
+
+/// Only the name servers of a subnet may change.
+fn managed_subnets(path: &str) -> Result<(), String> {
+    let field = path
+        .strip_prefix("spec.managedSubnets[")
+        .and_then(|rest| rest.split_once("]."))
+        .map(|(_, field)| field);
+    match field {
+        Some(field) if is_at_or_in(field, "dnsNameservers") => Ok(()),
+        Some(_) => Err(format!(
+            "{IMMUTABLE}; of a managed subnet only dnsNameservers may change"
+        )),
+        None => Err("subnets can't be added or removed after creation".to_owned()),
+    }
+}
+
+/// Whether `path` is `field` or something inside of it.
+fn is_at_or_in(path: &str, field: &str) -> bool {
+    path.strip_prefix(field)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}

@@ -1,0 +1,84 @@
+//! One thing that speaks against a change, in the words that clients of Kubernetes know.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::webhooks::json::shown;
+
+/// What is wrong with a field, what was found in it and what is allowed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldError {
+    /// The field, such as `spec.apiServer.port`.
+    pub field: String,
+    /// What kind of wrong.
+    pub problem: Problem,
+    /// What was found, as JSON, cut where it is long; empty where there is nothing to show.
+    pub found: String,
+    /// What is allowed.
+    pub allowed: String,
+}
+
+/// The kinds of wrong; their texts are those of Kubernetes' own field errors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Problem {
+    /// The field may not be set or changed here.
+    Forbidden,
+    /// The field's value is not taken.
+    Invalid,
+}
+
+impl Problem {
+    /// The machine readable reason of a cause in a Status.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Forbidden => "FieldValueForbidden",
+            Self::Invalid => "FieldValueInvalid",
+        }
+    }
+}
+
+impl FieldError {
+    pub(super) fn forbidden(
+        field: impl Into<String>,
+        found: &Value,
+        allowed: impl Into<String>,
+    ) -> Self {
+        Self {
+            field: field.into(),
+            problem: Problem::Forbidden,
+            found: shown(found),
+            allowed: allowed.into(),
+        }
+    }
+
+    pub(super) fn invalid(
+        field: impl Into<String>,
+        found: &Value,
+        allowed: impl Into<String>,
+    ) -> Self {
+        Self {
+            problem: Problem::Invalid,
+            ..Self::forbidden(field, found, allowed)
+        }
+    }
+
+    /// The error without its field.
+    pub fn detail(&self) -> String {
+        let problem = match self.problem {
+            Problem::Forbidden => "Forbidden",
+            Problem::Invalid => "Invalid value",
+        };
+        if self.found.is_empty() {
+            format!("{problem}: {}", self.allowed)
+        } else {
+            format!("{problem}: {}: {}", self.found, self.allowed)
+        }
+    }
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.detail())
+    }
+}

@@ -1,0 +1,194 @@
+//! The AdmissionReview of the API server, versions v1 and v1beta1 (the same content).
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Value, json, value::RawValue};
+
+use super::{Change, FieldError, Kind, names, validate};
+use crate::webhooks::{GROUP, conversion, weight};
+
+/// A body that is no AdmissionReview, so that there is no one to answer in its terms.
+#[derive(Debug, thiserror::Error)]
+pub enum ReviewError {
+    /// Not JSON, or JSON of another shape.
+    #[error("not an AdmissionReview: {0}")]
+    Malformed(#[from] serde_json::Error),
+    /// Another apiVersion or kind.
+    #[error(
+        "expected kind AdmissionReview of admission.k8s.io/v1 or v1beta1, found kind {kind:?} of {api_version:?}"
+    )]
+    OtherKind {
+        /// As found.
+        kind: String,
+        /// As found.
+        api_version: String,
+    },
+    /// There is nothing to judge.
+    #[error("the AdmissionReview has no request")]
+    NoRequest,
+}
+
+/// The answer to a review.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The AdmissionReview to send back, JSON.
+    pub body: Vec<u8>,
+    /// Whether the change may go ahead.
+    pub allowed: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Review<'a> {
+    #[serde(default)]
+    api_version: String,
+    #[serde(default)]
+    kind: String,
+    #[serde(borrow)]
+    request: Option<Request<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Request<'a> {
+    uid: String,
+    #[serde(default)]
+    kind: GroupVersionKind,
+    request_kind: Option<GroupVersionKind>,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    operation: String,
+    #[serde(borrow)]
+    object: Option<&'a RawValue>,
+    #[serde(borrow)]
+    old_object: Option<&'a RawValue>,
+    #[serde(default)]
+    dry_run: Option<bool>,
+}
+
+#[derive(Deserialize, Default)]
+struct GroupVersionKind {
+    #[serde(default)]
+    group: String,
+    #[serde(default)]
+    version: String,
+    #[serde(default)]
+    kind: String,
+}
+
+/// Answers an AdmissionReview that came to the path of `kind`.
+pub fn review(kind: Kind, body: &[u8], now: Timestamp) -> Result<Answer, ReviewError> {
+    let review: Review<'_> = serde_json::from_slice(body)?;
+    let known = matches!(
+        review.api_version.as_str(),
+        "admission.k8s.io/v1" | "admission.k8s.io/v1beta1"
+    );
+    if !known || review.kind != "AdmissionReview" {
+        return Err(ReviewError::OtherKind {
+            kind: review.kind.chars().take(64).collect(),
+            api_version: review.api_version.chars().take(64).collect(),
+        });
+    }
+    let request = review.request.ok_or(ReviewError::NoRequest)?;
+    let status = judge(kind, &request, now).err();
+    let allowed = status.is_none();
+    let mut response = json!({"uid": request.uid, "allowed": allowed});
+    if let (Some(status), Some(response)) = (status, response.as_object_mut()) {
+        response.insert("status".to_owned(), status);
+    }
+    let answer = json!({
+        "apiVersion": review.api_version,
+        "kind": "AdmissionReview",
+        "response": response,
+    });
+    Ok(Answer {
+        body: serde_json::to_vec(&answer)?,
+        allowed,
+    })
+}
+
+/// Refuses with a Status.
+fn judge(kind: Kind, request: &Request<'_>, now: Timestamp) -> Result<(), Value> {
+    if request.kind.group != GROUP || request.kind.kind != kind.name() {
+        return Err(bad_request(&format!(
+            "{} is validated here, not {} of group {:?}: the webhook configuration names the wrong path",
+            kind.name(),
+            request.kind.kind,
+            request.kind.group
+        )));
+    }
+    let new = match request.operation.as_str() {
+        "CREATE" | "UPDATE" => current(kind, request.object, "object")?,
+        // Nothing else is asked for, and nothing speaks against it.
+        _ => return Ok(()),
+    };
+    let old = match request.operation.as_str() {
+        "UPDATE" => Some(current(kind, request.old_object, "oldObject")?),
+        _ => None,
+    };
+    let change = Change {
+        old: old.as_ref(),
+        new: &new,
+        dry_run: request.dry_run == Some(true),
+    };
+    let mut errors = validate(kind, &change, now);
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let asked = request.request_kind.as_ref().unwrap_or(&request.kind);
+    if asked.version == "v1beta1" {
+        errors = errors.into_iter().map(names::in_v1beta1).collect();
+    }
+    Err(invalid(kind, &request.name, &errors))
+}
+
+/// The object in the version that is judged, whatever version the API server sent.
+fn current(kind: Kind, object: Option<&RawValue>, field: &str) -> Result<Value, Value> {
+    let text = object.map_or("null", RawValue::get);
+    weight::check(text).map_err(|error| bad_request(&format!("{field}: {error}")))?;
+    let object: Value =
+        serde_json::from_str(text).map_err(|error| bad_request(&format!("{field}: {error}")))?;
+    if !object.is_object() {
+        return Err(bad_request(&format!("the request has no {field}")));
+    }
+    if kind == Kind::Server {
+        return Ok(object);
+    }
+    conversion::convert(object, conversion::Version::V1Beta2.api_version())
+        .map_err(|error| bad_request(&error.to_string()))
+}
+
+fn bad_request(message: &str) -> Value {
+    json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {},
+        "status": "Failure", "reason": "BadRequest", "code": 400, "message": message,
+    })
+}
+
+/// The Status that the API server itself gives for invalid objects, which clients know how to show.
+fn invalid(kind: Kind, name: &str, errors: &[FieldError]) -> Value {
+    /// A hundred errors help nobody.
+    const SHOWN: usize = 20;
+    let shown = errors.get(..SHOWN).unwrap_or(errors);
+    let mut texts: Vec<String> = shown.iter().map(ToString::to_string).collect();
+    if errors.len() > shown.len() {
+        texts.push(format!("and {} more", errors.len() - shown.len()));
+    }
+    let message = match texts.as_slice() {
+        [one] => one.clone(),
+        more => format!("[{}]", more.join(", ")),
+    };
+    let causes: Vec<Value> = shown
+        .iter()
+        .map(|error| {
+            json!({"reason": error.problem.reason(), "field": error.field, "message": error.detail()})
+        })
+        .collect();
+    json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {},
+        "status": "Failure", "reason": "Invalid", "code": 422,
+        "message": format!("{}.{GROUP} {name:?} is invalid: {message}", kind.name()),
+        "details": {"group": GROUP, "kind": kind.name(), "name": name, "causes": causes},
+    })
+}
