@@ -14,11 +14,13 @@
 
 pub mod apply;
 pub mod authority;
+pub mod cluster_api;
 pub mod guarded;
 pub mod kubernetes;
 pub mod programs;
 
 pub use authority::Authority;
+pub use cluster_api::ClusterApi;
 pub use guarded::Guarded;
 pub use kubernetes::Kubernetes;
 
