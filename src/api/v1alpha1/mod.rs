@@ -1,0 +1,11 @@
+//! v1alpha1: kinds that have no later version. They take what CAPO up to 0.14 stores beside what came
+//! after it, because both were called v1alpha1 and nothing converts between them.
+
+mod cluster_identity;
+mod floating_ip_pool;
+mod server;
+mod stored;
+
+pub use cluster_identity::*;
+pub use floating_ip_pool::*;
+pub use server::*;
