@@ -1,0 +1,482 @@
+//! The handle of one cloud, and the one way that every call takes.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use reqwest::Method;
+use secrecy::ExposeSecret;
+use serde::Deserialize;
+use tokio::{sync::OnceCell, time::Instant};
+use url::Url;
+
+use super::{
+    account::Account,
+    budget::{Budget, Permit, Refusal},
+    circuit::Ending,
+    classify::classify,
+    discovery::{self, VersionDocument},
+    error::{Error, ErrorClass},
+    error_text,
+    lease::LeaseToken,
+    observer::{CallObserver, CallOutcome, CallRecord},
+    profile::CloudProfile,
+    request::Call,
+    retry_after,
+    service::{ApiVersion, Priority, Service},
+    sign_in::Session,
+    transport::{Answer, Transport},
+};
+
+/// One cloud with one credential. Cheap to clone; clones share token, budget and what was discovered.
+#[derive(Clone)]
+pub struct Cloud(pub(crate) Arc<Shared>);
+
+/// What the clones of a [`Cloud`] share.
+pub(crate) struct Shared {
+    pub(crate) profile: CloudProfile,
+    pub(crate) account: Arc<Account>,
+    pub(crate) budgets: Arc<Budgets>,
+    pub(crate) transport: Arc<Transport>,
+    pub(crate) lease: LeaseToken,
+    pub(crate) observer: Arc<dyn CallObserver>,
+    pub(crate) compute_version: OnceCell<ApiVersion>,
+    pub(crate) load_balancer_version: OnceCell<ApiVersion>,
+    pub(crate) network_extensions: OnceCell<Arc<BTreeSet<String>>>,
+}
+
+/// One budget per service.
+pub(crate) struct Budgets([Arc<Budget>; Service::ALL.len()]);
+
+impl Budgets {
+    pub(crate) fn new(limits: super::budget::Limits) -> Self {
+        Self(Service::ALL.map(|_| Budget::new(limits)))
+    }
+
+    pub(crate) fn of(&self, service: Service) -> &Arc<Budget> {
+        let [identity, compute, network, load_balancer, image, volume] = &self.0;
+        match service {
+            Service::Identity => identity,
+            Service::Compute => compute,
+            Service::Network => network,
+            Service::LoadBalancer => load_balancer,
+            Service::Image => image,
+            Service::Volume => volume,
+        }
+    }
+}
+
+impl std::fmt::Debug for Cloud {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Cloud").field(&self.0.profile).finish()
+    }
+}
+
+/// Handles are equal if they are of the same profile, all fields of it compared.
+impl PartialEq for Cloud {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0.profile == other.0.profile
+    }
+}
+
+impl Eq for Cloud {}
+
+impl Cloud {
+    /// How it is reached and as whom.
+    pub fn profile(&self) -> &CloudProfile {
+        &self.0.profile
+    }
+
+    /// The project that everything is made in. Signs in if that was not done.
+    pub async fn project_id(&self) -> Result<String, Error> {
+        Ok(self.0.account.session().await?.project_id.clone())
+    }
+
+    /// The newest version of Octavia's API that is offered; asked once.
+    pub async fn load_balancer_api_version(&self, priority: Priority) -> Result<ApiVersion, Error> {
+        self.0
+            .load_balancer_version
+            .get_or_try_init(|| self.discover(Service::LoadBalancer, "version_list", priority))
+            .await
+            .copied()
+    }
+
+    /// The newest microversion that Nova offers; asked once.
+    pub async fn compute_api_version(&self, priority: Priority) -> Result<ApiVersion, Error> {
+        self.0
+            .compute_version
+            .get_or_try_init(|| self.discover(Service::Compute, "compute_version_get", priority))
+            .await
+            .copied()
+    }
+
+    /// The aliases of Neutron's extensions (`standard-attr-tag`, `trunk`, …); asked once.
+    pub async fn network_extensions(
+        &self,
+        priority: Priority,
+    ) -> Result<Arc<BTreeSet<String>>, Error> {
+        #[derive(Deserialize)]
+        struct Extension {
+            alias: String,
+        }
+        self.0
+            .network_extensions
+            .get_or_try_init(|| async {
+                let call = Call::get(Service::Network, "network_extension_list", ["extensions"])
+                    .at(priority);
+                let extensions: Vec<Extension> = self.one(call, "extensions").await?;
+                Ok(Arc::new(
+                    extensions
+                        .into_iter()
+                        .map(|extension| extension.alias)
+                        .collect(),
+                ))
+            })
+            .await
+            .cloned()
+    }
+
+    /// Sends a call and reads its answer: token, budget, pause, lease, one more try after a 401.
+    pub(crate) async fn send<T>(
+        &self,
+        call: &Call,
+        read: impl Fn(&[u8]) -> Result<T, serde_json::Error> + Send,
+    ) -> Result<T, Error> {
+        if let Some(needed) = call.version {
+            self.needs(call, needed).await?;
+        }
+        self.send_to(call, |session| self.address(call, session), read)
+            .await
+    }
+
+    async fn discover(
+        &self,
+        service: Service,
+        request: &'static str,
+        priority: Priority,
+    ) -> Result<ApiVersion, Error> {
+        let call = Call::get(service, request, []).at(priority);
+        let document: VersionDocument = self
+            .send_to(
+                &call,
+                |session| {
+                    Ok(discovery::versions(
+                        service,
+                        &self.endpoint(&call, session)?,
+                    ))
+                },
+                |body| serde_json::from_slice(body),
+            )
+            .await?;
+        document.newest().ok_or_else(|| {
+            let text = format!("{service} names no version that it offers");
+            Error::new(service, request, ErrorClass::Transient, text)
+        })
+    }
+
+    /// Checks that Nova is new enough for a call.
+    async fn needs(&self, call: &Call, needed: ApiVersion) -> Result<(), Error> {
+        let offered = self.compute_api_version(call.priority).await?;
+        if offered >= needed {
+            return Ok(());
+        }
+        let text = format!("needs {} API {needed}; offered is {offered}", call.service);
+        Err(Error::new(
+            call.service,
+            call.request,
+            ErrorClass::Unavailable,
+            text,
+        ))
+    }
+
+    async fn send_to<T>(
+        &self,
+        call: &Call,
+        url: impl Fn(&Session) -> Result<Url, Error> + Send,
+        read: impl Fn(&[u8]) -> Result<T, serde_json::Error> + Send,
+    ) -> Result<T, Error> {
+        let mut again = false;
+        loop {
+            let (session, address) = self.located(&url).await?;
+            let permit = self.permit(call).await?;
+            if Instant::now() >= session.expires {
+                // The wait for the budget outlasted the token.
+                drop(permit);
+                continue;
+            }
+            if call.mutates() && !self.0.lease.holds_at(std::time::Instant::now()) {
+                let text = "not sent: this process does not hold the leader lease";
+                return Err(Self::failure(call, ErrorClass::Fenced, text));
+            }
+            match self.attempt(call, &session, address, permit, &read).await? {
+                Ok(value) => return Ok(value),
+                Err(Unauthorized) => {
+                    if again || !self.0.account.refused(&session, call.service) {
+                        let text = format!(
+                            "{} refuses the token of cloud {} (HTTP 401)",
+                            call.service, self.0.profile.name
+                        );
+                        return Err(Self::failure(call, ErrorClass::Auth, text).with_status(401));
+                    }
+                    again = true;
+                    self.0
+                        .observer
+                        .reauthenticated(&self.0.profile.name, call.service);
+                }
+            }
+        }
+    }
+
+    /// A token and the address that its catalogue gives. A catalogue that lacks the service is asked
+    /// for once more if it is not fresh.
+    async fn located(
+        &self,
+        url: &(impl Fn(&Session) -> Result<Url, Error> + Send),
+    ) -> Result<(Arc<Session>, Url), Error> {
+        let session = self.0.account.session().await?;
+        match url(&session) {
+            Err(error)
+                if error.class() == ErrorClass::Unavailable
+                    && self.0.account.catalogue_lacks_something(&session) =>
+            {
+                let session = self.0.account.session().await?;
+                let url = url(&session)?;
+                Ok((session, url))
+            }
+            Err(error) => Err(error),
+            Ok(url) => Ok((session, url)),
+        }
+    }
+
+    async fn permit(&self, call: &Call) -> Result<Permit, Error> {
+        let budget = self.0.budgets.of(call.service);
+        budget
+            .acquire(call.priority)
+            .await
+            .map_err(|refusal| match refusal {
+                Refusal::Closed {
+                    retry_after,
+                    failure,
+                    asked,
+                } => {
+                    let name = &self.0.profile.name;
+                    self.0.observer.refused(name, call.service, call.request);
+                    let class = if asked {
+                        ErrorClass::Throttled
+                    } else {
+                        ErrorClass::Transient
+                    };
+                    failure
+                        .unwrap_or_else(|| {
+                            Self::failure(call, class, format!("{} is held back", call.service))
+                        })
+                        .retold_for(call.service, call.request)
+                        .with_retry_after(Some(retry_after))
+                        .with_request_id(None)
+                        .with_maybe_done(false)
+                }
+                Refusal::TooLongAWait => {
+                    let text = format!("waits for our own request budget of {}", call.service);
+                    Self::failure(call, ErrorClass::Throttled, text)
+                }
+            })
+    }
+
+    /// One request: what it answers, how the budget takes it, and what it means.
+    async fn attempt<T>(
+        &self,
+        call: &Call,
+        session: &Session,
+        url: Url,
+        permit: Permit,
+        read: &(impl Fn(&[u8]) -> Result<T, serde_json::Error> + Send),
+    ) -> Result<Result<T, Unauthorized>, Error> {
+        let sent = Instant::now();
+        self.0.observer.in_flight(call.service, 1);
+        let in_flight = InFlight(self, call.service);
+        let result = self.exchange(call, session, url).await;
+        drop(in_flight);
+        let mut outcome = match &result {
+            Ok(answer) => CallOutcome::Status(answer.status),
+            Err((broken, _)) => *broken,
+        };
+        let (ending, concluded) = match result {
+            Err((_, error)) => (Ending::Failed, Err(error)),
+            Ok(answer) if answer.status == 401 => (Ending::Answered, Ok(Err(Unauthorized))),
+            Ok(answer) if matches!(answer.status, 200..=300) => {
+                self.0.account.accepted(call.service);
+                match read(&answer.body) {
+                    Ok(value) => (Ending::Answered, Ok(Ok(value))),
+                    Err(_) => {
+                        outcome = CallOutcome::Unreadable;
+                        (Ending::Failed, Err(Self::unreadable(call, &answer)))
+                    }
+                }
+            }
+            Ok(answer) => {
+                self.0.account.accepted(call.service);
+                let (ending, error) = self.refused(call, session, &answer);
+                (ending, Err(error))
+            }
+        };
+        let duration = sent.elapsed();
+        self.0.observer.call(&CallRecord {
+            cloud: &self.0.profile.name,
+            service: call.service,
+            request: call.request,
+            method: call.method_name(),
+            outcome,
+            duration,
+            limiter_wait: permit.waited,
+        });
+        tracing::debug!(
+            cloud = self.0.profile.name,
+            request = call.request,
+            ?outcome,
+            ?duration,
+            "called OpenStack"
+        );
+        let failure = match (&concluded, ending) {
+            (Err(error), Ending::Failed | Ending::AskedForPause(_)) => Some(error.clone()),
+            _ => None,
+        };
+        permit.end(ending, failure);
+        concluded
+    }
+
+    /// Sends, and for a read follows at most three redirects that stay at the same host.
+    async fn exchange(
+        &self,
+        call: &Call,
+        session: &Session,
+        mut url: Url,
+    ) -> Result<Answer, (CallOutcome, Error)> {
+        for _ in 0..4 {
+            let mut request = self
+                .0
+                .transport
+                .client
+                .request(call.method.clone(), url.clone())
+                .header("X-Auth-Token", session.token.expose_secret())
+                .header("Accept", "application/json");
+            if let Some(version) = call.version {
+                request = request
+                    .header("OpenStack-API-Version", format!("compute {version}"))
+                    .header("X-OpenStack-Nova-API-Version", version.to_string());
+            }
+            if let Some(body) = &call.body {
+                let body = body.clone().map_err(|_| {
+                    let text = "the request can't be written as JSON";
+                    let error = Self::failure(call, ErrorClass::Invalid, text);
+                    (CallOutcome::Unreadable, error)
+                })?;
+                request = request
+                    .header("Content-Type", "application/json")
+                    .body(body);
+            }
+            let answer = self.0.transport.exchange(request).await.map_err(|broken| {
+                let error = Self::failure(
+                    call,
+                    ErrorClass::Transient,
+                    format!("{}: {broken}", call.service),
+                )
+                .with_maybe_done(call.mutates() && broken.maybe_sent());
+                (broken.outcome(), error)
+            })?;
+            let redirected = matches!(answer.status, 301 | 302 | 307 | 308);
+            let next = answer
+                .header("location")
+                .and_then(|location| url.join(location).ok());
+            match next {
+                Some(next)
+                    if redirected
+                        && call.method == Method::GET
+                        && next.origin() == url.origin() =>
+                {
+                    url = next;
+                }
+                _ => return Ok(answer),
+            }
+        }
+        let text = format!("{} redirects in a circle", call.service);
+        let error = Self::failure(call, ErrorClass::Invalid, text);
+        Err((CallOutcome::Unreadable, error))
+    }
+
+    /// What an error answer means for the caller and for the budget.
+    fn refused(&self, call: &Call, session: &Session, answer: &Answer) -> (Ending, Error) {
+        let status = answer.status;
+        let said = error_text::said(&String::from_utf8_lossy(&answer.body))
+            .replace(session.token.expose_secret(), "***");
+        let asked = answer.header("retry-after").and_then(|header| {
+            retry_after::parse(header, answer.header("date"), jiff::Timestamp::now())
+        });
+        let (class, conflict) = classify(status, &said, asked.is_some());
+        let service = call.service;
+        let text = match (class, said.as_str()) {
+            (ErrorClass::Throttled, _) => format!("{service} asks to slow down (HTTP {status})"),
+            (_, _) if (300..400).contains(&status) => {
+                format!(
+                    "{service} redirects to another place (HTTP {status}), which is not followed"
+                )
+            }
+            (_, "") => format!("{service} answers HTTP {status}"),
+            (_, said) => format!("{service} answers HTTP {status}: {said}"),
+        };
+        let error = Self::failure(call, class, text)
+            .with_status(status)
+            .with_conflict(conflict)
+            .with_request_id(answer.request_id());
+        match class {
+            ErrorClass::Throttled => {
+                let pause = retry_after::pause(asked, rand::random());
+                let name = &self.0.profile.name;
+                self.0.observer.throttled(name, service, pause, asked);
+                let error = error.with_retry_after(Some(pause));
+                (Ending::AskedForPause(pause), error)
+            }
+            ErrorClass::Transient => (Ending::Failed, error.with_maybe_done(call.mutates())),
+            _ => (Ending::Answered, error),
+        }
+    }
+
+    fn unreadable(call: &Call, answer: &Answer) -> Error {
+        let text = format!("{} answers what can't be read", call.service);
+        Self::failure(call, ErrorClass::Transient, text)
+            .with_status(answer.status)
+            .with_request_id(answer.request_id())
+            .with_maybe_done(call.mutates())
+    }
+
+    fn address(&self, call: &Call, session: &Session) -> Result<Url, Error> {
+        let endpoint = self.endpoint(call, session)?;
+        let base = discovery::base(call.service, &endpoint, &session.project_id);
+        let mut url = discovery::address(&base, &call.path);
+        if !call.query.is_empty() {
+            url.query_pairs_mut().extend_pairs(&call.query);
+        }
+        Ok(url)
+    }
+
+    fn endpoint(&self, call: &Call, session: &Session) -> Result<Url, Error> {
+        let profile = &self.0.profile;
+        session
+            .catalogue
+            .endpoint(call.service, profile.region.as_deref(), profile.interface)
+            .map_err(|text| Self::failure(call, ErrorClass::Unavailable, text))
+    }
+
+    fn failure(call: &Call, class: ErrorClass, message: impl Into<String>) -> Error {
+        Error::new(call.service, call.request, class, message)
+    }
+}
+
+/// A 401 to a token that was good when it was sent.
+struct Unauthorized;
+
+/// Counts a request as in flight until it is dropped.
+struct InFlight<'a>(&'a Cloud, Service);
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.0.observer.in_flight(self.1, -1);
+    }
+}

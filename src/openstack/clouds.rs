@@ -1,0 +1,220 @@
+//! All clouds this process talks to: who shares what.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError, Weak},
+    time::Duration,
+};
+
+use tokio::{sync::OnceCell, time::Instant};
+
+use super::{
+    account::Account,
+    budget::{Budget, Limits},
+    cloud::{Budgets, Cloud, Shared},
+    lease::LeaseToken,
+    observer::CallObserver,
+    profile::{AccountKey, BudgetKey, CloudProfile, ProfileError},
+    transport::Transport,
+};
+
+/// Limits of the client, the same for every cloud.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClientSettings {
+    /// Calls a second per cloud, credential and service.
+    pub qps: f64,
+    /// Calls that may follow each other at once after a quiet time.
+    pub burst: u32,
+    /// Calls under way at a time, per cloud, credential and service.
+    pub max_in_flight: usize,
+    /// Longest time to make a connection.
+    pub connect_timeout: Duration,
+    /// Longest time from sending a request to the end of its answer.
+    pub total_timeout: Duration,
+    /// Longest time in our own queue.
+    pub longest_wait: Duration,
+    /// Largest answer, in bytes.
+    pub body_cap: usize,
+    /// PEM of authorities to trust where the Secret has no `cacert`; else the system's.
+    pub ca_certs: Option<String>,
+    /// The User-Agent header.
+    pub user_agent: String,
+}
+
+impl Default for ClientSettings {
+    fn default() -> Self {
+        Self {
+            qps: 10.0,
+            burst: 20,
+            max_in_flight: 8,
+            connect_timeout: Duration::from_secs(5),
+            total_timeout: Duration::from_secs(30),
+            longest_wait: Duration::from_secs(60),
+            body_cap: 8 << 20,
+            ca_certs: None,
+            user_agent: concat!("capo-rs/", env!("CARGO_PKG_VERSION")).to_owned(),
+        }
+    }
+}
+
+impl ClientSettings {
+    /// Checks [`ClientSettings::ca_certs`], so that a start fails rather than every cloud later.
+    pub fn validate(&self) -> Result<(), ProfileError> {
+        match &self.ca_certs {
+            Some(pem) => super::profile::authorities(pem.as_bytes()).map(drop),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Clouds that are remembered though nobody holds their handle.
+const MOST_IDLE: usize = 256;
+
+/// How long they are: long enough that a token survives from one pass to the next.
+const LONGEST_IDLE: Duration = Duration::from_secs(30 * 60);
+
+/// Hands out [`Cloud`] handles. Equal profiles share everything; profiles of one credential at one
+/// Keystone share its token, and in one region its budgets. Cheap to clone.
+#[derive(Clone)]
+pub struct Clouds(Arc<Inner>);
+
+struct Inner {
+    settings: ClientSettings,
+    lease: LeaseToken,
+    observer: Arc<dyn CallObserver>,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    clouds: HashMap<CloudProfile, (Arc<Shared>, Instant)>,
+    accounts: HashMap<AccountKey, Weak<Account>>,
+    budgets: HashMap<BudgetKey, Weak<Budgets>>,
+    transports: HashMap<(Option<String>, bool), Weak<Transport>>,
+}
+
+impl std::fmt::Debug for Clouds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Clouds")
+            .field("settings", &self.0.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Clouds {
+    /// No cloud yet. A rustls crypto provider must be installed by then.
+    pub fn new(
+        settings: ClientSettings,
+        lease: LeaseToken,
+        observer: Arc<dyn CallObserver>,
+    ) -> Self {
+        Self(Arc::new(Inner {
+            settings,
+            lease,
+            observer,
+            known: Mutex::default(),
+        }))
+    }
+
+    /// The handle of this profile's cloud. Nothing is sent yet.
+    pub fn cloud(&self, profile: CloudProfile) -> Result<Cloud, ProfileError> {
+        let now = Instant::now();
+        let mut known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((shared, used)) = known.clouds.get_mut(&profile) {
+            *used = now;
+            return Ok(Cloud(Arc::clone(shared)));
+        }
+        known.forget_unused(now);
+        let shared = Arc::new(self.shared(&mut known, profile.clone())?);
+        known.clouds.insert(profile, (Arc::clone(&shared), now));
+        Ok(Cloud(shared))
+    }
+
+    fn shared(&self, known: &mut Known, profile: CloudProfile) -> Result<Shared, ProfileError> {
+        let settings = &self.0.settings;
+        let authorities = profile
+            .authorities
+            .clone()
+            .or_else(|| settings.ca_certs.clone());
+        let key = (authorities, profile.verify);
+        let transport = match known.transports.get(&key).and_then(Weak::upgrade) {
+            Some(transport) => transport,
+            None => {
+                let transport = Transport::new(settings, key.0.as_deref(), key.1)
+                    .map_err(|problem| ProfileError::BadAuthorities { problem })?;
+                let transport = Arc::new(transport);
+                known.transports.insert(key, Arc::downgrade(&transport));
+                transport
+            }
+        };
+        let limits = Limits {
+            per_second: settings.qps,
+            burst: settings.burst,
+            in_flight: settings.max_in_flight,
+            longest_wait: settings.longest_wait,
+        };
+        let account = shared_or_new(&mut known.accounts, AccountKey(profile.clone()), || {
+            Account::new(
+                profile.clone(),
+                Arc::clone(&transport),
+                Budget::new(limits),
+                Arc::clone(&self.0.observer),
+            )
+        });
+        let budgets = shared_or_new(&mut known.budgets, BudgetKey(profile.clone()), || {
+            Budgets::new(limits)
+        });
+        Ok(Shared {
+            profile,
+            account,
+            budgets,
+            transport,
+            lease: self.0.lease.clone(),
+            observer: Arc::clone(&self.0.observer),
+            compute_version: OnceCell::new(),
+            load_balancer_version: OnceCell::new(),
+            network_extensions: OnceCell::new(),
+        })
+    }
+}
+
+fn shared_or_new<K: std::hash::Hash + Eq, V>(
+    known: &mut HashMap<K, Weak<V>>,
+    key: K,
+    make: impl FnOnce() -> V,
+) -> Arc<V> {
+    if let Some(value) = known.get(&key).and_then(Weak::upgrade) {
+        return value;
+    }
+    let value = Arc::new(make());
+    known.insert(key, Arc::downgrade(&value));
+    value
+}
+
+impl Known {
+    /// Forgets clouds that nobody holds: those idle for long, and above a number the longest idle ones.
+    fn forget_unused(&mut self, now: Instant) {
+        self.clouds.retain(|_, (shared, used)| {
+            Arc::strong_count(shared) > 1 || now.duration_since(*used) < LONGEST_IDLE
+        });
+        let mut idle: Vec<Instant> = self
+            .clouds
+            .values()
+            .filter(|(shared, _)| Arc::strong_count(shared) == 1)
+            .map(|(_, used)| *used)
+            .collect();
+        if idle.len() > MOST_IDLE {
+            idle.sort_unstable();
+            if let Some(oldest_kept) = idle.get(idle.len() - MOST_IDLE).copied() {
+                self.clouds.retain(|_, (shared, used)| {
+                    Arc::strong_count(shared) > 1 || *used >= oldest_kept
+                });
+            }
+        }
+        self.accounts
+            .retain(|_, account| account.strong_count() > 0);
+        self.budgets.retain(|_, budgets| budgets.strong_count() > 0);
+        self.transports
+            .retain(|_, transport| transport.strong_count() > 0);
+    }
+}

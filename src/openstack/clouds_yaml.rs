@@ -1,0 +1,452 @@
+//! clouds.yaml as users write it, to a profile. Nothing of it is ever quoted in an error except names
+//! and values of fields that hold no secret.
+
+use std::{collections::BTreeMap, fmt};
+
+use secrecy::SecretString;
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor},
+};
+use url::Url;
+
+use super::profile::{
+    ApplicationCredentialName, CloudProfile, Credential, Domain, Interface, Named, ProfileError,
+};
+
+/// Largest clouds.yaml that is read, in bytes.
+const LARGEST: usize = 256 * 1024;
+
+#[derive(Deserialize, Default)]
+struct Names {
+    #[serde(default)]
+    clouds: BTreeMap<String, IgnoredAny>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct RawCloud {
+    auth: Option<RawAuth>,
+    auth_type: Option<String>,
+    region_name: Option<String>,
+    interface: Option<String>,
+    endpoint_type: Option<String>,
+    verify: Option<Flag>,
+    insecure: Option<Flag>,
+    cacert: Option<IgnoredAny>,
+    cert: Option<IgnoredAny>,
+    key: Option<IgnoredAny>,
+    profile: Option<IgnoredAny>,
+    cloud: Option<IgnoredAny>,
+    regions: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct RawAuth {
+    auth_url: Option<String>,
+    username: Option<String>,
+    user_id: Option<String>,
+    password: Option<SecretString>,
+    token: Option<SecretString>,
+    project_name: Option<String>,
+    project_id: Option<String>,
+    tenant_name: Option<String>,
+    tenant_id: Option<String>,
+    user_domain_name: Option<String>,
+    user_domain_id: Option<String>,
+    project_domain_name: Option<String>,
+    project_domain_id: Option<String>,
+    domain_name: Option<String>,
+    domain_id: Option<String>,
+    default_domain: Option<String>,
+    application_credential_id: Option<String>,
+    application_credential_name: Option<String>,
+    application_credential_secret: Option<SecretString>,
+}
+
+/// A boolean, also when written as a text.
+#[derive(Clone, Copy)]
+struct Flag(bool);
+
+impl<'de> Deserialize<'de> for Flag {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        match text.to_ascii_lowercase().as_str() {
+            "true" | "yes" | "on" | "1" => Ok(Self(true)),
+            "false" | "no" | "off" | "0" => Ok(Self(false)),
+            _ => Err(serde::de::Error::custom("expected true or false")),
+        }
+    }
+}
+
+/// Reads the cloud `name` from the text of a clouds.yaml.
+pub(crate) fn read(yaml: &[u8], name: &str) -> Result<CloudProfile, ProfileError> {
+    if yaml.len() > LARGEST {
+        return Err(ProfileError::TooLarge {
+            key: "clouds.yaml",
+            found: yaml.len(),
+            limit: LARGEST,
+        });
+    }
+    let text =
+        std::str::from_utf8(yaml).map_err(|_| ProfileError::NotText { key: "clouds.yaml" })?;
+    let names: Option<Names> =
+        serde_saphyr::from_str_with_options(text, options()).map_err(|error| malformed(&error))?;
+    let found = names.unwrap_or_default().clouds;
+    if !found.contains_key(name) {
+        return Err(ProfileError::UnknownCloud {
+            wanted: super::error_text::stable(name),
+            found: found.into_keys().collect(),
+        });
+    }
+    let raw = serde_saphyr::with_deserializer_from_str_with_options(text, options(), |yaml| {
+        Clouds { name }.deserialize(yaml)
+    })
+    .map_err(|error| malformed(&error))?;
+    validated(name, raw)
+}
+
+fn options() -> serde_saphyr::Options {
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_events: 50_000,
+            max_nodes: 20_000,
+            max_aliases: 100,
+            max_anchors: 100,
+            max_depth: 32,
+            max_documents: 1,
+        },
+        with_snippet: false,
+        emit_comments: false,
+    }
+}
+
+/// Only the place: the parser's own words may quote a password.
+fn malformed(error: &serde_saphyr::Error) -> ProfileError {
+    let problem = match error.location() {
+        Some(place) => format!(
+            "line {}, column {} is not what a clouds.yaml has there",
+            place.line(),
+            place.column()
+        ),
+        None => "it is not a YAML mapping of a usual size".to_owned(),
+    };
+    ProfileError::Malformed { problem }
+}
+
+/// Finds one entry of `clouds` and does not look into the others.
+struct Clouds<'a> {
+    name: &'a str,
+}
+
+struct Entries<'a>(&'a str);
+
+impl<'de> DeserializeSeed<'de> for Clouds<'_> {
+    type Value = RawCloud;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<RawCloud, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Clouds<'_> {
+    type Value = RawCloud;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a mapping with the key `clouds`")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawCloud, A::Error> {
+        let mut found = None;
+        while let Some(key) = map.next_key::<String>()? {
+            if key == "clouds" {
+                found = Some(map.next_value_seed(Entries(self.name))?);
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        found.ok_or_else(|| serde::de::Error::missing_field("clouds"))
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Entries<'_> {
+    type Value = RawCloud;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<RawCloud, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Entries<'_> {
+    type Value = RawCloud;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a mapping of clouds by name")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawCloud, A::Error> {
+        let mut found = None;
+        while let Some(key) = map.next_key::<String>()? {
+            if key == self.0 {
+                found = Some(map.next_value::<Option<RawCloud>>()?.unwrap_or_default());
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        found.ok_or_else(|| serde::de::Error::custom("no such cloud"))
+    }
+}
+
+fn validated(name: &str, raw: RawCloud) -> Result<CloudProfile, ProfileError> {
+    let at = At { cloud: name };
+    let remarks = remarks(&raw);
+    let auth = raw
+        .auth
+        .ok_or_else(|| at.missing("auth", "how to sign in"))?;
+    let auth_url = auth_url(&at, auth.auth_url.as_deref())?;
+    let interface = interface(&at, raw.interface.as_deref(), raw.endpoint_type.as_deref())?;
+    let verify = raw.verify.is_none_or(|flag| flag.0) && !raw.insecure.is_some_and(|flag| flag.0);
+    let credential = credential(&at, raw.auth_type.as_deref(), auth)?;
+    Ok(CloudProfile {
+        name: name.to_owned(),
+        auth_url,
+        credential,
+        region: given(raw.region_name),
+        interface,
+        verify,
+        authorities: None,
+        remarks,
+    })
+}
+
+fn remarks(raw: &RawCloud) -> Vec<String> {
+    let path = "names a file: ignored, put the certificates under the key `cacert` of the Secret";
+    let mut remarks = Vec::new();
+    let mut ignored = |present: bool, field: &str, why: &str| {
+        if present {
+            remarks.push(format!("{field} {why}"));
+        }
+    };
+    ignored(raw.cacert.is_some(), "cacert", path);
+    let client = "names a file of a client certificate: ignored, not supported";
+    ignored(raw.cert.is_some(), "cert", client);
+    ignored(raw.key.is_some(), "key", client);
+    let vendor = "names a vendor's profile: ignored, not supported";
+    ignored(raw.profile.is_some(), "profile", vendor);
+    ignored(raw.cloud.is_some(), "cloud", vendor);
+    let regions = "lists several regions: ignored, only region_name counts";
+    ignored(raw.regions.is_some(), "regions", regions);
+    let unverified = raw.verify.is_some_and(|flag| !flag.0) || raw.insecure.is_some_and(|f| f.0);
+    ignored(
+        unverified,
+        "verify",
+        "is false: certificates are not checked",
+    );
+    remarks
+}
+
+/// Where in the document we are, for errors.
+struct At<'a> {
+    cloud: &'a str,
+}
+
+impl At<'_> {
+    fn missing(&self, field: &'static str, why: &'static str) -> ProfileError {
+        ProfileError::Missing {
+            cloud: self.cloud.to_owned(),
+            field,
+            why,
+        }
+    }
+
+    fn not_allowed(&self, field: &'static str, found: &str, allowed: &'static str) -> ProfileError {
+        ProfileError::NotAllowed {
+            cloud: self.cloud.to_owned(),
+            field,
+            found: super::error_text::stable(found),
+            allowed,
+        }
+    }
+}
+
+/// A text that is there and not empty.
+fn given(text: Option<String>) -> Option<String> {
+    text.filter(|text| !text.trim().is_empty())
+}
+
+fn auth_url(at: &At<'_>, text: Option<&str>) -> Result<Url, ProfileError> {
+    const FIELD: &str = "auth.auth_url";
+    const ALLOWED: &str =
+        "an http or https URL of Keystone's Identity API v3, without user or query";
+    let text = text
+        .filter(|text| !text.trim().is_empty())
+        .ok_or_else(|| at.missing(FIELD, "where Keystone is"))?;
+    // A URL with a password in it must not be shown.
+    let refused = |shown: &str| at.not_allowed(FIELD, shown, ALLOWED);
+    let mut url = Url::parse(text.trim()).map_err(|_| refused("not a URL"))?;
+    if !url.username().is_empty() || url.password().is_some() || url.query().is_some() {
+        return Err(refused("a URL with user, password or query"));
+    }
+    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
+        return Err(refused(url.as_str()));
+    }
+    url.set_fragment(None);
+    let last = url
+        .path_segments()
+        .and_then(|segments| segments.rev().find(|segment| !segment.is_empty()))
+        .map(str::to_owned);
+    match last.as_deref() {
+        Some("v3") => {
+            let path = url.path().trim_end_matches('/').to_owned();
+            url.set_path(&path);
+        }
+        Some("v2.0") => return Err(refused(url.as_str())),
+        _ => {
+            let path = format!("{}/v3", url.path().trim_end_matches('/'));
+            url.set_path(&path);
+        }
+    }
+    Ok(url)
+}
+
+/// `interface` goes before `endpoint_type`, the older name of the same thing.
+fn interface(
+    at: &At<'_>,
+    interface: Option<&str>,
+    endpoint_type: Option<&str>,
+) -> Result<Interface, ProfileError> {
+    let (field, text) = match (interface, endpoint_type) {
+        (Some(text), _) if !text.is_empty() => ("interface", text),
+        (_, Some(text)) if !text.is_empty() => ("endpoint_type", text),
+        _ => return Ok(Interface::Public),
+    };
+    match text.strip_suffix("URL").unwrap_or(text) {
+        "public" => Ok(Interface::Public),
+        "internal" => Ok(Interface::Internal),
+        "admin" => Ok(Interface::Admin),
+        _ => Err(at.not_allowed(
+            field,
+            text,
+            "public, internal, admin (each also with URL behind)",
+        )),
+    }
+}
+
+fn credential(
+    at: &At<'_>,
+    auth_type: Option<&str>,
+    auth: RawAuth,
+) -> Result<Credential, ProfileError> {
+    let by_fields = || {
+        if auth.application_credential_id.is_some()
+            || auth.application_credential_name.is_some()
+            || auth.application_credential_secret.is_some()
+        {
+            "v3applicationcredential"
+        } else if auth.token.is_some() && auth.password.is_none() {
+            "v3token"
+        } else {
+            "v3password"
+        }
+    };
+    match auth_type
+        .filter(|text| !text.is_empty())
+        .unwrap_or_else(by_fields)
+    {
+        "password" | "v3password" => Ok(Credential::Password {
+            user: user(at, &auth)?,
+            project: project(at, &auth)?,
+            password: auth
+                .password
+                .ok_or_else(|| at.missing("auth.password", "auth_type is password"))?,
+        }),
+        "token" | "v3token" => Ok(Credential::Token {
+            project: project(at, &auth)?,
+            token: auth
+                .token
+                .ok_or_else(|| at.missing("auth.token", "auth_type is token"))?,
+        }),
+        "v3applicationcredential" => {
+            let name = match (
+                given(auth.application_credential_id.clone()),
+                given(auth.application_credential_name.clone()),
+            ) {
+                (Some(id), _) => ApplicationCredentialName::Id(id),
+                (None, Some(name)) => ApplicationCredentialName::OfUser {
+                    name,
+                    user: user(at, &auth)?,
+                },
+                (None, None) => {
+                    return Err(at.missing(
+                        "auth.application_credential_id",
+                        "auth_type is v3applicationcredential (or application_credential_name with the user)",
+                    ));
+                }
+            };
+            Ok(Credential::ApplicationCredential {
+                name,
+                secret: auth.application_credential_secret.ok_or_else(|| {
+                    at.missing(
+                        "auth.application_credential_secret",
+                        "auth_type is v3applicationcredential",
+                    )
+                })?,
+            })
+        }
+        other => Err(at.not_allowed(
+            "auth_type",
+            other,
+            "password, token, v3password, v3token, v3applicationcredential",
+        )),
+    }
+}
+
+fn user(at: &At<'_>, auth: &RawAuth) -> Result<Named, ProfileError> {
+    if let Some(id) = given(auth.user_id.clone()) {
+        return Ok(Named::Id(id));
+    }
+    let name = given(auth.username.clone())
+        .ok_or_else(|| at.missing("auth.username", "who signs in (or auth.user_id)"))?;
+    let domain = domain(auth, &auth.user_domain_id, &auth.user_domain_name).ok_or_else(|| {
+        at.missing(
+            "auth.user_domain_name",
+            "the domain of auth.username (or user_domain_id, domain_name, domain_id, default_domain)",
+        )
+    })?;
+    Ok(Named::Name { name, domain })
+}
+
+fn project(at: &At<'_>, auth: &RawAuth) -> Result<Named, ProfileError> {
+    if let Some(id) = given(auth.project_id.clone()).or_else(|| given(auth.tenant_id.clone())) {
+        return Ok(Named::Id(id));
+    }
+    let name = given(auth.project_name.clone())
+        .or_else(|| given(auth.tenant_name.clone()))
+        .ok_or_else(|| {
+            at.missing(
+                "auth.project_name",
+                "the project everything is made in (or auth.project_id)",
+            )
+        })?;
+    let domain = domain(auth, &auth.project_domain_id, &auth.project_domain_name)
+        // Where only the user's domain is told, the project is taken to be in the same one.
+        .or_else(|| domain(auth, &auth.user_domain_id, &auth.user_domain_name))
+        .ok_or_else(|| {
+            at.missing(
+                "auth.project_domain_name",
+                "the domain of auth.project_name (or project_domain_id, domain_name, domain_id, default_domain)",
+            )
+        })?;
+    Ok(Named::Name { name, domain })
+}
+
+fn domain(auth: &RawAuth, id: &Option<String>, name: &Option<String>) -> Option<Domain> {
+    let id_of = |text: &Option<String>| given(text.clone()).map(Domain::Id);
+    let name_of = |text: &Option<String>| given(text.clone()).map(Domain::Name);
+    id_of(id)
+        .or_else(|| name_of(name))
+        .or_else(|| id_of(&auth.domain_id))
+        .or_else(|| name_of(&auth.domain_name))
+        .or_else(|| id_of(&auth.default_domain))
+}

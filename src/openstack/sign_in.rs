@@ -1,0 +1,155 @@
+//! Keystone's tokens: what is sent for one, and what comes back.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    catalogue::Catalogue,
+    profile::{ApplicationCredentialName, Credential, Domain, Named},
+    wire::null_as_default,
+};
+
+/// The body of `POST /v3/auth/tokens`. It holds secrets.
+pub(crate) fn request_body(credential: &Credential) -> Value {
+    match credential {
+        Credential::Password {
+            user,
+            password,
+            project,
+        } => {
+            let mut user = named(user);
+            user["password"] = json!(password.expose_secret());
+            json!({"auth": {
+                "identity": {"methods": ["password"], "password": {"user": user}},
+                "scope": {"project": named(project)},
+            }})
+        }
+        Credential::Token { token, project } => json!({"auth": {
+            "identity": {"methods": ["token"], "token": {"id": token.expose_secret()}},
+            "scope": {"project": named(project)},
+        }}),
+        Credential::ApplicationCredential { name, secret } => {
+            let mut credential = match name {
+                ApplicationCredentialName::Id(id) => json!({"id": id}),
+                ApplicationCredentialName::OfUser { name, user } => {
+                    json!({"name": name, "user": named(user)})
+                }
+            };
+            credential["secret"] = json!(secret.expose_secret());
+            json!({"auth": {"identity": {
+                "methods": ["application_credential"],
+                "application_credential": credential,
+            }}})
+        }
+    }
+}
+
+fn named(object: &Named) -> Value {
+    match object {
+        Named::Id(id) => json!({"id": id}),
+        Named::Name { name, domain } => {
+            let domain = match domain {
+                Domain::Id(id) => json!({"id": id}),
+                Domain::Name(name) => json!({"name": name}),
+            };
+            json!({"name": name, "domain": domain})
+        }
+    }
+}
+
+/// The body of the answer.
+#[derive(Deserialize)]
+pub(crate) struct TokenAnswer {
+    pub(crate) token: WireToken,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct WireToken {
+    #[serde(default)]
+    expires_at: Option<String>,
+    #[serde(default)]
+    issued_at: Option<String>,
+    #[serde(default)]
+    pub(crate) project: Option<WireProject>,
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub(crate) catalog: Catalogue,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct WireProject {
+    pub(crate) id: String,
+}
+
+/// A token's life when its times can't be read: short, so that nothing is refused for it.
+const GUESSED_LIFE: Duration = Duration::from_secs(300);
+
+impl WireToken {
+    /// How long it lives, by Keystone's own clock: both ends come from there, so that ours may be wrong.
+    pub(crate) fn life(&self) -> Duration {
+        let time = |text: &Option<String>| text.as_deref()?.parse::<Timestamp>().ok();
+        let (Some(issued), Some(expires)) = (time(&self.issued_at), time(&self.expires_at)) else {
+            return GUESSED_LIFE;
+        };
+        Duration::try_from(expires.duration_since(issued)).unwrap_or_default()
+    }
+}
+
+/// How long a token of this life is used before another is asked for: it is replaced when a fifth of its
+/// life is left, but at least two and at most thirty minutes before the end where it lives that long.
+pub(crate) fn renew_after(life: Duration) -> Duration {
+    let ahead = (life / 5).clamp(Duration::from_secs(120), Duration::from_secs(1800));
+    if ahead >= life / 2 {
+        life / 2
+    } else {
+        life - ahead
+    }
+}
+
+/// A token in use.
+pub(crate) struct Session {
+    pub(crate) token: SecretString,
+    pub(crate) project_id: String,
+    pub(crate) catalogue: Catalogue,
+    pub(crate) issued: tokio::time::Instant,
+    pub(crate) renew_at: tokio::time::Instant,
+    pub(crate) expires: tokio::time::Instant,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn life_is_relative() {
+        let life = |issued: &str, expires: &str| {
+            let text = format!(r#"{{"issued_at":{issued},"expires_at":{expires},"catalog":null}}"#);
+            serde_json::from_str::<WireToken>(&text).unwrap().life()
+        };
+        let hour = Duration::from_secs(3600);
+        assert_eq!(
+            life(
+                r#""1999-01-01T00:00:00.000000Z""#,
+                r#""1999-01-01T01:00:00.000000Z""#
+            ),
+            hour
+        );
+        assert_eq!(life("null", r#""1999-01-01T01:00:00Z""#), GUESSED_LIFE);
+        assert_eq!(
+            life(r#""1999-01-01T01:00:00Z""#, r#""1999-01-01T00:00:00Z""#),
+            Duration::ZERO
+        );
+    }
+
+    #[test]
+    fn renewal_is_ahead_of_expiry() {
+        let secs = Duration::from_secs;
+        assert_eq!(renew_after(secs(3600)), secs(2880));
+        assert_eq!(renew_after(secs(24 * 3600)), secs(24 * 3600 - 1800));
+        assert_eq!(renew_after(secs(300)), secs(180));
+        assert_eq!(renew_after(secs(60)), secs(30));
+    }
+}

@@ -1,0 +1,215 @@
+//! HTTP: one client per set of trusted authorities, time-outs, capped bodies, and what went wrong in
+//! words that are the same every time.
+
+use std::{error::Error as StdError, io, time::Duration};
+
+use bytes::{Bytes, BytesMut};
+use reqwest::{Client, RequestBuilder, header::HeaderMap, redirect};
+
+use super::{clouds::ClientSettings, observer::CallOutcome, profile};
+
+/// An HTTP client with its limits.
+#[derive(Debug, Clone)]
+pub(crate) struct Transport {
+    pub(crate) client: Client,
+    total_timeout: Duration,
+    body_cap: usize,
+}
+
+/// A complete answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Answer {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// The service's id of the request, for logs.
+    pub(crate) fn request_id(&self) -> Option<String> {
+        let id = self
+            .header("x-openstack-request-id")
+            .or_else(|| self.header("x-compute-request-id"))?;
+        Some(id.chars().take(64).collect())
+    }
+}
+
+/// Why there is no complete answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Broken {
+    /// The connection was not made in time.
+    ConnectTimedOut,
+    /// No complete answer in time.
+    TimedOut(Duration),
+    /// Nobody listens there.
+    Refused,
+    /// The host's name can't be resolved.
+    Unresolved,
+    /// No agreement on TLS.
+    Tls(String),
+    /// The connection broke, before or while the answer came.
+    Lost,
+    /// The answer is larger than we read.
+    TooLarge(usize),
+    /// Anything else.
+    Other,
+}
+
+impl Broken {
+    /// Whether the request may have reached the service.
+    pub(crate) fn maybe_sent(&self) -> bool {
+        match self {
+            Self::ConnectTimedOut | Self::Refused | Self::Unresolved | Self::Tls(_) => false,
+            Self::TimedOut(_) | Self::Lost | Self::TooLarge(_) | Self::Other => true,
+        }
+    }
+
+    pub(crate) fn outcome(&self) -> CallOutcome {
+        match self {
+            Self::ConnectTimedOut | Self::TimedOut(_) => CallOutcome::TimedOut,
+            Self::TooLarge(_) => CallOutcome::Unreadable,
+            Self::Refused | Self::Unresolved | Self::Tls(_) | Self::Lost | Self::Other => {
+                CallOutcome::Transport
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::ConnectTimedOut => f.write_str("the connection is not made in time"),
+            Self::TimedOut(limit) => write!(f, "no complete answer within {} s", limit.as_secs()),
+            Self::Refused => f.write_str("the connection is refused"),
+            Self::Unresolved => f.write_str("the host's name can't be resolved"),
+            Self::Tls(problem) => write!(f, "TLS: {problem}"),
+            Self::Lost => f.write_str("the connection breaks"),
+            Self::TooLarge(cap) => write!(f, "the answer is larger than {} MiB", cap >> 20),
+            Self::Other => f.write_str("the request can't be sent"),
+        }
+    }
+}
+
+impl Transport {
+    /// A client that trusts `authorities` (PEM), or the system's where there are none.
+    pub(crate) fn new(
+        settings: &ClientSettings,
+        authorities: Option<&str>,
+        verify: bool,
+    ) -> Result<Self, String> {
+        let mut builder = Client::builder()
+            .user_agent(settings.user_agent.clone())
+            .connect_timeout(settings.connect_timeout)
+            .timeout(settings.total_timeout)
+            // Followed by hand where it is safe: the token must not reach another host.
+            .redirect(redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            .pool_idle_timeout(Duration::from_secs(20))
+            .pool_max_idle_per_host(settings.max_in_flight)
+            .tcp_nodelay(true)
+            .tls_danger_accept_invalid_certs(!verify);
+        if let Some(pem) = authorities {
+            let roots = profile::certificates(pem).map_err(|error| error.to_string())?;
+            builder = builder.tls_certs_only(roots);
+        }
+        let client = builder
+            .build()
+            .map_err(|_| "no HTTP client can be made: are there system certificates?".to_owned())?;
+        Ok(Self {
+            client,
+            total_timeout: settings.total_timeout,
+            body_cap: settings.body_cap,
+        })
+    }
+
+    /// Sends a request and reads the whole answer, at most as much as the cap.
+    pub(crate) async fn exchange(&self, request: RequestBuilder) -> Result<Answer, Broken> {
+        let mut response = request.send().await.map_err(|error| self.broken(&error))?;
+        let too_large = || Broken::TooLarge(self.body_cap);
+        let announced = response.content_length().unwrap_or_default();
+        if usize::try_from(announced).map_or(true, |length| length > self.body_cap) {
+            return Err(too_large());
+        }
+        let mut body = BytesMut::new();
+        while let Some(chunk) = response
+            .chunk()
+            .await
+            .map_err(|error| self.broken(&error))?
+        {
+            if body.len() + chunk.len() > self.body_cap {
+                return Err(too_large());
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(Answer {
+            status: response.status().as_u16(),
+            headers: std::mem::take(response.headers_mut()),
+            body: body.freeze(),
+        })
+    }
+
+    fn broken(&self, error: &reqwest::Error) -> Broken {
+        if error.is_timeout() {
+            return if error.is_connect() {
+                Broken::ConnectTimedOut
+            } else {
+                Broken::TimedOut(self.total_timeout)
+            };
+        }
+        let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
+        while let Some(current) = cause {
+            if let Some(tls) = current.downcast_ref::<rustls::Error>() {
+                return Broken::Tls(tls_problem(tls));
+            }
+            if let Some(io) = current.downcast_ref::<io::Error>() {
+                if let Some(tls) = io.get_ref().and_then(|inner| inner.downcast_ref()) {
+                    return Broken::Tls(tls_problem(tls));
+                }
+                if io.kind() == io::ErrorKind::ConnectionRefused {
+                    return Broken::Refused;
+                }
+                if io.kind() == io::ErrorKind::TimedOut {
+                    return Broken::ConnectTimedOut;
+                }
+            }
+            if current.to_string().contains("dns error") {
+                return Broken::Unresolved;
+            }
+            cause = current.source();
+        }
+        if error.is_builder() {
+            Broken::Other
+        } else {
+            Broken::Lost
+        }
+    }
+}
+
+/// Without times and details that differ: "certificate expired: verification time …" and the like.
+fn tls_problem(error: &rustls::Error) -> String {
+    use rustls::CertificateError as Certificate;
+    match error {
+        rustls::Error::InvalidCertificate(problem) => match problem {
+            Certificate::Expired | Certificate::ExpiredContext { .. } => {
+                "the server's certificate has expired"
+            }
+            Certificate::NotValidYet | Certificate::NotValidYetContext { .. } => {
+                "the server's certificate is not valid yet"
+            }
+            Certificate::UnknownIssuer => {
+                "the server's certificate is from an authority that is not trusted"
+            }
+            Certificate::NotValidForName | Certificate::NotValidForNameContext { .. } => {
+                "the server's certificate is for another name"
+            }
+            _ => "the server's certificate is not valid",
+        }
+        .to_owned(),
+        rustls::Error::AlertReceived(_) => "the server ended the handshake".to_owned(),
+        _ => "no TLS is spoken there, or none that we speak".to_owned(),
+    }
+}
