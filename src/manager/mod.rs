@@ -1,1 +1,3 @@
 //! Settings, leader lease, HTTP endpoints, start and stop order.
+
+pub mod storage_migration;
