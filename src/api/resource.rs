@@ -132,7 +132,9 @@ pub(crate) use custom_resource;
 
 /// Scopes by the names that manifests use.
 pub(crate) mod scope {
-    pub(crate) use kube::core::{ClusterResourceScope as Cluster, NamespaceResourceScope as Namespaced};
+    pub(crate) use kube::core::{
+        ClusterResourceScope as Cluster, NamespaceResourceScope as Namespaced,
+    };
 }
 
 /// One version of a kind, as its CRD needs it.
