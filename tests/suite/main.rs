@@ -3,4 +3,3 @@
 #[path = "../env/mod.rs"]
 mod env;
 mod environment;
-mod manager;
