@@ -3,3 +3,4 @@
 #[path = "../env/mod.rs"]
 mod env;
 mod environment;
+mod manager;

@@ -14,6 +14,8 @@ mod conditions;
 mod kept;
 mod machine;
 mod review;
+#[cfg(test)]
+mod tests;
 
 pub use kept::{CAPO_STASH, V1BETA1_FIELDS, V1BETA2_FIELDS};
 pub use review::{ReviewError, review};
