@@ -82,10 +82,10 @@ fn a_clusters_status_is_the_same_in_both_versions() {
         "OpenStackCluster",
         json!({"status": {
             "observedGeneration": 3, "ready": true, "initialization": {"provisioned": true},
-            "apiServerLoadBalancer": {"name": "lb", "id": "", "ip": "", "internalIP": "10.6.0.4"},
+            "apiServerLoadBalancer": {"name": "lb", "ip": "", "internalIP": "10.6.0.4"},
             "failureDomains": {"az1": {"controlPlane": true}, "az2": {"attributes": {"a": "b"}}},
             "bastion": {"resolved": {"ports": [
-                {"name": "p", "networkID": "n", "description": "", "disablePortSecurity": false},
+                {"name": "p", "networkID": "n", "disablePortSecurity": false},
             ]}},
             "conditions": [
                 {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"},
@@ -95,7 +95,7 @@ fn a_clusters_status_is_the_same_in_both_versions() {
         }}),
         json!({"status": {
             "observedGeneration": 3, "initialization": {"provisioned": true},
-            "apiServerManagedLoadBalancer": {"name": "lb", "internalIP": "10.6.0.4"},
+            "apiServerManagedLoadBalancer": {"name": "lb", "ip": "", "internalIP": "10.6.0.4"},
             "failureDomains": [
                 {"name": "az1", "controlPlane": true}, {"name": "az2", "attributes": {"a": "b"}},
             ],
@@ -203,7 +203,10 @@ fn what_only_v1beta2_can_say_survives_a_v1beta1_edit() {
         json!({"spec": {"template": {"metadata": {"labels": {"a": "b"}}, "spec": {"apiServer": {}}}}}),
     );
     let mut old = convert(new.clone(), V1BETA1).unwrap();
-    assert_eq!(old["spec"]["template"], json!({"spec": {}}));
+    assert_eq!(
+        old["spec"]["template"],
+        json!({"metadata": {"labels": {"a": "b"}}, "spec": {}})
+    );
     assert_eq!(convert(old.clone(), V1BETA2).unwrap(), new);
 
     old["spec"]["template"]["spec"]["apiServerPort"] = json!(443);
