@@ -8,6 +8,7 @@ use super::{
     backoff::Backoff,
     capi::{Cluster, Machine},
     cluster::memory::Memory,
+    identity::Identities,
 };
 use crate::{
     api::{
@@ -25,7 +26,7 @@ pub struct Context {
     pub client: Client,
     /// Sign-ins and budgets, one per distinct identity.
     pub clouds: Clouds,
-    /// The load balancers' tasks; its settings say what the gate does.
+    /// The load balancers' tasks.
     pub membership: Membership,
     /// How this manager was told to work.
     pub settings: Settings,
@@ -33,6 +34,8 @@ pub struct Context {
     pub events: Events,
     /// Objects as last seen.
     pub stores: Stores,
+    /// Identities as last read.
+    pub identities: Identities,
     /// Told how passes ended; for metrics.
     pub observer: Box<dyn PassObserver>,
     /// When passes that failed or wait come back.
@@ -54,6 +57,10 @@ pub struct Settings {
     pub machine_concurrency: u16,
     /// The pause after a pass that found nothing to do (`--sync-period`).
     pub sync_period: Duration,
+    /// What the load balancer gate does.
+    pub gate: GateMode,
+    /// PEM of the certificate authorities of `--ca-certs`, for clouds whose Secret has none.
+    pub ca_certs: Option<String>,
     /// Name of this process in events.
     pub instance: String,
 }
@@ -66,6 +73,8 @@ impl Default for Settings {
             cluster_concurrency: 10,
             machine_concurrency: 10,
             sync_period: Duration::from_mins(10),
+            gate: GateMode::Enforce,
+            ca_certs: None,
             instance: "capo-rs".to_owned(),
         }
     }
