@@ -8,7 +8,8 @@ use super::{
     backoff::Backoff,
     capi::{Cluster, Machine},
     cluster::memory::Memory,
-    identity::Identities,
+    machine, server,
+    wakes::Wakes,
 };
 use crate::{
     api::{
@@ -26,7 +27,7 @@ pub struct Context {
     pub client: Client,
     /// Sign-ins and budgets, one per distinct identity.
     pub clouds: Clouds,
-    /// The load balancers' tasks.
+    /// The load balancers' tasks; its settings say what the gate does.
     pub membership: Membership,
     /// How this manager was told to work.
     pub settings: Settings,
@@ -34,14 +35,20 @@ pub struct Context {
     pub events: Events,
     /// Objects as last seen.
     pub stores: Stores,
-    /// Identities as last read.
-    pub identities: Identities,
     /// Told how passes ended; for metrics.
     pub observer: Box<dyn PassObserver>,
     /// When passes that failed or wait come back.
     pub(super) backoff: Backoff,
     /// What the cluster controller knows of load balancers it verified.
     pub(super) clusters: Memory,
+    /// What the machine controller saw of Machines.
+    pub(super) machines: machine::Memory,
+    /// What the server controller saw of servers.
+    pub(super) servers: server::Memory,
+    /// Machines that want a pass.
+    pub(super) machine_wakes: Wakes,
+    /// Servers that want a pass.
+    pub(super) server_wakes: Wakes,
 }
 
 /// How this manager was told to work.
@@ -57,10 +64,6 @@ pub struct Settings {
     pub machine_concurrency: u16,
     /// The pause after a pass that found nothing to do (`--sync-period`).
     pub sync_period: Duration,
-    /// What the load balancer gate does.
-    pub gate: GateMode,
-    /// PEM of the certificate authorities of `--ca-certs`, for clouds whose Secret has none.
-    pub ca_certs: Option<String>,
     /// Name of this process in events.
     pub instance: String,
 }
@@ -73,8 +76,6 @@ impl Default for Settings {
             cluster_concurrency: 10,
             machine_concurrency: 10,
             sync_period: Duration::from_mins(10),
-            gate: GateMode::Enforce,
-            ca_certs: None,
             instance: "capo-rs".to_owned(),
         }
     }

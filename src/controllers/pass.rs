@@ -106,4 +106,3 @@ fn log(outcome: &Outcome, duration: Duration, pause: Duration) {
         } => tracing::warn!(milliseconds, again_in, ?class, %reason, message, "failed"),
     }
 }
-

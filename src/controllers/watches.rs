@@ -27,6 +27,8 @@ use crate::names::ObjectName;
 pub enum Target {
     /// An `OpenStackCluster`.
     Cluster(ObjectName),
+    /// The `OpenStackCluster` of the Cluster with this name.
+    ClusterOf(ObjectName),
     /// An `OpenStackMachine`.
     Machine(ObjectName),
     /// Every `OpenStackMachine` of the Cluster with this name.

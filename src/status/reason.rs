@@ -122,6 +122,11 @@ reasons! {
     NotSupported,
     /// The object named does not exist, or more than one does.
     DependencyNotFound,
+    // Events that tell of nothing wrong.
+    /// Something was created in OpenStack.
+    Created,
+    /// Something was deleted in OpenStack.
+    Deleted,
 }
 
 impl fmt::Display for Reason {

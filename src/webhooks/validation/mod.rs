@@ -11,8 +11,6 @@ mod gate;
 mod machine;
 mod names;
 mod review;
-#[cfg(test)]
-mod tests;
 
 pub use field_error::{FieldError, Problem};
 pub use review::{Answer, ReviewError, review};

@@ -1,0 +1,209 @@
+//! Where the API server is reached. A plain decision on what the spec says and what exists.
+
+use std::net::IpAddr;
+
+/// Kubernetes' own port.
+pub const DEFAULT_PORT: u16 = 6443;
+
+/// What decides on the endpoint.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EndpointInputs {
+    /// `spec.controlPlaneEndpoint.host`; it can't change once set, so it is kept whatever it is.
+    pub given_host: Option<String>,
+    /// `spec.controlPlaneEndpoint.port`.
+    pub given_port: Option<u16>,
+    /// `spec.apiServer.port`.
+    pub api_port: Option<u16>,
+    /// A managed load balancer is wanted.
+    pub load_balancer: bool,
+    /// A floating IP is wanted for the API server.
+    pub floating_ip: bool,
+    /// There is an external network for floating IPs.
+    pub external_network: bool,
+    /// `spec.apiServer.fixedIP`.
+    pub fixed_ip: Option<String>,
+}
+
+/// How the endpoint comes about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EndpointPlan {
+    /// It stands in the spec already.
+    Given {
+        /// Name or address.
+        host: String,
+        /// Port.
+        port: u16,
+    },
+    /// It is the load balancer's floating IP, or else its VIP.
+    LoadBalancer {
+        /// Port.
+        port: u16,
+    },
+    /// It is a floating IP that goes to a control-plane machine.
+    FloatingIp {
+        /// Port.
+        port: u16,
+    },
+    /// It is an address that the user looks after.
+    FixedIp {
+        /// The address.
+        host: String,
+        /// Port.
+        port: u16,
+    },
+    /// Nothing says what it could be.
+    Nowhere,
+}
+
+impl EndpointInputs {
+    /// The port that API servers listen on, whatever the host will be.
+    pub fn port(&self) -> u16 {
+        self.given_port.or(self.api_port).unwrap_or(DEFAULT_PORT)
+    }
+
+    /// How the endpoint comes about.
+    pub fn plan(&self) -> EndpointPlan {
+        let port = self.port();
+        if let Some(host) = &self.given_host {
+            return EndpointPlan::Given {
+                host: host.clone(),
+                port,
+            };
+        }
+        if self.load_balancer {
+            return EndpointPlan::LoadBalancer { port };
+        }
+        if self.floating_ip && self.external_network {
+            return EndpointPlan::FloatingIp { port };
+        }
+        match &self.fixed_ip {
+            Some(host) if !self.floating_ip => EndpointPlan::FixedIp {
+                host: host.clone(),
+                port,
+            },
+            _ => EndpointPlan::Nowhere,
+        }
+    }
+
+    /// The address that a new load balancer's VIP should have: the fixed one, or the endpoint's own
+    /// when no floating IP stands before it. `None` lets Neutron choose.
+    pub fn wanted_vip(&self) -> Option<IpAddr> {
+        if let Some(address) = self.fixed_ip.as_deref().and_then(|ip| ip.parse().ok()) {
+            return Some(address);
+        }
+        if self.floating_ip && self.external_network {
+            return None;
+        }
+        self.given_host
+            .as_deref()
+            .and_then(|host| host.parse().ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inputs() -> EndpointInputs {
+        EndpointInputs {
+            load_balancer: true,
+            floating_ip: true,
+            external_network: true,
+            ..EndpointInputs::default()
+        }
+    }
+
+    #[test]
+    fn the_table() {
+        let cases = [
+            (
+                "load balancer",
+                inputs(),
+                EndpointPlan::LoadBalancer { port: 6443 },
+            ),
+            (
+                "own port",
+                EndpointInputs {
+                    api_port: Some(443),
+                    ..inputs()
+                },
+                EndpointPlan::LoadBalancer { port: 443 },
+            ),
+            (
+                "a name given by the user is kept though a load balancer is managed",
+                EndpointInputs {
+                    given_host: Some("api.example.com".to_owned()),
+                    given_port: Some(8443),
+                    api_port: Some(443),
+                    ..inputs()
+                },
+                EndpointPlan::Given {
+                    host: "api.example.com".to_owned(),
+                    port: 8443,
+                },
+            ),
+            (
+                "floating IP to a machine",
+                EndpointInputs {
+                    load_balancer: false,
+                    ..inputs()
+                },
+                EndpointPlan::FloatingIp { port: 6443 },
+            ),
+            (
+                "an address of the user's",
+                EndpointInputs {
+                    load_balancer: false,
+                    floating_ip: false,
+                    fixed_ip: Some("10.0.0.5".to_owned()),
+                    ..inputs()
+                },
+                EndpointPlan::FixedIp {
+                    host: "10.0.0.5".to_owned(),
+                    port: 6443,
+                },
+            ),
+            (
+                "nothing to go by",
+                EndpointInputs {
+                    load_balancer: false,
+                    floating_ip: false,
+                    ..inputs()
+                },
+                EndpointPlan::Nowhere,
+            ),
+            (
+                "no network for the floating IP",
+                EndpointInputs {
+                    load_balancer: false,
+                    external_network: false,
+                    ..inputs()
+                },
+                EndpointPlan::Nowhere,
+            ),
+        ];
+        for (name, inputs, plan) in cases {
+            assert_eq!(inputs.plan(), plan, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_load_balancer_made_again_gets_the_address_clients_know() {
+        let known = EndpointInputs {
+            given_host: Some("10.0.0.7".to_owned()),
+            floating_ip: false,
+            ..inputs()
+        };
+        assert_eq!(known.wanted_vip(), "10.0.0.7".parse().ok());
+        let behind_floating = EndpointInputs {
+            given_host: Some("203.0.113.9".to_owned()),
+            ..inputs()
+        };
+        assert_eq!(behind_floating.wanted_vip(), None);
+        let fixed = EndpointInputs {
+            fixed_ip: Some("10.0.0.8".to_owned()),
+            ..behind_floating
+        };
+        assert_eq!(fixed.wanted_vip(), "10.0.0.8".parse().ok());
+    }
+}

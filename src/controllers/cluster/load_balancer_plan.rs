@@ -1,0 +1,253 @@
+//! Which load balancer is the cluster's, and what to do about it. Plain decisions on what was read.
+
+use std::time::{Duration, Instant};
+
+/// A load balancer as read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundLoadBalancer {
+    /// Octavia's id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// Its provisioning status, as Octavia spells it.
+    pub provisioning_status: String,
+}
+
+/// What to do about the load balancer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LoadBalancerPlan {
+    /// There is none: make one.
+    Create,
+    /// This one is ours; what is inside it is not looked after here.
+    Use {
+        /// Octavia's id.
+        id: String,
+    },
+    /// It is being deleted: make a new one once it is gone.
+    Going {
+        /// Octavia's id.
+        id: String,
+    },
+    /// It is in ERROR and may be replaced: delete it with all that is in it.
+    Replace {
+        /// Octavia's id.
+        id: String,
+        /// The operator asked for it, rather than nothing being lost by it.
+        asked: bool,
+    },
+    /// It is in ERROR and may be replaced, but not so soon after the last time.
+    ReplaceLater {
+        /// Octavia's id.
+        id: String,
+        /// How much later.
+        pause: Duration,
+    },
+    /// It is in ERROR and serves, or may: only an operator can decide.
+    Broken {
+        /// Octavia's id.
+        id: String,
+    },
+    /// More than one answers to the name.
+    Ambiguous {
+        /// Their ids, in order.
+        ids: Vec<String>,
+    },
+}
+
+/// What decides besides the load balancers themselves.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LoadBalancerInputs {
+    /// The name it must have.
+    pub name: String,
+    /// The control plane was initialised once.
+    pub initialised: bool,
+    /// A control-plane Machine, deleting ones included, has a providerID.
+    pub machine_admitted: bool,
+    /// The annotation `rebuild-load-balancer`.
+    pub rebuild: Option<String>,
+    /// Replacements that this process made, and when the last was.
+    pub replaced: Option<(u32, Instant)>,
+}
+
+/// Decides on the load balancers that were found by id or by name.
+pub fn plan(
+    inputs: &LoadBalancerInputs,
+    found: &[FoundLoadBalancer],
+    now: Instant,
+) -> LoadBalancerPlan {
+    let ours: Vec<&FoundLoadBalancer> = found
+        .iter()
+        .filter(|lb| lb.name == inputs.name && lb.provisioning_status != "DELETED")
+        .collect();
+    // One that is going does not stand in the way of one that stays.
+    let staying: Vec<&&FoundLoadBalancer> = ours
+        .iter()
+        .filter(|lb| lb.provisioning_status != "PENDING_DELETE")
+        .collect();
+    match (staying.as_slice(), ours.first()) {
+        ([], None) => LoadBalancerPlan::Create,
+        ([], Some(going)) => LoadBalancerPlan::Going {
+            id: going.id.clone(),
+        },
+        ([one], _) => one_plan(inputs, one, now),
+        (several, _) => {
+            let mut ids: Vec<String> = several.iter().map(|lb| lb.id.clone()).collect();
+            ids.sort();
+            LoadBalancerPlan::Ambiguous { ids }
+        }
+    }
+}
+
+fn one_plan(
+    inputs: &LoadBalancerInputs,
+    one: &FoundLoadBalancer,
+    now: Instant,
+) -> LoadBalancerPlan {
+    let id = one.id.clone();
+    if one.provisioning_status != "ERROR" {
+        return LoadBalancerPlan::Use { id };
+    }
+    if inputs.rebuild.as_deref() == Some(id.as_str()) {
+        return LoadBalancerPlan::Replace { id, asked: true };
+    }
+    if inputs.initialised || inputs.machine_admitted {
+        return LoadBalancerPlan::Broken { id };
+    }
+    match inputs.replaced.map(|(count, at)| at + pause_after(count)) {
+        Some(earliest) if now < earliest => LoadBalancerPlan::ReplaceLater {
+            id,
+            pause: earliest.saturating_duration_since(now),
+        },
+        _ => LoadBalancerPlan::Replace { id, asked: false },
+    }
+}
+
+/// A cloud whose load balancers always fail is not asked for one after the other.
+fn pause_after(replacements: u32) -> Duration {
+    match replacements {
+        0 => Duration::ZERO,
+        1 => Duration::from_mins(1),
+        2 => Duration::from_mins(2),
+        3 => Duration::from_mins(5),
+        _ => Duration::from_mins(10),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lb(id: &str, name: &str, status: &str) -> FoundLoadBalancer {
+        FoundLoadBalancer {
+            id: id.to_owned(),
+            name: name.to_owned(),
+            provisioning_status: status.to_owned(),
+        }
+    }
+
+    fn inputs() -> LoadBalancerInputs {
+        LoadBalancerInputs {
+            name: "n".to_owned(),
+            ..LoadBalancerInputs::default()
+        }
+    }
+
+    fn id(text: &str) -> String {
+        text.to_owned()
+    }
+
+    #[test]
+    fn by_exact_name_and_never_by_guess() {
+        let now = Instant::now();
+        let cases = [
+            (vec![], LoadBalancerPlan::Create),
+            (vec![lb("1", "n-other", "ACTIVE")], LoadBalancerPlan::Create),
+            (vec![lb("1", "n", "DELETED")], LoadBalancerPlan::Create),
+            (
+                vec![lb("1", "n", "PENDING_CREATE")],
+                LoadBalancerPlan::Use { id: id("1") },
+            ),
+            (
+                vec![lb("1", "n", "PENDING_DELETE")],
+                LoadBalancerPlan::Going { id: id("1") },
+            ),
+            (
+                vec![lb("1", "n", "PENDING_DELETE"), lb("2", "n", "ACTIVE")],
+                LoadBalancerPlan::Use { id: id("2") },
+            ),
+            (
+                vec![lb("2", "n", "ACTIVE"), lb("1", "n", "ERROR")],
+                LoadBalancerPlan::Ambiguous {
+                    ids: vec![id("1"), id("2")],
+                },
+            ),
+            (
+                vec![lb("1", "n", "FANCY_NEW")],
+                LoadBalancerPlan::Use { id: id("1") },
+            ),
+        ];
+        for (found, expected) in cases {
+            assert_eq!(plan(&inputs(), &found, now), expected, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn one_in_error_goes_only_where_nothing_is_lost_or_the_operator_says_so() {
+        let now = Instant::now();
+        let found = [lb("1", "n", "ERROR")];
+        let fresh = inputs();
+        let asked = |inputs: LoadBalancerInputs, rebuild: &str| LoadBalancerInputs {
+            rebuild: Some(rebuild.to_owned()),
+            ..inputs
+        };
+        let initialised = LoadBalancerInputs {
+            initialised: true,
+            ..inputs()
+        };
+        let admitted = LoadBalancerInputs {
+            machine_admitted: true,
+            ..inputs()
+        };
+        let broken = LoadBalancerPlan::Broken { id: id("1") };
+        let replace = |asked| LoadBalancerPlan::Replace { id: id("1"), asked };
+        assert_eq!(plan(&fresh, &found, now), replace(false));
+        assert_eq!(plan(&initialised, &found, now), broken);
+        assert_eq!(plan(&admitted, &found, now), broken);
+        assert_eq!(
+            plan(&asked(initialised.clone(), "1"), &found, now),
+            replace(true)
+        );
+        // Leave given for another one is none for this one.
+        assert_eq!(plan(&asked(initialised, "2"), &found, now), broken);
+        // And a healthy one is never rebuilt.
+        let healthy = [lb("1", "n", "ACTIVE")];
+        assert_eq!(
+            plan(&asked(inputs(), "1"), &healthy, now),
+            LoadBalancerPlan::Use { id: id("1") }
+        );
+    }
+
+    #[test]
+    fn replacements_come_ever_slower() {
+        let now = Instant::now();
+        let found = [lb("1", "n", "ERROR")];
+        let after = |count, at| LoadBalancerInputs {
+            replaced: Some((count, at)),
+            ..inputs()
+        };
+        assert_eq!(
+            plan(&after(2, now), &found, now),
+            LoadBalancerPlan::ReplaceLater {
+                id: id("1"),
+                pause: Duration::from_mins(2)
+            }
+        );
+        assert_eq!(
+            plan(&after(2, now), &found, now + Duration::from_mins(2)),
+            LoadBalancerPlan::Replace {
+                id: id("1"),
+                asked: false
+            }
+        );
+    }
+}

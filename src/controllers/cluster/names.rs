@@ -1,0 +1,95 @@
+//! Names and texts of OpenStack objects, the same as CAPO's, so that clusters made by it are found.
+
+/// The cluster resource name, `<namespace>-<Cluster>`, from which every other name is made.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Names(String);
+
+impl Names {
+    /// For the Cluster `cluster` in `namespace`.
+    pub fn new(namespace: &str, cluster: &str) -> Self {
+        Self(format!("{namespace}-{cluster}"))
+    }
+
+    /// Network, subnet and router share one name.
+    pub fn network(&self) -> String {
+        format!("k8s-clusterapi-cluster-{}", self.0)
+    }
+
+    /// The load balancer. Listeners, pools and members derive theirs from it.
+    pub fn load_balancer(&self) -> String {
+        format!("{}-kubeapi", self.network())
+    }
+
+    /// The security group of one kind of machine.
+    pub fn security_group(&self, role: Role) -> String {
+        format!("k8s-cluster-{}-secgroup-{}", self.0, role.as_str())
+    }
+
+    /// Description of subnet, router, load balancer and floating IP.
+    pub fn description(&self) -> String {
+        format!(
+            "Created by cluster-api-provider-openstack cluster {}",
+            self.0
+        )
+    }
+}
+
+/// Description of every security group we make.
+pub const SECURITY_GROUP_DESCRIPTION: &str = "Cluster API managed group";
+
+/// Whom a managed security group is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Role {
+    /// Control-plane machines.
+    ControlPlane,
+    /// All other machines.
+    Worker,
+    /// The bastion.
+    Bastion,
+}
+
+impl Role {
+    /// As in the group's name, and as `remoteManagedGroups` spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ControlPlane => "controlplane",
+            Self::Worker => "worker",
+            Self::Bastion => "bastion",
+        }
+    }
+
+    /// The role that `remoteManagedGroups` means.
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::ControlPlane, Self::Worker, Self::Bastion]
+            .into_iter()
+            .find(|role| role.as_str() == text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_capo() {
+        let names = Names::new("prod", "c1");
+        assert_eq!(names.network(), "k8s-clusterapi-cluster-prod-c1");
+        assert_eq!(
+            names.load_balancer(),
+            "k8s-clusterapi-cluster-prod-c1-kubeapi"
+        );
+        assert_eq!(
+            names.security_group(Role::ControlPlane),
+            "k8s-cluster-prod-c1-secgroup-controlplane"
+        );
+        assert_eq!(
+            names.description(),
+            "Created by cluster-api-provider-openstack cluster prod-c1"
+        );
+    }
+
+    #[test]
+    fn two_clusters_can_compute_one_name() {
+        assert_eq!(Names::new("a-b", "c"), Names::new("a", "b-c"));
+    }
+}

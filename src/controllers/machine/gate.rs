@@ -1,0 +1,332 @@
+//! What the gates mean for one machine: may it count as provisioned (G1), does it carry our hook (G2),
+//! may its server go (G3). Plain functions; the evidence itself is weighed in the membership room.
+
+use crate::{
+    membership::{
+        GateMode,
+        findings::{Gate, MachineFinding},
+    },
+    status::Reason,
+};
+
+/// What the gates ask about one machine.
+#[derive(Debug, Clone)]
+pub struct Question<'a> {
+    /// What the manager was told to do with the gates.
+    pub mode: GateMode,
+    /// A control-plane machine of a cluster with a load balancer of ours. Nobody else ever waits for one.
+    pub gated: bool,
+    /// Paused, or being moved by clusterctl.
+    pub untouchable: bool,
+    /// The Cluster is being deleted, or absent in an uncached read: open, and nothing is waited for.
+    pub going: bool,
+    /// The Machine took over the provider id, or we said `provisioned` before: it can't be taken back.
+    pub admitted: bool,
+    /// The server was ACTIVE in the last read.
+    pub server_active: bool,
+    /// The owning Machine, if there is one.
+    pub machine: Option<MachineSight>,
+    /// What the load balancer's task found out about it.
+    pub finding: Option<&'a MachineFinding>,
+}
+
+/// What the gates ask about the owning Machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MachineSight {
+    /// It is being deleted.
+    pub deleting: bool,
+    /// It carries our hook.
+    pub hooked: bool,
+}
+
+/// Go ahead, or not yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// Go ahead.
+    Open,
+    /// Not yet.
+    Held {
+        /// Why not.
+        reason: Reason,
+        /// What was seen, what unblocks.
+        message: String,
+    },
+}
+
+/// What is to be done about the hook on the Machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HookChange {
+    /// Nothing.
+    Keep,
+    /// It has none and must have one.
+    Put,
+    /// It may go.
+    Remove,
+}
+
+impl Answer {
+    /// Go ahead.
+    pub fn is_open(&self) -> bool {
+        matches!(self, Self::Open)
+    }
+
+    fn held(reason: Reason, message: &str) -> Self {
+        Self::Held {
+            reason,
+            message: message.to_owned(),
+        }
+    }
+}
+
+/// G1: may `status.initialization.provisioned` be set?
+pub fn admission(question: &Question<'_>) -> Answer {
+    if question.admitted {
+        return Answer::Open;
+    }
+    if !question.server_active {
+        return Answer::held(Reason::InstanceNotReady, "The server is not ACTIVE yet");
+    }
+    if !question.gated || question.mode != GateMode::Enforce {
+        return Answer::Open;
+    }
+    asked(question.finding.map(|finding| &finding.admission))
+}
+
+/// G2: what becomes of our hook on the Machine? It is never put on a Machine that is being deleted, so
+/// that a user who takes it off there has the last word.
+pub fn hook(question: &Question<'_>) -> HookChange {
+    let Some(machine) = question.machine else {
+        return HookChange::Keep;
+    };
+    if question.untouchable {
+        return HookChange::Keep;
+    }
+    let holds = question.gated && question.mode == GateMode::Enforce && !question.going;
+    let release = question.finding.is_some_and(|f| f.release.is_open());
+    match (machine.hooked, machine.deleting) {
+        (false, false) if holds => HookChange::Put,
+        (true, false) if !question.gated || question.mode == GateMode::Off => HookChange::Remove,
+        (true, true) if !holds || release => HookChange::Remove,
+        _ => HookChange::Keep,
+    }
+}
+
+/// G3: may the server go, and the finalizer with it?
+pub fn farewell(question: &Question<'_>) -> Answer {
+    if !question.gated || question.going {
+        return Answer::Open;
+    }
+    // A Machine that is being deleted without our hook asks nothing; its member goes before its server
+    // all the same, and the load balancer's task says when.
+    asked(question.finding.map(|finding| &finding.finalizer))
+}
+
+fn asked(gate: Option<&Gate>) -> Answer {
+    match gate {
+        Some(Gate::Open { .. } | Gate::Bypassed { .. }) => Answer::Open,
+        Some(Gate::Held {
+            reason, message, ..
+        }) => Answer::Held {
+            reason: *reason,
+            message: message.clone(),
+        },
+        Some(Gate::NotAsked) | None => Answer::held(
+            Reason::NotYetObserved,
+            "The machine's load balancer members were not read yet",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::membership::findings::Verdict;
+
+    const OPEN: Gate = Gate::Open {
+        reason: Reason::MembersActive,
+        message: String::new(),
+    };
+    const BYPASSED: Gate = Gate::Bypassed {
+        message: String::new(),
+    };
+
+    fn held() -> Gate {
+        Gate::Held {
+            reason: Reason::MemberPending,
+            message: "port 6443: PENDING_CREATE".to_owned(),
+            since: Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    fn finding(gate: &Gate) -> MachineFinding {
+        MachineFinding {
+            verdict: Verdict::default(),
+            admission: gate.clone(),
+            release: gate.clone(),
+            finalizer: gate.clone(),
+            server_wanted: false,
+        }
+    }
+
+    fn question(finding: Option<&MachineFinding>) -> Question<'_> {
+        Question {
+            mode: GateMode::Enforce,
+            gated: true,
+            untouchable: false,
+            going: false,
+            admitted: false,
+            server_active: true,
+            machine: Some(MachineSight {
+                deleting: false,
+                hooked: false,
+            }),
+            finding,
+        }
+    }
+
+    #[test]
+    fn a_control_plane_machine_is_admitted_by_its_members_only() {
+        for (gate, open) in [
+            (OPEN, true),
+            (BYPASSED, true),
+            (held(), false),
+            (Gate::NotAsked, false),
+        ] {
+            let finding = finding(&gate);
+            assert_eq!(
+                admission(&question(Some(&finding))).is_open(),
+                open,
+                "{gate:?}"
+            );
+        }
+        assert!(!admission(&question(None)).is_open());
+        let open = finding(&OPEN);
+        let mut early = question(Some(&open));
+        early.server_active = false;
+        assert!(!admission(&early).is_open());
+    }
+
+    #[test]
+    fn what_was_admitted_stays_admitted() {
+        let mut question = question(None);
+        question.admitted = true;
+        question.server_active = false;
+        assert_eq!(admission(&question), Answer::Open);
+    }
+
+    #[test]
+    fn a_worker_never_waits_for_a_load_balancer() {
+        let mut worker = question(None);
+        worker.gated = false;
+        assert_eq!(admission(&worker), Answer::Open);
+        assert_eq!(hook(&worker), HookChange::Keep);
+        assert_eq!(farewell(&worker), Answer::Open);
+    }
+
+    #[test]
+    fn observing_never_holds_and_off_takes_hooks_away() {
+        let held = finding(&held());
+        for mode in [GateMode::Observe, GateMode::Off] {
+            let mut question = question(Some(&held));
+            question.mode = mode;
+            assert_eq!(admission(&question), Answer::Open);
+            assert_eq!(hook(&question), HookChange::Keep);
+            for deleting in [false, true] {
+                question.machine = Some(MachineSight {
+                    deleting,
+                    hooked: true,
+                });
+                let expected = if deleting || mode == GateMode::Off {
+                    HookChange::Remove
+                } else {
+                    HookChange::Keep
+                };
+                assert_eq!(hook(&question), expected, "{mode:?} {deleting}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_hook_through_its_life() {
+        use HookChange::{Keep, Put, Remove};
+        let (open, held, not_asked) = (finding(&OPEN), finding(&held()), finding(&Gate::NotAsked));
+        let cases = [
+            // hooked, deleting, finding, change
+            (false, false, None, Put),
+            (false, false, Some(&open), Put),
+            (true, false, Some(&open), Keep),
+            (true, true, None, Keep),
+            (true, true, Some(&not_asked), Keep),
+            (true, true, Some(&held), Keep),
+            (true, true, Some(&open), Remove),
+            // A user took it off: not put back.
+            (false, true, Some(&held), Keep),
+            (false, true, None, Keep),
+        ];
+        for (hooked, deleting, finding, expected) in cases {
+            let mut asked = question(finding);
+            asked.machine = Some(MachineSight { deleting, hooked });
+            assert_eq!(hook(&asked), expected, "{hooked} {deleting} {finding:?}");
+            asked.untouchable = true;
+            assert_eq!(hook(&asked), Keep);
+        }
+        let mut absent = question(Some(&open));
+        absent.machine = None;
+        assert_eq!(hook(&absent), Keep);
+    }
+
+    #[test]
+    fn a_cluster_that_goes_waits_for_nothing() {
+        let held = finding(&held());
+        let mut question = question(Some(&held));
+        question.going = true;
+        question.machine = Some(MachineSight {
+            deleting: true,
+            hooked: true,
+        });
+        assert_eq!(hook(&question), HookChange::Remove);
+        assert_eq!(farewell(&question), Answer::Open);
+        // Nor is a hook put on a Machine that will be deleted in a moment.
+        question.machine = Some(MachineSight {
+            deleting: false,
+            hooked: false,
+        });
+        assert_eq!(hook(&question), HookChange::Keep);
+    }
+
+    #[test]
+    fn a_load_balancer_of_ours_no_more_means_no_hook() {
+        let mut question = question(None);
+        question.gated = false;
+        question.machine = Some(MachineSight {
+            deleting: false,
+            hooked: true,
+        });
+        assert_eq!(hook(&question), HookChange::Remove);
+        question.machine = Some(MachineSight {
+            deleting: true,
+            hooked: true,
+        });
+        assert_eq!(hook(&question), HookChange::Remove);
+    }
+
+    #[test]
+    fn the_server_goes_after_its_member() {
+        for (gate, open) in [
+            (OPEN, true),
+            (BYPASSED, true),
+            (held(), false),
+            (Gate::NotAsked, false),
+        ] {
+            let finding = finding(&gate);
+            assert_eq!(
+                farewell(&question(Some(&finding))).is_open(),
+                open,
+                "{gate:?}"
+            );
+        }
+        assert!(!farewell(&question(None)).is_open());
+    }
+}

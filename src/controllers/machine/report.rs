@@ -1,0 +1,310 @@
+//! What is told of a machine in its status. Plain functions.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde_json::Value;
+
+use crate::{
+    api::{
+        v1alpha1::OpenStackServer,
+        v1beta2::{Initialization, OpenStackMachine, OpenStackMachineStatus},
+    },
+    membership::findings::{Findings, MemberFinding, Tristate, Verdict},
+    status::{
+        Reason,
+        conditions::{Conditions, kind},
+    },
+};
+
+/// What one pass found out.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Report<'a> {
+    /// The object is paused.
+    pub paused: bool,
+    /// `InstanceReady`.
+    pub instance: Verdict,
+    /// `APIServerLoadBalancerReady`, on control-plane machines.
+    pub load_balancer: Option<Verdict>,
+    /// Load balancer members that are ACTIVE, of those expected.
+    pub active_members: Option<String>,
+    /// The machine may count as provisioned. What was said stays said.
+    pub provisioned: bool,
+    /// The machine's server.
+    pub server: Option<&'a OpenStackServer>,
+    /// Where it lies.
+    pub failure_domain: Option<String>,
+}
+
+/// The status after a pass.
+pub(super) fn status(object: &OpenStackMachine, report: &Report<'_>, now: Timestamp) -> Value {
+    let generation = object.metadata.generation.unwrap_or_default();
+    let mut status = object.status.clone().unwrap_or_default();
+    let mut conditions = Conditions::new(&status.conditions, generation, now);
+    if report.paused {
+        conditions.set(kind::PAUSED, &Verdict::good(Reason::Paused));
+        conditions.set_if_absent(kind::INSTANCE_READY, &report.instance);
+    } else {
+        conditions.set(kind::PAUSED, &Verdict::bad(Reason::NotPaused, ""));
+        conditions.set(kind::INSTANCE_READY, &report.instance);
+        write(&mut status, report);
+        status.observed_generation = Some(generation);
+    }
+    let authentication = report
+        .server
+        .and_then(|server| copied(server, kind::OPENSTACK_AUTHENTICATION_SUCCEEDED));
+    if let Some(verdict) = authentication {
+        conditions.set(kind::OPENSTACK_AUTHENTICATION_SUCCEEDED, &verdict);
+    }
+    conditions.set_if_absent(
+        kind::OPENSTACK_AUTHENTICATION_SUCCEEDED,
+        &Verdict::unknown(Reason::NotYetObserved, "OpenStack was not asked yet"),
+    );
+    let mut counted = vec![
+        kind::OPENSTACK_AUTHENTICATION_SUCCEEDED,
+        kind::INSTANCE_READY,
+    ];
+    match &report.load_balancer {
+        Some(verdict) => {
+            counted.push(kind::API_SERVER_LOAD_BALANCER_READY);
+            if report.paused {
+                conditions.set_if_absent(kind::API_SERVER_LOAD_BALANCER_READY, verdict);
+                conditions.set_if_absent(kind::API_SERVER_INGRESS_READY, &ingress(verdict));
+            } else {
+                conditions.set(kind::API_SERVER_LOAD_BALANCER_READY, verdict);
+                conditions.set(kind::API_SERVER_INGRESS_READY, &ingress(verdict));
+            }
+        }
+        None => {
+            conditions.remove(kind::API_SERVER_LOAD_BALANCER_READY);
+            conditions.remove(kind::API_SERVER_INGRESS_READY);
+        }
+    }
+    if object.spec.floating_ip_pool_ref.is_some() {
+        let verdict = report
+            .server
+            .and_then(|server| copied(server, kind::FLOATING_ADDRESS_FROM_POOL_READY))
+            .unwrap_or_else(|| {
+                Verdict::unknown(Reason::NotYetObserved, "The server was not made yet")
+            });
+        conditions.set(kind::FLOATING_ADDRESS_FROM_POOL_READY, &verdict);
+        counted.push(kind::FLOATING_ADDRESS_FROM_POOL_READY);
+    }
+    conditions.sum_up(&counted);
+    status.conditions = conditions.into_list();
+    serde_json::to_value(&status).unwrap_or_default()
+}
+
+fn write(status: &mut OpenStackMachineStatus, report: &Report<'_>) {
+    let before = status
+        .initialization
+        .as_ref()
+        .and_then(|initialization| initialization.provisioned);
+    if report.provisioned || before == Some(true) {
+        status.initialization = Some(Initialization {
+            provisioned: Some(true),
+        });
+    }
+    status.active_members.clone_from(&report.active_members);
+    if let Some(zone) = &report.failure_domain {
+        status.failure_domain = Some(zone.clone());
+    }
+    let Some(server) = report.server.and_then(|server| server.status.as_ref()) else {
+        return;
+    };
+    if server.instance_id.is_some() {
+        status.instance_id.clone_from(&server.instance_id);
+    }
+    if server.instance_state.is_some() {
+        status.instance_state.clone_from(&server.instance_state);
+    }
+    if !server.addresses.is_empty() {
+        status.addresses.clone_from(&server.addresses);
+    }
+}
+
+/// CAPO's name for the same thing, for those who look for it.
+fn ingress(load_balancer: &Verdict) -> Verdict {
+    match load_balancer.status {
+        Tristate::True => Verdict::good(Reason::Ready),
+        Tristate::False | Tristate::Unknown => load_balancer.clone(),
+    }
+}
+
+/// `InstanceReady` as the server has it.
+pub(super) fn instance(server: &OpenStackServer) -> Verdict {
+    copied(server, kind::INSTANCE_READY).unwrap_or_else(|| {
+        Verdict::unknown(Reason::NotYetObserved, "The server was not looked at yet")
+    })
+}
+
+fn copied(server: &OpenStackServer, kind: &str) -> Option<Verdict> {
+    let conditions = &server.status.as_ref()?.conditions;
+    let Condition {
+        status,
+        reason,
+        message,
+        ..
+    } = conditions
+        .iter()
+        .find(|condition| condition.type_ == kind)?;
+    let known = Reason::ALL.iter().find(|known| known.as_str() == reason);
+    Some(Verdict {
+        status: match status.as_str() {
+            "True" => Tristate::True,
+            "False" => Tristate::False,
+            _ => Tristate::Unknown,
+        },
+        reason: known.copied().unwrap_or(Reason::InstanceNotReady),
+        message: message.clone(),
+    })
+}
+
+/// How many of a machine's members Octavia has provisioned, such as `2/2`.
+pub(super) fn active_members(findings: &Findings, machine: &str) -> Option<String> {
+    let members: Vec<&MemberFinding> = findings
+        .members
+        .iter()
+        .filter(|member| member.machine == machine)
+        .collect();
+    let active = members
+        .iter()
+        .filter(|member| member.provisioning_status == "ACTIVE")
+        .count();
+    (!members.is_empty()).then(|| format!("{active}/{}", members.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(status: Value) -> OpenStackMachine {
+        serde_json::from_value(json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackMachine",
+            "metadata": {"name": "m1", "namespace": "default", "generation": 2},
+            "spec": {"image": {"id": "i"}, "flavor": {"id": "f"}}, "status": status}))
+        .unwrap()
+    }
+
+    fn server(ready: &str) -> OpenStackServer {
+        let condition = |kind: &str, status: &str, reason: &str| {
+            json!({"type": kind, "status": status, "reason": reason, "message": "",
+                "lastTransitionTime": "2026-11-21T10:00:00Z"})
+        };
+        serde_json::from_value(json!({"metadata": {"name": "m1"},
+            "spec": {"identityRef": {"name": "c", "cloudName": "c"}, "image": {"id": "i"}, "ports": [], "sshKeyName": ""},
+            "status": {"ready": ready == "True", "instanceID": "42", "instanceState": "ACTIVE",
+                "addresses": [{"type": "InternalIP", "address": "10.0.0.5"}],
+                "conditions": [condition("InstanceReady", ready, "Ready"),
+                    condition("OpenStackAuthenticationSucceeded", "True", "Ready")]}}))
+        .unwrap()
+    }
+
+    fn condition<'a>(status: &'a Value, kind: &str) -> Option<&'a Value> {
+        status["conditions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|condition| condition["type"] == kind)
+    }
+
+    fn report(server: Option<&OpenStackServer>, load_balancer: Option<Verdict>) -> Report<'_> {
+        Report {
+            paused: false,
+            instance: server.map_or(
+                Verdict::bad(Reason::WaitingForBootstrapData, "waiting"),
+                instance,
+            ),
+            load_balancer,
+            active_members: None,
+            provisioned: false,
+            server,
+            failure_domain: None,
+        }
+    }
+
+    #[test]
+    fn a_new_control_plane_machine_has_all_its_conditions() {
+        let verdict = Verdict::unknown(Reason::NotYetObserved, "not yet");
+        let status = status(
+            &object(json!({"observedGeneration": -1})),
+            &report(None, Some(verdict)),
+            Timestamp::UNIX_EPOCH,
+        );
+        for (kind, state) in [
+            ("Ready", "False"),
+            ("InstanceReady", "False"),
+            ("APIServerLoadBalancerReady", "Unknown"),
+            ("APIServerIngressReady", "Unknown"),
+            ("OpenStackAuthenticationSucceeded", "Unknown"),
+            ("Paused", "False"),
+        ] {
+            assert_eq!(condition(&status, kind).unwrap()["status"], state, "{kind}");
+        }
+        assert_eq!(status["observedGeneration"], json!(2));
+        assert_eq!(status.get("initialization"), None);
+    }
+
+    #[test]
+    fn a_member_that_is_not_active_makes_the_machine_not_ready() {
+        let server = server("True");
+        let held = Verdict::bad(Reason::MemberPending, "port 6443: PENDING_CREATE");
+        let status = status(
+            &object(json!(null)),
+            &report(Some(&server), Some(held)),
+            Timestamp::UNIX_EPOCH,
+        );
+        let ready = condition(&status, "Ready").unwrap();
+        assert_eq!(ready["status"], "False");
+        assert!(
+            ready["message"]
+                .as_str()
+                .unwrap()
+                .contains("PENDING_CREATE")
+        );
+        assert_eq!(status["instanceID"], "42");
+        assert_eq!(status["addresses"][0]["address"], "10.0.0.5");
+    }
+
+    #[test]
+    fn a_worker_has_no_load_balancer_condition() {
+        let server = server("True");
+        let before = json!({"conditions": [{"type": "APIServerIngressReady", "status": "True", "reason": "Ready",
+            "message": "", "lastTransitionTime": "2026-11-21T10:00:00Z"}]});
+        let mut report = report(Some(&server), None);
+        report.provisioned = true;
+        let status = status(&object(before), &report, Timestamp::UNIX_EPOCH);
+        assert_eq!(condition(&status, "APIServerLoadBalancerReady"), None);
+        assert_eq!(condition(&status, "APIServerIngressReady"), None);
+        assert_eq!(condition(&status, "Ready").unwrap()["status"], "True");
+        assert_eq!(status["initialization"]["provisioned"], json!(true));
+    }
+
+    #[test]
+    fn provisioned_never_goes_back() {
+        let status = status(
+            &object(json!({"initialization": {"provisioned": true}})),
+            &report(None, None),
+            Timestamp::UNIX_EPOCH,
+        );
+        assert_eq!(status["initialization"]["provisioned"], json!(true));
+    }
+
+    #[test]
+    fn what_is_known_stays_while_the_server_object_is_empty() {
+        let before = json!({"instanceID": "42", "addresses": [{"type": "InternalIP", "address": "10.0.0.5"}]});
+        let mut empty = server("True");
+        empty.status = None;
+        let status = status(
+            &object(before),
+            &report(Some(&empty), None),
+            Timestamp::UNIX_EPOCH,
+        );
+        assert_eq!(status["instanceID"], "42");
+        assert_eq!(status["addresses"][0]["address"], "10.0.0.5");
+        assert_eq!(
+            condition(&status, "InstanceReady").unwrap()["status"],
+            "Unknown"
+        );
+    }
+}

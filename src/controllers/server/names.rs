@@ -1,0 +1,70 @@
+//! Names, descriptions and tags of what belongs to a server, as CAPO gives them: what it made is found
+//! and taken over under the same names. Plain functions.
+
+/// The name of the port at `index` of a server's list, counted from 0.
+pub fn port(server: &str, suffix: Option<&str>, index: usize) -> String {
+    match suffix.filter(|suffix| !suffix.is_empty()) {
+        Some(suffix) => format!("{server}-{suffix}"),
+        None => format!("{server}-{index}"),
+    }
+}
+
+/// The name of the volume that a server boots from.
+pub fn root_volume(server: &str) -> String {
+    format!("{server}-root")
+}
+
+/// The name of the volume behind the additional block device `device`.
+pub fn device_volume(server: &str, device: &str) -> String {
+    format!("{server}-{device}")
+}
+
+/// The description of a port or trunk whose user gave none.
+pub fn port_description(cluster: Option<&str>) -> String {
+    format!(
+        "Created by cluster-api-provider-openstack cluster {}",
+        cluster.unwrap_or_default()
+    )
+}
+
+/// The description of the root volume.
+pub fn root_volume_description(server: &str) -> String {
+    format!("Root volume for {server}")
+}
+
+/// The description of the volume of an additional block device.
+pub fn device_volume_description(server: &str) -> String {
+    format!("Additional block device for {server}")
+}
+
+/// Both lists, each tag once, in the order in which they came.
+pub fn merged_tags(first: &[String], second: &[String]) -> Vec<String> {
+    let mut merged: Vec<String> = Vec::new();
+    for tag in first.iter().chain(second) {
+        if !merged.contains(tag) {
+            merged.push(tag.clone());
+        }
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_called_by_suffix_or_place() {
+        assert_eq!(port("m1", None, 0), "m1-0");
+        assert_eq!(port("m1", Some(""), 2), "m1-2");
+        assert_eq!(port("m1", Some("storage"), 1), "m1-storage");
+    }
+
+    #[test]
+    fn tags_are_kept_once() {
+        let tags = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(
+            merged_tags(&tags(&["a", "b"]), &tags(&["b", "c", "a"])),
+            tags(&["a", "b", "c"])
+        );
+    }
+}

@@ -1,4 +1,0 @@
-//! The custom resource definitions: as committed, against CAPO's, and on a real kube-apiserver.
-
-mod committed;
-mod facts;
