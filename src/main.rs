@@ -1,2 +1,7 @@
-//! capo-rs
-fn main() {}
+//! The `capo-rs` binary.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    capo_rs::cli::main(std::env::args_os())
+}

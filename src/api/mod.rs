@@ -3,6 +3,7 @@
 //! The types are the only source: their doc comments are what `kubectl explain` says, their
 //! attributes become the schema, and [`crds`] puts the definitions together.
 
+mod crds;
 pub mod gate_annotation;
 mod resource;
 mod schema;
@@ -10,6 +11,8 @@ pub mod v1alpha1;
 pub mod v1beta1;
 pub mod v1beta2;
 mod wire;
+
+pub use crds::{ConversionTarget, crds, manifests};
 
 /// The API group of every kind.
 pub const GROUP: &str = "infrastructure.cluster.x-k8s.io";

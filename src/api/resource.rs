@@ -6,11 +6,11 @@
 /// schema has always allowed one, and a single unreadable object would blind the watch to all.
 macro_rules! custom_resource {
     (
-        $(#[$meta:meta])*
+        $(#[doc = $doc:literal])+
         $kind:ident, version $version:literal, plural $plural:literal, $scope:ident,
         spec $spec:ident $(, status $status:ident)?
     ) => {
-        $(#[$meta])*
+        $(#[doc = $doc])+
         #[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
         #[serde(default)]
         pub struct $kind {
@@ -115,6 +115,8 @@ macro_rules! custom_resource {
         )?
 
         impl $crate::api::resource::VersionedKind for $kind {
+            const DESCRIPTION: &str = concat!($($doc),+);
+
             fn spec_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
                 generator.subschema_for::<$spec>()
             }
@@ -139,6 +141,9 @@ pub(crate) mod scope {
 
 /// One version of a kind, as its CRD needs it.
 pub(crate) trait VersionedKind: kube::Resource<DynamicType = ()> {
+    /// What the kind is, for people.
+    const DESCRIPTION: &str;
+
     /// The schema of the spec, as the types tell it.
     fn spec_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema;
 

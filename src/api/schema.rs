@@ -231,6 +231,7 @@ pub(crate) fn conditions_of_either_form(_: &mut SchemaGenerator) -> Schema {
                 "reason": {
                     "description": "Why, in one word.",
                     "type": "string",
+                    "minLength": 1,
                     "maxLength": 1024
                 },
                 "message": {
@@ -363,6 +364,9 @@ fn unwrap_option(node: &mut Map<String, Value>) {
             let kind = kind.clone();
             node.insert("type".into(), kind);
         }
+    }
+    if let Some(Value::Array(words)) = node.get_mut("enum") {
+        words.retain(|word| !word.is_null());
     }
     let is_option = matches!(
         node.get("anyOf"),

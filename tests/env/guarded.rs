@@ -27,6 +27,7 @@ watcher=$!
 exec 3<&-
 wait $child; code=$?
 kill -KILL $watcher 2>/dev/null
+[ -z "${REMOVE_AFTER:-}" ] || rm -rf "$REMOVE_AFTER"
 exit $code
 "#;
 
@@ -50,6 +51,8 @@ pub struct Program<'a> {
     pub variables: Vec<(String, String)>,
     /// Where its standard output and error go (appended); its pid is kept beside it.
     pub log: PathBuf,
+    /// A folder that goes when it has ended, even if this process is not there any more to remove it.
+    pub remove_after: Option<PathBuf>,
 }
 
 impl Guarded {
@@ -75,6 +78,10 @@ impl Guarded {
             .args(&program.arguments)
             .envs(program.variables.iter().cloned())
             .env("PID_FILE", &pid_file)
+            .env(
+                "REMOVE_AFTER",
+                program.remove_after.as_deref().unwrap_or(Path::new("")),
+            )
             .stdin(Stdio::piped())
             .stdout(log.try_clone()?)
             .stderr(log)

@@ -132,6 +132,7 @@ impl Kubernetes {
             .to_vec(),
             variables: Vec::new(),
             log: folder.path().join("etcd.log"),
+            remove_after: Some(folder.path().to_owned()),
         })?;
         let signing_key = file("service-account.key", &signing.key)?;
         let verifying_key = file("service-account.crt", &signing.certificate)?;
@@ -177,6 +178,7 @@ impl Kubernetes {
             .to_vec(),
             variables: Vec::new(),
             log: folder.path().join("kube-apiserver.log"),
+            remove_after: None,
         })?;
         let mut started = Self {
             apiserver,
@@ -228,12 +230,6 @@ impl Kubernetes {
 
     /// A folder that goes when this ends: logs, kubeconfigs, and whatever a test puts there.
     pub fn folder(&self) -> &Path {
-        self.folder.path()
-    }
-
-    /// Keeps the folder after the end, and returns it.
-    pub fn keep_folder(&mut self) -> &Path {
-        self.folder.disable_cleanup(true);
         self.folder.path()
     }
 
@@ -304,6 +300,20 @@ impl Kubernetes {
     /// subresources, any content. Enough for a provider, which reads few of their fields.
     pub async fn install_cluster_api(&self) -> Result<(), Error> {
         apply::apply(&self.admin().await?, &apply::documents(CLUSTER_API)?).await
+    }
+
+    /// Installs what the manager runs with, as shipped: namespace, ServiceAccount, roles. Returns the
+    /// kubeconfig of that ServiceAccount: the manager never runs as anybody else in tests.
+    pub async fn install_provider(&self) -> Result<PathBuf, Error> {
+        let admin = self.admin().await?;
+        for file in [
+            include_str!("../../deploy/namespace.yaml"),
+            include_str!("../../deploy/rbac.yaml"),
+        ] {
+            apply::apply(&admin, &apply::documents(file)?).await?;
+        }
+        self.kubeconfig_of_service_account("capo-system", "capo-manager")
+            .await
     }
 
     /// The recorded requests of ServiceAccounts in capo-system, oldest first.

@@ -17,12 +17,14 @@ pub mod authority;
 pub mod cluster_api;
 pub mod guarded;
 pub mod kubernetes;
+pub mod manager;
 pub mod programs;
 
 pub use authority::Authority;
 pub use cluster_api::ClusterApi;
 pub use guarded::Guarded;
 pub use kubernetes::Kubernetes;
+pub use manager::Manager;
 
 /// What goes wrong while preparing a test is told to people, never matched on.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;

@@ -29,6 +29,7 @@ fn a_guarded_process_ends_when_its_owner_is_killed() {
         arguments: vec!["600".to_owned()],
         variables: Vec::new(),
         log: folder.path().join("sleep.log"),
+        remove_after: None,
     })
     .unwrap();
     let alive = |pid: u32| Path::new(&format!("/proc/{pid}")).exists();
@@ -48,6 +49,7 @@ fn a_guarded_process_reports_its_own_end() {
         arguments: vec!["-c".to_owned(), "echo last words; exit 3".to_owned()],
         variables: Vec::new(),
         log: folder.path().join("sh.log"),
+        remove_after: None,
     })
     .unwrap();
     assert_eq!(ended.wait(Duration::from_secs(10)).unwrap().code(), Some(3));

@@ -14,6 +14,7 @@ pub(super) struct StoredPort {
     port: PortOpts,
     /// Whether the port is left unguarded by security groups. Written by CAPO up to 0.14; not used where
     /// enablePortSecurity is set.
+    #[schemars(skip_serializing_if = "Option::is_none")]
     disable_port_security: Option<bool>,
 }
 
@@ -25,6 +26,7 @@ pub(super) struct StoredResolvedPort {
     port: ResolvedPortSpec,
     /// Whether it is left unguarded by security groups. Written by CAPO up to 0.14; not used where
     /// enablePortSecurity is set.
+    #[schemars(skip_serializing_if = "Option::is_none")]
     disable_port_security: Option<bool>,
 }
 

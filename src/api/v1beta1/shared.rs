@@ -1,5 +1,6 @@
 //! The parts of v1beta1 that look otherwise in v1beta2, and are shared by its kinds.
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,7 +12,7 @@ use super::{
 use crate::api::schema;
 
 /// A condition in the form of Cluster API v1beta1.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Condition {
     /// What it is about.
@@ -24,8 +25,7 @@ pub struct Condition {
     #[schemars(length(max = 32))]
     pub severity: Option<String>,
     /// When status last changed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_transition_time: Option<Time>,
+    pub last_transition_time: Time,
     /// Why, in one word.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 256))]
@@ -38,6 +38,20 @@ pub struct Condition {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub observed_generation: Option<i64>,
+}
+
+impl Default for Condition {
+    fn default() -> Self {
+        Self {
+            type_: String::new(),
+            status: String::new(),
+            severity: None,
+            last_transition_time: Time(Timestamp::UNIX_EPOCH),
+            reason: None,
+            message: None,
+            observed_generation: None,
+        }
+    }
 }
 
 /// A port of the server. What is left out follows the cluster.

@@ -2,11 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{
-    conditions,
-    kept::Kept,
-    machine::{self, drop_empty, require},
-};
+use super::{conditions, kept::Kept, machine};
 use crate::webhooks::json::{self, Object, Path, WrongType};
 
 pub(super) fn spec_to_v1beta2(
@@ -151,11 +147,6 @@ pub(super) fn status_to_v1beta2(status: &mut Object) -> Result<(), WrongType> {
     for gone in ["ready", "failureReason", "failureMessage"] {
         status.remove(gone);
     }
-    if let Some(load_balancer) = json::object(status, "apiServerLoadBalancer", &path)? {
-        for text in LOAD_BALANCER_TEXTS {
-            drop_empty(load_balancer, text);
-        }
-    }
     json::rename(
         status,
         "apiServerLoadBalancer",
@@ -172,11 +163,6 @@ pub(super) fn status_to_v1beta1(status: &mut Object) -> Result<(), WrongType> {
     let path = Path::root("status");
     machine::set_ready(status);
     conditions::to_v1beta1(status, &path)?;
-    if let Some(load_balancer) = json::object(status, "apiServerManagedLoadBalancer", &path)? {
-        for text in LOAD_BALANCER_TEXTS {
-            require(load_balancer, text);
-        }
-    }
     json::rename(
         status,
         "apiServerManagedLoadBalancer",
@@ -188,9 +174,6 @@ pub(super) fn status_to_v1beta1(status: &mut Object) -> Result<(), WrongType> {
     }
     Ok(())
 }
-
-/// Texts of the load balancer in status that v1beta1 always has and v1beta2 only once they are known.
-const LOAD_BALANCER_TEXTS: [&str; 3] = ["id", "ip", "internalIP"];
 
 /// v1beta1's names of what v1beta2 has in one object.
 const API_SERVER: &[&str] = &[

@@ -100,17 +100,14 @@ impl Kept {
             .flatten()
     }
 
-    /// `spec.template.metadata` of an OpenStackClusterTemplate.
-    pub(super) fn template_metadata(&mut self) -> Option<Value> {
-        let root = Path::root("spec");
-        let template = root.field("template");
-        self.found(&template.field("metadata")).or_else(|| {
-            self.stash
-                .as_ref()?
-                .pointer("/spec/template/metadata")
-                .filter(|metadata| metadata.is_object())
-                .cloned()
-        })
+    /// `spec.template.metadata` of an OpenStackClusterTemplate, which CAPO's v1beta1 has no room for
+    /// and ours has.
+    pub(super) fn stashed_template_metadata(&self) -> Option<Value> {
+        self.stash
+            .as_ref()?
+            .pointer("/spec/template/metadata")
+            .filter(|metadata| metadata.is_object())
+            .cloned()
     }
 
     /// Writes what is to be kept on the converted object.

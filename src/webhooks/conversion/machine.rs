@@ -95,7 +95,6 @@ pub(super) fn resolved_to_v1beta2(status: &mut Object, path: &Path<'_>) -> Resul
         return Ok(());
     };
     json::each_object(resolved, "ports", &path.field("resolved"), |port, path| {
-        drop_empty(port, "description");
         json::rename_inverted(port, "disablePortSecurity", "enablePortSecurity", path)
     })
 }
@@ -106,23 +105,8 @@ pub(super) fn resolved_to_v1beta1(status: &mut Object, path: &Path<'_>) -> Resul
         return Ok(());
     };
     json::each_object(resolved, "ports", &path.field("resolved"), |port, path| {
-        require(port, "description");
         json::rename_inverted(port, "enablePortSecurity", "disablePortSecurity", path)
     })
-}
-
-/// v1beta1 requires some texts that v1beta2 may leave out: there they are empty.
-pub(super) fn require(object: &mut Object, key: &str) {
-    if object.get(key).is_none_or(Value::is_null) {
-        object.insert(key.to_owned(), Value::from(""));
-    }
-}
-
-/// The way back of [`require`].
-pub(super) fn drop_empty(object: &mut Object, key: &str) {
-    if object.get(key).and_then(Value::as_str) == Some("") {
-        object.remove(key);
-    }
 }
 
 enum Flavor<'a> {

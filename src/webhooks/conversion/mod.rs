@@ -14,6 +14,8 @@ mod conditions;
 mod kept;
 mod machine;
 mod review;
+#[cfg(test)]
+mod tests;
 
 pub use kept::{CAPO_STASH, V1BETA1_FIELDS, V1BETA2_FIELDS};
 pub use review::{ReviewError, review};
@@ -138,7 +140,7 @@ fn to_v1beta2(kind: Kind, object: &mut Object) -> Result<(), WrongType> {
         Kind::ClusterTemplate => {
             let template = root.field("template");
             if let Some(template_object) = template_of(object, &root)? {
-                if let Some(metadata) = kept.template_metadata()
+                if let Some(metadata) = kept.stashed_template_metadata()
                     && !template_object.contains_key("metadata")
                 {
                     template_object.insert("metadata".to_owned(), metadata);
@@ -186,9 +188,6 @@ fn to_v1beta1(kind: Kind, object: &mut Object) -> Result<(), WrongType> {
         Kind::ClusterTemplate => {
             let template = root.field("template");
             if let Some(template_object) = template_of(object, &root)? {
-                if let Some(metadata) = template_object.remove("metadata") {
-                    kept.keep(&template.field("metadata"), metadata);
-                }
                 if let Some(spec) = json::object(template_object, "spec", &template)? {
                     cluster::spec_to_v1beta1(spec, &template.field("spec"), &mut kept)?;
                 }

@@ -11,6 +11,8 @@ mod gate;
 mod machine;
 mod names;
 mod review;
+#[cfg(test)]
+mod tests;
 
 pub use field_error::{FieldError, Problem};
 pub use review::{Answer, ReviewError, review};

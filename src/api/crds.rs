@@ -1,0 +1,453 @@
+//! The custom resource definitions, put together from the types.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    ByteString,
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+        CustomResourceColumnDefinition, CustomResourceConversion, CustomResourceDefinition,
+        CustomResourceDefinitionNames, CustomResourceDefinitionSpec,
+        CustomResourceDefinitionVersion, CustomResourceSubresourceStatus,
+        CustomResourceSubresources, CustomResourceValidation, JSONSchemaProps, ServiceReference,
+        WebhookClientConfig, WebhookConversion,
+    },
+};
+use kube::core::ObjectMeta;
+use schemars::{
+    SchemaGenerator,
+    generate::{Contract, SchemaSettings},
+};
+use serde_json::{Value, json};
+
+use super::{
+    GROUP,
+    resource::VersionedKind,
+    schema::{self, Form},
+    v1alpha1, v1beta1, v1beta2,
+};
+
+/// Where the API server finds the conversion webhook.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ConversionTarget {
+    /// A Service in the cluster, on port 443 and path `/convert`.
+    Service {
+        /// Namespace of the Service.
+        namespace: String,
+        /// Name of the Service.
+        name: String,
+        /// Certificate authority in PEM; `None` where something else, such as cert-manager, fills it in.
+        certificate_authority: Option<String>,
+    },
+    /// An address outside the cluster, path included.
+    Url {
+        /// The address, `https://…/convert`.
+        url: String,
+        /// Certificate authority in PEM.
+        certificate_authority: String,
+    },
+    /// No webhook: versions differ in their name alone. Not for production, where objects of two forms
+    /// are stored; it lets one version be tried by itself.
+    Unconverted,
+}
+
+impl Default for ConversionTarget {
+    /// The Service of the shipped deployment.
+    fn default() -> Self {
+        Self::Service {
+            namespace: "capo-system".into(),
+            name: "capo-webhook-service".into(),
+            certificate_authority: None,
+        }
+    }
+}
+
+/// Every custom resource definition, sorted by name.
+///
+/// # Errors
+/// When a schema of the types is none that Kubernetes knows: a fault of the program, not of the caller.
+pub fn crds(
+    conversion: &ConversionTarget,
+) -> Result<Vec<CustomResourceDefinition>, serde_json::Error> {
+    let convert = Some(conversion);
+    Ok(vec![
+        definition(
+            &Names::new("osci", "Cluster"),
+            vec![version::<v1alpha1::OpenStackClusterIdentity>(Vec::new())?],
+            None,
+        ),
+        definition(
+            &Names::new("osc", "Namespaced"),
+            vec![
+                older(version::<v1beta1::OpenStackCluster>(cluster_columns(
+                    "status.ready",
+                    "status.apiServerLoadBalancer",
+                ))?),
+                version::<v1beta2::OpenStackCluster>(cluster_columns(
+                    CONDITION_READY,
+                    "status.apiServerManagedLoadBalancer",
+                ))?,
+            ],
+            convert,
+        ),
+        definition(
+            &Names::new("osct", "Namespaced"),
+            vec![
+                older(version::<v1beta1::OpenStackClusterTemplate>(Vec::new())?),
+                version::<v1beta2::OpenStackClusterTemplate>(Vec::new())?,
+            ],
+            convert,
+        ),
+        definition(
+            &Names {
+                short: None,
+                categories: None,
+                scope: "Namespaced",
+            },
+            vec![version::<v1alpha1::OpenStackFloatingIPPool>(Vec::new())?],
+            None,
+        ),
+        definition(
+            &Names::new("osm", "Namespaced"),
+            vec![
+                older(version::<v1beta1::OpenStackMachine>(machine_columns(
+                    "status.ready",
+                ))?),
+                version::<v1beta2::OpenStackMachine>(machine_columns(CONDITION_READY))?,
+            ],
+            convert,
+        ),
+        definition(
+            &Names::new("osmt", "Namespaced"),
+            vec![
+                older(version::<v1beta1::OpenStackMachineTemplate>(Vec::new())?),
+                version::<v1beta2::OpenStackMachineTemplate>(Vec::new())?,
+            ],
+            convert,
+        ),
+        definition(
+            &Names::new("oss", "Namespaced"),
+            vec![version::<v1alpha1::OpenStackServer>(server_columns())?],
+            None,
+        ),
+    ])
+}
+
+const CONDITION_READY: &str = r#"status.conditions[?(@.type=="Ready")].status"#;
+const CLUSTER_NAME: &str = r"metadata.labels.cluster\.x-k8s\.io/cluster-name";
+
+fn cluster_columns(ready: &str, load_balancer: &str) -> Vec<CustomResourceColumnDefinition> {
+    vec![
+        column("Cluster", CLUSTER_NAME, "The Cluster it belongs to"),
+        column("Ready", ready, "Whether it is ready"),
+        column(
+            "Endpoint",
+            "spec.controlPlaneEndpoint.host",
+            "Where clients reach the API server",
+        ),
+        column(
+            "Members",
+            &format!("{load_balancer}.activeMembers"),
+            "Load balancer members that are provisioned, out of those expected",
+        ),
+        column(
+            "Gate",
+            r#"status.conditions[?(@.type=="APIServerLoadBalancerReady")].reason"#,
+            "State of the load balancer, which holds rollouts unless all its members are active",
+        ),
+        column(
+            "Bastion IP",
+            "status.bastion.floatingIP",
+            "Floating IP of the bastion",
+        ),
+        age(),
+        wide(column(
+            "Load Balancer",
+            &format!("{load_balancer}.id"),
+            "ID of the load balancer",
+        )),
+        wide(column(
+            "Network",
+            "status.network.id",
+            "ID of the network of the cluster",
+        )),
+        wide(column(
+            "Reason",
+            r#"status.conditions[?(@.type=="Ready")].reason"#,
+            "Why it is ready or not",
+        )),
+    ]
+}
+
+fn machine_columns(ready: &str) -> Vec<CustomResourceColumnDefinition> {
+    vec![
+        column("Cluster", CLUSTER_NAME, "The Cluster it belongs to"),
+        column(
+            "Machine",
+            r#"metadata.ownerReferences[?(@.kind=="Machine")].name"#,
+            "The Machine it belongs to",
+        ),
+        column("Ready", ready, "Whether it is ready"),
+        column(
+            "Members",
+            "status.activeMembers",
+            "Its load balancer members that are provisioned, out of those expected",
+        ),
+        column("State", "status.instanceState", "State of the server"),
+        column(
+            "ProviderID",
+            "spec.providerID",
+            "The server as Kubernetes names it",
+        ),
+        age(),
+        wide(column(
+            "Reason",
+            r#"status.conditions[?(@.type=="Ready")].reason"#,
+            "Why it is ready or not",
+        )),
+    ]
+}
+
+fn server_columns() -> Vec<CustomResourceColumnDefinition> {
+    vec![
+        column(
+            "InstanceState",
+            "status.instanceState",
+            "State of the server",
+        ),
+        column("Ready", "status.ready", "Whether the server is active"),
+        column("InstanceID", "status.instanceID", "ID of the server"),
+        age(),
+    ]
+}
+
+fn column(name: &str, path: &str, description: &str) -> CustomResourceColumnDefinition {
+    CustomResourceColumnDefinition {
+        name: name.into(),
+        json_path: format!(".{path}"),
+        type_: "string".into(),
+        description: Some(description.into()),
+        ..Default::default()
+    }
+}
+
+fn age() -> CustomResourceColumnDefinition {
+    CustomResourceColumnDefinition {
+        type_: "date".into(),
+        ..column("Age", "metadata.creationTimestamp", "Time since creation")
+    }
+}
+
+fn wide(column: CustomResourceColumnDefinition) -> CustomResourceColumnDefinition {
+    CustomResourceColumnDefinition {
+        priority: Some(1),
+        ..column
+    }
+}
+
+/// A version of a kind, and what the definition as a whole needs of it.
+struct Version {
+    kind: String,
+    plural: String,
+    definition: CustomResourceDefinitionVersion,
+}
+
+/// A served version that is not stored.
+fn older(mut version: Version) -> Version {
+    version.definition.storage = false;
+    version
+}
+
+/// The served and stored version of a kind that `K` is.
+fn version<K: VersionedKind>(
+    columns: Vec<CustomResourceColumnDefinition>,
+) -> Result<Version, serde_json::Error> {
+    let name = K::version(&()).into_owned();
+    let form = if name == "v1beta2" {
+        Form::V1Beta2
+    } else {
+        Form::Stored
+    };
+    let mut generator = SchemaGenerator::new(SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+        // A field is required when it is always written.
+        settings.contract = Contract::Serialize;
+    }));
+    let mut properties = json!({
+        "apiVersion": {
+            "type": "string",
+            "description": "Group and version of this form of the object.",
+        },
+        "kind": {
+            "type": "string",
+            "description": "Kind of the object.",
+        },
+        "metadata": {"type": "object"},
+        "spec": K::spec_schema(&mut generator),
+    });
+    let status = K::status_schema(&mut generator);
+    let has_status = status.is_some();
+    if let Some(status) = status {
+        properties["status"] = status.to_value();
+    }
+    let mut root = json!({
+        "type": "object",
+        "description": K::DESCRIPTION.trim(),
+        "properties": properties,
+    });
+    schema::finish(&mut root, form);
+    if has_status {
+        default_status(&mut root["properties"]["status"]);
+    }
+    let schema: JSONSchemaProps = serde_json::from_value(root)?;
+    Ok(Version {
+        kind: K::kind(&()).into_owned(),
+        plural: K::plural(&()).into_owned(),
+        definition: CustomResourceDefinitionVersion {
+            name,
+            served: true,
+            storage: true,
+            additional_printer_columns: Some(columns).filter(|columns| !columns.is_empty()),
+            schema: Some(CustomResourceValidation {
+                open_api_v3_schema: Some(schema),
+            }),
+            subresources: has_status.then(|| CustomResourceSubresources {
+                status: Some(CustomResourceSubresourceStatus(json!({}))),
+                ..Default::default()
+            }),
+            ..Default::default()
+        },
+    })
+}
+
+/// Gives an object that no controller has looked at a generation that is never its own, so that tools
+/// which compare the two (kstatus, Flux, Argo CD) don't take it for done. The default has to be on the
+/// status as a whole: the API server makes no parents for defaults further down.
+fn default_status(status: &mut Value) {
+    let ready_is_always_there = status["properties"]["ready"]["default"].is_boolean();
+    status["default"] = if ready_is_always_there {
+        json!({"observedGeneration": -1, "ready": false})
+    } else {
+        json!({"observedGeneration": -1})
+    };
+}
+
+struct Names {
+    short: Option<&'static str>,
+    categories: Option<&'static str>,
+    scope: &'static str,
+}
+
+impl Names {
+    fn new(short: &'static str, scope: &'static str) -> Self {
+        Self {
+            short: Some(short),
+            categories: Some("cluster-api"),
+            scope,
+        }
+    }
+}
+
+fn definition(
+    names: &Names,
+    versions: Vec<Version>,
+    convert: Option<&ConversionTarget>,
+) -> CustomResourceDefinition {
+    let kind = versions
+        .first()
+        .map_or_else(String::new, |version| version.kind.clone());
+    let plural = versions
+        .first()
+        .map_or_else(String::new, |version| version.plural.clone());
+    // Cluster API reads an object through the label of the newest contract it knows; the value names
+    // the version to read. Kinds it never reads carry none.
+    let mut labels = BTreeMap::from([(
+        "cluster.x-k8s.io/provider".to_owned(),
+        "infrastructure-openstack".to_owned(),
+    )]);
+    for version in &versions {
+        let name = &version.definition.name;
+        if name != "v1alpha1" {
+            labels.insert(format!("cluster.x-k8s.io/{name}"), name.clone());
+        }
+    }
+    CustomResourceDefinition {
+        metadata: ObjectMeta {
+            name: Some(format!("{plural}.{GROUP}")),
+            labels: Some(labels),
+            ..Default::default()
+        },
+        spec: CustomResourceDefinitionSpec {
+            group: GROUP.into(),
+            scope: names.scope.into(),
+            names: CustomResourceDefinitionNames {
+                list_kind: Some(format!("{kind}List")),
+                singular: Some(kind.to_lowercase()),
+                kind,
+                plural,
+                short_names: names.short.map(|name| vec![name.into()]),
+                categories: names.categories.map(|name| vec![name.into()]),
+            },
+            conversion: convert.and_then(conversion),
+            versions: versions
+                .into_iter()
+                .map(|version| version.definition)
+                .collect(),
+            preserve_unknown_fields: None,
+        },
+        status: None,
+    }
+}
+
+fn conversion(target: &ConversionTarget) -> Option<CustomResourceConversion> {
+    let client_config = match target {
+        ConversionTarget::Unconverted => return None,
+        ConversionTarget::Service {
+            namespace,
+            name,
+            certificate_authority,
+        } => WebhookClientConfig {
+            ca_bundle: certificate_authority
+                .as_ref()
+                .map(|pem| ByteString(pem.clone().into_bytes())),
+            service: Some(ServiceReference {
+                namespace: namespace.clone(),
+                name: name.clone(),
+                path: Some("/convert".into()),
+                port: None,
+            }),
+            url: None,
+        },
+        ConversionTarget::Url {
+            url,
+            certificate_authority,
+        } => WebhookClientConfig {
+            ca_bundle: Some(ByteString(certificate_authority.clone().into_bytes())),
+            service: None,
+            url: Some(url.clone()),
+        },
+    };
+    Some(CustomResourceConversion {
+        strategy: "Webhook".into(),
+        webhook: Some(WebhookConversion {
+            client_config: Some(client_config),
+            conversion_review_versions: vec!["v1".into(), "v1beta1".into()],
+        }),
+    })
+}
+
+/// The definitions as they lie in `crds/`: file name and YAML text of each.
+///
+/// # Errors
+/// When a definition can't be written as YAML: a fault of the program, not of the caller.
+pub fn manifests(
+    conversion: &ConversionTarget,
+) -> Result<Vec<(String, String)>, Box<dyn std::error::Error + Send + Sync>> {
+    crds(conversion)?
+        .into_iter()
+        .map(|definition| {
+            let name = definition.spec.names.plural.clone();
+            let text = serde_saphyr::to_string(&definition)?;
+            Ok((format!("{name}.yaml"), text))
+        })
+        .collect()
+}

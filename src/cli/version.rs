@@ -1,0 +1,22 @@
+//! What this program is.
+
+/// Its version.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The commit it was built from (`CAPO_RS_REVISION` at build time), or `unknown`.
+pub const REVISION: &str = env!("BUILT_FROM_REVISION");
+/// The compiler's version.
+pub const RUSTC: &str = env!("BUILT_WITH_RUSTC");
+/// The platform it was built for.
+pub const TARGET: &str = env!("BUILT_FOR_TARGET");
+
+/// All of it in one line, for `--version`.
+pub const LONG: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    " (revision ",
+    env!("BUILT_FROM_REVISION"),
+    ", rustc ",
+    env!("BUILT_WITH_RUSTC"),
+    ", ",
+    env!("BUILT_FOR_TARGET"),
+    ")"
+);

@@ -1,0 +1,4 @@
+//! The custom resource definitions: as committed, against CAPO's, and on a real kube-apiserver.
+
+mod committed;
+mod facts;

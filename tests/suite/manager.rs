@@ -1,0 +1,241 @@
+//! The manager as a process: flags, start, probes, lease, stop.
+
+use std::{
+    path::Path,
+    process::{Command, Output},
+    time::{Duration, Instant},
+};
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use serde_json::Value;
+
+use crate::env::{
+    Kubernetes,
+    apply::{apply, documents},
+    manager::{Manager, get},
+};
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_capo-rs"))
+        .args(arguments)
+        .env_remove("KUBECONFIG")
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn usage_errors_exit_with_2_and_name_the_flag() {
+    let output = run(&["--load-balancer-gate=perhaps"]);
+    assert_eq!(output.status.code(), Some(2));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        text.contains("--load-balancer-gate") && text.contains("observe"),
+        "{text}"
+    );
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn without_a_kubernetes_api_to_ask_it_says_which_flag_is_missing() {
+    let output = run(&[
+        "--health-addr=0",
+        "--diagnostics-address=0",
+        "--webhook-port=0",
+    ]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(text.contains("--kubeconfig"), "{text}");
+}
+
+#[test]
+fn help_fits_a_terminal_of_eighty_columns() {
+    let output = run(&["--help"]);
+    assert!(output.status.success());
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    for line in text.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+}
+
+#[test]
+fn manifests_are_those_of_the_deploy_folder() {
+    let printed = String::from_utf8(run(&["manifests"]).stdout).unwrap();
+    let printed = documents(&printed).unwrap();
+    let mut committed = Vec::new();
+    for file in ["namespace", "rbac", "certificate", "webhooks", "deployment"] {
+        let text = std::fs::read_to_string(format!("deploy/{file}.yaml")).unwrap();
+        committed.extend(documents(&text).unwrap());
+    }
+    assert_eq!(printed, committed);
+    let elsewhere =
+        String::from_utf8(run(&["manifests", "--namespace=there", "--image=mine:1"]).stdout)
+            .unwrap();
+    assert!(!elsewhere.contains("capo-system"));
+    assert!(elsewhere.contains("image: mine:1"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_says_what_it_waits_for_while_kubernetes_is_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    std::fs::write(
+        &kubeconfig,
+        r#"{"apiVersion": "v1", "kind": "Config", "current-context": "x",
+            "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+            "clusters": [{"name": "x", "cluster": {"server": "https://127.0.0.1:1"}}],
+            "users": [{"name": "x", "user": {"token": "x"}}]}"#,
+    )
+    .unwrap();
+    let mut manager = Manager::start(folder.path(), &kubeconfig, &["--webhook-port=0"]).unwrap();
+    manager
+        .until_logged("Waiting for the Kubernetes API")
+        .await
+        .unwrap();
+    assert_eq!(get(&manager.health_url("/healthz")).await.unwrap().0, 200);
+    let (status, body) = get(&manager.health_url("/readyz")).await.unwrap();
+    assert_eq!(status, 503);
+    assert!(body.contains("kubernetes not yet"), "{body}");
+    let begun = Instant::now();
+    manager.process.signal("TERM").unwrap();
+    assert!(
+        manager
+            .process
+            .wait(Duration::from_secs(5))
+            .unwrap()
+            .success()
+    );
+    assert!(begun.elapsed() < Duration::from_secs(3));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_leads_the_next_takes_over_and_a_frozen_one_stops() {
+    // A lease of its own needs an API server of its own: the Lease's name is fixed.
+    let kubernetes = Kubernetes::start().await.unwrap();
+    let kubeconfig = kubernetes.install_provider().await.unwrap();
+    let start = |name: &str| {
+        let folder = kubernetes.folder().join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        Manager::start(
+            &folder,
+            &kubeconfig,
+            &[
+                "--leader-elect",
+                "--leader-elect-lease-duration=3s",
+                "--leader-elect-renew-deadline=2s",
+                "--leader-elect-retry-period=500ms",
+                "--webhook-port=0",
+            ],
+        )
+        .unwrap()
+    };
+    let leases: Api<Lease> = Api::namespaced(kubernetes.admin().await.unwrap(), "capo-system");
+    let holder = async || {
+        let lease = leases.get("controller-leader-election-capo").await.unwrap();
+        lease.spec.unwrap().holder_identity.unwrap_or_default()
+    };
+
+    let mut first = start("first");
+    first.until_logged("Leading").await.unwrap();
+    let first_identity = holder().await;
+    let mut second = start("second");
+    second
+        .until_logged("Waiting for the leader lease")
+        .await
+        .unwrap();
+    assert_eq!(holder().await, first_identity);
+    assert!(
+        get(&second.health_url("/readyz"))
+            .await
+            .unwrap()
+            .1
+            .contains("caches ok")
+    );
+    let (_, metrics) = get(&second.metrics_url()).await.unwrap();
+    assert!(
+        metrics
+            .contains("leader_election_master_status{name=\"controller-leader-election-capo\"} 0"),
+        "{metrics}"
+    );
+
+    // Frozen for longer than its lease: the second takes over, the first stops as soon as it thaws.
+    first.process.signal("STOP").unwrap();
+    second.until_logged("Leading").await.unwrap();
+    assert_ne!(holder().await, first_identity);
+    first.process.signal("CONT").unwrap();
+    assert_eq!(
+        first.process.wait(Duration::from_secs(5)).unwrap().code(),
+        Some(1)
+    );
+    first
+        .until_logged("the leader lease was lost")
+        .await
+        .unwrap();
+
+    // An orderly stop gives the lease back at once.
+    second.process.signal("TERM").unwrap();
+    assert!(
+        second
+            .process
+            .wait(Duration::from_secs(5))
+            .unwrap()
+            .success()
+    );
+    assert_eq!(holder().await, "");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_shipped_manifests_are_taken_by_a_real_api_server() {
+    let kubernetes = Kubernetes::shared().await;
+    let printed = String::from_utf8(run(&["manifests"]).stdout).unwrap();
+    let ours: Vec<Value> = documents(&printed)
+        .unwrap()
+        .into_iter()
+        // cert-manager is not here, and its webhooks would answer for all tests that share this one.
+        .filter(|document| {
+            document["apiVersion"] != "cert-manager.io/v1"
+                && document["kind"] != "ValidatingWebhookConfiguration"
+        })
+        .collect();
+    apply(&kubernetes.admin().await.unwrap(), &ours)
+        .await
+        .unwrap();
+}
+
+#[test]
+fn the_deployment_keeps_to_the_restricted_pod_security_standard() {
+    let text = std::fs::read_to_string("deploy/deployment.yaml").unwrap();
+    let deployment = documents(&text)
+        .unwrap()
+        .into_iter()
+        .find(|document| document["kind"] == "Deployment")
+        .unwrap();
+    let pod = &deployment["spec"]["template"]["spec"];
+    assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+    assert_eq!(pod["securityContext"]["runAsUser"], 65532);
+    assert_eq!(
+        pod["securityContext"]["seccompProfile"]["type"],
+        "RuntimeDefault"
+    );
+    let container = &pod["containers"][0];
+    assert_eq!(container["name"], "manager");
+    assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
+    assert_eq!(
+        container["securityContext"]["allowPrivilegeEscalation"],
+        false
+    );
+    assert_eq!(
+        container["securityContext"]["capabilities"]["drop"][0],
+        "ALL"
+    );
+    // Every argument is one that the program takes.
+    let arguments: Vec<&str> = container["args"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|argument| argument.as_str().unwrap())
+        .chain(["--help"])
+        .collect();
+    assert!(run(&arguments).status.success(), "{arguments:?}");
+    assert!(Path::new("deploy").is_dir());
+}
