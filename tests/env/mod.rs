@@ -16,6 +16,7 @@ pub mod apply;
 pub mod authority;
 pub mod cluster_api;
 pub mod guarded;
+pub mod installation;
 pub mod kubernetes;
 pub mod manager;
 pub mod programs;
@@ -23,6 +24,7 @@ pub mod programs;
 pub use authority::Authority;
 pub use cluster_api::ClusterApi;
 pub use guarded::Guarded;
+pub use installation::Installation;
 pub use kubernetes::Kubernetes;
 pub use manager::Manager;
 
