@@ -29,7 +29,7 @@ use super::{
 const REQUEST: &str = "token_create";
 
 /// A catalogue that lacks a service is asked for again when it is this old.
-const CATALOGUE_AGE: Duration = Duration::from_secs(60);
+const CATALOGUE_AGE: Duration = Duration::from_mins(1);
 
 pub(crate) struct Account {
     profile: CloudProfile,
@@ -115,7 +115,7 @@ impl Account {
         // The first one is answered with a sign-in at once; a service that refuses every token gets
         // one every 2, 4, … 60 s.
         refusals.in_a_row = refusals.in_a_row.saturating_add(1);
-        let pause = Duration::from_secs(1 << refusals.in_a_row.min(6)).min(Duration::from_secs(60));
+        let pause = Duration::from_secs(1 << refusals.in_a_row.min(6)).min(Duration::from_mins(1));
         refusals.not_before = Some(now + pause);
         self.forget(session);
         true
@@ -359,7 +359,7 @@ fn pause(class: ErrorClass, failures: u32) -> Duration {
         // A refused credential rarely heals without a new Secret, which is another profile; and some
         // Keystones lock accounts after a few wrong passwords.
         ErrorClass::Auth | ErrorClass::Denied | ErrorClass::Invalid => {
-            Duration::from_secs(5 << doublings).min(Duration::from_secs(120))
+            Duration::from_secs(5 << doublings).min(Duration::from_mins(2))
         }
         _ => Duration::from_secs(1 << doublings).min(Duration::from_secs(6)),
     }

@@ -20,9 +20,8 @@ pub(crate) fn classify(
         404 | 410 => ErrorClass::NotFound,
         // Cinder's full quota is a 413 with `Retry-After: 0`; an old-style rate limit is one too.
         413 if quota && !says(&["rate-limited", "rate limited"]) => ErrorClass::Quota,
-        413 if slow_down => ErrorClass::Throttled,
         429 => ErrorClass::Throttled,
-        503 if slow_down => ErrorClass::Throttled,
+        413 | 503 if slow_down => ErrorClass::Throttled,
         408 | 425 | 500 | 502..=599 => ErrorClass::Transient,
         409 => {
             let kind = if says(&["immutable"]) {

@@ -206,22 +206,20 @@ impl Cloud {
                 let text = "not sent: this process does not hold the leader lease";
                 return Err(Self::failure(call, ErrorClass::Fenced, text));
             }
-            match self.attempt(call, &session, address, permit, &read).await? {
-                Ok(value) => return Ok(value),
-                Err(Unauthorized) => {
-                    if again || !self.0.account.refused(&session, call.service) {
-                        let text = format!(
-                            "{} refuses the token of cloud {} (HTTP 401)",
-                            call.service, self.0.profile.name
-                        );
-                        return Err(Self::failure(call, ErrorClass::Auth, text).with_status(401));
-                    }
-                    again = true;
-                    self.0
-                        .observer
-                        .reauthenticated(&self.0.profile.name, call.service);
-                }
+            let attempt = self.attempt(call, &session, address, permit, &read);
+            if let Ok(value) = attempt.await? {
+                return Ok(value);
             }
+            let name = &self.0.profile.name;
+            if again || !self.0.account.refused(&session, call.service) {
+                let text = format!(
+                    "{} refuses the token of cloud {name} (HTTP 401)",
+                    call.service
+                );
+                return Err(Self::failure(call, ErrorClass::Auth, text).with_status(401));
+            }
+            again = true;
+            self.0.observer.reauthenticated(name, call.service);
         }
     }
 
@@ -303,12 +301,11 @@ impl Cloud {
             Ok(answer) if answer.status == 401 => (Ending::Answered, Ok(Err(Unauthorized))),
             Ok(answer) if matches!(answer.status, 200..=300) => {
                 self.0.account.accepted(call.service);
-                match read(&answer.body) {
-                    Ok(value) => (Ending::Answered, Ok(Ok(value))),
-                    Err(_) => {
-                        outcome = CallOutcome::Unreadable;
-                        (Ending::Failed, Err(Self::unreadable(call, &answer)))
-                    }
+                if let Ok(value) = read(&answer.body) {
+                    (Ending::Answered, Ok(Ok(value)))
+                } else {
+                    outcome = CallOutcome::Unreadable;
+                    (Ending::Failed, Err(Self::unreadable(call, &answer)))
                 }
             }
             Ok(answer) => {

@@ -49,7 +49,7 @@ impl Default for ClientSettings {
             max_in_flight: 8,
             connect_timeout: Duration::from_secs(5),
             total_timeout: Duration::from_secs(30),
-            longest_wait: Duration::from_secs(60),
+            longest_wait: Duration::from_mins(1),
             body_cap: 8 << 20,
             ca_certs: None,
             user_agent: concat!("capo-rs/", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -71,7 +71,7 @@ impl ClientSettings {
 const MOST_IDLE: usize = 256;
 
 /// How long they are: long enough that a token survives from one pass to the next.
-const LONGEST_IDLE: Duration = Duration::from_secs(30 * 60);
+const LONGEST_IDLE: Duration = Duration::from_mins(30);
 
 /// Hands out [`Cloud`] handles. Equal profiles share everything; profiles of one credential at one
 /// Keystone share its token, and in one region its budgets. Cheap to clone.
@@ -137,15 +137,14 @@ impl Clouds {
             .clone()
             .or_else(|| settings.ca_certs.clone());
         let key = (authorities, profile.verify);
-        let transport = match known.transports.get(&key).and_then(Weak::upgrade) {
-            Some(transport) => transport,
-            None => {
-                let transport = Transport::new(settings, key.0.as_deref(), key.1)
-                    .map_err(|problem| ProfileError::BadAuthorities { problem })?;
-                let transport = Arc::new(transport);
-                known.transports.insert(key, Arc::downgrade(&transport));
-                transport
-            }
+        let transport = if let Some(known) = known.transports.get(&key).and_then(Weak::upgrade) {
+            known
+        } else {
+            let transport = Transport::new(settings, key.0.as_deref(), key.1)
+                .map_err(|problem| ProfileError::BadAuthorities { problem })?;
+            let transport = Arc::new(transport);
+            known.transports.insert(key, Arc::downgrade(&transport));
+            transport
         };
         let limits = Limits {
             per_second: settings.qps,

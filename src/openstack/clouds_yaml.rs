@@ -20,7 +20,7 @@ const LARGEST: usize = 256 * 1024;
 #[derive(Deserialize, Default)]
 struct Names {
     #[serde(default)]
-    clouds: BTreeMap<String, IgnoredAny>,
+    clouds: BTreeMap<String, Option<IgnoredAny>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -261,7 +261,7 @@ impl At<'_> {
     }
 
     fn not_allowed(&self, field: &'static str, found: &str, allowed: &'static str) -> ProfileError {
-        ProfileError::NotAllowed {
+        ProfileError::Refused {
             cloud: self.cloud.to_owned(),
             field,
             found: super::error_text::stable(found),
@@ -384,7 +384,7 @@ fn credential(
                     ));
                 }
             };
-            Ok(Credential::ApplicationCredential {
+            Ok(Credential::Application {
                 name,
                 secret: auth.application_credential_secret.ok_or_else(|| {
                     at.missing(
@@ -408,7 +408,7 @@ fn user(at: &At<'_>, auth: &RawAuth) -> Result<Named, ProfileError> {
     }
     let name = given(auth.username.clone())
         .ok_or_else(|| at.missing("auth.username", "who signs in (or auth.user_id)"))?;
-    let domain = domain(auth, &auth.user_domain_id, &auth.user_domain_name).ok_or_else(|| {
+    let domain = domain(auth, auth.user_domain_id.as_ref(), auth.user_domain_name.as_ref()).ok_or_else(|| {
         at.missing(
             "auth.user_domain_name",
             "the domain of auth.username (or user_domain_id, domain_name, domain_id, default_domain)",
@@ -429,9 +429,9 @@ fn project(at: &At<'_>, auth: &RawAuth) -> Result<Named, ProfileError> {
                 "the project everything is made in (or auth.project_id)",
             )
         })?;
-    let domain = domain(auth, &auth.project_domain_id, &auth.project_domain_name)
+    let domain = domain(auth, auth.project_domain_id.as_ref(), auth.project_domain_name.as_ref())
         // Where only the user's domain is told, the project is taken to be in the same one.
-        .or_else(|| domain(auth, &auth.user_domain_id, &auth.user_domain_name))
+        .or_else(|| domain(auth, auth.user_domain_id.as_ref(), auth.user_domain_name.as_ref()))
         .ok_or_else(|| {
             at.missing(
                 "auth.project_domain_name",
@@ -441,12 +441,12 @@ fn project(at: &At<'_>, auth: &RawAuth) -> Result<Named, ProfileError> {
     Ok(Named::Name { name, domain })
 }
 
-fn domain(auth: &RawAuth, id: &Option<String>, name: &Option<String>) -> Option<Domain> {
-    let id_of = |text: &Option<String>| given(text.clone()).map(Domain::Id);
-    let name_of = |text: &Option<String>| given(text.clone()).map(Domain::Name);
-    id_of(id)
-        .or_else(|| name_of(name))
-        .or_else(|| id_of(&auth.domain_id))
-        .or_else(|| name_of(&auth.domain_name))
-        .or_else(|| id_of(&auth.default_domain))
+fn domain(auth: &RawAuth, id: Option<&String>, name: Option<&String>) -> Option<Domain> {
+    let given = |text: Option<&String>| given(text.cloned());
+    given(id)
+        .map(Domain::Id)
+        .or_else(|| given(name).map(Domain::Name))
+        .or_else(|| given(auth.domain_id.as_ref()).map(Domain::Id))
+        .or_else(|| given(auth.domain_name.as_ref()).map(Domain::Name))
+        .or_else(|| given(auth.default_domain.as_ref()).map(Domain::Id))
 }

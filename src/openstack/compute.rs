@@ -221,8 +221,8 @@ struct WireServer<'a> {
     networks: Vec<BTreeMap<&'static str, &'a str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     availability_zone: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "encoded")]
-    user_data: Option<&'a SecretSlice<u8>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user_data: Option<Encoded<'a>>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     metadata: &'a BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -235,17 +235,12 @@ struct WireServer<'a> {
     max_count: u8,
 }
 
-#[expect(
-    clippy::ref_option,
-    reason = "serde's serialize_with passes the field by reference"
-)]
-fn encoded<S: Serializer>(
-    data: &Option<&SecretSlice<u8>>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    match data {
-        Some(data) => serializer.serialize_str(&STANDARD.encode(data.expose_secret())),
-        None => serializer.serialize_none(),
+/// User data as Nova wants it, in base64.
+struct Encoded<'a>(&'a SecretSlice<u8>);
+
+impl Serialize for Encoded<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&STANDARD.encode(self.0.expose_secret()))
     }
 }
 
@@ -372,7 +367,7 @@ impl Cloud {
                     .map(|id| BTreeMap::from([("port", id.as_str())]))
                     .collect(),
                 availability_zone: new.availability_zone.as_deref(),
-                user_data: new.user_data.as_ref(),
+                user_data: new.user_data.as_ref().map(Encoded),
                 metadata: &new.metadata,
                 config_drive: new.config_drive,
                 tags: &new.tags,

@@ -128,6 +128,11 @@ fn is_time(word: &str) -> bool {
 
 /// `host:54321` and `http://host:9696/path` without the port.
 fn without_port(word: &str) -> String {
+    let colons = word.replace("://", "").matches(':').count();
+    if colons > 1 && !word.contains(']') && !word.contains("://") {
+        // A bare IPv6 or MAC address.
+        return word.to_owned();
+    }
     let mut result = String::with_capacity(word.len());
     let mut rest = word;
     while let Some(at) = rest.find(':') {

@@ -66,7 +66,7 @@ pub(crate) enum Credential {
         token: SecretString,
         project: Named,
     },
-    ApplicationCredential {
+    Application {
         name: ApplicationCredentialName,
         secret: SecretString,
     },
@@ -145,7 +145,7 @@ pub enum ProfileError {
     },
     /// A field has a value that can't be used.
     #[error("clouds.{cloud}.{field} is `{found}`; allowed: {allowed}")]
-    NotAllowed {
+    Refused {
         /// The cloud's name.
         cloud: String,
         /// The field.
@@ -292,8 +292,8 @@ impl PartialEq for Credential {
                 },
             ) => project == other_project && same(token, other_token),
             (
-                Self::ApplicationCredential { name, secret },
-                Self::ApplicationCredential {
+                Self::Application { name, secret },
+                Self::Application {
                     name: other_name,
                     secret: other_secret,
                 },
@@ -326,7 +326,7 @@ impl Hash for CloudProfile {
         match &self.credential {
             Credential::Password { user, project, .. } => (user, project).hash(state),
             Credential::Token { project, .. } => project.hash(state),
-            Credential::ApplicationCredential { name, .. } => name.hash(state),
+            Credential::Application { name, .. } => name.hash(state),
         }
     }
 }

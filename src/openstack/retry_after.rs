@@ -5,10 +5,10 @@ use std::time::Duration;
 use jiff::{Timestamp, fmt::rfc2822};
 
 /// The longest pause that a header can ask for.
-pub(crate) const LONGEST: Duration = Duration::from_secs(15 * 60);
+pub(crate) const LONGEST: Duration = Duration::from_mins(15);
 
 /// The pause after a 429 that does not say for how long.
-pub(crate) const DEFAULT: Duration = Duration::from_secs(60);
+pub(crate) const DEFAULT: Duration = Duration::from_mins(1);
 
 /// What a Retry-After header asks for at `now`: seconds (a fraction is rounded up), or an HTTP date,
 /// which counts from the answer's own `date` where there is one, so that clocks may differ. At most
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_bare_429_pauses_a_minute_and_a_bit() {
-        assert_eq!(pause(None, 0.0), Duration::from_secs(60));
+        assert_eq!(pause(None, 0.0), Duration::from_mins(1));
         assert_eq!(pause(None, 1.0), Duration::from_secs(75));
         assert_eq!(pause(Some(Duration::ZERO), 0.5), Duration::from_secs(1));
         assert_eq!(

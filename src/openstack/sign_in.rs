@@ -32,7 +32,7 @@ pub(crate) fn request_body(credential: &Credential) -> Value {
             "identity": {"methods": ["token"], "token": {"id": token.expose_secret()}},
             "scope": {"project": named(project)},
         }}),
-        Credential::ApplicationCredential { name, secret } => {
+        Credential::Application { name, secret } => {
             let mut credential = match name {
                 ApplicationCredentialName::Id(id) => json!({"id": id}),
                 ApplicationCredentialName::OfUser { name, user } => {
@@ -85,7 +85,7 @@ pub(crate) struct WireProject {
 }
 
 /// A token's life when its times can't be read: short, so that nothing is refused for it.
-const GUESSED_LIFE: Duration = Duration::from_secs(300);
+const GUESSED_LIFE: Duration = Duration::from_mins(5);
 
 impl WireToken {
     /// How long it lives, by Keystone's own clock: both ends come from there, so that ours may be wrong.
@@ -101,11 +101,11 @@ impl WireToken {
 /// How long a token of this life is used before another is asked for: it is replaced when a fifth of its
 /// life is left, but at least two and at most thirty minutes before the end where it lives that long.
 pub(crate) fn renew_after(life: Duration) -> Duration {
-    let ahead = (life / 5).clamp(Duration::from_secs(120), Duration::from_secs(1800));
+    let ahead = (life / 5).clamp(Duration::from_mins(2), Duration::from_mins(30));
     if ahead >= life / 2 {
         life / 2
     } else {
-        life - ahead
+        life.saturating_sub(ahead)
     }
 }
 
@@ -129,7 +129,7 @@ mod tests {
             let text = format!(r#"{{"issued_at":{issued},"expires_at":{expires},"catalog":null}}"#);
             serde_json::from_str::<WireToken>(&text).unwrap().life()
         };
-        let hour = Duration::from_secs(3600);
+        let hour = Duration::from_hours(1);
         assert_eq!(
             life(
                 r#""1999-01-01T00:00:00.000000Z""#,

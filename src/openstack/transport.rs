@@ -166,15 +166,14 @@ impl Transport {
                 return Broken::Tls(tls_problem(tls));
             }
             if let Some(io) = current.downcast_ref::<io::Error>() {
-                if let Some(tls) = io.get_ref().and_then(|inner| inner.downcast_ref()) {
-                    return Broken::Tls(tls_problem(tls));
+                match io.kind() {
+                    io::ErrorKind::ConnectionRefused => return Broken::Refused,
+                    io::ErrorKind::TimedOut => return Broken::ConnectTimedOut,
+                    _ => {}
                 }
-                if io.kind() == io::ErrorKind::ConnectionRefused {
-                    return Broken::Refused;
-                }
-                if io.kind() == io::ErrorKind::TimedOut {
-                    return Broken::ConnectTimedOut;
-                }
+                // Its `source` would leave out what it was made from.
+                cause = io.get_ref().map(|inner| inner as &(dyn StdError + 'static));
+                continue;
             }
             if current.to_string().contains("dns error") {
                 return Broken::Unresolved;
@@ -200,7 +199,8 @@ fn tls_problem(error: &rustls::Error) -> String {
             Certificate::NotValidYet | Certificate::NotValidYetContext { .. } => {
                 "the server's certificate is not valid yet"
             }
-            Certificate::UnknownIssuer => {
+            // A bad signature is another authority of the same name.
+            Certificate::UnknownIssuer | Certificate::BadSignature => {
                 "the server's certificate is from an authority that is not trusted"
             }
             Certificate::NotValidForName | Certificate::NotValidForNameContext { .. } => {

@@ -5,3 +5,4 @@ mod crds;
 mod env;
 mod environment;
 mod manager;
+mod wire;

@@ -1,0 +1,140 @@
+//! Lists in pages, and pages that never end: O12.
+
+use capo_rs::openstack::{ErrorClass, Priority, image::ImageFilter};
+use serde_json::{Value, json};
+use wiremock::{
+    Mock, Request, Respond, ResponseTemplate,
+    matchers::{method, path},
+};
+
+use super::{TestCloud, answer, cloud, ok};
+
+const MEMBERS: &str = "/lb/v2/lbaas/pools/p1/members";
+
+fn member(id: &str) -> Value {
+    json!({"id": id, "name": id, "protocol_port": 6443, "provisioning_status": "ACTIVE"})
+}
+
+fn page(ids: &[&str], next: Option<&str>) -> ResponseTemplate {
+    let members: Vec<_> = ids.iter().map(|id| member(id)).collect();
+    let links = next.map(|href| json!([{"rel": "next", "href": href}]));
+    ok(json!({"members": members, "members_links": links}))
+}
+
+/// Octavia's paging: two a page, a next link whenever the page is full, filters lost in the link.
+struct Pages(Vec<&'static str>);
+
+impl Respond for Pages {
+    fn respond(&self, request: &Request) -> ResponseTemplate {
+        let marker = request.url.query_pairs().find(|(key, _)| key == "marker");
+        let from = marker.map_or(0, |(_, marker)| {
+            self.0
+                .iter()
+                .position(|id| *id == marker)
+                .map_or(0, |at| at + 1)
+        });
+        let ids: Vec<_> = self.0.iter().skip(from).take(2).copied().collect();
+        page(
+            &ids,
+            (ids.len() == 2).then_some("http://other.example/v2/lbaas/x?marker=zzz"),
+        )
+    }
+}
+
+async fn mount(test: &TestCloud, pages: impl Respond + 'static) {
+    Mock::given(method("GET"))
+        .and(path(MEMBERS))
+        .respond_with(pages)
+        .mount(&test.server)
+        .await;
+}
+
+#[tokio::test]
+async fn pages_are_followed_by_our_own_query() {
+    for (all, requests) in [
+        (vec!["a", "b", "c", "d", "e"], 3),
+        (vec!["a", "b", "c", "d"], 3),
+        (vec![], 1),
+    ] {
+        let test = cloud().await;
+        mount(&test, Pages(all.clone())).await;
+        let found = test.cloud.members("p1", Priority::Steady).await.unwrap();
+        let ids: Vec<_> = found.iter().map(|member| member.id.as_str()).collect();
+        assert_eq!(ids, all);
+        assert_eq!(test.requests("GET", MEMBERS).await.len(), requests);
+    }
+}
+
+#[tokio::test]
+async fn glance_says_next_in_its_own_way() {
+    let test = cloud().await;
+    let pages = |request: &Request| {
+        let second = request
+            .url
+            .query_pairs()
+            .any(|(key, value)| key == "marker" && value == "i1");
+        if second {
+            ok(json!({"images": [{"id": "i2"}], "schema": "x"}))
+        } else {
+            ok(json!({"images": [{"id": "i1"}], "next": "/v2/images?marker=i1"}))
+        }
+    };
+    Mock::given(method("GET"))
+        .and(path("/image/v2/images"))
+        .respond_with(pages)
+        .mount(&test.server)
+        .await;
+    let found = test
+        .cloud
+        .images(&ImageFilter::default(), Priority::Steady)
+        .await
+        .unwrap();
+    assert_eq!(found.len(), 2);
+}
+
+#[tokio::test]
+async fn a_list_without_end_is_an_error() {
+    let test = cloud().await;
+    answer(
+        &test,
+        "GET",
+        MEMBERS,
+        page(&["a", "b"], Some("http://h/next")),
+    )
+    .await;
+    let error = test
+        .cloud
+        .members("p1", Priority::Steady)
+        .await
+        .unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Transient);
+    assert_eq!(
+        error.to_string(),
+        "loadbalancer_member_list: load-balancer: the list has no end"
+    );
+    assert_eq!(
+        test.requests("GET", MEMBERS).await.len(),
+        2,
+        "the same page again shows it"
+    );
+
+    let test = cloud().await;
+    let growing = |request: &Request| {
+        let marker = request.url.query_pairs().find(|(key, _)| key == "marker");
+        let id = format!(
+            "{}x",
+            marker
+                .map(|(_, marker)| marker.into_owned())
+                .unwrap_or_default()
+        );
+        page(&[&id], Some("http://h/next"))
+    };
+    mount(&test, growing).await;
+    let error = test
+        .cloud
+        .members("p1", Priority::Steady)
+        .await
+        .unwrap_err();
+    assert!(error.to_string().ends_with("the list has no end"));
+    assert_eq!(test.requests("GET", MEMBERS).await.len(), 100);
+}
