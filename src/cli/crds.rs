@@ -1,6 +1,13 @@
-//! The custom resource definitions, as committed in `crds/`.
+//! The custom resource definitions, made from the types.
+
+use crate::api::{ConversionTarget, manifests};
 
 /// All of them, as one YAML stream.
-pub(super) fn yaml() -> String {
-    String::new()
+///
+/// # Errors
+/// Never with the types as they are.
+pub(super) fn yaml() -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
+    let files = manifests(&ConversionTarget::default())?;
+    let texts: Vec<String> = files.into_iter().map(|(_, text)| text).collect();
+    Ok(texts.join("---\n"))
 }

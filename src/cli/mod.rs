@@ -47,7 +47,13 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     match line.command {
-        Some(Command::Crds) => print(&crds::yaml()),
+        Some(Command::Crds) => match crds::yaml() {
+            Ok(text) => print(&text),
+            Err(error) => {
+                complain(&error.to_string());
+                ExitCode::FAILURE
+            }
+        },
         Some(Command::Manifests(choices)) => print(&manifests::yaml(&choices)),
         None => run_manager(line.settings),
     }

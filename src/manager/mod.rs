@@ -53,6 +53,7 @@ pub async fn run(settings: Settings) -> Result<(), String> {
     for flag in settings.without_effect() {
         tracing::warn!(flag, "Accepting a flag that has no effect here");
     }
+    let clients = work::of_clients(&settings)?;
     let stop = stop_on_signals()?;
     let readiness = Readiness::default();
     let metrics = Metrics::new().map_err(|error| error.to_string())?;
@@ -110,6 +111,7 @@ pub async fn run(settings: Settings) -> Result<(), String> {
             client,
             metrics: metrics.clone(),
             token,
+            clients,
             readiness,
             membership,
         },
@@ -127,8 +129,8 @@ pub async fn run(settings: Settings) -> Result<(), String> {
     let ended = tokio::select! {
         ended = leading => ended,
         early = &mut work => return Err(match early {
-            Ok(Err(error)) => error,
-            Ok(Ok(())) | Err(_) => "the controllers ended by themselves".to_owned(),
+            Ok(()) => "the controllers ended by themselves".to_owned(),
+            Err(error) => format!("the controllers ended: {error}"),
         }),
     };
     metrics.leading(false);

@@ -1,18 +1,19 @@
 //! What the leader does, put together.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
-use super::{Settings, probes::Readiness};
+use super::{Settings, probes::Readiness, settings::GateMode};
 use crate::{
-    membership::Membership,
+    controllers::{self, UncachedMachines},
+    membership::{self, Membership},
     metrics::Metrics,
-    openstack::LeaseToken,
+    openstack::{ClientSettings, Clouds, LeaseToken},
     webhooks::server::{self, Server},
 };
 
@@ -25,6 +26,7 @@ pub(super) struct Parts {
     pub(super) client: Client,
     pub(super) metrics: Metrics,
     pub(super) token: LeaseToken,
+    pub(super) clients: ClientSettings,
     pub(super) readiness: Readiness,
     /// Where the metrics find the members of the leader.
     pub(super) membership: Arc<Mutex<Option<Membership>>>,
@@ -75,15 +77,90 @@ pub(super) fn serve_webhooks(
 }
 
 /// Runs the controllers and the load balancers' tasks until `halt`.
-pub(super) async fn run(parts: Parts, halt: CancellationToken) -> Result<(), String> {
-    let _ = (
-        parts.settings,
-        parts.client,
-        parts.metrics,
-        parts.token,
-        parts.membership,
+pub(super) async fn run(parts: Parts, halt: CancellationToken) {
+    let Parts {
+        settings,
+        client,
+        metrics,
+        token,
+        clients,
+        readiness,
+        membership: shown,
+    } = parts;
+    let machines = UncachedMachines::new(client.clone());
+    let membership = Membership::new(
+        of_membership(&settings),
+        Arc::new(machines.clone()),
+        Arc::new(metrics.clone()),
     );
-    parts.readiness.caches_synced();
-    halt.cancelled().await;
-    Ok(())
+    *shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(membership.clone());
+    let clouds = Clouds::new(clients, token, Arc::new(metrics.clone()));
+    let parts = controllers::Parts {
+        client,
+        clouds,
+        membership: membership.clone(),
+        settings: of_controllers(&settings),
+        observer: Box::new(metrics),
+        synced: Box::new(move || {
+            machines.synced();
+            readiness.caches_synced();
+            tracing::info!("Reconciling");
+        }),
+    };
+    controllers::run(parts, halt).await;
+    membership.shutdown().await;
+    *shown.lock().unwrap_or_else(PoisonError::into_inner) = None;
+}
+
+/// The OpenStack client's part of the settings.
+///
+/// # Errors
+/// When the file of `--ca-certs` can't be read or holds no certificates.
+pub(super) fn of_clients(settings: &Settings) -> Result<ClientSettings, String> {
+    let ca_certs = match settings.ca_certs.as_str() {
+        "" => None,
+        path => Some(
+            std::fs::read_to_string(path).map_err(|error| format!("--ca-certs {path}: {error}"))?,
+        ),
+    };
+    let clients = ClientSettings {
+        qps: settings.openstack_qps,
+        burst: settings.openstack_burst,
+        max_in_flight: settings.openstack_max_in_flight as usize,
+        ca_certs,
+        ..ClientSettings::default()
+    };
+    clients
+        .validate()
+        .map_err(|error| format!("--ca-certs {}: {error}", settings.ca_certs))?;
+    Ok(clients)
+}
+
+fn of_membership(settings: &Settings) -> membership::Settings {
+    membership::Settings {
+        mode: match settings.load_balancer_gate {
+            GateMode::Enforce => membership::GateMode::Enforce,
+            GateMode::Observe => membership::GateMode::Observe,
+            GateMode::Off => membership::GateMode::Off,
+        },
+        warn_after: settings.member_warn_after,
+        alert_after: settings.member_alert_after,
+        stuck_after: settings.member_stuck_after,
+        ..membership::Settings::default()
+    }
+}
+
+fn of_controllers(settings: &Settings) -> controllers::Settings {
+    let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    controllers::Settings {
+        namespace: given(&settings.namespace),
+        watch_filter: given(&settings.watch_filter),
+        cluster_concurrency: settings.openstackcluster_concurrency,
+        machine_concurrency: settings.openstackmachine_concurrency,
+        sync_period: settings.sync_period,
+        instance: std::fs::read_to_string("/proc/sys/kernel/hostname")
+            .ok()
+            .and_then(|host| given(host.trim()))
+            .unwrap_or_else(|| "capo-rs".to_owned()),
+    }
 }

@@ -48,7 +48,7 @@ impl Families {
     }
 }
 
-impl crate::controllers::context::PassObserver for Metrics {
+impl crate::controllers::PassObserver for Metrics {
     fn pass(&self, controller: &'static str, outcome: &'static str, duration: Duration) {
         let families = &self.0.controllers;
         let errors = families.errors.with_label_values(&[controller]);

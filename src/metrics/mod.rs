@@ -5,6 +5,7 @@
 //! publish, at the moment of the scrape: what is gone vanishes at once and nothing can leak.
 
 mod catalogue;
+mod controllers;
 
 mod members;
 mod openstack;
@@ -31,6 +32,7 @@ struct Families {
     openstack: openstack::Families,
     members: members::Families,
     webhooks: webhooks::Families,
+    controllers: controllers::Families,
     process: process::Families,
 }
 
@@ -45,6 +47,7 @@ impl Metrics {
             openstack: openstack::Families::new(&registry)?,
             members: members::Families::new(&registry)?,
             webhooks: webhooks::Families::new(&registry)?,
+            controllers: controllers::Families::new(&registry)?,
             process: process::Families::new(&registry)?,
             registry,
         })))

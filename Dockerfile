@@ -1,0 +1,22 @@
+# syntax=docker/dockerfile:1
+# A static binary and the certificate authorities: nothing else is in the image.
+
+FROM rust:1.95-alpine3.22 AS build
+RUN apk add --no-cache build-base ca-certificates
+WORKDIR /src
+COPY . .
+ARG CAPO_RS_REVISION=unknown
+ENV CAPO_RS_REVISION=$CAPO_RS_REVISION
+RUN --mount=type=cache,target=/usr/local/cargo/registry \
+    --mount=type=cache,target=/src/target \
+    cargo build --locked --release --package capo-rs --bin capo-rs \
+    && install -D target/release/capo-rs /image/capo-rs \
+    && install -D -m 644 /etc/ssl/certs/ca-certificates.crt /image/etc/ssl/certs/ca-certificates.crt
+
+FROM scratch
+COPY --from=build /image/ /
+USER 65532:65532
+ENTRYPOINT ["/capo-rs"]
+LABEL org.opencontainers.image.title="capo-rs" \
+      org.opencontainers.image.description="Cluster API infrastructure provider for OpenStack" \
+      org.opencontainers.image.licenses="Apache-2.0"

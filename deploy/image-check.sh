@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Builds what the Dockerfile builds, lays it out as the image has it, and runs it there as the image's user, with the
+# root read-only and nothing else of this machine in sight. Needs root (chroot, mount) and no container engine.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+die() { echo "image-check: $*" >&2; exit 1; }
+[ "$(id -u)" = 0 ] || die "needs root, for chroot and a read-only mount"
+
+target=$(uname -m)-unknown-linux-musl
+rustup target list --installed | grep -qx "$target" || rustup target add "$target"
+# The only C code is ring's, which needs no C library: the system's compiler does.
+export "CC_${target//-/_}=${CC:-cc}"
+cargo build --locked --release --target "$target" --package capo-rs --bin capo-rs
+binary=target/$target/release/capo-rs
+
+size=$(stat -c %s "$binary")
+echo "binary: $((size / 1024)) KiB"
+[ "$size" -le $((15 * 1024 * 1024)) ] || die "the binary is larger than 15 MiB"
+
+root=$(mktemp -d)
+trap 'umount "$root" 2>/dev/null || true; rm -rf "$root" "$root.out"' EXIT
+mkdir "$root.out"
+install -D "$binary" "$root.out/capo-rs"
+install -D -m 644 /etc/ssl/certs/ca-certificates.crt "$root.out/etc/ssl/certs/ca-certificates.crt"
+mount --bind "$root.out" "$root"
+mount -o remount,bind,ro "$root"
+
+inside() { env -i chroot --userspec=65532:65532 "$root" /capo-rs "$@"; }
+inside --version
+inside --help >/dev/null
+[ "$(inside manifests | grep -c '^kind: ')" -ge 10 ] || die "manifests are missing from the binary"
+[ "$(inside crds | grep -c '^kind: CustomResourceDefinition')" -ge 5 ] || die "definitions are missing from the binary"
+# Not in a Pod and without a kubeconfig it must end by itself, saying so.
+if told=$(inside --health-addr=127.0.0.1:0 --diagnostics-address=0 --webhook-port=0 2>&1); then
+  die "it started without a Kubernetes API"
+fi
+grep -q -- --kubeconfig <<<"$told" || die "it did not say what is missing: $told"
+echo "image-check: ok"
