@@ -182,3 +182,16 @@ pub enum Deletion {
         since: Timestamp,
     },
 }
+
+impl Deletion {
+    /// The deletion timestamp that queues releases, oldest first.
+    pub fn since(self) -> Option<Timestamp> {
+        match self {
+            Self::No => None,
+            Self::Coming { since }
+            | Self::AtHook { since }
+            | Self::Unhooked { since }
+            | Self::OutOfBand { since } => Some(since),
+        }
+    }
+}

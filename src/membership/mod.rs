@@ -5,15 +5,38 @@
 //! operation). Controllers hand it what they want ([`desired`]) and read what it found
 //! ([`findings`]); they never wait for it.
 
+mod absorb;
+pub mod classify;
 pub mod desired;
+mod edge;
+pub mod effect;
+pub mod event;
 pub mod findings;
+pub mod gate;
+mod judge;
 mod mail;
+mod members;
+mod observe;
 mod observer;
 pub mod octavia;
+mod plan;
+pub mod probe;
+mod provider;
 mod registry;
+mod report;
+mod schedule;
+pub mod serves;
 mod settings;
+pub mod state;
+mod step;
+mod structure;
+mod task;
 mod wakes;
+mod words;
 
 pub use observer::{Decision, GateName, Observer, Operation, OperationOutcome, Unobserved};
+pub use provider::Provider;
 pub use registry::{MachineLookup, Membership};
+pub use report::report;
 pub use settings::{GateMode, Schedule, Settings};
+pub use step::step;

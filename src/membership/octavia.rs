@@ -1,6 +1,6 @@
 //! What the core reads from Octavia and asks of it, in its own words: no HTTP types in here.
 
-use std::{net::IpAddr, time::Duration};
+use std::{any::Any, net::IpAddr, time::Duration};
 
 use futures::future::BoxFuture;
 use ipnet::IpNet;
@@ -9,8 +9,10 @@ use super::desired::Monitor;
 
 /// The calls a membership task makes. Implemented for the OpenStack client, and by models in tests.
 pub trait Octavia: Send + Sync + 'static {
-    /// Tells credentials apart: equal where the same cloud is asked with the same rights.
-    fn identity(&self) -> String;
+    /// Whether `other` asks the same cloud with the same rights.
+    fn is_same(&self, other: &dyn Octavia) -> bool;
+    /// For [`Octavia::is_same`].
+    fn as_any(&self) -> &dyn Any;
     /// The status tree of a load balancer: one consistent snapshot.
     fn status_tree(
         &self,
@@ -318,8 +320,6 @@ pub enum Change {
         name: String,
         /// The port to listen on.
         port: u16,
-        /// An existing pool to attach.
-        default_pool: Option<String>,
         /// Who may connect; `None` sends nothing.
         allowed_cidrs: Option<Vec<IpNet>>,
         /// Its tags.

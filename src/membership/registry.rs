@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use futures::{Stream, future::BoxFuture};
@@ -14,7 +14,9 @@ use super::{
     mail::{Client, Mailbox},
     observer::Observer,
     octavia::Octavia,
+    probe::{Prober, TlsProber},
     settings::Settings,
+    task::{Published, Task},
     wakes::Wakes,
 };
 use crate::names::ObjectName;
@@ -34,6 +36,7 @@ struct Shared {
     settings: Settings,
     lookup: Arc<dyn MachineLookup>,
     observer: Arc<dyn Observer>,
+    prober: Arc<dyn Prober>,
     clusters: Mutex<Clusters>,
     cluster_wakes: Arc<Wakes>,
     machine_wakes: Arc<Wakes>,
@@ -56,12 +59,12 @@ struct Entry {
 }
 
 struct Running {
-    identity: Option<String>,
+    client: Client,
     desired: DesiredLoadBalancer,
     claimed_by: Option<ObjectName>,
     large_fleet: bool,
     mailbox: Arc<Mailbox>,
-    findings: Arc<RwLock<Option<Arc<Findings>>>>,
+    findings: Arc<Published>,
     stop: CancellationToken,
 }
 
@@ -78,7 +81,18 @@ impl Membership {
         lookup: Arc<dyn MachineLookup>,
         observer: Arc<dyn Observer>,
     ) -> Self {
+        Self::with_prober(settings, lookup, observer, Arc::new(TlsProber::new()))
+    }
+
+    /// The same with another way to ask API servers.
+    pub fn with_prober(
+        settings: Settings,
+        lookup: Arc<dyn MachineLookup>,
+        observer: Arc<dyn Observer>,
+        prober: Arc<dyn Prober>,
+    ) -> Self {
         Self(Arc::new(Shared {
+            prober,
             settings,
             lookup,
             observer,
@@ -104,21 +118,22 @@ impl Membership {
         cloud: Option<C>,
         desired: DesiredLoadBalancer,
     ) {
-        let identity = cloud.as_ref().map(Octavia::identity);
         let client: Client = cloud.map(|cloud| Arc::new(cloud) as Arc<dyn Octavia>);
         let mut clusters = self.lock();
         let entry = clusters.entries.entry(cluster.clone()).or_default();
         match &mut entry.running {
-            Some(running) if running.desired == desired && running.identity == identity => return,
+            Some(running) if running.desired == desired && is_same(&running.client, &client) => {
+                return;
+            }
             Some(running) => {
                 running.desired = desired.clone();
-                running.identity = identity;
+                running.client.clone_from(&client);
                 running
                     .mailbox
                     .post(|mail| mail.load_balancer = Some((client, desired)));
             }
             None => {
-                let running = self.start(cluster, identity, desired.clone());
+                let running = self.start(cluster, client.clone(), desired.clone());
                 running.mailbox.post(|mail| {
                     mail.load_balancer = Some((client, desired));
                     mail.machines = entry
@@ -226,22 +241,32 @@ impl Membership {
         self.0.tasks.wait().await;
     }
 
-    fn start(
-        &self,
-        _cluster: &ObjectName,
-        identity: Option<String>,
-        desired: DesiredLoadBalancer,
-    ) -> Running {
-        let _ = (&self.0.lookup, &self.0.observer);
-        Running {
-            identity,
+    fn start(&self, cluster: &ObjectName, client: Client, desired: DesiredLoadBalancer) -> Running {
+        let running = Running {
+            client,
             desired,
             claimed_by: None,
             large_fleet: false,
             mailbox: Arc::default(),
             findings: Arc::default(),
             stop: self.0.stop.child_token(),
-        }
+        };
+        let task = Task {
+            cluster: cluster.clone(),
+            settings: self.0.settings.clone(),
+            lookup: Arc::clone(&self.0.lookup),
+            observer: Arc::clone(&self.0.observer),
+            prober: Arc::clone(&self.0.prober),
+            mailbox: Arc::clone(&running.mailbox),
+            findings: Arc::clone(&running.findings),
+            cluster_wakes: Arc::clone(&self.0.cluster_wakes),
+            machine_wakes: Arc::clone(&self.0.machine_wakes),
+        };
+        let stop = running.stop.clone();
+        self.0.tasks.spawn(async move {
+            stop.run_until_cancelled(task.run()).await;
+        });
+        running
     }
 
     fn lock(&self) -> MutexGuard<'_, Clusters> {
@@ -254,10 +279,7 @@ impl Membership {
 
 impl Running {
     fn findings(&self) -> Option<Arc<Findings>> {
-        self.findings
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.findings.get()
     }
 }
 
@@ -285,7 +307,7 @@ impl Clusters {
     /// every task learns how large the fleet is.
     fn settle_claims(&mut self) {
         let mut ids: HashMap<&str, Vec<&ObjectName>> = HashMap::new();
-        let mut names: HashMap<(&str, &str), Vec<&ObjectName>> = HashMap::new();
+        let mut names: HashMap<&str, Vec<(&ObjectName, &Client)>> = HashMap::new();
         for (cluster, running) in running(&self.entries) {
             if !running.desired.enabled {
                 continue;
@@ -293,16 +315,26 @@ impl Clusters {
             if let Some(id) = &running.desired.id {
                 ids.entry(id).or_default().push(cluster);
             }
-            let identity = running.identity.as_deref().unwrap_or_default();
             names
-                .entry((identity, &running.desired.name))
+                .entry(&running.desired.name)
                 .or_default()
-                .push(cluster);
+                .push((cluster, &running.client));
         }
         let mut claims: HashMap<ObjectName, ObjectName> = HashMap::new();
-        for claimants in ids.values().chain(names.values()) {
+        for claimants in ids.values() {
             for cluster in claimants {
-                let other = claimants.iter().filter(|other| *other != cluster).min();
+                if let Some(other) = claimants.iter().filter(|other| *other != cluster).min() {
+                    claims.insert((*cluster).clone(), (*other).clone());
+                }
+            }
+        }
+        for claimants in names.values() {
+            for (cluster, client) in claimants {
+                let other = claimants
+                    .iter()
+                    .filter(|(other, theirs)| other != cluster && is_same(client, theirs))
+                    .map(|(other, _)| other)
+                    .min();
                 if let Some(other) = other {
                     claims.insert((*cluster).clone(), (*other).clone());
                 }
@@ -331,4 +363,12 @@ fn running(entries: &HashMap<ObjectName, Entry>) -> impl Iterator<Item = (&Objec
     entries
         .iter()
         .filter_map(|(name, entry)| Some((name, entry.running.as_ref()?)))
+}
+
+fn is_same(one: &Client, other: &Client) -> bool {
+    match (one, other) {
+        (None, None) => true,
+        (Some(one), Some(other)) => one.is_same(other.as_ref()),
+        _ => false,
+    }
 }

@@ -1,0 +1,522 @@
+//! Takes one event into the state. Decides nothing.
+
+use std::time::Duration;
+
+use super::{
+    desired::{DesiredLoadBalancer, DesiredMachine},
+    effect::{Effect, Record},
+    event::{Answered, Event, InFlight, PartKind, ProbeOutcome, Purpose, Write},
+    observe,
+    observer::{Operation, OperationOutcome},
+    octavia::{Answer, Failure, FailureClass, MemberDetail, Written},
+    provider::Provider,
+    state::{Balancer, Ladder, Machine, Now, Port, Reads, Refusal, Slot, State, Trouble},
+};
+use crate::names::ObjectName;
+
+pub(super) fn absorb(state: &mut State, event: Event, now: &Now, effects: &mut Vec<Effect>) {
+    match event {
+        Event::Tick => {}
+        Event::Nudged => state.reads.nudged = true,
+        Event::LargeFleet(large) => state.large_fleet = large,
+        Event::Claimed(by) => {
+            state.dirty |= state.claimed_by != by;
+            state.claimed_by = by;
+        }
+        Event::LoadBalancer {
+            credentials,
+            desired,
+        } => load_balancer(state, credentials, *desired, now),
+        Event::Machine { name, desired } => machine(state, name, desired),
+        Event::Probed {
+            machine,
+            began,
+            outcome,
+        } => {
+            if let Some(machine) = state.machines.get_mut(&machine) {
+                machine.probe.under_way = false;
+                state.dirty |= machine.probe.seen.is_none_or(|(_, seen)| seen != outcome);
+                machine.probe.seen = Some((began, outcome));
+                state.answered |= outcome.connected() && outcome != ProbeOutcome::Refused;
+            }
+        }
+        Event::LookedUp { machine, exists } => {
+            if let Some(lookup) = state.lookups.get_mut(&machine) {
+                lookup.under_way = false;
+                lookup.absent = exists == Some(false);
+                lookup.asked = now.instant;
+            }
+        }
+        Event::Answered { id, answer } => {
+            if state.call.as_ref().is_some_and(|call| call.id == id)
+                && let Some(call) = state.call.take()
+            {
+                answered(state, call, answer, now, effects);
+            }
+        }
+    }
+}
+
+fn load_balancer(state: &mut State, credentials: bool, desired: DesiredLoadBalancer, now: &Now) {
+    state.dirty = true;
+    let another = state.desired.as_ref().is_none_or(|old| {
+        old.id != desired.id || old.name != desired.name || old.ports != desired.ports
+    });
+    if another {
+        state.balancer = Balancer {
+            unsettled_since: state.balancer.unsettled_since,
+            ..Balancer::default()
+        };
+        state.reads = Reads {
+            factor: state.reads.factor,
+            structure_due: true,
+            ..Reads::default()
+        };
+        state.ports = desired
+            .ports
+            .iter()
+            .map(|number| Port::new(&desired.name, *number))
+            .collect();
+        state.call = None;
+        state.trouble = None;
+        state.lookups.clear();
+        for machine in state.machines.values_mut() {
+            machine.slots = vec![Slot::default(); desired.ports.len()];
+            // A drained member of another load balancer says nothing of this one.
+            machine.stage = super::state::Stage::Serving;
+        }
+        state.releasing = None;
+    }
+    if desired.id.is_none() {
+        state.watched_since.get_or_insert(now.instant);
+    }
+    if credentials && !state.credentials {
+        state.trouble = None;
+    }
+    state.credentials = credentials;
+    state.provider = Provider::of(&desired.provider);
+    state.desired = Some(desired);
+}
+
+fn machine(state: &mut State, name: ObjectName, desired: Option<Box<DesiredMachine>>) {
+    let Some(desired) = desired else {
+        if state.machines.remove(&name).is_some() {
+            state.dirty = true;
+            observe::link(state);
+        }
+        if state.releasing.as_ref() == Some(&name) {
+            state.releasing = None;
+        }
+        return;
+    };
+    let ports = state.ports.len();
+    let mut relink = false;
+    if let Some(machine) = state.machines.get_mut(&name) {
+        if machine.want.address != desired.address {
+            machine.probe.seen = None;
+            relink = true;
+        }
+        machine.want = *desired;
+    } else {
+        state.machines.insert(name, Machine::new(*desired, ports));
+        state.dirty = true;
+        relink = true;
+    }
+    if relink {
+        observe::link(state);
+    }
+}
+
+fn answered(
+    state: &mut State,
+    call: InFlight,
+    answer: Answered,
+    now: &Now,
+    effects: &mut Vec<Effect>,
+) {
+    state.reads.factor =
+        1.0 + state.settings.schedule.jitter * (2.0 * now.dice.clamp(0.0, 1.0) - 1.0);
+    let began = call.began;
+    match (call.purpose, answer) {
+        (Purpose::Tree, Answered::Tree(answer)) => {
+            effects.push(Effect::Record(Record::Read(
+                answer.is_ok(),
+                now.since(began.instant),
+            )));
+            state.reads.nudged = false;
+            match answer {
+                Ok(tree) => {
+                    well(state);
+                    count_read(state);
+                    observe::tree(state, began, tree, effects);
+                }
+                Err(failure) if failure.class == FailureClass::NotFound => {
+                    well(state);
+                    count_read(state);
+                    observe::not_found(state, began);
+                }
+                Err(failure) => in_trouble(state, failure, now),
+            }
+        }
+        (Purpose::Structure, Answered::Structure(answer)) => match answer {
+            Ok(structure) => {
+                well(state);
+                observe::structure(state, began, &structure);
+            }
+            Err(failure) => in_trouble(state, failure, now),
+        },
+        (Purpose::Members(port), Answered::Members(answer)) => match answer {
+            Ok(details) => {
+                well(state);
+                observe::members(state, port, began, details);
+            }
+            Err(failure) => in_trouble(state, failure, now),
+        },
+        (Purpose::Numbers(number), Answered::Monitor(answer)) => match answer {
+            Ok(numbers) => {
+                well(state);
+                if let Some(port) = port_mut(state, number) {
+                    port.numbers = Some(numbers);
+                    port.numbers_due = false;
+                }
+            }
+            Err(failure) => {
+                if let Some(port) = port_mut(state, number) {
+                    port.numbers_due = false;
+                }
+                if failure.class != FailureClass::NotFound {
+                    in_trouble(state, failure, now);
+                }
+            }
+        },
+        (Purpose::Write(write), Answered::Written(answer)) => {
+            state.last_write = Some(now.instant);
+            if let Write::Member { operation, .. } = &write {
+                let outcome = outcome(&answer);
+                effects.push(Effect::Record(Record::Operation(*operation, outcome)));
+            }
+            match answer {
+                Ok(written) => {
+                    well(state);
+                    state.reads.ladder = Some(Ladder {
+                        start: began.instant,
+                        reads: 0,
+                    });
+                    accepted(state, &write, began.instant, now, written);
+                }
+                Err(failure) => refused(state, &write, failure, now),
+            }
+        }
+        // The shell answered with something else than was asked: as good as no answer.
+        _ => {}
+    }
+}
+
+fn outcome(answer: &Answer<Written>) -> OperationOutcome {
+    match answer {
+        Ok(_) => OperationOutcome::Success,
+        Err(failure) => match failure.class {
+            FailureClass::Locked => OperationOutcome::Conflict,
+            FailureClass::Duplicate => OperationOutcome::Duplicate,
+            _ => OperationOutcome::Error,
+        },
+    }
+}
+
+fn port_mut(state: &mut State, number: u16) -> Option<&mut Port> {
+    state.ports.iter_mut().find(|port| port.number == number)
+}
+
+fn slot_mut<'a>(state: &'a mut State, machine: &ObjectName, number: u16) -> Option<&'a mut Slot> {
+    let index = state.ports.iter().position(|port| port.number == number)?;
+    state.machines.get_mut(machine)?.slots.get_mut(index)
+}
+
+fn count_read(state: &mut State) {
+    match &mut state.reads.ladder {
+        Some(ladder) => ladder.reads = ladder.reads.saturating_add(1),
+        None if state.reads.health_wanted => {
+            state.reads.health = state.reads.health.saturating_add(1);
+        }
+        None => {
+            state.reads.steady = state.reads.steady.saturating_add(1);
+            if state.reads.steady >= 6 {
+                state.reads.steady = 0;
+                state.reads.structure_due = true;
+                for port in &mut state.ports {
+                    port.numbers_due = true;
+                    port.members_due = true;
+                }
+            }
+        }
+    }
+}
+
+/// OpenStack answered.
+fn well(state: &mut State) {
+    if state.trouble.take().is_some() {
+        state.dirty = true;
+    }
+}
+
+/// OpenStack could not be asked. Says so from the second time on, and waits longer each time.
+fn in_trouble(state: &mut State, failure: Failure, now: &Now) {
+    let failures = state
+        .trouble
+        .as_ref()
+        .map_or(0, |trouble| trouble.failures)
+        .saturating_add(1);
+    let wait = back_off(failure.class, failures)
+        .mul_f64(state.reads.factor)
+        .max(failure.retry_after.unwrap_or_default().min(MAX_RETRY_AFTER));
+    let since = state
+        .trouble
+        .as_ref()
+        .map_or(now.stamp(), |trouble| trouble.since);
+    let changed = failures == 2
+        || state
+            .trouble
+            .as_ref()
+            .is_some_and(|trouble| trouble.class != failure.class);
+    state.dirty |= changed;
+    state.trouble = Some(Trouble {
+        class: failure.class,
+        message: failure.message,
+        since,
+        failures,
+        until: now.instant.checked_add(wait).unwrap_or(now.instant),
+    });
+}
+
+/// No word from outside may put a load balancer to sleep for longer.
+const MAX_RETRY_AFTER: Duration = Duration::from_mins(10);
+
+fn back_off(class: FailureClass, failures: u32) -> Duration {
+    let doublings = failures.saturating_sub(1).min(6);
+    let (first, most) = match class {
+        // Ends within ten seconds of the trouble, unless it lasted long.
+        FailureClass::Transient if failures <= 40 => (1, 8),
+        FailureClass::Transient | FailureClass::NotFound | FailureClass::Locked => (1, 30),
+        FailureClass::Throttled => (5, 60),
+        FailureClass::LeaseLost => (5, 5),
+        FailureClass::Auth
+        | FailureClass::Denied
+        | FailureClass::Quota
+        | FailureClass::Duplicate
+        | FailureClass::Invalid
+        | FailureClass::NotImplemented
+        | FailureClass::NoService => (10, 60),
+    };
+    Duration::from_secs((first << doublings).min(most))
+}
+
+fn accepted(
+    state: &mut State,
+    write: &Write,
+    sent: std::time::Instant,
+    now: &Now,
+    written: Written,
+) {
+    state.dirty = true;
+    let desired = state.desired.clone();
+    match write {
+        Write::MakePart { port, part } => {
+            let Some(port) = port_mut(state, *port) else {
+                return;
+            };
+            port.refusal = None;
+            match (part, desired) {
+                (PartKind::Listener, Some(desired)) => {
+                    port.cidrs_known = desired.allowed_cidrs.is_some();
+                    port.cidrs = desired.allowed_cidrs.map(sorted);
+                }
+                (PartKind::Pool, _) => port.members_due = false,
+                (PartKind::Monitor, Some(desired)) => {
+                    port.numbers = Some(desired.monitor);
+                    port.numbers_due = false;
+                }
+                _ => {}
+            }
+        }
+        Write::Attach { port } => {
+            if let Some(port) = port_mut(state, *port) {
+                port.stray_pool = None;
+                port.refusal = None;
+            }
+        }
+        Write::RepairPart { port, .. } => {
+            if let Some(port) = port_mut(state, *port) {
+                port.attempts.made(now.instant);
+            }
+        }
+        Write::Numbers { port } => {
+            if let (Some(port), Some(desired)) = (port_mut(state, *port), desired) {
+                port.numbers = Some(desired.monitor);
+                port.refusal = None;
+            }
+        }
+        Write::Cidrs { port } => {
+            if let (Some(port), Some(desired)) = (port_mut(state, *port), desired) {
+                port.cidrs = desired.allowed_cidrs.map(sorted);
+                port.refusal = None;
+            }
+        }
+        Write::Prune { machine, .. } => {
+            state.lookups.remove(machine);
+        }
+        Write::Member {
+            machine,
+            port,
+            operation,
+        } => {
+            match written.member {
+                Some(detail) => know_detail(state, *port, detail),
+                None => {
+                    if let Some(port) = port_mut(state, *port) {
+                        port.members_due |= *operation != Operation::Delete;
+                    }
+                }
+            }
+            let Some(slot) = slot_mut(state, machine, *port) else {
+                return;
+            };
+            slot.refusal = None;
+            match operation {
+                Operation::Create | Operation::Replace | Operation::Adopt => {
+                    slot.posted = Some((sent, *operation));
+                    slot.deleted = None;
+                    slot.put_tried = false;
+                    slot.absent_reads = 0;
+                }
+                Operation::Delete => {
+                    slot.deleted = Some(sent);
+                    slot.attempts.made(now.instant);
+                }
+                Operation::Repair => {
+                    slot.put_tried = true;
+                    slot.attempts.made(now.instant);
+                }
+                Operation::Restore => slot.deleted = None,
+                Operation::Drain | Operation::Enable => {}
+            }
+        }
+    }
+}
+
+fn sorted<T: Ord>(mut list: Vec<T>) -> Vec<T> {
+    list.sort();
+    list
+}
+
+fn know_detail(state: &mut State, number: u16, detail: MemberDetail) {
+    let Some(port) = port_mut(state, number) else {
+        return;
+    };
+    match port
+        .members
+        .iter_mut()
+        .find(|member| member.id == detail.id)
+    {
+        Some(member) => member.detail = Some(detail),
+        None => port.details_ahead.push(detail),
+    }
+}
+
+fn refused(state: &mut State, write: &Write, failure: Failure, now: &Now) {
+    state.dirty = true;
+    match failure.class {
+        FailureClass::Locked => {
+            // Read until it is free.
+            state.reads.ladder = Some(Ladder {
+                start: now.instant,
+                reads: 0,
+            });
+            return;
+        }
+        FailureClass::NotFound => {
+            if let Write::Member {
+                machine,
+                port,
+                operation: Operation::Delete,
+            } = write
+                && let Some(slot) = slot_mut(state, machine, *port)
+            {
+                slot.deleted = Some(now.instant);
+                slot.attempts.made(now.instant);
+                return;
+            }
+            state.reads.structure_due = true;
+        }
+        FailureClass::Transient
+        | FailureClass::Throttled
+        | FailureClass::Auth
+        | FailureClass::NoService
+        | FailureClass::LeaseLost => {
+            // Nobody knows whether it was done.
+            match write {
+                Write::MakePart { .. } | Write::Attach { .. } => state.reads.structure_due = true,
+                Write::Numbers { port } => {
+                    if let Some(port) = port_mut(state, *port) {
+                        port.numbers_due = true;
+                    }
+                }
+                Write::Cidrs { .. } => state.reads.structure_due = true,
+                Write::Member { port, .. } => {
+                    if let Some(port) = port_mut(state, *port) {
+                        port.members_due = true;
+                    }
+                }
+                Write::RepairPart { .. } | Write::Prune { .. } => {}
+            }
+            in_trouble(state, failure, now);
+            return;
+        }
+        FailureClass::Duplicate => {
+            state.reads.structure_due |= !matches!(write, Write::Member { .. });
+        }
+        FailureClass::NotImplemented => {
+            if let Write::MakePart {
+                port,
+                part: PartKind::Monitor,
+            } = write
+                && let Some(port) = port_mut(state, *port)
+            {
+                port.monitor_refused = true;
+                return;
+            }
+        }
+        FailureClass::Denied | FailureClass::Quota | FailureClass::Invalid => {}
+    }
+    let refusal = Refusal {
+        class: failure.class,
+        message: failure.message,
+    };
+    attempted(state, write, now, refusal);
+}
+
+/// Not again at once.
+fn attempted(state: &mut State, write: &Write, now: &Now, refusal: Refusal) {
+    match write {
+        Write::MakePart { port, .. }
+        | Write::Attach { port }
+        | Write::RepairPart { port, .. }
+        | Write::Numbers { port }
+        | Write::Cidrs { port } => {
+            if let Some(port) = port_mut(state, *port) {
+                port.attempts.made(now.instant);
+                port.refusal = Some(refusal);
+            }
+        }
+        Write::Member { machine, port, .. } => {
+            if let Some(slot) = slot_mut(state, machine, *port) {
+                slot.attempts.made(now.instant);
+                slot.refusal = Some(refusal);
+            }
+        }
+        Write::Prune { machine, .. } => {
+            if let Some(lookup) = state.lookups.get_mut(machine) {
+                lookup.absent = false;
+            }
+        }
+    }
+}

@@ -1,0 +1,601 @@
+//! The three gates. Each question is answered from the state alone; what a gate still waits for is told
+//! by its ground.
+
+use super::{
+    classify::{self, Class},
+    desired::{Deletion, OperatorWord, ServerState},
+    event::PartKind,
+    octavia::{FailureClass, Operating, Provisioning},
+    serves::{self, Evidence, Lack, Serving, Want},
+    settings::GateMode,
+    state::{Machine, Now, Stage, Stamp, State},
+};
+use crate::{names::ObjectName, status::Reason};
+
+/// A machine's gates, and since when a held one is held.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Rulings {
+    pub(super) admission: Ruling,
+    pub(super) admission_since: Option<Stamp>,
+    pub(super) release: Ruling,
+    pub(super) release_since: Option<Stamp>,
+    pub(super) finalizer: Ruling,
+    pub(super) finalizer_since: Option<Stamp>,
+}
+
+/// A gate's answer, without words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ruling {
+    /// Nobody asks.
+    #[default]
+    NotAsked,
+    /// Go ahead.
+    Open(Ground),
+    /// Go ahead, the operator says so.
+    Bypassed,
+    /// Not yet.
+    Held(Ground),
+}
+
+impl Ruling {
+    /// Open or bypassed.
+    pub fn is_open(self) -> bool {
+        matches!(self, Self::Open(_) | Self::Bypassed)
+    }
+}
+
+/// Why a gate is open or held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ground {
+    // Open.
+    /// Cluster API has admitted the machine.
+    Admitted,
+    /// Its members are ACTIVE on every port.
+    MembersActive,
+    /// The gates don't hold in this mode.
+    NotEnforced,
+    /// There is no managed load balancer.
+    Disabled,
+    /// Cluster or control plane are being deleted.
+    Going,
+    /// The control plane was never initialised.
+    NeverInitialised,
+    /// The machine was never admitted and does not serve.
+    NeverServed,
+    /// Its server is absent or SHUTOFF.
+    ServerDown,
+    /// Others serve, and its members are confirmed absent.
+    Released(Evidence),
+    /// Its members are absent.
+    MembersGone,
+    /// The load balancer can't be changed: what is left goes with it.
+    LoadBalancerUnusable,
+    // Held.
+    /// Paused or being moved.
+    Paused,
+    /// The operator holds it.
+    OperatorHold,
+    /// Its server is not ACTIVE yet.
+    ServerNotReady,
+    /// Nothing was read yet.
+    NotObserved,
+    /// A newer read is on its way.
+    NotFresh,
+    /// The last read is too old.
+    Stale,
+    /// OpenStack can't be asked.
+    Trouble(FailureClass),
+    /// Two clusters claim one load balancer, or two objects one name.
+    Ambiguous,
+    /// There is no load balancer yet.
+    LoadBalancerNotMade,
+    /// The load balancer is not found.
+    LoadBalancerAbsent,
+    /// A listener, pool or monitor of this port is in ERROR.
+    PartError(u16, PartKind),
+    /// A listener, pool or monitor of this port is not there.
+    PartMissing(u16, PartKind),
+    /// No member serves the endpoint though the control plane was initialised.
+    NoneServes,
+    /// The load balancer is in ERROR.
+    LoadBalancerError,
+    /// A listener or pool is not there yet.
+    LoadBalancerPending,
+    /// Its member on this port is not ACTIVE.
+    Member(u16, Class),
+    /// Its member can't be made: OpenStack refuses.
+    Refused(u16, FailureClass),
+    /// On this port it is too early to say whether another one serves.
+    WaitingForEvidence(u16, Want),
+    /// On this port no other one serves.
+    NoOther(u16, Lack),
+    /// Too early to say whether it may go at once.
+    WaitingForHistory,
+    /// Another machine is released first.
+    AnotherFirst,
+    /// It is being drained.
+    Draining,
+    /// Its members are being removed.
+    Removing,
+}
+
+impl Ground {
+    /// The reason that conditions, events and metrics show.
+    pub fn reason(self) -> Reason {
+        match self {
+            Self::Admitted
+            | Self::MembersActive
+            | Self::NotEnforced
+            | Self::Going
+            | Self::NeverInitialised
+            | Self::NeverServed
+            | Self::ServerDown
+            | Self::Released(_)
+            | Self::MembersGone
+            | Self::LoadBalancerUnusable => Reason::MembersActive,
+            Self::Disabled => Reason::LoadBalancerDisabled,
+            Self::Paused => Reason::Paused,
+            Self::OperatorHold => Reason::OperatorHold,
+            Self::ServerNotReady => Reason::ServerNotReady,
+            Self::NotObserved | Self::NotFresh => Reason::NotYetObserved,
+            Self::Stale => Reason::ObservationStale,
+            Self::Trouble(class) => trouble_reason(class),
+            Self::Ambiguous => Reason::AmbiguousMatch,
+            Self::LoadBalancerAbsent | Self::LoadBalancerError | Self::PartError(..) => {
+                Reason::LoadBalancerError
+            }
+            Self::LoadBalancerPending | Self::LoadBalancerNotMade | Self::PartMissing(..) => {
+                Reason::LoadBalancerPending
+            }
+            Self::NoneServes => Reason::NoOtherMemberServing,
+            Self::Member(_, class) => class_reason(class),
+            Self::Refused(_, FailureClass::Quota) => Reason::QuotaExceeded,
+            Self::Refused(_, class) => match trouble_reason(class) {
+                Reason::OpenStackUnavailable => Reason::MemberMissing,
+                reason => reason,
+            },
+            Self::NoOther(_, Lack::NoEvidence) => Reason::HealthUnavailable,
+            Self::WaitingForEvidence(..) | Self::NoOther(..) | Self::WaitingForHistory => {
+                Reason::NoOtherMemberServing
+            }
+            Self::AnotherFirst | Self::Draining | Self::Removing => Reason::MemberDraining,
+        }
+    }
+}
+
+/// The reason for a class that is not ACTIVE.
+pub(super) fn class_reason(class: Class) -> Reason {
+    match class {
+        Class::Missing => Reason::MemberMissing,
+        Class::PendingCreate | Class::PendingUpdate | Class::Orphaned => Reason::MemberPending,
+        Class::PendingDelete => Reason::MemberDraining,
+        Class::Active => Reason::MembersActive,
+        Class::Error => Reason::MemberError,
+        Class::Foreign | Class::Unknown => Reason::MemberUnknown,
+    }
+}
+
+/// The reason for OpenStack's failure.
+pub(super) fn trouble_reason(class: FailureClass) -> Reason {
+    match class {
+        FailureClass::Throttled => Reason::Throttled,
+        FailureClass::Auth | FailureClass::Denied => Reason::AuthFailed,
+        FailureClass::Quota => Reason::QuotaExceeded,
+        FailureClass::Transient
+        | FailureClass::Locked
+        | FailureClass::Duplicate
+        | FailureClass::NotFound
+        | FailureClass::Invalid
+        | FailureClass::NotImplemented
+        | FailureClass::NoService
+        | FailureClass::LeaseLost => Reason::OpenStackUnavailable,
+    }
+}
+
+/// What a question needs besides an answer.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Needs {
+    /// A newer read of the tree.
+    pub(super) tree: bool,
+    /// Health, over time.
+    pub(super) health: bool,
+    /// Lists of members.
+    pub(super) lists: bool,
+}
+
+/// The operator's valid bypass, on machine or cluster.
+pub(super) fn bypass<'a>(
+    state: &'a State,
+    machine: Option<&'a Machine>,
+    now: &Now,
+) -> Option<&'a OperatorWord> {
+    words(state, machine)
+        .find(|word| matches!(word, OperatorWord::Bypass { until, .. } if *until > now.wall))
+}
+
+/// The operator's hold, on machine or cluster.
+pub(super) fn hold<'a>(state: &'a State, machine: Option<&'a Machine>) -> Option<&'a OperatorWord> {
+    words(state, machine).find(|word| matches!(word, OperatorWord::Hold { .. }))
+}
+
+/// What the operator wrote, on machine and cluster.
+pub(super) fn words<'a>(
+    state: &'a State,
+    machine: Option<&'a Machine>,
+) -> impl Iterator<Item = &'a OperatorWord> {
+    machine
+        .map(|machine| &machine.want.operator)
+        .into_iter()
+        .chain(
+            state
+                .desired
+                .as_ref()
+                .map(|desired| &desired.cluster.operator),
+        )
+}
+
+/// What keeps every observation from being decided on.
+pub(super) fn blind(state: &State, now: &Now) -> Option<Ground> {
+    if state.claimed_by.is_some() || state.ports.iter().any(|port| port.ambiguous.is_some()) {
+        return Some(Ground::Ambiguous);
+    }
+    if let Some(trouble) = &state.trouble
+        && trouble.failures >= 2
+    {
+        return Some(Ground::Trouble(trouble.class));
+    }
+    let known = state
+        .desired
+        .as_ref()
+        .is_some_and(|desired| desired.id.is_some());
+    if !known {
+        return Some(Ground::LoadBalancerNotMade);
+    }
+    if state.reads.tree.is_none() {
+        return Some(Ground::NotObserved);
+    }
+    if state.is_stale(now) {
+        return Some(Ground::Stale);
+    }
+    if state.balancer.is_absent() {
+        return Some(Ground::LoadBalancerAbsent);
+    }
+    if state.balancer.provisioning == Some(Provisioning::Error) {
+        return Some(Ground::LoadBalancerError);
+    }
+    None
+}
+
+/// G1: may the machine be called provisioned?
+pub(super) fn admission(state: &State, machine: &Machine, now: &Now, needs: &mut Needs) -> Ruling {
+    if machine.want.admitted {
+        return Ruling::Open(Ground::Admitted);
+    }
+    if machine.want.deletion != Deletion::No {
+        return Ruling::NotAsked;
+    }
+    let Some(desired) = &state.desired else {
+        return Ruling::Held(Ground::NotObserved);
+    };
+    if desired.cluster.untouchable || machine.want.untouchable {
+        return Ruling::Held(Ground::Paused);
+    }
+    if machine.want.server.state != ServerState::Active {
+        return Ruling::Held(Ground::ServerNotReady);
+    }
+    if bypass(state, Some(machine), now).is_some() {
+        return Ruling::Bypassed;
+    }
+    if hold(state, Some(machine)).is_some() {
+        return Ruling::Held(Ground::OperatorHold);
+    }
+    if !desired.enabled {
+        return Ruling::Open(Ground::Disabled);
+    }
+    if state.settings.mode != GateMode::Enforce {
+        return Ruling::Open(Ground::NotEnforced);
+    }
+    if let Some(ground) = blind(state, now) {
+        return Ruling::Held(ground);
+    }
+    if let Some(ground) = members_lack(state, machine) {
+        return Ruling::Held(ground);
+    }
+    let opened = machine.rulings.admission == Ruling::Open(Ground::MembersActive);
+    if !opened && !state.is_fresh(now) {
+        needs.tree = true;
+        return Ruling::Held(Ground::NotFresh);
+    }
+    Ruling::Open(Ground::MembersActive)
+}
+
+/// What a machine's members lack to be ACTIVE at the right address on every port.
+pub(super) fn members_lack(state: &State, machine: &Machine) -> Option<Ground> {
+    if state.ports.is_empty() {
+        return Some(Ground::LoadBalancerPending);
+    }
+    for (slot, port) in machine.slots.iter().zip(&state.ports) {
+        if port.pool.is_none() {
+            return Some(Ground::LoadBalancerPending);
+        }
+        let class = classify::slot(slot, port, state.provider);
+        if class == Class::Missing && machine.want.address.is_none() {
+            return Some(Ground::ServerNotReady);
+        }
+        if class == Class::Missing
+            && let Some(refusal) = &slot.refusal
+        {
+            return Some(Ground::Refused(port.number, refusal.class));
+        }
+        if class != Class::Active {
+            return Some(Ground::Member(port.number, class));
+        }
+        if machine.want.address.is_none() {
+            return Some(Ground::ServerNotReady);
+        }
+    }
+    None
+}
+
+/// A release that is asked by the hook or by the finalizer, before the rules: precedence and the list.
+pub(super) enum Before {
+    /// Decided.
+    Decided(Ruling),
+    /// The rules decide.
+    Rules,
+}
+
+/// Precedence and the always-open list for a machine whose release is asked.
+pub(super) fn before_rules(
+    state: &State,
+    name: &ObjectName,
+    machine: &Machine,
+    now: &Now,
+    needs: &mut Needs,
+) -> Before {
+    use Before::{Decided, Rules};
+    let Some(desired) = &state.desired else {
+        return Decided(Ruling::Held(Ground::NotObserved));
+    };
+    if desired.cluster.untouchable || machine.want.untouchable {
+        return Decided(Ruling::Held(Ground::Paused));
+    }
+    if desired.cluster.going {
+        return Decided(Ruling::Open(Ground::Going));
+    }
+    if bypass(state, Some(machine), now).is_some() {
+        return Decided(Ruling::Bypassed);
+    }
+    if hold(state, Some(machine)).is_some() {
+        return Decided(Ruling::Held(Ground::OperatorHold));
+    }
+    if !desired.enabled {
+        return Decided(Ruling::Open(Ground::Disabled));
+    }
+    if state.settings.mode != GateMode::Enforce {
+        return Decided(Ruling::Open(Ground::NotEnforced));
+    }
+    // Two claimants: what is read may be another cluster's.
+    if state.claimed_by.is_some() {
+        return Decided(Ruling::Held(Ground::Ambiguous));
+    }
+    let mut maybe = false;
+    for (question, ground) in [
+        (never_initialised(state, now), Ground::NeverInitialised),
+        (never_served(state, name, machine, now), Ground::NeverServed),
+        (server_down(state, name, machine, now), Ground::ServerDown),
+    ] {
+        match question {
+            Tri::Yes => {
+                let opened = machine.rulings.release == Ruling::Open(ground);
+                if opened || can_decide(state, now) {
+                    return Decided(Ruling::Open(ground));
+                }
+                needs.tree = true;
+                maybe = true;
+            }
+            Tri::Maybe => maybe = true,
+            Tri::No => {}
+        }
+    }
+    if maybe {
+        needs.health = true;
+    }
+    Rules
+}
+
+/// A question on what was seen over time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tri {
+    Yes,
+    Maybe,
+    No,
+}
+
+/// What is known of the load balancer is new enough: freshly read, or known not to be there.
+fn can_decide(state: &State, now: &Now) -> bool {
+    let known = state
+        .desired
+        .as_ref()
+        .is_some_and(|desired| desired.id.is_some());
+    !known || state.is_fresh(now)
+}
+
+/// The control plane was never initialised, as far as Kubernetes says and this process saw.
+pub(super) fn never_initialised(state: &State, now: &Now) -> Tri {
+    let Some(desired) = &state.desired else {
+        return Tri::Maybe;
+    };
+    if desired.cluster.initialised || state.answered {
+        return Tri::No;
+    }
+    let Some(watched) = state.watched_since else {
+        return Tri::Maybe;
+    };
+    if now.since(watched) < state.online_span() {
+        return Tri::Maybe;
+    }
+    let unprobed = state
+        .machines
+        .values()
+        .any(|machine| serves::can_probe(state, machine) && machine.probe.seen.is_none());
+    if unprobed { Tri::Maybe } else { Tri::Yes }
+}
+
+/// The machine was never admitted and serves no port.
+fn never_served(state: &State, name: &ObjectName, machine: &Machine, now: &Now) -> Tri {
+    if machine.want.admitted {
+        return Tri::No;
+    }
+    if state
+        .desired
+        .as_ref()
+        .is_some_and(|desired| desired.id.is_some())
+        && state.reads.tree.is_none()
+    {
+        return Tri::Maybe;
+    }
+    let held = machine.asked.map(|asked| asked.since.instant);
+    let mut answer = Tri::Yes;
+    for port in state.ports.iter().enumerate() {
+        match serves::serves(state, (name, machine), port, held, true, now) {
+            Serving::Yes(_) => return Tri::No,
+            Serving::NotYet(_) => answer = Tri::Maybe,
+            Serving::No(_) => {}
+        }
+    }
+    answer
+}
+
+/// The machine's server is down, and nothing says that it serves all the same.
+fn server_down(state: &State, name: &ObjectName, machine: &Machine, now: &Now) -> Tri {
+    let server = &machine.want.server;
+    if !matches!(server.state, ServerState::Absent | ServerState::Shutoff) || server.down_reads < 2
+    {
+        return Tri::No;
+    }
+    // The same credential must still see this load balancer, or else it may just be blind.
+    let sees = state.balancer.provisioning.is_some() && state.balancer.not_found == 0;
+    if !sees
+        || state
+            .desired
+            .as_ref()
+            .is_none_or(|desired| desired.id.is_none())
+    {
+        return Tri::No;
+    }
+    if !serves::server_is_recent(machine, now) {
+        return Tri::Maybe;
+    }
+    let against = serves::against(state, name, machine, now).is_some();
+    let waited = machine
+        .asked
+        .is_some_and(|asked| now.since(asked.since.instant) >= state.online_span());
+    let mut answer = Tri::Yes;
+    for (slot, port) in machine.slots.iter().zip(&state.ports) {
+        let Some(member) = slot.member.and_then(|index| port.members.get(index)) else {
+            continue;
+        };
+        let online = member.operating == Operating::Online && !against;
+        if port.monitor.is_some() && !against && !waited {
+            answer = Tri::Maybe;
+        } else if online {
+            return Tri::No;
+        }
+    }
+    answer
+}
+
+/// G2, and G3 of a machine that was deleted behind Cluster API's back: what the rules say.
+pub(super) fn rules(
+    state: &State,
+    name: &ObjectName,
+    machine: &Machine,
+    others: Option<serves::Others>,
+    now: &Now,
+    needs: &mut Needs,
+) -> Ruling {
+    needs.health = true;
+    if let Some(ground) = blind(state, now) {
+        return Ruling::Held(ground);
+    }
+    if state.releasing.as_ref() != Some(name) {
+        return Ruling::Held(Ground::AnotherFirst);
+    }
+    match (machine.stage, others) {
+        (Stage::Released, Some(serves::Others::Serve(evidence))) => {
+            Ruling::Open(Ground::Released(evidence))
+        }
+        (Stage::Released, _) => match machine.rulings.release {
+            // Not contradicted yet.
+            opened @ Ruling::Open(_) => opened,
+            _ => Ruling::Held(Ground::Removing),
+        },
+        (Stage::Draining, _) => Ruling::Held(Ground::Draining),
+        (Stage::Removing, _) => Ruling::Held(Ground::Removing),
+        (Stage::Serving, Some(serves::Others::None(port, lack))) => {
+            Ruling::Held(Ground::NoOther(port, lack))
+        }
+        (Stage::Serving, Some(serves::Others::NotYet(port, want))) => {
+            Ruling::Held(Ground::WaitingForEvidence(port, want))
+        }
+        (Stage::Serving, _) => Ruling::Held(Ground::NotFresh),
+    }
+}
+
+/// G3 of a machine that is deleting without our hook: member first, then server.
+pub(super) fn unhooked(state: &State, machine: &Machine, now: &Now) -> Ruling {
+    let Some(desired) = &state.desired else {
+        return Ruling::Held(Ground::NotObserved);
+    };
+    if desired.cluster.untouchable || machine.want.untouchable {
+        return Ruling::Held(Ground::Paused);
+    }
+    if desired.cluster.going {
+        return Ruling::Open(Ground::Going);
+    }
+    if bypass(state, Some(machine), now).is_some() {
+        return Ruling::Bypassed;
+    }
+    if hold(state, Some(machine)).is_some() {
+        return Ruling::Held(Ground::OperatorHold);
+    }
+    if !desired.enabled {
+        return Ruling::Open(Ground::Disabled);
+    }
+    if desired.id.is_none() || state.balancer.is_absent() {
+        return Ruling::Open(Ground::LoadBalancerUnusable);
+    }
+    if state.claimed_by.is_some() {
+        return Ruling::Held(Ground::Ambiguous);
+    }
+    if let Some(ground) = blind(state, now)
+        && ground != Ground::LoadBalancerError
+        && ground != Ground::Ambiguous
+    {
+        return Ruling::Held(ground);
+    }
+    let gone = machine
+        .slots
+        .iter()
+        .all(|slot| slot.member.is_none() && slot.absent_reads >= 2);
+    if gone && state.read_after_write() {
+        return Ruling::Open(Ground::MembersGone);
+    }
+    let pending_long = state.balancer.is_pending()
+        && state
+            .balancer
+            .since
+            .is_some_and(|since| now.since(since.instant) >= state.settings.alert_after);
+    if pending_long || state.balancer.provisioning == Some(Provisioning::Error) {
+        return Ruling::Open(Ground::LoadBalancerUnusable);
+    }
+    Ruling::Held(Ground::Removing)
+}
+
+impl Ground {
+    /// Nothing at all is written for a machine that is held so.
+    pub(super) fn is_a_stop(self) -> bool {
+        matches!(self, Self::Paused | Self::OperatorHold | Self::Ambiguous)
+    }
+}

@@ -1,0 +1,472 @@
+//! The one member write that matters most. Everything that removes a member passes [`may_remove`].
+
+use super::{
+    classify::{self, Class},
+    desired::{Deletion, DesiredLoadBalancer, ServerState},
+    event::Write,
+    gate::Ruling,
+    observer::Operation,
+    octavia::{Change, Provisioning},
+    plan::{self, Todo, on_fresh},
+    serves::{self, Others, Serving, Want},
+    settings::GateMode,
+    state::{JOINING, Machine, Member, Now, Owner, Port, Slot, Stage, State},
+};
+use crate::names::ObjectName;
+
+/// A machine's place in a pool that takes writes.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    name: &'a ObjectName,
+    machine: &'a Machine,
+    index: usize,
+    port: &'a Port,
+    slot: &'a Slot,
+}
+
+impl<'a> Place<'a> {
+    fn member(&self) -> Option<&'a Member> {
+        self.port.members.get(self.slot.member?)
+    }
+
+    fn write(&self, operation: Operation, change: Change) -> Todo {
+        let write = Write::Member {
+            machine: self.name.clone(),
+            port: self.port.number,
+            operation,
+        };
+        Todo::Write(write, change)
+    }
+
+    fn update(&self, pool: &str, member: &Member) -> Change {
+        let _ = self;
+        Change::UpdateMember {
+            pool: pool.to_owned(),
+            id: member.id.clone(),
+            name: member.name.clone(),
+            weight: None,
+            admin_up: None,
+            tags: None,
+        }
+    }
+}
+
+/// Every machine's places, in pools that take writes now.
+fn places(state: &State) -> impl Iterator<Item = (Place<'_>, &str)> {
+    state
+        .machines
+        .iter()
+        .filter(|(_, machine)| !machine.want.untouchable)
+        .flat_map(move |(name, machine)| {
+            machine
+                .slots
+                .iter()
+                .zip(&state.ports)
+                .enumerate()
+                .filter_map(move |(index, (slot, port))| {
+                    let pool = port.pool.as_ref()?;
+                    let place = Place {
+                        name,
+                        machine,
+                        index,
+                        port,
+                        slot,
+                    };
+                    let free = port.ambiguous.is_none()
+                        && !slot.twins
+                        && pool.provisioning == Provisioning::Active;
+                    free.then_some((place, pool.id.as_str()))
+                })
+        })
+}
+
+/// Puts a drained member back in service whose release was called off.
+pub(super) fn restore(state: &State, now: &Now) -> Option<Todo> {
+    places(state).find_map(|(place, pool)| {
+        let Place { name, machine, .. } = place;
+        if machine.asked.is_none() || machine.stage != Stage::Serving || serves::is_leaving(machine)
+        {
+            return None;
+        }
+        let member = place.member()?;
+        if member.weight() != Some(0) || member.provisioning.is_pending() && member.lost.reads < 3 {
+            return None;
+        }
+        // Found drained by a process that is gone: back only if it is needed.
+        let needed = state.releasing.as_ref() != Some(name)
+            || matches!(machine.others, Some(Others::None(..)));
+        if !machine.restoring && !needed {
+            return None;
+        }
+        if place.slot.refusal.is_some() && !place.slot.attempts.may(now.instant) {
+            return None;
+        }
+        let mut change = place.update(pool, member);
+        if let Change::UpdateMember { weight, .. } = &mut change {
+            *weight = Some(1);
+        }
+        Some(place.write(Operation::Restore, change))
+    })
+}
+
+/// Lets in a member that joined admin-down.
+pub(super) fn enable(state: &State, now: &Now) -> Option<Todo> {
+    places(state).find_map(|(place, pool)| {
+        let member = place.member().filter(|member| member.is_joining())?;
+        if member.provisioning.is_pending() || serves::is_leaving(place.machine) {
+            return None;
+        }
+        if place.slot.refusal.is_some() && !place.slot.attempts.may(now.instant) {
+            return None;
+        }
+        let against = serves::against(state, place.name, place.machine, now).is_some();
+        let up = !against
+            && matches!(
+                serves::answers(state, place.machine, None, now),
+                Serving::Yes(_)
+            );
+        let may = state.settings.mode != GateMode::Enforce
+            || up
+            || state.monitor_is_usable(place.port)
+            || plan::any_release_is_open(state)
+            || others_answer(state, place, now) == Some(false);
+        if !may {
+            return None;
+        }
+        let mut change = place.update(pool, member);
+        if let Change::UpdateMember { admin_up, tags, .. } = &mut change {
+            *admin_up = Some(true);
+            let kept = member.detail.as_ref().map(|detail| {
+                let kept = detail.tags.iter().filter(|tag| *tag != JOINING);
+                kept.cloned().collect()
+            });
+            *tags = kept;
+        }
+        Some(place.write(Operation::Enable, change))
+    })
+}
+
+/// Whether another member of this port is known to serve without a monitor's help; `None` while probes
+/// are still out.
+fn others_answer(state: &State, place: Place<'_>, now: &Now) -> Option<bool> {
+    let mut waiting = false;
+    for (name, machine) in &state.machines {
+        if name == place.name || serves::is_leaving(machine) {
+            continue;
+        }
+        let member = machine
+            .slots
+            .get(place.index)
+            .and_then(|slot| place.port.members.get(slot.member?));
+        let in_service = member.is_some_and(|member| {
+            member.provisioning == Provisioning::Active
+                && member.admin_up() != Some(false)
+                && member.weight() != Some(0)
+        });
+        if !in_service || serves::against(state, name, machine, now).is_some() {
+            continue;
+        }
+        match serves::answers(state, machine, None, now) {
+            Serving::Yes(_) => return Some(true),
+            Serving::NotYet(Want::Probe) => waiting = true,
+            Serving::NotYet(_) | Serving::No(_) => {}
+        }
+    }
+    if waiting { None } else { Some(false) }
+}
+
+/// Drains and removes the members of machines that leave.
+pub(super) fn remove(state: &State, now: &Now) -> Option<Todo> {
+    places(state)
+        .filter(|(place, _)| serves::is_leaving(place.machine))
+        .find_map(|(place, pool)| {
+            let Place {
+                machine,
+                slot,
+                port,
+                ..
+            } = place;
+            if matches!(machine.rulings.finalizer, Ruling::Held(ground) if ground.is_a_stop())
+                || matches!(machine.rulings.release, Ruling::Held(ground) if ground.is_a_stop())
+            {
+                return None;
+            }
+            let member = place.member()?;
+            let lost = member.lost.spans(state.provider.orphan_span());
+            if member.provisioning.is_pending() && !lost {
+                return None;
+            }
+            let unasked = matches!(machine.want.deletion, Deletion::Unhooked { .. })
+                || machine.rulings.release.is_open();
+            let others = matches!(machine.others, Some(Others::Serve(_)));
+            if !unasked && !others {
+                return None;
+            }
+            if !unasked && machine.stage == Stage::Draining {
+                let takes_traffic = state.provider.drains()
+                    && member.provisioning == Provisioning::Active
+                    && member.weight() != Some(0)
+                    && member.admin_up() != Some(false);
+                if !takes_traffic || slot.refusal.is_some() && !slot.attempts.may(now.instant) {
+                    return None;
+                }
+                return on_fresh(state, now, || {
+                    let mut change = place.update(pool, member);
+                    if let Change::UpdateMember { weight, .. } = &mut change {
+                        *weight = Some(0);
+                    }
+                    Some(place.write(Operation::Drain, change))
+                });
+            }
+            let again = slot.deleted.is_some() || slot.refusal.is_some();
+            if again && !slot.attempts.may(now.instant) {
+                return None;
+            }
+            on_fresh(state, now, || {
+                may_remove(state, Some((place.name, machine)), port, member, now)
+                    .then(|| delete(&place, pool, member))
+            })
+        })
+}
+
+fn delete(place: &Place<'_>, pool: &str, member: &Member) -> Todo {
+    place.write(
+        Operation::Delete,
+        Change::DeleteMember {
+            pool: pool.to_owned(),
+            id: member.id.clone(),
+        },
+    )
+}
+
+/// Makes members that are expected and missing.
+pub(super) fn create(state: &State, desired: &DesiredLoadBalancer, now: &Now) -> Option<Todo> {
+    places(state).find_map(|(place, pool)| {
+        let Place {
+            name,
+            machine,
+            slot,
+            port,
+            ..
+        } = place;
+        let address = machine.want.address?;
+        let known_absent = slot.absent_reads >= if slot.deleted.is_some() { 2 } else { 1 };
+        if slot.member.is_some()
+            || slot.foreign.is_some()
+            || !known_absent
+            || machine.want.server.state == ServerState::Absent
+            || slot.refusal.is_some() && !slot.attempts.may(now.instant)
+            || serves::is_leaving(machine)
+            || is_being_released(state, name, machine, now)
+        {
+            return None;
+        }
+        let down = if state.settings.mode != GateMode::Enforce || state.monitor_is_usable(port) {
+            false
+        } else {
+            others_answer(state, place, now)?
+        };
+        let mut tags = desired.tags.clone();
+        if down {
+            tags.push(JOINING.to_owned());
+        }
+        let operation = if slot.deleted.is_some() {
+            Operation::Replace
+        } else {
+            Operation::Create
+        };
+        Some(place.write(
+            operation,
+            Change::CreateMember {
+                pool: pool.to_owned(),
+                name: format!("{}{}", port.prefix, name.name),
+                address,
+                port: port.number,
+                subnet: desired.member_subnet.clone(),
+                admin_up: !down,
+                tags,
+            },
+        ))
+    })
+}
+
+/// Its member is absent although it is held: perhaps removed by a process that is gone, for a release that
+/// goes on. It comes back if none other serves, or if that can't be told for long.
+fn is_being_released(state: &State, name: &ObjectName, machine: &Machine, now: &Now) -> bool {
+    let Some(asked) = machine.asked else {
+        return false;
+    };
+    if machine.restoring || state.releasing.as_ref() != Some(name) {
+        return false;
+    }
+    match machine.others {
+        Some(Others::Serve(_)) => true,
+        Some(Others::NotYet(..)) => now.since(asked.since.instant) < state.settings.warn_after,
+        Some(Others::None(..)) | None => false,
+    }
+}
+
+/// Repairs members in ERROR or PENDING for ever, one at a time.
+pub(super) fn repair(state: &State, now: &Now) -> Option<Todo> {
+    let replacing = state
+        .machines
+        .values()
+        .filter(|machine| !serves::is_leaving(machine))
+        .flat_map(|machine| &machine.slots)
+        .any(|slot| slot.member.is_none() && slot.deleted.is_some());
+    if replacing {
+        return None;
+    }
+    places(state).find_map(|(place, pool)| {
+        let Place {
+            name,
+            machine,
+            slot,
+            port,
+            ..
+        } = place;
+        let class = classify::slot(slot, port, state.provider);
+        if !matches!(class, Class::Error | Class::Orphaned)
+            || serves::is_leaving(machine)
+            || !slot.attempts.may(now.instant)
+        {
+            return None;
+        }
+        let member = place.member()?;
+        on_fresh(state, now, || {
+            let anew = member.provisioning == Provisioning::PendingDelete
+                || should_replace(state, place, now);
+            if anew && may_remove(state, Some((name, machine)), port, member, now) {
+                return Some(delete(&place, pool, member));
+            }
+            Some(place.write(Operation::Repair, place.update(pool, member)))
+        })
+    })
+}
+
+/// Whether to delete and create a broken member anew instead of pushing it again.
+fn should_replace(state: &State, place: Place<'_>, now: &Now) -> bool {
+    if place.machine.want.admitted {
+        return place.slot.put_tried
+            && state.machines.iter().any(|(name, machine)| {
+                name != place.name
+                    && matches!(
+                        serves::serves(
+                            state,
+                            (name, machine),
+                            (place.index, place.port),
+                            None,
+                            false,
+                            now
+                        ),
+                        Serving::Yes(_)
+                    )
+            });
+    }
+    let other_may_serve = state.machines.iter().any(|(name, machine)| {
+        let slot = machine.slots.get(place.index);
+        let member = slot.and_then(|slot| place.port.members.get(slot.member?));
+        name != place.name
+            && !serves::is_leaving(machine)
+            && member.is_some_and(|member| serves::may_serve(state, name, machine, member, now))
+    });
+    let other_admitted = state
+        .machines
+        .iter()
+        .any(|(name, machine)| name != place.name && machine.want.admitted);
+    other_may_serve || place.slot.put_tried && !other_admitted
+}
+
+/// Removes members whose machines are confirmed gone.
+pub(super) fn prune(state: &State, now: &Now) -> Option<Todo> {
+    state.ports.iter().find_map(|port| {
+        let pool = port.pool.as_ref()?;
+        if port.ambiguous.is_some() || pool.provisioning != Provisioning::Active {
+            return None;
+        }
+        port.members.iter().find_map(|member| {
+            let machine = member.name.strip_prefix(&port.prefix)?;
+            let lost = member.lost.spans(state.provider.orphan_span());
+            if member.owner != Owner::Gone
+                || member.provisioning.is_pending() && !lost
+                || !plan::is_confirmed_gone(state, machine, now)
+            {
+                return None;
+            }
+            on_fresh(state, now, || {
+                may_remove(state, None, port, member, now).then(|| {
+                    Todo::Write(
+                        Write::Prune {
+                            port: port.number,
+                            machine: machine.to_owned(),
+                        },
+                        Change::DeleteMember {
+                            pool: pool.id.clone(),
+                            id: member.id.clone(),
+                        },
+                    )
+                })
+            })
+        })
+    })
+}
+
+/// I2: the last member of a port that is ACTIVE or may serve is removed only where its gate is open by
+/// the list or the bypass, or its Machine is deleting without our hook.
+pub(super) fn may_remove(
+    state: &State,
+    owner: Option<(&ObjectName, &Machine)>,
+    port: &Port,
+    victim: &Member,
+    now: &Now,
+) -> bool {
+    let serving = |owner: Option<(&ObjectName, &Machine)>, member: &Member| {
+        member.provisioning == Provisioning::Active
+            || match owner {
+                Some((name, machine)) => serves::may_serve(state, name, machine, member, now),
+                None => {
+                    member.admin_up().unwrap_or(true)
+                        && member.weight().unwrap_or(1) > 0
+                        && member.provisioning != Provisioning::PendingDelete
+                }
+            }
+    };
+    if !serving(owner, victim) {
+        return true;
+    }
+    let Some(index) = state
+        .ports
+        .iter()
+        .position(|other| other.number == port.number)
+    else {
+        return false;
+    };
+    let another = state.machines.iter().any(|(name, machine)| {
+        let slot = machine.slots.get(index);
+        let member = slot.and_then(|slot| port.members.get(slot.member?));
+        !serves::is_leaving(machine)
+            && member.is_some_and(|member| {
+                member.id != victim.id && serving(Some((name, machine)), member)
+            })
+    });
+    if another || state.is_going() {
+        return true;
+    }
+    let Some((name, machine)) = owner else {
+        return false;
+    };
+    match machine.want.deletion {
+        Deletion::Unhooked { .. } => true,
+        Deletion::AtHook { .. } | Deletion::OutOfBand { .. } => {
+            machine.rulings.release.is_open() && machine.stage == Stage::Serving
+        }
+        // A repair: as the list has it, never admitted and serving nothing.
+        Deletion::No | Deletion::Coming { .. } => {
+            !machine.want.admitted
+                && matches!(
+                    serves::serves(state, (name, machine), (index, port), None, true, now),
+                    Serving::No(_)
+                )
+        }
+    }
+}

@@ -1,0 +1,526 @@
+//! Takes what was read of a load balancer into the state.
+
+use std::time::Duration;
+
+use super::{
+    effect::{Effect, Record},
+    event::PartKind,
+    octavia::{
+        ListenerRead, MemberDetail, MemberRead, Operating, PoolRead, Provisioning, Structure, Tree,
+    },
+    state::{LostRun, Member, OnlineRun, Owner, Part, Port, Stamp, State},
+};
+
+/// One consistent snapshot. `began` is when the read of it began.
+pub(super) fn tree(state: &mut State, began: Stamp, tree: Tree, effects: &mut Vec<Effect>) {
+    let free = tree.provisioning == Provisioning::Active;
+    let had_members = count_linked(state);
+    let expected_absence = state
+        .machines
+        .values()
+        .any(|machine| machine.slots.iter().any(|slot| slot.deleted.is_some()));
+
+    let balancer = &mut state.balancer;
+    if balancer.provisioning.as_ref() != Some(&tree.provisioning) {
+        balancer.provisioning = Some(tree.provisioning);
+        balancer.since = Some(began);
+        state.dirty = true;
+    }
+    if balancer.operating.as_ref() != Some(&tree.operating) {
+        balancer.operating = Some(tree.operating);
+        state.dirty = true;
+    }
+    balancer.not_found = 0;
+
+    let label = state.provider.label();
+    let mut relink = false;
+    let mut vanished = false;
+    for port in &mut state.ports {
+        let before = port.parts().count();
+        let changed = observe_port(port, &tree.listeners, free, began, label, effects);
+        relink |= changed.members;
+        state.dirty |= changed.visible;
+        vanished |= port.parts().count() < before;
+    }
+    if vanished {
+        state.reads.structure_due = true;
+    }
+    if relink {
+        link(state);
+    }
+    let has_members = count_linked(state);
+    state.reads.suspect =
+        had_members > 0 && has_members == 0 && !expected_absence && !state.reads.suspect;
+    count_absences(state, began, effects);
+    watch(state, began);
+    state.reads.tree = Some(began);
+    // The time of the last observation is published too, but not every few seconds.
+    let told = state.published.is_some_and(|published| {
+        began.instant.saturating_duration_since(published) < Duration::from_mins(1)
+    });
+    state.dirty |= !told;
+}
+
+fn count_linked(state: &State) -> usize {
+    state
+        .machines
+        .values()
+        .flat_map(|machine| &machine.slots)
+        .filter(|slot| slot.member.is_some())
+        .count()
+}
+
+#[derive(Default)]
+struct Changed {
+    members: bool,
+    visible: bool,
+}
+
+fn observe_port(
+    port: &mut Port,
+    listeners: &[ListenerRead],
+    free: bool,
+    began: Stamp,
+    provider: &'static str,
+    effects: &mut Vec<Effect>,
+) -> Changed {
+    let mut changed = Changed::default();
+    let mut ambiguous = None;
+    let mut named = listeners
+        .iter()
+        .filter(|listener| listener.name == port.name);
+    let listener = named.next();
+    if named.next().is_some() {
+        ambiguous = Some(format!("more than one listener is called {}", port.name));
+    }
+    let mut pool: Option<&PoolRead> = None;
+    for candidate in listener.iter().flat_map(|listener| &listener.pools) {
+        if candidate.name != port.name {
+            continue;
+        }
+        match pool {
+            Some(first) if first.id != candidate.id => {
+                ambiguous = Some(format!("more than one pool is called {}", port.name));
+            }
+            Some(_) => {}
+            None => pool = Some(candidate),
+        }
+    }
+    if ambiguous.is_some() || port.listener.is_none() && listener.is_some() {
+        changed.visible |= ambiguous != port.ambiguous;
+        port.ambiguous = ambiguous;
+    }
+
+    let read = listener.map(|listener| (listener.id.as_str(), &listener.provisioning));
+    changed.visible |= observe_part(&mut port.listener, read, free, began);
+    let read = pool.map(|pool| (pool.id.as_str(), &pool.provisioning));
+    let old_pool = port.pool.as_ref().map(|pool| pool.id.clone());
+    changed.visible |= observe_part(&mut port.pool, read, free, began);
+    if port.pool.as_ref().map(|pool| &pool.id) != old_pool.as_ref() {
+        port.members_due = true;
+    }
+    let read = pool
+        .and_then(|pool| pool.monitor.as_ref())
+        .map(|monitor| (monitor.id.as_str(), &monitor.provisioning));
+    if port.monitor.as_ref().map(|part| part.id.as_str()) != read.map(|(id, _)| id)
+        && port.monitor.is_some()
+    {
+        port.numbers = None;
+        port.numbers_due = true;
+    }
+    changed.visible |= observe_part(&mut port.monitor, read, free, began);
+
+    let free = free && pool.is_some_and(|pool| pool.provisioning == Provisioning::Active);
+    let members = pool.map_or(&[][..], |pool| &pool.members);
+    let members_changed = observe_members(port, members, free, began, provider, effects);
+    changed.members = members_changed.members;
+    changed.visible |= members_changed.visible;
+    changed
+}
+
+fn observe_part(
+    part: &mut Option<Part>,
+    read: Option<(&str, &Provisioning)>,
+    free: bool,
+    began: Stamp,
+) -> bool {
+    let Some((id, provisioning)) = read else {
+        return part.take().is_some();
+    };
+    let mut changed = false;
+    match part {
+        Some(known) if known.id == id => {
+            if known.provisioning != *provisioning {
+                known.provisioning = provisioning.clone();
+                known.since = began;
+                changed = true;
+            }
+        }
+        _ => {
+            *part = Some(Part {
+                id: id.to_owned(),
+                provisioning: provisioning.clone(),
+                since: began,
+                lost: LostRun::default(),
+            });
+            changed = true;
+        }
+    }
+    if let Some(known) = part {
+        known
+            .lost
+            .saw(free && known.provisioning.is_pending(), began.instant);
+    }
+    changed
+}
+
+fn observe_members(
+    port: &mut Port,
+    read: &[MemberRead],
+    free: bool,
+    began: Stamp,
+    provider: &'static str,
+    effects: &mut Vec<Effect>,
+) -> Changed {
+    let mut changed = Changed::default();
+    let same = port.members.len() == read.len()
+        && port
+            .members
+            .iter()
+            .zip(read)
+            .all(|(known, read)| known.id == read.id);
+    if !same {
+        changed.members = true;
+        changed.visible = true;
+        let mut old = std::mem::take(&mut port.members);
+        for read in read {
+            let known = old.iter().position(|known| known.id == read.id);
+            let member = if let Some(index) = known {
+                old.swap_remove(index)
+            } else {
+                transition(effects, provider, "Missing", read.provisioning.as_str());
+                let ahead = port
+                    .details_ahead
+                    .iter()
+                    .position(|detail| detail.id == read.id);
+                new_member(
+                    read,
+                    ahead.map(|index| port.details_ahead.swap_remove(index)),
+                    began,
+                )
+            };
+            port.members.push(member);
+        }
+        for gone in old {
+            transition(effects, provider, gone.provisioning.as_str(), "Missing");
+        }
+    }
+    for (member, read) in port.members.iter_mut().zip(read) {
+        if member.name != read.name || member.address != read.address || member.port != read.port {
+            member.name.clone_from(&read.name);
+            member.address = read.address;
+            member.port = read.port;
+            changed.members = true;
+            changed.visible = true;
+        }
+        if member.provisioning != read.provisioning {
+            transition(
+                effects,
+                provider,
+                member.provisioning.as_str(),
+                read.provisioning.as_str(),
+            );
+            member.provisioning = read.provisioning.clone();
+            member.since = began;
+            changed.visible = true;
+        }
+        if member.operating != read.operating {
+            member.operating = read.operating.clone();
+            changed.visible = true;
+        }
+        member
+            .lost
+            .saw(free && member.provisioning.is_pending(), began.instant);
+        if member.operating == Operating::Online {
+            let run = member.online.get_or_insert(OnlineRun {
+                first: began.instant,
+                last: began.instant,
+                reads: 0,
+            });
+            run.last = began.instant;
+            run.reads = run.reads.saturating_add(1);
+        } else {
+            member.online = None;
+        }
+        member.ownerless_reads = if member.owner == Owner::Gone && !changed.members {
+            member.ownerless_reads.saturating_add(1)
+        } else {
+            0
+        };
+        if member.detail.is_none() {
+            port.members_due = true;
+        }
+    }
+    port.details_ahead.truncate(8);
+    let online = port
+        .members
+        .iter()
+        .any(|member| member.operating == Operating::Online);
+    port.dark.saw(!online, began.instant);
+    changed
+}
+
+fn new_member(read: &MemberRead, detail: Option<MemberDetail>, began: Stamp) -> Member {
+    Member {
+        id: read.id.clone(),
+        name: read.name.clone(),
+        address: read.address,
+        port: read.port,
+        provisioning: read.provisioning.clone(),
+        operating: read.operating.clone(),
+        since: began,
+        lost: LostRun::default(),
+        online: None,
+        detail,
+        owner: Owner::Stranger,
+        ownerless_reads: 0,
+    }
+}
+
+fn transition(effects: &mut Vec<Effect>, provider: &'static str, from: &str, to: &str) {
+    effects.push(Effect::Record(Record::Transition {
+        provider,
+        from: from.to_owned(),
+        to: to.to_owned(),
+    }));
+}
+
+/// Finds each machine's member in each pool, and says whose the others are.
+pub(super) fn link(state: &mut State) {
+    for (index, port) in state.ports.iter_mut().enumerate() {
+        for member in &mut port.members {
+            member.owner = if member.name.starts_with(&port.prefix) {
+                Owner::Gone
+            } else {
+                Owner::Stranger
+            };
+        }
+        for (name, machine) in &mut state.machines {
+            let address = machine.want.address;
+            let named = |member: &Member| {
+                member.name.strip_prefix(&port.prefix) == Some(name.name.as_str())
+            };
+            let placed = |member: &Member| {
+                member.port == port.number
+                    && address.is_none_or(|address| member.address == Some(address))
+            };
+            let mut found = None;
+            let mut foreign = None;
+            let mut twins = 0_u32;
+            for (position, member) in port.members.iter_mut().enumerate() {
+                let named = named(member);
+                if named && placed(member) {
+                    member.owner = Owner::Ours;
+                    twins += 1;
+                    found.get_or_insert(position);
+                } else if named {
+                    member.owner = Owner::NameOnly;
+                    foreign.get_or_insert(position);
+                } else if address.is_some() && placed(member) {
+                    member.owner = Owner::AddressOnly;
+                    foreign.get_or_insert(position);
+                }
+            }
+            if let Some(slot) = machine.slots.get_mut(index) {
+                if slot.member.is_none() && found.is_some() {
+                    // Whatever held a POST back is over: it is there.
+                    slot.refusal = None;
+                    if slot.deleted.is_none() && !slot.put_tried {
+                        slot.attempts = super::state::Attempts::default();
+                    }
+                }
+                slot.member = found;
+                slot.foreign = foreign;
+                slot.twins = twins > 1;
+            }
+        }
+    }
+}
+
+/// Absences, and what was waited for since a POST or a DELETE.
+fn count_absences(state: &mut State, began: Stamp, effects: &mut Vec<Effect>) {
+    let provider = state.provider.label();
+    let suspect = state.reads.suspect;
+    for machine in state.machines.values_mut() {
+        for (slot, port) in machine.slots.iter_mut().zip(&state.ports) {
+            let member = slot.member.and_then(|index| port.members.get(index));
+            let Some(member) = member else {
+                if suspect {
+                    continue;
+                }
+                slot.absent_reads = slot.absent_reads.saturating_add(1);
+                if slot.absent_reads == 2 {
+                    state.dirty = true;
+                    if let Some(sent) = slot.deleted {
+                        effects.push(Effect::Record(Record::TimeToRemoved(
+                            provider,
+                            began.instant.saturating_duration_since(sent),
+                        )));
+                    }
+                }
+                continue;
+            };
+            slot.absent_reads = 0;
+            if member.provisioning == Provisioning::Active {
+                if let Some((sent, operation)) = slot.posted.take() {
+                    effects.push(Effect::Record(Record::TimeToActive(
+                        provider,
+                        operation,
+                        began.instant.saturating_duration_since(sent),
+                    )));
+                }
+                if slot.deleted.is_none() {
+                    slot.put_tried = false;
+                    let calm = began
+                        .instant
+                        .saturating_duration_since(member.since.instant);
+                    if calm >= state.settings.warn_after {
+                        slot.attempts = super::state::Attempts::default();
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Whether any API server was ever up, as far as this process saw.
+fn watch(state: &mut State, began: Stamp) {
+    state.watched_since.get_or_insert(began.instant);
+    if !state.answered {
+        let span = state.online_span();
+        state.answered = state
+            .ports
+            .iter()
+            .flat_map(|port| &port.members)
+            .any(|member| {
+                member
+                    .online
+                    .is_some_and(|run| run.reads >= 2 && run.span() >= span)
+            });
+    }
+}
+
+/// The load balancer was not found.
+pub(super) fn not_found(state: &mut State, began: Stamp) {
+    state.balancer.not_found = state.balancer.not_found.saturating_add(1);
+    if state.balancer.not_found < 2 {
+        return;
+    }
+    state.watched_since.get_or_insert(began.instant);
+    state.reads.tree = Some(began);
+    state.reads.suspect = false;
+    if state.balancer.not_found > 2 {
+        return;
+    }
+    state.dirty = true;
+    state.reads.structure_due = true;
+    state.balancer.provisioning = None;
+    state.balancer.operating = None;
+    state.balancer.since = Some(began);
+    for port in &mut state.ports {
+        *port = Port::named(std::mem::take(&mut port.name), port.number);
+    }
+    link(state);
+    for slot in state
+        .machines
+        .values_mut()
+        .flat_map(|machine| &mut machine.slots)
+    {
+        slot.absent_reads = slot.absent_reads.max(2);
+    }
+}
+
+/// Everything below the load balancer, attached or not.
+pub(super) fn structure(state: &mut State, began: Stamp, read: &Structure) {
+    for port in &mut state.ports {
+        let mut ambiguous = None;
+        let mut listeners = read
+            .listeners
+            .iter()
+            .filter(|listener| listener.name == port.name);
+        let listener = listeners.next();
+        if listeners.next().is_some() {
+            ambiguous = Some(format!("more than one listener is called {}", port.name));
+        }
+        if let Some(other) = read
+            .listeners
+            .iter()
+            .find(|other| other.port == port.number && other.name != port.name)
+        {
+            ambiguous = Some(format!(
+                "listener {} ({}) has port {}, which {} needs",
+                other.name, other.id, port.number, port.name
+            ));
+        }
+        let mut pools = read.pools.iter().filter(|pool| pool.name == port.name);
+        let pool = pools.next();
+        if pools.next().is_some() {
+            ambiguous = Some(format!("more than one pool is called {}", port.name));
+        }
+        if let (Some(listener), Some(default)) = (
+            listener,
+            listener.and_then(|listener| listener.default_pool.as_ref()),
+        ) && pool.is_none_or(|pool| pool.id != *default)
+        {
+            ambiguous = Some(format!(
+                "listener {} ({}) has another default pool, {default}",
+                listener.name, listener.id
+            ));
+        }
+        state.dirty |= ambiguous != port.ambiguous;
+        port.ambiguous = ambiguous;
+        port.stray_pool = match (&port.pool, pool) {
+            (None, Some(pool)) => Some(pool.id.clone()),
+            _ => None,
+        };
+        // The list knows more than the tree: the tree will show it in a moment.
+        port.unseen = match (&port.listener, listener) {
+            (None, Some(_)) => Some(PartKind::Listener),
+            _ => match (&port.pool, &port.monitor, pool) {
+                (Some(_), None, Some(pool)) if pool.monitor.is_some() => Some(PartKind::Monitor),
+                _ => None,
+            },
+        };
+        if let Some(listener) = listener {
+            port.cidrs_known = listener.allowed_cidrs.is_some();
+            port.cidrs = listener.allowed_cidrs.clone().map(|mut cidrs| {
+                cidrs.sort();
+                cidrs
+            });
+        }
+    }
+    state.reads.structure = Some(began.instant);
+    state.reads.structure_due = false;
+}
+
+/// The members of one pool, with what the tree lacks.
+pub(super) fn members(state: &mut State, number: u16, began: Stamp, details: Vec<MemberDetail>) {
+    let Some(port) = state.ports.iter_mut().find(|port| port.number == number) else {
+        return;
+    };
+    port.listed = Some(began.instant);
+    port.members_due = false;
+    for detail in details {
+        let Some(member) = port
+            .members
+            .iter_mut()
+            .find(|member| member.id == detail.id)
+        else {
+            continue;
+        };
+        if member.detail.as_ref() != Some(&detail) {
+            member.detail = Some(detail);
+            state.dirty = true;
+        }
+    }
+}

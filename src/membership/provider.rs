@@ -1,0 +1,60 @@
+//! What Octavia's providers do differently.
+
+use std::time::Duration;
+
+/// A provider's profile, from the name the load balancer shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Provider {
+    /// `amphora`, and its aliases `amphorav2` and `octavia`; a load balancer without a name too.
+    Amphora,
+    /// `ovn`
+    Ovn,
+    /// Anything else: the generic rules.
+    Unknown,
+}
+
+impl Provider {
+    /// The profile of a provider's name.
+    pub fn of(name: &str) -> Self {
+        match name {
+            "" | "amphora" | "amphorav2" | "octavia" => Self::Amphora,
+            "ovn" => Self::Ovn,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// As metrics name it.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Amphora => "amphora",
+            Self::Ovn => "ovn",
+            Self::Unknown => "other",
+        }
+    }
+
+    /// The balancing algorithm of new pools.
+    pub fn algorithm(self) -> &'static str {
+        match self {
+            Self::Ovn => "SOURCE_IP_PORT",
+            Self::Amphora | Self::Unknown => "ROUND_ROBIN",
+        }
+    }
+
+    /// Weight 0 keeps new connections away.
+    pub fn drains(self) -> bool {
+        self != Self::Ovn
+    }
+
+    /// How long PENDING under an ACTIVE load balancer may be an operation that still runs.
+    pub fn orphan_span(self) -> Duration {
+        match self {
+            Self::Ovn => Duration::from_mins(2),
+            Self::Amphora | Self::Unknown => Duration::from_mins(1),
+        }
+    }
+
+    /// The first gap after a write, where it is not the schedule's.
+    pub fn first_gap(self) -> Option<Duration> {
+        (self == Self::Ovn).then_some(Duration::from_millis(500))
+    }
+}
