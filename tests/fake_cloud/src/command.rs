@@ -1,0 +1,355 @@
+//! What can be asked of the cloud beyond its APIs: the same words in a script, over HTTP and in the library.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::{
+    compute::ServerRule,
+    events::Event,
+    faults::Fault,
+    limits::{Quota, RateLimit},
+    octavia::{
+        Hold, OperationRule,
+        model::Object,
+        status::{Operating, Provisioning},
+    },
+    settings::{AssumedHealth, Durations},
+    world::World,
+};
+
+/// One command. On the wire: an object with the command's name as its only key.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Command {
+    /// A fault of single calls.
+    Fault(Box<Fault>),
+    /// Takes a fault away by its id.
+    RemoveFault(u64),
+    /// What becomes of Octavia operations.
+    Operation(OperationRule),
+    /// Holds members in a status below an ACTIVE load balancer.
+    Hold(Hold),
+    /// Ends holds that name this text and lets the members held by them turn ACTIVE; all with an empty text.
+    Release(String),
+    /// Goes on with changes whose worker was killed; the text is part of the load balancer's name, or its id.
+    Resume(String),
+    /// Writes statuses as an operator does in the database.
+    SetStatus(SetStatus),
+    /// What becomes of servers to be built.
+    ServerRule(ServerRule),
+    /// Puts a server into a status.
+    SetServer(SetServer),
+    /// Sets or lifts a quota.
+    Quota(Quota),
+    /// Adds a rate limit.
+    RateLimit(RateLimit),
+    /// Replaces the durations; what is left out is as at a default start.
+    Durations(Durations),
+    /// Cuts established connections of load balancers whose name or id contains this text.
+    CutConnections(String),
+    /// What members show where no data path checks them.
+    AssumedHealth(AssumedHealth),
+    /// Adds a project.
+    Project {
+        /// Id.
+        id: String,
+        /// Name.
+        name: String,
+    },
+    /// Adds a user, or changes its password and roles.
+    User {
+        /// Name.
+        name: String,
+        /// Password.
+        password: String,
+        /// Project id or name.
+        project: String,
+        /// Role names.
+        roles: Vec<String>,
+    },
+    /// Seconds that tokens issued from now on live.
+    TokenLife(f64),
+    /// Ends all tokens of a credential, or all with an empty text.
+    RevokeTokens(String),
+    /// Adds a flavor.
+    Flavor {
+        /// Name.
+        name: String,
+        /// CPUs.
+        vcpus: u64,
+        /// MiB.
+        ram: u64,
+        /// GiB.
+        disk: u64,
+    },
+    /// Adds an image: Glance's attributes.
+    Image(Value),
+    /// Replaces Nova's zones.
+    Zones(Vec<String>),
+    /// Takes away: `faults`, `operations`, `holds`, `server_rules`, `quotas`, `rates`, or `all` of these.
+    Clear(String),
+}
+
+/// Statuses to write.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SetStatus {
+    /// Id or name of the load balancer, listener, pool, monitor or member.
+    pub object: String,
+    /// Provisioning status to write.
+    #[serde(default)]
+    pub provisioning: Option<Provisioning>,
+    /// Operating status to write. On a member it stays, whatever heartbeats say, until `free` is set.
+    #[serde(default)]
+    pub operating: Option<Operating>,
+    /// Let heartbeats rule over the member's operating status again.
+    #[serde(default)]
+    pub free: bool,
+}
+
+/// A server's status to set.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SetServer {
+    /// Id or name.
+    pub server: String,
+    /// `ACTIVE`, `SHUTOFF`, `ERROR`, ...; `GONE` takes it away at once.
+    pub status: String,
+    /// Fault text.
+    #[serde(default)]
+    pub fault: Option<String>,
+}
+
+impl World {
+    /// Carries a command out and says what came of it; `Err` says what is wrong with it.
+    pub fn command(&mut self, command: Command) -> Result<Value, String> {
+        let elapsed = self.now.elapsed;
+        match command {
+            Command::Fault(fault) => return Ok(json!({ "id": self.faults.add(*fault, elapsed) })),
+            Command::RemoveFault(id) => {
+                if !self.faults.remove(id) {
+                    return Err(format!("there is no fault {id}"));
+                }
+            }
+            Command::Operation(rule) => self.octavia.rules.push(rule),
+            Command::Hold(hold) => return Ok(self.hold(hold)),
+            Command::Release(text) => return Ok(self.release(&text)),
+            Command::Resume(text) => return Ok(json!({ "resumed": self.resume_changes(&text) })),
+            Command::SetStatus(set) => return self.set_status(&set),
+            Command::ServerRule(rule) => self.compute.rules.push(rule),
+            Command::SetServer(set) => {
+                let found = self
+                    .compute
+                    .servers
+                    .values()
+                    .find(|server| server.id == set.server || server.name == set.server)
+                    .map(|server| server.id.clone());
+                let id = found.ok_or_else(|| format!("there is no server {}", set.server))?;
+                if set.status == "GONE" {
+                    self.server_gone(&id);
+                } else {
+                    self.set_server(&id, &set.status, set.fault);
+                }
+            }
+            Command::Quota(quota) => self.limits.set_quota(quota),
+            Command::RateLimit(rule) => self.limits.add_rate(rule, elapsed),
+            Command::Durations(durations) => self.durations = durations,
+            Command::CutConnections(text) => {
+                for id in self.balancers_named(&text) {
+                    self.emit(Event::Cut {
+                        load_balancer: id,
+                        member: None,
+                    });
+                }
+            }
+            Command::AssumedHealth(health) => self.assumed_health = health,
+            Command::Project { id, name } => self.identity.add_project(&id, &name),
+            Command::User {
+                name,
+                password,
+                project,
+                roles,
+            } => {
+                let project = self
+                    .identity
+                    .project(&project)
+                    .map(|project| project.id.clone());
+                let project = project.ok_or("there is no such project")?;
+                let roles: Vec<&str> = roles.iter().map(String::as_str).collect();
+                let id = self.new_id().replace('-', "");
+                self.identity
+                    .add_user(&id, &name, &password, &project, &roles);
+            }
+            Command::TokenLife(life) => self.token_life = life,
+            Command::RevokeTokens(credential) => {
+                self.identity
+                    .revoke(Some(credential.as_str()).filter(|credential| !credential.is_empty()));
+            }
+            Command::Flavor {
+                name,
+                vcpus,
+                ram,
+                disk,
+            } => self.put_flavor(&name, vcpus, ram, disk),
+            Command::Image(body) => {
+                let mut body = body.as_object().cloned().ok_or("an image is an object")?;
+                body.entry("status").or_insert(json!("active"));
+                body.entry("visibility").or_insert(json!("public"));
+                let row = self.put_image(&body, crate::world::ADMIN_PROJECT);
+                return Ok(json!({ "id": row.get("id") }));
+            }
+            Command::Zones(zones) => self.compute.zones = zones,
+            Command::Clear(what) => self.clear(&what)?,
+        }
+        Ok(json!({}))
+    }
+
+    fn clear(&mut self, what: &str) -> Result<(), String> {
+        let all = what == "all";
+        let known = [
+            "faults",
+            "operations",
+            "holds",
+            "server_rules",
+            "quotas",
+            "rates",
+            "all",
+        ];
+        if !known.contains(&what) {
+            return Err(format!(
+                "can't clear {what:?}; it is one of {}",
+                known.join(", ")
+            ));
+        }
+        if all || what == "faults" {
+            self.faults.clear();
+        }
+        if all || what == "operations" {
+            self.octavia.rules.clear();
+        }
+        if all || what == "holds" {
+            self.release("");
+        }
+        if all || what == "server_rules" {
+            self.compute.rules.clear();
+        }
+        if all || what == "quotas" {
+            self.limits.clear_quotas();
+        }
+        if all || what == "rates" {
+            self.limits.clear_rates();
+        }
+        Ok(())
+    }
+
+    /// Load balancers whose name contains a text, or that have it as id.
+    pub(crate) fn balancers_named(&self, text: &str) -> Vec<String> {
+        self.octavia
+            .balancers
+            .values()
+            .filter(|lb| lb.head.id == text || lb.head.name.contains(text))
+            .map(|lb| lb.head.id.clone())
+            .collect()
+    }
+
+    fn hold(&mut self, hold: Hold) -> Value {
+        let at_once = hold.now;
+        let status = hold.status;
+        let release_after = hold.release_after;
+        let mut held = Vec::new();
+        if at_once {
+            let now = self.now;
+            for lb in self.octavia.balancers.values_mut() {
+                for member in lb.pools.iter_mut().flat_map(|pool| &mut pool.members) {
+                    if hold.matches(&member.head.id, &member.head.name)
+                        && member.head.provisioning == Provisioning::Active
+                    {
+                        member.head.set(status, now);
+                        held.push(member.head.id.clone());
+                    }
+                }
+            }
+            for id in &held {
+                self.octavia.held.insert(id.clone(), status);
+                if let Some(after) = release_after {
+                    self.after(after, crate::world::Effect::ReleaseMember(id.clone()));
+                }
+            }
+        }
+        self.octavia.holds.push(hold);
+        json!({ "held": held })
+    }
+
+    fn release(&mut self, text: &str) -> Value {
+        let names: Vec<(String, String)> = self
+            .octavia
+            .balancers
+            .values()
+            .flat_map(|lb| &lb.pools)
+            .flat_map(|pool| &pool.members)
+            .map(|member| (member.head.id.clone(), member.head.name.clone()))
+            .filter(|(id, name)| {
+                self.octavia.held.contains_key(id) && (id == text || name.contains(text))
+            })
+            .collect();
+        self.octavia.holds.retain(|hold| {
+            !(text.is_empty()
+                || hold.member == text
+                || names.iter().any(|(id, name)| hold.matches(id, name)))
+        });
+        for (id, _) in &names {
+            self.release_member(id);
+        }
+        json!({ "released": names.into_iter().map(|(id, _)| id).collect::<Vec<_>>() })
+    }
+
+    fn set_status(&mut self, set: &SetStatus) -> Result<Value, String> {
+        let now = self.now;
+        let mut written = Vec::new();
+        for lb in self.octavia.balancers.values_mut() {
+            let mut objects = vec![Object::LoadBalancer];
+            objects.extend(
+                lb.listeners
+                    .iter()
+                    .map(|listener| Object::Listener(listener.head.id.clone())),
+            );
+            for pool in &lb.pools {
+                objects.push(Object::Pool(pool.head.id.clone()));
+                objects.push(Object::Monitor(pool.head.id.clone()));
+                objects.extend(
+                    pool.members
+                        .iter()
+                        .map(|member| Object::Member(pool.head.id.clone(), member.head.id.clone())),
+                );
+            }
+            for object in objects {
+                let Some(head) = lb.head_mut(&object) else {
+                    continue;
+                };
+                if head.id != set.object && head.name != set.object {
+                    continue;
+                }
+                if let Some(status) = set.provisioning {
+                    head.set(status, now);
+                }
+                if let Some(status) = set.operating {
+                    head.operating = status;
+                }
+                written.push(head.id.clone());
+                if let Object::Member(pool, id) = &object {
+                    if let Some(member) = lb.pool_mut(pool).and_then(|pool| pool.member_mut(id)) {
+                        member.forced = if set.free {
+                            None
+                        } else {
+                            set.operating.or(member.forced)
+                        };
+                    }
+                }
+            }
+        }
+        if written.is_empty() {
+            return Err(format!("nothing in Octavia is called {}", set.object));
+        }
+        Ok(json!({ "written": written }))
+    }
+}

@@ -1,0 +1,213 @@
+//! Faults of single calls: which ones, and what happens to them.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{settings::seconds, wire::Service};
+
+/// Whether a text matches a pattern in which `*` stands for anything.
+pub fn glob(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(first) = parts.next() else {
+        return false;
+    };
+    let Some(mut rest) = text.strip_prefix(first) else {
+        return false;
+    };
+    let parts: Vec<&str> = parts.collect();
+    let Some((last, middle)) = parts.split_last() else {
+        return rest.is_empty();
+    };
+    for part in middle {
+        match rest.find(part) {
+            Some(place) => rest = rest.get(place + part.len()..).unwrap_or_default(),
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+/// Which calls a fault is for. What is left out matches everything.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CallMatch {
+    /// The service.
+    pub service: Option<Service>,
+    /// The method.
+    pub method: Option<String>,
+    /// The path with its service prefix, `*` for anything: `/load-balancer/v2/lbaas/pools/*/members`.
+    pub path: Option<String>,
+    /// The request label: `loadbalancer_member_create`, `*_delete`.
+    pub label: Option<String>,
+    /// The credential: user name or application credential name.
+    pub credential: Option<String>,
+    /// Text that the body holds.
+    pub body: Option<String>,
+}
+
+/// What happens to a call that matches.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Fault {
+    /// Which calls.
+    #[serde(rename = "match")]
+    pub matching: CallMatch,
+    /// How many matching calls pass untouched first.
+    pub skip: u32,
+    /// How many calls it is for; all without it.
+    pub count: Option<u32>,
+    /// Seconds for which it stands; until removed without it.
+    #[serde(rename = "for")]
+    pub lasts: Option<f64>,
+    /// Seconds before the call is looked at.
+    pub delay: f64,
+    /// Seconds between the work and the answer.
+    pub delay_after: f64,
+    /// Never answer.
+    pub hang: bool,
+    /// Answer this status.
+    pub status: Option<u16>,
+    /// Extra headers of the answer.
+    pub headers: BTreeMap<String, String>,
+    /// The body of the answer: text, or any JSON value.
+    pub body: Option<Value>,
+    /// Reset the connection.
+    pub reset: bool,
+    /// Break off in the middle of the body.
+    pub truncate: bool,
+    /// Send one byte of the body every so many seconds.
+    pub trickle: Option<f64>,
+    /// The work is done all the same before the fault shows: a reply that is lost.
+    pub apply: bool,
+}
+
+/// How the reply to one call is to be treated.
+#[derive(Debug, Clone, Default)]
+pub struct Treatment {
+    /// Id of the fault.
+    pub id: Option<u64>,
+    /// The fault.
+    pub fault: Fault,
+}
+
+impl Treatment {
+    /// Whether the call reaches the service.
+    pub fn applies(&self) -> bool {
+        let replaced = self.fault.hang || self.fault.reset || self.fault.status.is_some();
+        !replaced || self.fault.apply
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Standing {
+    id: u64,
+    fault: Fault,
+    until: Option<Duration>,
+}
+
+/// What a fault can be matched by.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen<'a> {
+    /// The service.
+    pub service: Service,
+    /// The method.
+    pub method: &'a str,
+    /// The path with its prefix.
+    pub path: &'a str,
+    /// The request label.
+    pub label: &'a str,
+    /// The credential.
+    pub credential: &'a str,
+    /// The body as text.
+    pub body: &'a str,
+}
+
+/// All faults in force.
+#[derive(Debug, Default)]
+pub struct Faults {
+    standing: Vec<Standing>,
+    next: u64,
+}
+
+impl Faults {
+    /// Adds a fault and says its id.
+    pub fn add(&mut self, fault: Fault, elapsed: Duration) -> u64 {
+        self.next += 1;
+        let until = fault.lasts.map(|lasts| elapsed + seconds(lasts));
+        self.standing.push(Standing {
+            id: self.next,
+            fault,
+            until,
+        });
+        self.next
+    }
+
+    /// Takes a fault away.
+    pub fn remove(&mut self, id: u64) -> bool {
+        let before = self.standing.len();
+        self.standing.retain(|standing| standing.id != id);
+        before != self.standing.len()
+    }
+
+    /// Takes all away.
+    pub fn clear(&mut self) {
+        self.standing.clear();
+    }
+
+    /// The faults in force, with their ids.
+    pub fn list(&self) -> Vec<(u64, Fault)> {
+        self.standing
+            .iter()
+            .map(|standing| (standing.id, standing.fault.clone()))
+            .collect()
+    }
+
+    /// What is to happen to this call; counts it.
+    pub fn take(&mut self, seen: &Seen<'_>, elapsed: Duration) -> Treatment {
+        self.standing
+            .retain(|standing| standing.until.is_none_or(|until| until > elapsed));
+        for standing in &mut self.standing {
+            let fault = &mut standing.fault;
+            if fault.count == Some(0) || !fault.matching.fits(seen) {
+                continue;
+            }
+            if fault.skip > 0 {
+                fault.skip -= 1;
+                continue;
+            }
+            if let Some(count) = &mut fault.count {
+                *count -= 1;
+            }
+            return Treatment {
+                id: Some(standing.id),
+                fault: fault.clone(),
+            };
+        }
+        Treatment::default()
+    }
+}
+
+impl CallMatch {
+    fn fits(&self, seen: &Seen<'_>) -> bool {
+        self.service.is_none_or(|service| service == seen.service)
+            && self
+                .method
+                .as_ref()
+                .is_none_or(|method| method.eq_ignore_ascii_case(seen.method))
+            && self.path.as_ref().is_none_or(|path| glob(path, seen.path))
+            && self
+                .label
+                .as_ref()
+                .is_none_or(|label| glob(label, seen.label))
+            && self
+                .credential
+                .as_ref()
+                .is_none_or(|credential| credential == seen.credential)
+            && self
+                .body
+                .as_ref()
+                .is_none_or(|body| seen.body.contains(body))
+    }
+}

@@ -1,0 +1,45 @@
+//! Scripts: commands as JSON or YAML, one a line, or as one document with a list.
+
+use serde_json::Value;
+
+use crate::command::Command;
+
+/// Reads commands: a JSON or YAML list, a single command, or one command a line with `#` comments.
+pub fn parse(text: &str) -> Result<Vec<Command>, String> {
+    if let Ok(whole) = serde_json::from_str::<Value>(text) {
+        return match whole {
+            Value::Array(list) => list.into_iter().map(one).collect(),
+            single => Ok(vec![one(single)?]),
+        };
+    }
+    let lines: Vec<(usize, &str)> = text
+        .lines()
+        .enumerate()
+        .map(|(place, line)| (place + 1, line.trim()))
+        .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
+        .collect();
+    let by_line: Result<Vec<Command>, String> = lines
+        .iter()
+        .map(|(place, line)| {
+            let value = serde_json::from_str(line)
+                .or_else(|_| {
+                    serde_saphyr::from_str::<Value>(line).map_err(|error| error.to_string())
+                })
+                .map_err(|error| format!("line {place}: {error}"))?;
+            one(value).map_err(|error| format!("line {place}: {error}"))
+        })
+        .collect();
+    match by_line {
+        Ok(commands) => Ok(commands),
+        // Not one a line: perhaps one YAML document.
+        Err(error) => match serde_saphyr::from_str::<Value>(text) {
+            Ok(Value::Array(list)) => list.into_iter().map(one).collect(),
+            Ok(single @ Value::Object(_)) => Ok(vec![one(single)?]),
+            _ => Err(error),
+        },
+    }
+}
+
+fn one(value: Value) -> Result<Command, String> {
+    serde_json::from_value(value).map_err(|error| error.to_string())
+}

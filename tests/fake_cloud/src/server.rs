@@ -1,0 +1,409 @@
+//! The HTTP shell: reads calls, hands them to the world, treats replies as faults demand, keeps the timers going.
+
+use std::{
+    convert::Infallible,
+    io,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures::{StreamExt as _, stream};
+use http_body_util::{BodyExt as _, Full, Limited, StreamBody, combinators::UnsyncBoxBody};
+use hyper::{body::Frame, service::service_fn};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::{TcpListener, TcpStream},
+    sync::{Notify, broadcast},
+    time::Instant,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    control,
+    events::Event,
+    faults::{Seen, Treatment},
+    identity::Caller,
+    record,
+    settings::seconds,
+    wire::{Body, Reply, Request, Service},
+    world::World,
+};
+
+/// Bodies of calls are cut off here.
+const LARGEST_BODY: usize = 16 * 1024 * 1024;
+
+/// What all tasks of one cloud share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    world: Mutex<World>,
+    started: Instant,
+    changed: Notify,
+    /// Events for whoever listens.
+    pub(crate) events: broadcast::Sender<Event>,
+    /// Ends everything.
+    pub(crate) stop: CancellationToken,
+    /// Every task.
+    pub(crate) tasks: TaskTracker,
+    /// `http://127.0.0.1:PORT`.
+    pub(crate) base: String,
+}
+
+impl Shared {
+    pub(crate) fn new(world: World, base: String) -> Arc<Self> {
+        Arc::new(Self {
+            world: Mutex::new(world),
+            started: Instant::now(),
+            changed: Notify::new(),
+            events: broadcast::channel(65_536).0,
+            stop: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            base,
+        })
+    }
+
+    /// Time since the cloud came up.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something with the world at this moment; events go out, timers are looked at anew.
+    pub(crate) fn with<T>(&self, act: impl FnOnce(&mut World) -> T) -> T {
+        let (done, events) = {
+            let mut world = self.lock();
+            world.advance(self.elapsed());
+            let done = act(&mut world);
+            (done, world.take_events())
+        };
+        for event in events {
+            // Nobody listening is fine.
+            let _ = self.events.send(event);
+        }
+        self.changed.notify_one();
+        done
+    }
+}
+
+/// Lets timers go off until the cloud stops.
+pub(crate) async fn keep_time(shared: Arc<Shared>) {
+    loop {
+        let due = shared.lock().next_due();
+        let wait = async {
+            match due {
+                Some(due) => tokio::time::sleep_until(shared.started + due).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = shared.stop.cancelled() => return,
+            () = shared.changed.notified() => {}
+            () = wait => {
+                // Through a changed notification of its own the loop comes round once more: harmless.
+                shared.with(|_| ());
+            }
+        }
+    }
+}
+
+/// Accepts connections until the cloud stops.
+pub(crate) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
+    loop {
+        let stream = tokio::select! {
+            () = shared.stop.cancelled() => return,
+            accepted = listener.accept() => accepted,
+        };
+        let Ok((stream, _)) = stream else {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            continue;
+        };
+        // Without this, small answers wait for the peer's delayed acknowledgement.
+        if stream.set_nodelay(true).is_err() {
+            continue;
+        }
+        let connection = serve(Arc::clone(&shared), stream);
+        let stop = shared.stop.clone();
+        shared.tasks.spawn(async move {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = connection => {}
+            }
+        });
+    }
+}
+
+async fn serve(shared: Arc<Shared>, stream: TcpStream) {
+    let reset = Arc::new(AtomicBool::new(false));
+    let io = TokioIo::new(Resettable {
+        stream,
+        reset: Arc::clone(&reset),
+    });
+    let service = service_fn(move |request| {
+        let shared = Arc::clone(&shared);
+        let reset = Arc::clone(&reset);
+        async move { answer(&shared, request, &reset).await }
+    });
+    let outcome = hyper::server::conn::http1::Builder::new()
+        .serve_connection(io, service)
+        .await;
+    if let Err(error) = outcome {
+        tracing::debug!(%error, "connection ended");
+    }
+}
+
+type Outgoing = hyper::Response<UnsyncBoxBody<Bytes, io::Error>>;
+
+fn broken() -> io::Error {
+    io::Error::from(io::ErrorKind::ConnectionReset)
+}
+
+async fn answer(
+    shared: &Arc<Shared>,
+    incoming: hyper::Request<hyper::body::Incoming>,
+    reset: &AtomicBool,
+) -> Result<Outgoing, io::Error> {
+    let (parts, body) = incoming.into_parts();
+    let body = match Limited::new(body, LARGEST_BODY).collect().await {
+        Ok(body) => body.to_bytes(),
+        Err(_) => return Err(broken()),
+    };
+    let mut segments = parts
+        .uri
+        .path()
+        .split('/')
+        .filter(|segment| !segment.is_empty())
+        .map(decode)
+        .collect::<Vec<_>>();
+    let query: Vec<(String, String)> =
+        url::form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes())
+            .into_owned()
+            .collect();
+    if segments.first().is_some_and(|first| first == "control") {
+        segments.remove(0);
+        return Ok(plain(
+            control::answer(shared, parts.method.as_str(), &segments, &query, &body).await,
+        ));
+    }
+    let Some(service) = segments.first().and_then(|first| Service::of_prefix(first)) else {
+        return Ok(plain(Reply::text(
+            404,
+            "text/plain",
+            "There is no such service here.",
+        )));
+    };
+    segments.remove(0);
+    let headers: Vec<(String, String)> = parts
+        .headers
+        .iter()
+        .map(|(name, value)| {
+            (
+                name.as_str().to_owned(),
+                String::from_utf8_lossy(value.as_bytes()).into_owned(),
+            )
+        })
+        .collect();
+    let host = headers
+        .iter()
+        .find(|(name, _)| name == "host")
+        .map(|(_, host)| format!("http://{host}"));
+    let mut request = Request {
+        service,
+        method: parts.method.as_str().to_owned(),
+        segments,
+        query,
+        headers,
+        body: serde_json::from_slice(&body).unwrap_or(Value::Null),
+        base: host.unwrap_or_else(|| shared.base.clone()),
+        caller: Caller::default(),
+    };
+    let (sequence, treatment) = begin(shared, &mut request, &body);
+    let fault = &treatment.fault;
+    tokio::time::sleep(seconds(fault.delay)).await;
+    let elapsed = shared.elapsed();
+    let mut reply = if treatment.applies() {
+        shared.with(|world| world.apply(&request, elapsed))
+    } else {
+        Reply::empty(204)
+    };
+    tokio::time::sleep(seconds(fault.delay_after)).await;
+    if fault.hang {
+        std::future::pending::<()>().await;
+    }
+    if fault.reset {
+        reset.store(true, Ordering::SeqCst);
+        return Err(broken());
+    }
+    if let Some(status) = fault.status {
+        reply = Reply::empty(status);
+    }
+    match &fault.body {
+        Some(Value::String(text)) => {
+            reply.body = Body::Text("text/html; charset=UTF-8", text.clone())
+        }
+        Some(body) => reply.body = Body::Json(body.clone()),
+        None => {}
+    }
+    reply.headers.extend(fault.headers.clone());
+    let elapsed = shared.elapsed();
+    shared.with(|world| world.record.end(sequence, reply.status, elapsed));
+    Ok(treated(reply, &treatment))
+}
+
+fn begin(shared: &Shared, request: &mut Request, body: &Bytes) -> (u64, Treatment) {
+    let elapsed = shared.elapsed();
+    let label = record::label(request);
+    shared.with(|world| {
+        world.identify(request);
+        if request.service == Service::Identity && request.method == "POST" {
+            let name = |pointer: &str| {
+                request
+                    .body
+                    .pointer(pointer)
+                    .and_then(Value::as_str)
+                    .map(str::to_owned)
+            };
+            let credential = name("/auth/identity/password/user/name")
+                .or_else(|| name("/auth/identity/application_credential/id"))
+                .or_else(|| name("/auth/identity/application_credential/name"));
+            request.caller.credential = credential.unwrap_or_default();
+        }
+        let text = String::from_utf8_lossy(body);
+        let path = request.path();
+        let treatment = world.faults.take(
+            &Seen {
+                service: request.service,
+                method: &request.method,
+                path: &path,
+                label: &label,
+                credential: &request.caller.credential,
+                body: &text,
+            },
+            elapsed,
+        );
+        let sequence = world.record.begin(request, &label, elapsed, treatment.id);
+        (sequence, treatment)
+    })
+}
+
+fn decode(segment: &str) -> String {
+    // Form decoding differs from path decoding in the plus sign alone.
+    url::form_urlencoded::parse(format!("={}", segment.replace('+', "%2B")).as_bytes())
+        .next()
+        .map(|(_, value)| value.into_owned())
+        .unwrap_or_default()
+}
+
+fn bytes_of(body: Body) -> (Option<&'static str>, Bytes) {
+    match body {
+        Body::Empty => (None, Bytes::new()),
+        Body::Json(value) => (Some("application/json"), Bytes::from(value.to_string())),
+        Body::Text(kind, text) => (Some(kind), Bytes::from(text)),
+    }
+}
+
+fn plain(reply: Reply) -> Outgoing {
+    treated(reply, &Treatment::default())
+}
+
+fn treated(reply: Reply, treatment: &Treatment) -> Outgoing {
+    let (kind, bytes) = bytes_of(reply.body);
+    let mut builder = hyper::Response::builder().status(reply.status);
+    if let Some(kind) = kind {
+        builder = builder.header("Content-Type", kind);
+    }
+    for (name, value) in reply.headers {
+        builder = builder.header(name, value);
+    }
+    let length = bytes.len();
+    let body: UnsyncBoxBody<Bytes, io::Error> = if treatment.fault.truncate {
+        let half = bytes.slice(..length / 2);
+        builder = builder.header("Content-Length", length);
+        let parts = stream::iter([Ok(Frame::data(half)), Err(broken())]);
+        StreamBody::new(parts).boxed_unsync()
+    } else if let Some(pause) = treatment.fault.trickle {
+        builder = builder.header("Content-Length", length);
+        let pause = seconds(pause);
+        let single = stream::iter(0..length).then(move |place| {
+            let byte = bytes.slice(place..=place);
+            async move {
+                tokio::time::sleep(pause).await;
+                Ok(Frame::data(byte))
+            }
+        });
+        StreamBody::new(single).boxed_unsync()
+    } else {
+        Full::new(bytes)
+            .map_err(|never: Infallible| match never {})
+            .boxed_unsync()
+    };
+    match builder.body(body) {
+        Ok(response) => response,
+        Err(error) => {
+            // A header value from a script that is none.
+            let text = Bytes::from(error.to_string());
+            let body = Full::new(text)
+                .map_err(|never: Infallible| match never {})
+                .boxed_unsync();
+            let mut response = hyper::Response::new(body);
+            *response.status_mut() = hyper::StatusCode::INTERNAL_SERVER_ERROR;
+            response
+        }
+    }
+}
+
+/// A connection that can end with a reset instead of an orderly close.
+struct Resettable {
+    stream: TcpStream,
+    reset: Arc<AtomicBool>,
+}
+
+impl Drop for Resettable {
+    fn drop(&mut self) {
+        if self.reset.load(Ordering::SeqCst) {
+            if let Err(error) = self.stream.set_zero_linger() {
+                tracing::debug!(%error, "can't reset");
+            }
+        }
+    }
+}
+
+impl AsyncRead for Resettable {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Resettable {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.reset.load(Ordering::SeqCst) {
+            return Poll::Ready(Ok(()));
+        }
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
