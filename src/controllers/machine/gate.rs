@@ -11,7 +11,11 @@ use crate::{
 
 /// What the gates ask about one machine.
 #[derive(Debug, Clone)]
-pub struct Question<'a> {
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts, each named where it is read"
+)]
+pub(super) struct Question<'a> {
     /// What the manager was told to do with the gates.
     pub mode: GateMode,
     /// A control-plane machine of a cluster with a load balancer of ours. Nobody else ever waits for one.
@@ -32,7 +36,7 @@ pub struct Question<'a> {
 
 /// What the gates ask about the owning Machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MachineSight {
+pub(super) struct MachineSight {
     /// It is being deleted.
     pub deleting: bool,
     /// It carries our hook.
@@ -41,7 +45,7 @@ pub struct MachineSight {
 
 /// Go ahead, or not yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub(super) enum Answer {
     /// Go ahead.
     Open,
     /// Not yet.
@@ -55,7 +59,7 @@ pub enum Answer {
 
 /// What is to be done about the hook on the Machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HookChange {
+pub(super) enum HookChange {
     /// Nothing.
     Keep,
     /// It has none and must have one.
@@ -65,11 +69,6 @@ pub enum HookChange {
 }
 
 impl Answer {
-    /// Go ahead.
-    pub fn is_open(&self) -> bool {
-        matches!(self, Self::Open)
-    }
-
     fn held(reason: Reason, message: &str) -> Self {
         Self::Held {
             reason,
@@ -79,7 +78,7 @@ impl Answer {
 }
 
 /// G1: may `status.initialization.provisioned` be set?
-pub fn admission(question: &Question<'_>) -> Answer {
+pub(super) fn admission(question: &Question<'_>) -> Answer {
     if question.admitted {
         return Answer::Open;
     }
@@ -94,7 +93,7 @@ pub fn admission(question: &Question<'_>) -> Answer {
 
 /// G2: what becomes of our hook on the Machine? It is never put on a Machine that is being deleted, so
 /// that a user who takes it off there has the last word.
-pub fn hook(question: &Question<'_>) -> HookChange {
+pub(super) fn hook(question: &Question<'_>) -> HookChange {
     let Some(machine) = question.machine else {
         return HookChange::Keep;
     };
@@ -112,7 +111,7 @@ pub fn hook(question: &Question<'_>) -> HookChange {
 }
 
 /// G3: may the server go, and the finalizer with it?
-pub fn farewell(question: &Question<'_>) -> Answer {
+pub(super) fn farewell(question: &Question<'_>) -> Answer {
     if !question.gated || question.going {
         return Answer::Open;
     }
@@ -196,16 +195,16 @@ mod tests {
         ] {
             let finding = finding(&gate);
             assert_eq!(
-                admission(&question(Some(&finding))).is_open(),
+                admission(&question(Some(&finding))) == Answer::Open,
                 open,
                 "{gate:?}"
             );
         }
-        assert!(!admission(&question(None)).is_open());
+        assert_ne!(admission(&question(None)), Answer::Open);
         let open = finding(&OPEN);
         let mut early = question(Some(&open));
         early.server_active = false;
-        assert!(!admission(&early).is_open());
+        assert_ne!(admission(&early), Answer::Open);
     }
 
     #[test]
@@ -322,11 +321,11 @@ mod tests {
         ] {
             let finding = finding(&gate);
             assert_eq!(
-                farewell(&question(Some(&finding))).is_open(),
+                farewell(&question(Some(&finding))) == Answer::Open,
                 open,
                 "{gate:?}"
             );
         }
-        assert!(!farewell(&question(None)).is_open());
+        assert_ne!(farewell(&question(None)), Answer::Open);
     }
 }

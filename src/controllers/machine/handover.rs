@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// How far the deletion of a machine is, from its `OpenStackMachine` and its Machine.
-pub fn deletion(ours: &ObjectMeta, machine: Option<&Machine>) -> Deletion {
+pub(super) fn deletion(ours: &ObjectMeta, machine: Option<&Machine>) -> Deletion {
     let out_of_band = deleted_at(ours).map(|since| Deletion::OutOfBand { since });
     let Some((machine, since)) =
         machine.and_then(|machine| Some((machine, deleted_at(&machine.metadata)?)))
@@ -33,7 +33,7 @@ fn deleted_at(metadata: &ObjectMeta) -> Option<Timestamp> {
 
 /// The address on which the machine's API server listens: the first fixed IPv4 address on the
 /// cluster's network, or the first fixed one there where it has no IPv4.
-pub fn member_address(addresses: &[SeenAddress], network: &str) -> Option<IpAddr> {
+pub(super) fn member_address(addresses: &[SeenAddress], network: &str) -> Option<IpAddr> {
     let fixed = || {
         addresses
             .iter()

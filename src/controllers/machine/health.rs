@@ -8,7 +8,7 @@ use crate::{controllers::capi::SeenCondition, membership::desired::Health};
 
 /// What is remembered of one condition between two passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Track(Option<Good>);
+pub(super) struct Track(Option<Good>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Good {
@@ -18,7 +18,7 @@ struct Good {
 
 impl Track {
     /// Takes in the condition as it is `now`. A break between two passes shows in its transition time.
-    pub fn observe(&mut self, condition: Option<&SeenCondition>, now: Instant) -> Health {
+    pub(super) fn observe(&mut self, condition: Option<&SeenCondition>, now: Instant) -> Health {
         let Some(condition) = condition.filter(|condition| condition.is_true()) else {
             self.0 = None;
             return if condition.is_some_and(SeenCondition::is_false) {

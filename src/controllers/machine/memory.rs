@@ -12,7 +12,7 @@ use crate::{controllers::capi::Machine, membership::desired::Health, names::Obje
 
 /// One per process. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub struct Memory(Arc<Mutex<HashMap<ObjectName, Tracks>>>);
+pub(in crate::controllers) struct Memory(Arc<Mutex<HashMap<ObjectName, Tracks>>>);
 
 #[derive(Debug, Default)]
 struct Tracks {

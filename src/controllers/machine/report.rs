@@ -63,21 +63,21 @@ pub(super) fn status(object: &OpenStackMachine, report: &Report<'_>, now: Timest
         kind::OPENSTACK_AUTHENTICATION_SUCCEEDED,
         kind::INSTANCE_READY,
     ];
-    match &report.load_balancer {
-        Some(verdict) => {
-            counted.push(kind::API_SERVER_LOAD_BALANCER_READY);
+    if let Some(verdict) = &report.load_balancer {
+        counted.push(kind::API_SERVER_LOAD_BALANCER_READY);
+        for (kind, verdict) in [
+            (kind::API_SERVER_LOAD_BALANCER_READY, verdict),
+            (kind::API_SERVER_INGRESS_READY, &ingress(verdict)),
+        ] {
             if report.paused {
-                conditions.set_if_absent(kind::API_SERVER_LOAD_BALANCER_READY, verdict);
-                conditions.set_if_absent(kind::API_SERVER_INGRESS_READY, &ingress(verdict));
+                conditions.set_if_absent(kind, verdict);
             } else {
-                conditions.set(kind::API_SERVER_LOAD_BALANCER_READY, verdict);
-                conditions.set(kind::API_SERVER_INGRESS_READY, &ingress(verdict));
+                conditions.set(kind, verdict);
             }
         }
-        None => {
-            conditions.remove(kind::API_SERVER_LOAD_BALANCER_READY);
-            conditions.remove(kind::API_SERVER_INGRESS_READY);
-        }
+    } else {
+        conditions.remove(kind::API_SERVER_LOAD_BALANCER_READY);
+        conditions.remove(kind::API_SERVER_INGRESS_READY);
     }
     if object.spec.floating_ip_pool_ref.is_some() {
         let verdict = report
@@ -179,7 +179,7 @@ mod tests {
 
     use super::*;
 
-    fn object(status: Value) -> OpenStackMachine {
+    fn object(status: &Value) -> OpenStackMachine {
         serde_json::from_value(json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackMachine",
             "metadata": {"name": "m1", "namespace": "default", "generation": 2},
             "spec": {"image": {"id": "i"}, "flavor": {"id": "f"}}, "status": status}))
@@ -227,7 +227,7 @@ mod tests {
     fn a_new_control_plane_machine_has_all_its_conditions() {
         let verdict = Verdict::unknown(Reason::NotYetObserved, "not yet");
         let status = status(
-            &object(json!({"observedGeneration": -1})),
+            &object(&json!({"observedGeneration": -1})),
             &report(None, Some(verdict)),
             Timestamp::UNIX_EPOCH,
         );
@@ -250,7 +250,7 @@ mod tests {
         let server = server("True");
         let held = Verdict::bad(Reason::MemberPending, "port 6443: PENDING_CREATE");
         let status = status(
-            &object(json!(null)),
+            &object(&json!(null)),
             &report(Some(&server), Some(held)),
             Timestamp::UNIX_EPOCH,
         );
@@ -273,7 +273,7 @@ mod tests {
             "message": "", "lastTransitionTime": "2026-11-21T10:00:00Z"}]});
         let mut report = report(Some(&server), None);
         report.provisioned = true;
-        let status = status(&object(before), &report, Timestamp::UNIX_EPOCH);
+        let status = status(&object(&before), &report, Timestamp::UNIX_EPOCH);
         assert_eq!(condition(&status, "APIServerLoadBalancerReady"), None);
         assert_eq!(condition(&status, "APIServerIngressReady"), None);
         assert_eq!(condition(&status, "Ready").unwrap()["status"], "True");
@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn provisioned_never_goes_back() {
         let status = status(
-            &object(json!({"initialization": {"provisioned": true}})),
+            &object(&json!({"initialization": {"provisioned": true}})),
             &report(None, None),
             Timestamp::UNIX_EPOCH,
         );
@@ -296,7 +296,7 @@ mod tests {
         let mut empty = server("True");
         empty.status = None;
         let status = status(
-            &object(before),
+            &object(&before),
             &report(Some(&empty), None),
             Timestamp::UNIX_EPOCH,
         );

@@ -13,7 +13,7 @@ use crate::{
 
 /// What the server needs to know of the world around its machine.
 #[derive(Debug, Clone, Copy)]
-pub struct Surroundings<'a> {
+pub(super) struct Surroundings<'a> {
     /// The machine's cluster, its network known.
     pub cluster: &'a OpenStackCluster,
     /// The owning Machine, its boot data known.
@@ -23,7 +23,7 @@ pub struct Surroundings<'a> {
 }
 
 /// The identity that a machine uses: its own, else its cluster's.
-pub fn identity<'a>(
+pub(super) fn identity<'a>(
     spec: &'a OpenStackMachineSpec,
     cluster: &'a OpenStackCluster,
 ) -> &'a IdentityRef {
@@ -33,12 +33,15 @@ pub fn identity<'a>(
 }
 
 /// The provider id of a server: `openstack://<region>/<id>`, without a region where the identity names none.
-pub fn provider_id(region: Option<&str>, server: &str) -> String {
+pub(super) fn provider_id(region: Option<&str>, server: &str) -> String {
     format!("openstack://{}/{server}", region.unwrap_or_default())
 }
 
 /// The server that a machine needs.
-pub fn server_spec(spec: &OpenStackMachineSpec, around: Surroundings<'_>) -> OpenStackServerSpec {
+pub(super) fn server_spec(
+    spec: &OpenStackMachineSpec,
+    around: Surroundings<'_>,
+) -> OpenStackServerSpec {
     let (flavor, flavor_id) = flavor(&spec.flavor);
     OpenStackServerSpec {
         additional_block_devices: spec.additional_block_devices.clone(),
@@ -153,7 +156,7 @@ mod tests {
     use super::*;
     use crate::api::v1beta2::OpenStackMachine;
 
-    fn cluster(spec: Value) -> OpenStackCluster {
+    fn cluster(spec: &Value) -> OpenStackCluster {
         let mut whole = json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackCluster",
             "metadata": {"name": "c1", "namespace": "default"},
             "spec": {"identityRef": {"type": "Secret", "name": "cloud", "cloudName": "openstack", "region": "R1"},
@@ -166,7 +169,7 @@ mod tests {
         serde_json::from_value(whole).unwrap()
     }
 
-    fn translate(machine_spec: Value, cluster_spec: Value, control_plane: bool) -> Value {
+    fn translate(machine_spec: &Value, cluster_spec: &Value, control_plane: bool) -> Value {
         let mut spec =
             json!({"image": {"filter": {"name": "i"}}, "flavor": {"filter": {"name": "m1"}}});
         for (key, value) in machine_spec.as_object().unwrap() {
@@ -193,7 +196,7 @@ mod tests {
 
     #[test]
     fn the_least_machine_gets_one_port_in_the_clusters_network() {
-        let server = translate(json!({}), json!({}), true);
+        let server = translate(&json!({}), &json!({}), true);
         assert_eq!(server["ports"], json!([{"network": {"id": "net-1"}}]));
         assert_eq!(server["flavor"], json!("m1"));
         assert_eq!(server["availabilityZone"], json!("az1"));
@@ -205,9 +208,9 @@ mod tests {
     #[test]
     fn own_identity_flavor_id_and_tags_win() {
         let server = translate(
-            json!({"identityRef": {"type": "Secret", "name": "mine", "cloudName": "c"}, "flavor": {"id": "f-1"},
+            &json!({"identityRef": {"type": "Secret", "name": "mine", "cloudName": "c"}, "flavor": {"id": "f-1"},
                 "tags": ["both", "machine"], "sshKeyName": "key"}),
-            json!({}),
+            &json!({}),
             false,
         );
         assert_eq!(server["identityRef"]["name"], json!("mine"));
@@ -223,7 +226,7 @@ mod tests {
     fn groups_by_role_and_from_the_machine() {
         let managed = json!({"managedSecurityGroups": {}});
         let groups = |spec: Value, control_plane| {
-            translate(spec, managed.clone(), control_plane)["ports"]
+            translate(&spec, &managed, control_plane)["ports"]
                 .as_array()
                 .unwrap()
                 .iter()
@@ -249,26 +252,26 @@ mod tests {
     #[test]
     fn addresses_come_from_the_clusters_subnets_unless_the_port_says_more() {
         let fixed =
-            |spec: Value, cluster: Value| translate(spec, cluster, true)["ports"][0].clone();
+            |spec: Value, cluster: &Value| translate(&spec, cluster, true)["ports"][0].clone();
         let subnets = json!({"subnets": [{"id": "s1"}, {"filter": {"name": "s2"}}]});
         assert_eq!(
-            fixed(json!({}), subnets.clone())["fixedIPs"],
+            fixed(json!({}), &subnets)["fixedIPs"],
             json!([{"subnet": {"id": "s1"}}, {"subnet": {"filter": {"name": "s2"}}}])
         );
         let mut primary = subnets.clone();
         primary["primarySubnet"] = json!({"id": "s2"});
         assert_eq!(
-            fixed(json!({}), primary)["fixedIPs"],
+            fixed(json!({}), &primary)["fixedIPs"],
             json!([{"subnet": {"id": "s2"}}])
         );
         let own = json!({"ports": [{"fixedIPs": [{"ipAddress": "10.0.0.9"}]}]});
         assert_eq!(
-            fixed(own, subnets.clone())["fixedIPs"],
+            fixed(own, &subnets)["fixedIPs"],
             json!([{"ipAddress": "10.0.0.9"}])
         );
         let elsewhere = json!({"ports": [{"network": {"id": "other"}}]});
         assert_eq!(
-            fixed(elsewhere, subnets),
+            fixed(elsewhere, &subnets),
             json!({"network": {"id": "other"}})
         );
     }

@@ -209,7 +209,10 @@ mod tests {
         for (secret, words) in [
             (Secret::default(), "no key value"),
             (secret("userdata", b"x"), "no key value"),
-            (secret("value", &[b'x'; 50_000]), "50000 bytes"),
+            (
+                secret("value", "x".repeat(50_000).as_bytes()),
+                "50000 bytes",
+            ),
         ] {
             let Err(Outcome::Failed { message, .. }) = read(secret) else {
                 panic!("{words}")

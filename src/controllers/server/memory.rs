@@ -15,7 +15,7 @@ const DOUBT: Duration = Duration::from_secs(30);
 
 /// One per process. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub struct Memory {
+pub(in crate::controllers) struct Memory {
     /// Looks at servers.
     pub sights: Sights,
     /// Creations whose outcome nobody knows.

@@ -108,16 +108,15 @@ impl Ports<'_> {
         doubts: &Doubts,
     ) -> Step<String> {
         let found = self.find(&wanted.name, Some(&wanted.network_id)).await?;
-        let port = match found {
-            Some(port) => port,
-            None => {
-                doubts.check(self.owner)?;
-                let new = new_port(wanted, extensions)?;
-                self.cloud
-                    .create_port(&new, Priority::Gate)
-                    .await
-                    .map_err(|error| doubts.note(self.owner, &error, Reason::PortCreateFailed))?
-            }
+        let port = if let Some(port) = found {
+            port
+        } else {
+            doubts.check(self.owner)?;
+            let new = new_port(wanted, extensions)?;
+            self.cloud
+                .create_port(&new, Priority::Gate)
+                .await
+                .map_err(|error| doubts.note(self.owner, &error, Reason::PortCreateFailed))?
         };
         self.tag(Tagged::Port, &port.id, &port.tags, &wanted.tags, extensions)
             .await?;
@@ -149,20 +148,19 @@ impl Ports<'_> {
             .trunks(&port.id, PRIORITY)
             .await
             .map_err(|error| failed(&error, Reason::OpenStackError))?;
-        let trunk = match trunks.into_iter().next() {
-            Some(trunk) => trunk,
-            None => {
-                doubts.check(self.owner)?;
-                let new = NewTrunk {
-                    name: wanted.name.clone(),
-                    port_id: port.id.clone(),
-                    description: wanted.description.clone().unwrap_or_default(),
-                };
-                self.cloud
-                    .create_trunk(&new, Priority::Gate)
-                    .await
-                    .map_err(|error| doubts.note(self.owner, &error, Reason::PortCreateFailed))?
-            }
+        let trunk = if let Some(trunk) = trunks.into_iter().next() {
+            trunk
+        } else {
+            doubts.check(self.owner)?;
+            let new = NewTrunk {
+                name: wanted.name.clone(),
+                port_id: port.id.clone(),
+                description: wanted.description.clone().unwrap_or_default(),
+            };
+            self.cloud
+                .create_trunk(&new, Priority::Gate)
+                .await
+                .map_err(|error| doubts.note(self.owner, &error, Reason::PortCreateFailed))?
         };
         self.tag(
             Tagged::Trunk,
@@ -270,7 +268,7 @@ mod tests {
 
     use super::*;
 
-    fn request(port: Value, trusted_vif: bool) -> Value {
+    fn request(port: &Value, trusted_vif: bool) -> Value {
         let mut spec = json!({"name": "m1-0", "networkID": "net", "description": "d"});
         for (key, value) in port.as_object().unwrap() {
             spec[key] = value.clone();
@@ -287,7 +285,7 @@ mod tests {
     #[test]
     fn the_least_port_leaves_everything_to_neutron() {
         assert_eq!(
-            request(json!({}), false),
+            request(&json!({}), false),
             json!({"name": "m1-0", "network_id": "net", "description": "d"})
         );
     }
@@ -311,16 +309,16 @@ mod tests {
                 {"ip_address": "10.1.0.1", "mac_address": "fa:16:3e:00:00:02"}],
             "binding:profile": {"capabilities": ["switchdev"], "trusted": true}, "qos_policy_id": "q",
         });
-        assert_eq!(request(port.clone(), false), expected);
+        assert_eq!(request(&port, false), expected);
         expected["binding:profile"] = json!({"capabilities": ["switchdev"]});
         expected["trusted"] = json!(true);
-        assert_eq!(request(port, true), expected);
+        assert_eq!(request(&port, true), expected);
     }
 
     #[test]
     fn an_unguarded_port_has_no_groups() {
         let port = request(
-            json!({"enablePortSecurity": false, "securityGroups": ["g"]}),
+            &json!({"enablePortSecurity": false, "securityGroups": ["g"]}),
             false,
         );
         assert_eq!(port["security_groups"], json!([]));

@@ -262,7 +262,7 @@ mod tests {
         .unwrap()
     }
 
-    fn object(status: Value) -> OpenStackServer {
+    fn object(status: &Value) -> OpenStackServer {
         serde_json::from_value(json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1", "kind": "OpenStackServer",
             "metadata": {"name": "m1", "namespace": "default", "generation": 3},
             "spec": {"identityRef": {"name": "c", "cloudName": "c"}, "image": {"id": "i"}, "flavorID": "f",
@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn every_condition_is_there_from_the_first_visit() {
         let wait = Outcome::wait(Reason::DependencyFailed, "soon", Duration::from_secs(1));
-        let status = told(&object(json!(null)), &wait, None);
+        let status = told(&object(&json!(null)), &wait, None);
         assert_eq!(condition(&status, "InstanceReady").1, "DependencyFailed");
         assert_eq!(
             condition(&status, "Ready"),
@@ -329,7 +329,7 @@ mod tests {
             ("VERIFY_RESIZE", ("Unknown", "InstanceNotReady"), false),
         ] {
             let server = server(state);
-            let status = told(&object(json!(null)), &outcome(&server), Some(&server));
+            let status = told(&object(&json!(null)), &outcome(&server), Some(&server));
             let found = condition(&status, "InstanceReady");
             assert_eq!((found.0.as_str(), found.1.as_str()), expected, "{state}");
             assert_eq!(status["ready"], json!(ready), "{state}");
@@ -340,13 +340,13 @@ mod tests {
     #[test]
     fn openstack_falling_silent_does_not_unmake_a_server() {
         let server = server("ACTIVE");
-        let before = told(&object(json!(null)), &Outcome::Done, Some(&server));
+        let before = told(&object(&json!(null)), &Outcome::Done, Some(&server));
         let silent = Outcome::failed(
             ErrorClass::Transient,
             Reason::OpenStackUnavailable,
             "server_get: timed out",
         );
-        let mut object = object(before);
+        let mut object = object(&before);
         let after = told(&object, &silent, None);
         assert_eq!(condition(&after, "InstanceReady").0, "True");
         assert_eq!(after["ready"], json!(true));
@@ -373,11 +373,11 @@ mod tests {
     #[test]
     fn a_paused_object_changes_in_nothing_else() {
         let before = told(
-            &object(json!(null)),
+            &object(&json!(null)),
             &Outcome::Done,
             Some(&server("ACTIVE")),
         );
-        let object = object(before.clone());
+        let object = object(&before);
         let progress = Progress::default();
         let report = Report {
             paused: true,

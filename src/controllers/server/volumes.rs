@@ -251,7 +251,7 @@ mod tests {
 
     use super::*;
 
-    fn plan(spec: Value) -> Vec<Disk> {
+    fn plan(spec: &Value) -> Vec<Disk> {
         let mut whole = json!({"identityRef": {"name": "c", "cloudName": "c"}, "image": {"id": "i"}, "flavorID": "f",
             "ports": [], "sshKeyName": "", "availabilityZone": "az1"});
         for (key, value) in spec.as_object().unwrap() {
@@ -262,13 +262,13 @@ mod tests {
 
     #[test]
     fn an_image_alone_needs_no_device() {
-        assert_eq!(plan(json!({})), []);
+        assert_eq!(plan(&json!({})), []);
     }
 
     #[test]
     fn a_root_volume_is_filled_from_the_image() {
         let disks = plan(
-            json!({"rootVolume": {"sizeGiB": 20, "type": "fast", "availabilityZone": {"from": "Machine"}}}),
+            &json!({"rootVolume": {"sizeGiB": 20, "type": "fast", "availabilityZone": {"from": "Machine"}}}),
         );
         assert_eq!(
             disks,
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn further_devices_come_after_an_explicit_image() {
-        let disks = plan(json!({"additionalBlockDevices": [
+        let disks = plan(&json!({"additionalBlockDevices": [
             {"name": "scratch", "sizeGiB": 5, "storage": {"type": "Local"}},
             {"name": "etcd", "sizeGiB": 7, "storage": {"type": "Volume", "volume": {"availabilityZone": {"name": "az9"}}}},
         ]}));
