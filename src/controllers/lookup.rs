@@ -60,7 +60,7 @@ impl MachineLookup for UncachedMachines {
 }
 
 /// A 404 that names the object. One that doesn't may mean that the kind is not served at the moment.
-fn names_as_absent(error: &kube::Error, name: &str) -> bool {
+pub(super) fn names_as_absent(error: &kube::Error, name: &str) -> bool {
     matches!(error, kube::Error::Api(status)
         if status.code == 404 && status.details.as_ref().is_some_and(|details| details.name == name))
 }

@@ -88,6 +88,7 @@ pub async fn run(parts: Parts, shutdown: CancellationToken) {
         (clusters, machines, our_clusters, our_machines, our_servers),
         &stores,
         &bells,
+        &membership,
         &shutdown,
     );
     let context = Arc::new(Context {
@@ -188,9 +189,10 @@ fn follow_all(
     (clusters, machines, our_clusters, our_machines, our_servers): Watches,
     stores: &Stores,
     bells: &Bells,
+    membership: &Membership,
     shutdown: &CancellationToken,
 ) -> impl Future<Output = ()> + use<> {
-    let ring = |bells: &Bells| ring(bells.clone(), stores.clone());
+    let ring = |bells: &Bells| ring(bells.clone(), stores.clone(), membership.clone());
     let clusters = clusters.run(shutdown.clone(), hash_cluster, cluster_route, ring(bells));
     let machines = machines.run(shutdown.clone(), hash_machine, machine_route, ring(bells));
     let our_clusters = our_clusters.run(
@@ -216,10 +218,17 @@ fn follow_all(
     }
 }
 
-fn ring(bells: Bells, stores: Stores) -> impl Fn(&Target) + Send {
+fn ring(bells: Bells, stores: Stores, membership: Membership) -> impl Fn(&Target) + Send {
     move |target| match target {
         Target::Cluster(name) => bells.clusters.wake(name.clone()),
-        Target::Machine(name) => bells.machines.wake(name.clone()),
+        Target::Machine(name) => {
+            // One that went without a pass of ours: its finalizer was stripped.
+            let key = kube::runtime::reflector::ObjectRef::new(&name.name).within(&name.namespace);
+            if stores.openstack_machines.get(&key).is_none() {
+                membership.forget_machine(name);
+            }
+            bells.machines.wake(name.clone());
+        }
         Target::Server(name) => bells.servers.wake(name.clone()),
         Target::ClusterOf(cluster) => {
             let reference =

@@ -25,9 +25,6 @@ impl Pass<'_> {
         if let Some(machine) = self.around.machine.clone() {
             self.keep_hook(&machine).await?;
         }
-        if let Answer::Held { reason, message } = gate::farewell(&self.question()) {
-            return Err(waiting(reason, &message));
-        }
         self.delete_server().await?;
         let api = self.context.api::<OpenStackMachine>(&self.name.namespace);
         set_finalizer(&api, &self.object, FINALIZER, false)
@@ -37,7 +34,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Deletes the server's object, and comes back with `Ok` when an uncached read says that it is gone.
+    /// Deletes the server's object once its members are gone or need not be waited for, and comes back with `Ok` when an uncached read says that it is gone.
     async fn delete_server(&self) -> Step<()> {
         let api = self.context.api::<OpenStackServer>(&self.name.namespace);
         let server = match api.get_opt(&self.name.name).await {
@@ -47,7 +44,11 @@ impl Pass<'_> {
                 return Err(kubernetes_failed("Reading the OpenStackServer", &error));
             }
         };
+        // One that is being deleted asks for itself before its server goes.
         if server.metadata.deletion_timestamp.is_none() {
+            if let Answer::Held { reason, message } = gate::farewell(&self.question()) {
+                return Err(waiting(reason, &message));
+            }
             let parameters = DeleteParams {
                 preconditions: Some(Preconditions {
                     uid: server.uid(),

@@ -10,9 +10,16 @@ use crate::{
     membership::desired::Deletion,
 };
 
-/// How far the deletion of a machine is, from its `OpenStackMachine` and its Machine.
-pub(super) fn deletion(ours: &ObjectMeta, machine: Option<&Machine>) -> Deletion {
-    let out_of_band = deleted_at(ours).map(|since| Deletion::OutOfBand { since });
+/// How far the deletion of a machine is, from its `OpenStackMachine`, its `OpenStackServer` and its
+/// Machine. A server's object that is deleted alone takes the API server down all the same.
+pub(super) fn deletion(
+    ours: &ObjectMeta,
+    server: Option<&ObjectMeta>,
+    machine: Option<&Machine>,
+) -> Deletion {
+    let out_of_band = deleted_at(ours)
+        .or_else(|| deleted_at(server?))
+        .map(|since| Deletion::OutOfBand { since });
     let Some((machine, since)) =
         machine.and_then(|machine| Some((machine, deleted_at(&machine.metadata)?)))
     else {
@@ -114,11 +121,23 @@ mod tests {
         ];
         for (metadata, machine, expected) in cases {
             assert_eq!(
-                deletion(metadata, machine.as_ref()),
+                deletion(metadata, None, machine.as_ref()),
                 expected,
                 "{machine:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_servers_object_deleted_alone_is_out_of_band() {
+        let gone: ObjectMeta =
+            serde_json::from_value(json!({"deletionTimestamp": "2026-11-21T11:00:00Z"})).unwrap();
+        let since: Timestamp = "2026-11-21T11:00:00Z".parse().unwrap();
+        let machine = machine(false, true, false);
+        assert_eq!(
+            deletion(&ObjectMeta::default(), Some(&gone), Some(&machine)),
+            Deletion::OutOfBand { since }
+        );
     }
 
     #[test]

@@ -16,7 +16,7 @@ mod report;
 mod translate;
 
 pub(super) use memory::Memory;
-pub(super) use pass::pass;
+pub(super) use pass::{may_server_go, pass};
 
 use super::Outcome;
 

@@ -14,6 +14,7 @@ use crate::{
     controllers::{
         Context,
         capi::{self, CLUSTER_NAME_LABEL, Cluster, Machine},
+        lookup::names_as_absent,
         server::kubernetes_failed,
     },
     names::ObjectName,
@@ -169,8 +170,9 @@ where
     if let Some(found) = store.get(&key) {
         return Ok(Some(found));
     }
-    match context.api::<K>(namespace).get_opt(name).await {
-        Ok(found) => Ok(found.map(Arc::new)),
+    match context.api::<K>(namespace).get(name).await {
+        Ok(found) => Ok(Some(Arc::new(found))),
+        Err(error) if names_as_absent(&error, name) => Ok(None),
         Err(error) => Err(kubernetes_failed("Reading the objects around it", &error)),
     }
 }

@@ -11,6 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{
     Api, Resource, ResourceExt,
     api::{Patch, PatchParams, PostParams},
+    runtime::reflector::ObjectRef,
 };
 use serde_json::json;
 
@@ -53,19 +54,30 @@ pub(in crate::controllers) fn pass(
     context: Arc<Context>,
 ) -> BoxFuture<'static, Outcome> {
     async move {
-        let name = ObjectName::new(object.namespace().unwrap_or_default(), object.name_any());
-        if capi::has_annotation(object.meta(), capi::DELETE_FOR_MOVE_ANNOTATION) {
-            return Outcome::Done;
+        match Pass::of((*object).clone(), &context).await {
+            Ok(pass) => pass.run().await,
+            Err(outcome) => outcome,
         }
-        let around = match Surroundings::of(&object, &context).await {
-            Ok(around) => around,
-            Err(outcome) => return outcome,
-        };
-        Pass::new(name, (*object).clone(), around, &context)
-            .run()
-            .await
     }
     .boxed()
+}
+
+/// Comes back with `Ok` when the server of the machine `name` may go, for whoever is about to delete it: its object may
+/// have been deleted alone, or by a foreground deletion that does not wait for the machine.
+pub(in crate::controllers) async fn may_server_go(
+    name: &ObjectName,
+    context: &Context,
+) -> Step<()> {
+    let key = ObjectRef::new(&name.name).within(&name.namespace);
+    let Some(object) = context.stores.openstack_machines.get(&key) else {
+        return Ok(());
+    };
+    let mut pass = Pass::of((*object).clone(), context).await?;
+    pass.hand_over();
+    match gate::farewell(&pass.question()) {
+        Answer::Open => Ok(()),
+        Answer::Held { reason, message } => Err(waiting(reason, &message)),
+    }
 }
 
 pub(super) struct Pass<'a> {
@@ -79,19 +91,16 @@ pub(super) struct Pass<'a> {
 }
 
 impl<'a> Pass<'a> {
-    fn new(
-        name: ObjectName,
-        object: OpenStackMachine,
-        around: Surroundings,
-        context: &'a Context,
-    ) -> Self {
+    async fn of(object: OpenStackMachine, context: &'a Context) -> Step<Self> {
+        let name = ObjectName::new(object.namespace().unwrap_or_default(), object.name_any());
+        let around = Surroundings::of(&object, context).await?;
         let sight = context.servers.sights.get(&name);
         let provisioned = object
             .status
             .as_ref()
             .and_then(|status| status.initialization.as_ref()?.provisioned)
             == Some(true);
-        Self {
+        Ok(Self {
             name,
             context,
             object,
@@ -99,7 +108,7 @@ impl<'a> Pass<'a> {
             findings: None,
             sight,
             provisioned,
-        }
+        })
     }
 
     async fn run(mut self) -> Outcome {
@@ -108,7 +117,10 @@ impl<'a> Pass<'a> {
             return Outcome::Done;
         }
         self.hand_over();
-        let ended = if self.is_paused() {
+        self.tell_server();
+        let ended = if self.is_moved() {
+            return Outcome::Done;
+        } else if self.is_paused() {
             let unseen = Verdict::unknown(Reason::NotYetObserved, "The machine is paused");
             return self.report(unseen, Outcome::Done, true).await;
         } else if self.is_deleting() {
@@ -142,6 +154,15 @@ impl<'a> Pass<'a> {
         self.around.is_paused() || capi::has_annotation(self.object.meta(), capi::PAUSED_ANNOTATION)
     }
 
+    /// clusterctl has moved it away: another process looks after its server.
+    fn is_moved(&self) -> bool {
+        capi::has_annotation(self.object.meta(), capi::DELETE_FOR_MOVE_ANNOTATION)
+    }
+
+    fn is_untouchable(&self) -> bool {
+        self.is_paused() || self.is_moved()
+    }
+
     /// Tells the load balancer's task what is known of a control-plane machine, and picks up what it found.
     fn hand_over(&mut self) {
         let machine = self.around.machine.as_deref();
@@ -169,9 +190,13 @@ impl<'a> Pass<'a> {
                 network.as_deref().unwrap_or_default(),
             ),
             admitted: self.is_admitted(),
-            untouchable: self.is_paused(),
+            untouchable: self.is_untouchable(),
             server: self.server_sight(),
-            deletion: handover::deletion(self.object.meta(), machine),
+            deletion: handover::deletion(
+                self.object.meta(),
+                self.around.server.as_ref().map(|server| server.meta()),
+                machine,
+            ),
             operator: gate_annotation::parse_optional(
                 self.object
                     .annotations()
@@ -187,6 +212,16 @@ impl<'a> Pass<'a> {
         if self.finding().is_some_and(|finding| finding.server_wanted)
             && self.around.server.is_some()
             && self.context.servers.sights.want(&self.name)
+        {
+            self.context.server_wakes.wake(self.name.clone());
+        }
+    }
+
+    /// A server's object that is deleted alone waits for the same word as a machine's.
+    fn tell_server(&self) {
+        let deleting = |server: &Arc<OpenStackServer>| server.meta().deletion_timestamp.is_some();
+        if self.around.server.as_ref().is_some_and(deleting)
+            && gate::farewell(&self.question()) == Answer::Open
         {
             self.context.server_wakes.wake(self.name.clone());
         }
@@ -241,7 +276,7 @@ impl<'a> Pass<'a> {
         Question {
             mode: self.context.membership.settings().mode,
             gated: self.around.is_gated(),
-            untouchable: self.is_paused(),
+            untouchable: self.is_untouchable(),
             going: self.around.is_going(),
             admitted: self.is_admitted(),
             server_active: self.server_active(),
@@ -269,24 +304,38 @@ impl<'a> Pass<'a> {
             ));
         };
         let server = match self.around.server.clone() {
-            Some(server) => server,
+            Some(server) => {
+                self.keep_finalizer().await?;
+                server
+            }
             None => self.make_server(&machine, &cluster).await?,
         };
-        self.mend_server(&server, &cluster).await?;
         self.keep_provider_id(&server, &cluster).await?;
+        let answer = gate::admission(&self.question());
+        self.provisioned |= answer == Answer::Open;
+        self.mend_server(&server, &cluster).await?;
         if server.metadata.deletion_timestamp.is_some() {
             return Err(waiting(
                 Reason::InstanceDeleted,
                 "The OpenStackServer of this machine is being deleted",
             ));
         }
-        match gate::admission(&self.question()) {
-            Answer::Open => {
-                self.provisioned = true;
-                Ok(())
-            }
+        match answer {
+            Answer::Open => Ok(()),
             Answer::Held { reason, message } => Err(waiting(reason, &message)),
         }
+    }
+
+    /// Adds the finalizer. Not before the owner reference is there, which Cluster API writes last.
+    async fn keep_finalizer(&mut self) -> Step<()> {
+        let api = self.context.api::<OpenStackMachine>(&self.name.namespace);
+        let written = set_finalizer(&api, &self.object, FINALIZER, true)
+            .await
+            .map_err(|error| kubernetes_failed("Adding the finalizer", &error))?;
+        if let Some(written) = written {
+            self.object = written;
+        }
+        Ok(())
     }
 
     /// The cluster, once machines may be made for it.
@@ -323,13 +372,7 @@ impl<'a> Pass<'a> {
                 "Waiting for the cluster's network to be known",
             ));
         }
-        let api = self.context.api::<OpenStackMachine>(&self.name.namespace);
-        let written = set_finalizer(&api, &self.object, FINALIZER, true)
-            .await
-            .map_err(|error| kubernetes_failed("Adding the finalizer", &error))?;
-        if let Some(written) = written {
-            self.object = written;
-        }
+        self.keep_finalizer().await?;
         let wanted = self.server_object(machine, cluster);
         let servers = self.context.api::<OpenStackServer>(&self.name.namespace);
         match servers.create(&PostParams::default(), &wanted).await {
@@ -512,7 +555,9 @@ impl<'a> Pass<'a> {
         match outcome {
             Outcome::Wait {
                 reason, message, ..
-            } if self.around.server.is_none() || self.is_deleting() => {
+            } if self.around.server.is_none()
+                || (self.is_deleting() && *reason != Reason::Deleting) =>
+            {
                 Verdict::bad(*reason, message.clone())
             }
             Outcome::Failed {
@@ -536,6 +581,14 @@ impl<'a> Pass<'a> {
     }
 
     async fn report(&mut self, instance: Verdict, outcome: Outcome, paused: bool) -> Outcome {
+        if let Outcome::Failed {
+            reason, message, ..
+        } = &outcome
+        {
+            let about = self.object.object_ref(&());
+            let events = &self.context.events;
+            events.warning(&about, *reason, "Reconcile", message);
+        }
         let server = self.around.server.clone();
         let report = Report {
             paused,

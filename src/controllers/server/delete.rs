@@ -3,13 +3,15 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Claims, Progress, Step, failed, instance, memory::Memory, names, report};
+use kube::ResourceExt;
+
+use super::{Claims, Progress, Step, failed, instance, names, report};
 use crate::{
     api::{
         v1alpha1::{OpenStackServer, OpenStackServerSpec},
         v1beta2::BlockDeviceType,
     },
-    controllers::Outcome,
+    controllers::{Context, Outcome, machine},
     membership::desired::ServerState,
     names::ObjectName,
     openstack::{
@@ -37,8 +39,8 @@ pub(super) struct Deletion<'a> {
     pub claims: &'a Claims,
     /// What is known of its OpenStack objects.
     pub progress: &'a Progress,
-    /// Where looks at servers are left.
-    pub memory: &'a Memory,
+    /// Where looks at servers are left, and who is asked before a machine's server goes.
+    pub context: &'a Context,
 }
 
 /// What a deletion saw of the server.
@@ -64,7 +66,8 @@ impl Deletion<'_> {
         let state = found.as_ref().map_or(ServerState::Absent, report::state);
         let addresses = found.as_ref().map(report::addresses);
         seen.news = self
-            .memory
+            .context
+            .servers
             .sights
             .record(self.owner, state, addresses, read_at);
         let Some(server) = found else {
@@ -74,10 +77,20 @@ impl Deletion<'_> {
         let id = server.id.clone();
         seen.server = Some(server);
         if !under_way {
+            self.ask().await?;
             gone(self.cloud.delete_server(&id, Priority::Gate).await)
                 .map_err(|error| failed(&error, Reason::InstanceDeleteFailed))?;
         }
         Err(waiting("The server is being deleted"))
+    }
+
+    /// A machine's server does not go before its load balancer members.
+    async fn ask(&self) -> Step<()> {
+        let owners = self.object.owner_references();
+        if !owners.iter().any(|owner| owner.kind == "OpenStackMachine") {
+            return Ok(());
+        }
+        machine::may_server_go(self.owner, self.context).await
     }
 
     async fn find_server(&self) -> Step<Option<Server>> {

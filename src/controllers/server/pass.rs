@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use futures::{FutureExt, future::BoxFuture};
 use jiff::Timestamp;
-use kube::{Resource, ResourceExt};
+use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
 
 use super::{
     Claims, FINALIZER, Progress, Step,
@@ -38,10 +38,14 @@ pub(in crate::controllers) fn pass(
 ) -> BoxFuture<'static, Outcome> {
     async move {
         let name = ObjectName::new(object.namespace().unwrap_or_default(), object.name_any());
+        let mut progress = Progress::of(&object);
+        if progress.instance_id.is_none() {
+            progress.instance_id = server_of_machine(&object, &context);
+        }
         Pass {
             name,
             context: &context,
-            progress: Progress::of(&object),
+            progress,
             object: (*object).clone(),
             authentication: None,
             server: None,
@@ -52,6 +56,24 @@ pub(in crate::controllers) fn pass(
         .await
     }
     .boxed()
+}
+
+/// The server that a machine's provider id names: a machine that had one never gets another, though
+/// the server's own object or its status was lost.
+fn server_of_machine(object: &OpenStackServer, context: &Context) -> Option<String> {
+    let owners = object.owner_references();
+    let owner = owners
+        .iter()
+        .find(|owner| owner.kind == "OpenStackMachine")?;
+    let key = ObjectRef::new(&owner.name).within(&object.namespace()?);
+    let machine = context.stores.openstack_machines.get(&key)?;
+    named_server(machine.spec.provider_id.as_deref()?).map(str::to_owned)
+}
+
+/// The id in `openstack://<region>/<id>`.
+fn named_server(provider_id: &str) -> Option<&str> {
+    let (_, id) = provider_id.strip_prefix("openstack://")?.split_once('/')?;
+    (!id.is_empty() && !id.contains('/')).then_some(id)
 }
 
 struct Pass<'a> {
@@ -111,8 +133,7 @@ impl Pass<'_> {
     }
 
     fn cluster(&self) -> Option<Arc<Cluster>> {
-        let key = kube::runtime::reflector::ObjectRef::new(self.cluster_name()?)
-            .within(&self.name.namespace);
+        let key = ObjectRef::new(self.cluster_name()?).within(&self.name.namespace);
         self.context.stores.clusters.get(&key)
     }
 
@@ -139,10 +160,16 @@ impl Pass<'_> {
             namespace: &self.name.namespace,
         };
         let found = identity::identity(self.context, asker, &self.object.spec.identity_ref).await;
-        found.map_err(|halt| {
-            self.authentication = Some(halt.verdict);
-            halt.outcome
-        })
+        match found {
+            Ok(identity) => {
+                self.authentication = Some(Verdict::good(Reason::Ready));
+                Ok(identity)
+            }
+            Err(halt) => {
+                self.authentication = Some(halt.verdict);
+                Err(halt.outcome)
+            }
+        }
     }
 
     /// Makes what is missing, one pass as far as it goes.
@@ -195,7 +222,6 @@ impl Pass<'_> {
             spec: &self.object.spec,
         };
         self.progress.resolved = Some(resolver.resolve().await?);
-        self.authentication = Some(Verdict::good(Reason::Ready));
         let outcome = Outcome::wait(
             Reason::InstanceNotReady,
             "The server is being made",
@@ -225,7 +251,6 @@ impl Pass<'_> {
                 self.ended()
             }
             Err(error) if error.is_not_found() => {
-                self.authentication = Some(Verdict::good(Reason::Ready));
                 self.lost = true;
                 self.news = self.context.servers.sights.record(
                     &self.name,
@@ -240,7 +265,6 @@ impl Pass<'_> {
     }
 
     fn see(&mut self, server: Server, read_at: Instant) {
-        self.authentication = Some(Verdict::good(Reason::Ready));
         self.progress.instance_id = Some(server.id.clone());
         self.news = self.context.servers.sights.record(
             &self.name,
@@ -325,6 +349,11 @@ impl Pass<'_> {
         );
         let id = instance::create(cloud, &owner, &new, &doubts).await?;
         tracing::info!(server = %owner, id, "asked for a server");
+        let note = format!("Asked for server {} with id {id}", owner.name);
+        let about = self.object.object_ref(&());
+        self.context
+            .events
+            .normal(&about, Reason::Created, "Create", &note);
         self.progress.instance_id = Some(id);
         Err(Outcome::wait(
             Reason::InstanceNotReady,
@@ -344,7 +373,7 @@ impl Pass<'_> {
             owner: &self.name,
             claims: &claims,
             progress: &self.progress,
-            memory: &self.context.servers,
+            context: self.context,
         };
         let mut seen = Leftover::default();
         let ended = deletion.step(&mut seen).await;
@@ -370,6 +399,14 @@ impl Pass<'_> {
         } = &outcome
         {
             self.authentication = Some(Verdict::bad(*reason, message.clone()));
+        }
+        if let Outcome::Failed {
+            reason, message, ..
+        } = &outcome
+        {
+            let about = self.object.object_ref(&());
+            let events = &self.context.events;
+            events.warning(&about, *reason, "Reconcile", message);
         }
         match self.write(paused, &outcome).await {
             Ok(()) => outcome,
@@ -399,6 +436,28 @@ impl Pass<'_> {
             }
             Ok(Written::Unchanged | Written::Gone) => Ok(()),
             Err(error) => Err(kubernetes_failed("Writing the status", &error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::named_server;
+
+    #[test]
+    fn provider_ids_name_servers() {
+        assert_eq!(named_server("openstack:///42"), Some("42"));
+        assert_eq!(named_server("openstack://R1/42"), Some("42"));
+        for odd in [
+            "",
+            "42",
+            "openstack:",
+            "openstack://",
+            "openstack://R1/",
+            "aws:///z/i",
+            "openstack://a/b/c",
+        ] {
+            assert_eq!(named_server(odd), None, "{odd}");
         }
     }
 }
