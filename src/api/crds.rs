@@ -441,12 +441,12 @@ fn conversion(target: &ConversionTarget) -> Option<CustomResourceConversion> {
 /// When a definition can't be written as YAML: a fault of the program, not of the caller.
 pub fn manifests(
     conversion: &ConversionTarget,
-) -> Result<Vec<(String, String)>, Box<dyn std::error::Error + Send + Sync>> {
+) -> Result<Vec<(String, String)>, serde_json::Error> {
     crds(conversion)?
         .into_iter()
         .map(|definition| {
             let name = definition.spec.names.plural.clone();
-            let text = serde_saphyr::to_string(&definition)?;
+            let text = serde_saphyr::to_string(&definition).map_err(serde::ser::Error::custom)?;
             Ok((format!("{name}.yaml"), text))
         })
         .collect()

@@ -1,4 +1,5 @@
 //! The custom resource definitions: as committed, against CAPO's, and on a real kube-apiserver.
 
+mod cases;
 mod committed;
 mod facts;
