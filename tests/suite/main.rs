@@ -6,4 +6,5 @@ mod dockerfile;
 mod env;
 mod environment;
 mod manager;
+mod webhooks;
 mod wire;

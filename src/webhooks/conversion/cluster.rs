@@ -41,11 +41,6 @@ pub(super) fn spec_to_v1beta2(
     wrap(spec, "managedNetwork", network, path, kept);
 
     let mut router = Object::new();
-    if spec.get("externalRouterIPs") == Some(&json!([])) {
-        // An empty list means what no list means, and v1beta2 has no room for it.
-        spec.remove("externalRouterIPs");
-        kept.keep(&path.field("externalRouterIPs"), json!([]));
-    }
     json::shift(spec, "externalRouterIPs", &mut router, "externalIPs");
     wrap(spec, "managedRouter", router, path, kept);
 
@@ -107,16 +102,9 @@ pub(super) fn spec_to_v1beta1(
         )?;
         keep_rest(network, spec, "managedNetwork", MANAGED_NETWORK, path, kept);
     }
-    match unwrap(spec, "managedRouter", path)? {
-        Some(mut router) => {
-            json::shift(&mut router, "externalIPs", spec, "externalRouterIPs");
-            keep_rest(router, spec, "managedRouter", MANAGED_ROUTER, path, kept);
-        }
-        None => {
-            if let Some(none) = kept.found(&path.field("externalRouterIPs")) {
-                spec.insert("externalRouterIPs".to_owned(), none);
-            }
-        }
+    if let Some(mut router) = unwrap(spec, "managedRouter", path)? {
+        json::shift(&mut router, "externalIPs", spec, "externalRouterIPs");
+        keep_rest(router, spec, "managedRouter", MANAGED_ROUTER, path, kept);
     }
     json::rename_inverted(
         spec,

@@ -222,7 +222,7 @@ fn an_unset_endpoint_is_absent_in_v1beta2_and_kept_until_it_is_set() {
     let old = object(
         "OpenStackCluster",
         V1BETA1,
-        json!({"spec": {"controlPlaneEndpoint": {"host": "", "port": 0}, "externalRouterIPs": []}}),
+        json!({"spec": {"controlPlaneEndpoint": {"host": "", "port": 0}}}),
     );
     let mut new = convert(old.clone(), V1BETA2).unwrap();
     assert_eq!(new["spec"], json!({}));
