@@ -25,12 +25,12 @@ enum Streak {
 
 /// Per-object counters of passes that ended the same way.
 #[derive(Debug, Default)]
-pub struct Backoff(Mutex<HashMap<(&'static str, ObjectName), Streak>>);
+pub(crate) struct Backoff(Mutex<HashMap<(&'static str, ObjectName), Streak>>);
 
 impl Backoff {
     /// When to look again after `outcome`. `random` is uniform in `0.0..1.0`; `sync_period` is the
     /// pause after a pass that found nothing to do.
-    pub fn next(
+    pub(crate) fn next(
         &self,
         controller: &'static str,
         object: &ObjectName,
@@ -81,7 +81,7 @@ impl Backoff {
     }
 
     /// Forgets an object that is gone.
-    pub fn forget(&self, controller: &'static str, object: &ObjectName) {
+    pub(crate) fn forget(&self, controller: &'static str, object: &ObjectName) {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -45,6 +45,15 @@ pub async fn identity(
     reference: &IdentityRef,
 ) -> Result<Identity, Halt> {
     let cloud = cloud(context, asker, reference).await?;
+    sign_in(asker, reference, cloud).await
+}
+
+/// Signs in to a cloud, or takes the token there is.
+pub async fn sign_in(
+    asker: Asker<'_>,
+    reference: &IdentityRef,
+    cloud: Cloud,
+) -> Result<Identity, Halt> {
     match cloud.project_id().await {
         Ok(project) => Ok(Identity { cloud, project }),
         Err(error) => {

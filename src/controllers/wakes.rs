@@ -12,7 +12,7 @@ use crate::names::ObjectName;
 
 /// Names of objects that want a pass, each at most once. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub struct Wakes(Arc<Shared>);
+pub(crate) struct Wakes(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -28,7 +28,7 @@ struct Waiting {
 
 impl Wakes {
     /// Asks for a pass over `object`.
-    pub fn wake(&self, object: ObjectName) {
+    pub(crate) fn wake(&self, object: ObjectName) {
         {
             let mut waiting = self.lock();
             if !waiting.members.insert(object.clone()) {
@@ -40,7 +40,7 @@ impl Wakes {
     }
 
     /// The names in the order in which they were asked for; it never ends.
-    pub fn stream(&self) -> impl Stream<Item = ObjectName> + Send + use<> {
+    pub(crate) fn stream(&self) -> impl Stream<Item = ObjectName> + Send + use<> {
         stream::unfold(self.clone(), |wakes| async move {
             let name = wakes.next().await;
             Some((name, wakes))

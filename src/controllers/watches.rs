@@ -24,7 +24,7 @@ use crate::names::ObjectName;
 
 /// Who wants a pass when an object changes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Target {
+pub(crate) enum Target {
     /// An `OpenStackCluster`.
     Cluster(ObjectName),
     /// The `OpenStackCluster` of the Cluster with this name.
@@ -39,7 +39,7 @@ pub enum Target {
 
 /// Who wants a pass when which part of an object changes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Route {
+pub(crate) struct Route {
     /// Woken by a change of metadata or spec.
     pub own: Vec<Target>,
     /// Woken by a change of what the neighbours care for, and when the object goes.
@@ -57,7 +57,7 @@ struct Marks {
 
 /// A store of objects as last seen, and the task that fills it.
 #[derive(Debug)]
-pub struct Watch<K: Resource<DynamicType = ()> + Clone + 'static> {
+pub(crate) struct Watch<K: Resource<DynamicType = ()> + Clone + 'static> {
     api: Api<K>,
     config: watcher::Config,
     writer: reflector::store::Writer<K>,
@@ -69,7 +69,7 @@ where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
     /// A watch over `api`, narrowed to `labels` where given.
-    pub fn new(api: Api<K>, labels: Option<&str>) -> Self {
+    pub(crate) fn new(api: Api<K>, labels: Option<&str>) -> Self {
         let config = labels.map_or_else(watcher::Config::default, |labels| {
             watcher::Config::default().labels(labels)
         });
@@ -83,13 +83,13 @@ where
     }
 
     /// The objects as last seen.
-    pub fn store(&self) -> Store<K> {
+    pub(crate) fn store(&self) -> Store<K> {
         self.store.clone()
     }
 
     /// Follows the objects until `shutdown`. `neighbours` hashes what others care for, `route` names
     /// who those are; `wake` is called for every change that can matter.
-    pub async fn run(
+    pub(crate) async fn run(
         self,
         shutdown: CancellationToken,
         neighbours: impl Fn(&K, &mut DefaultHasher) + Send,

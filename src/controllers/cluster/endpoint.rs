@@ -3,11 +3,11 @@
 use std::net::IpAddr;
 
 /// Kubernetes' own port.
-pub const DEFAULT_PORT: u16 = 6443;
+pub(crate) const DEFAULT_PORT: u16 = 6443;
 
 /// What decides on the endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct EndpointInputs {
+pub(crate) struct EndpointInputs {
     /// `spec.controlPlaneEndpoint.host`; it can't change once set, so it is kept whatever it is.
     pub given_host: Option<String>,
     /// `spec.controlPlaneEndpoint.port`.
@@ -26,7 +26,7 @@ pub struct EndpointInputs {
 
 /// How the endpoint comes about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum EndpointPlan {
+pub(crate) enum EndpointPlan {
     /// It stands in the spec already.
     Given {
         /// Name or address.
@@ -57,12 +57,12 @@ pub enum EndpointPlan {
 
 impl EndpointInputs {
     /// The port that API servers listen on, whatever the host will be.
-    pub fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.given_port.or(self.api_port).unwrap_or(DEFAULT_PORT)
     }
 
     /// How the endpoint comes about.
-    pub fn plan(&self) -> EndpointPlan {
+    pub(crate) fn plan(&self) -> EndpointPlan {
         let port = self.port();
         if let Some(host) = &self.given_host {
             return EndpointPlan::Given {
@@ -87,7 +87,7 @@ impl EndpointInputs {
 
     /// The address that a new load balancer's VIP should have: the fixed one, or the endpoint's own
     /// when no floating IP stands before it. `None` lets Neutron choose.
-    pub fn wanted_vip(&self) -> Option<IpAddr> {
+    pub(crate) fn wanted_vip(&self) -> Option<IpAddr> {
         if let Some(address) = self.fixed_ip.as_deref().and_then(|ip| ip.parse().ok()) {
             return Some(address);
         }

@@ -32,7 +32,7 @@ const LARGEST_AUTHORITY: usize = 64 * 1024;
 
 /// The objects around an `OpenStackCluster`.
 #[derive(Debug, Clone)]
-pub struct Neighbours {
+pub(crate) struct Neighbours {
     /// The owning Cluster; `None` once an uncached read found it absent.
     pub cluster: Option<Arc<Cluster>>,
     /// The Cluster's name, also where it is absent.
@@ -45,7 +45,7 @@ pub struct Neighbours {
 
 /// What a control-plane object tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ControlPlane {
+pub(crate) struct ControlPlane {
     /// It says that it was initialised once, or it can't be read and may have been.
     pub initialised: bool,
     /// It is being deleted.
@@ -56,7 +56,7 @@ pub struct ControlPlane {
 
 impl ControlPlane {
     /// Reads what the contract says of a control-plane object.
-    pub fn read(kind: &str, object: &serde_json::Value) -> Self {
+    pub(crate) fn read(kind: &str, object: &serde_json::Value) -> Self {
         let is =
             |path: &str| object.pointer(path).and_then(serde_json::Value::as_bool) == Some(true);
         Self {
@@ -79,7 +79,7 @@ impl ControlPlane {
 
 impl Neighbours {
     /// The control plane was initialised once.
-    pub fn initialised(&self) -> bool {
+    pub(crate) fn initialised(&self) -> bool {
         self.control_plane.initialised
             || self
                 .cluster
@@ -91,12 +91,12 @@ impl Neighbours {
     }
 
     /// A control-plane Machine, deleting or not, has a providerID.
-    pub fn machine_admitted(&self) -> bool {
+    pub(crate) fn machine_admitted(&self) -> bool {
         self.control_plane_machines().any(Machine::is_admitted)
     }
 
     /// Cluster or control plane are going.
-    pub fn going(&self) -> bool {
+    pub(crate) fn going(&self) -> bool {
         self.control_plane.deleting || self.cluster.as_ref().is_none_or(|c| c.is_deleting())
     }
 
@@ -109,7 +109,7 @@ impl Neighbours {
 }
 
 /// Reads the neighbours: from the stores, and without a cache where it matters.
-pub async fn neighbours(
+pub(crate) async fn neighbours(
     context: &Context,
     namespace: &str,
     cluster_name: &str,
@@ -197,7 +197,7 @@ async fn resource_of(
 }
 
 /// The facts as membership takes them. Remembers in `seen` since when the remote connection holds, and the CA.
-pub async fn facts(
+pub(crate) async fn facts(
     context: &Context,
     name: &ObjectName,
     operator: Option<&str>,
@@ -265,7 +265,7 @@ async fn read_authority(
 }
 
 /// Whether deleting the load balancer can lose anything, by reads that no cache stands between.
-pub async fn nothing_to_lose(
+pub(crate) async fn nothing_to_lose(
     context: &Context,
     namespace: &str,
     cluster_name: &str,
@@ -284,7 +284,7 @@ pub async fn nothing_to_lose(
 }
 
 /// The Machines of a cluster, read without a cache.
-pub async fn machines_uncached(
+pub(crate) async fn machines_uncached(
     context: &Context,
     namespace: &str,
     cluster_name: &str,
@@ -300,7 +300,7 @@ pub async fn machines_uncached(
 }
 
 /// Names of Machines, for messages: a few, in order.
-pub fn named(machines: &[Machine]) -> String {
+pub(crate) fn named(machines: &[Machine]) -> String {
     let mut names: Vec<String> = machines.iter().map(ResourceExt::name_any).collect();
     names.sort();
     let more = names.len() > 5;

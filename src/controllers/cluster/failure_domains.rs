@@ -7,7 +7,7 @@ const MOST: usize = 100;
 
 /// One availability zone as a failure domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Zone {
+pub(crate) struct Zone {
     /// Its name.
     pub name: String,
     /// Control-plane machines may go there.
@@ -16,7 +16,7 @@ pub struct Zone {
 
 /// The failure domains for the zones that Nova shows as available, by name. `chosen` are the zones
 /// the user picked for the control plane; without any, all are fit unless `omit`.
-pub fn plan(available: &[String], chosen: &[String], omit: bool) -> Vec<Zone> {
+pub(crate) fn plan(available: &[String], chosen: &[String], omit: bool) -> Vec<Zone> {
     let names: BTreeSet<&String> = available.iter().filter(|name| !name.is_empty()).collect();
     names
         .into_iter()

@@ -22,7 +22,11 @@ fn trouble(doing: &str, error: &Error) -> Halt {
 /// The floating IP in `external`, on `port` where one is given. It is the one on the port; else the
 /// one with the address that the spec, the status or the endpoint names; else one of ours that is on
 /// no port, left by a pass that was cut off; else a new one, made on the port in one call.
-pub async fn ensure(shop: &Shop<'_>, external: &str, port: Option<&str>) -> Step<FloatingIp> {
+pub(crate) async fn ensure(
+    shop: &Shop<'_>,
+    external: &str,
+    port: Option<&str>,
+) -> Step<FloatingIp> {
     let present = match port {
         Some(port) => on_port(shop, port).await?,
         None => None,
@@ -57,7 +61,7 @@ fn wanted_address(shop: &Shop<'_>) -> Option<IpAddr> {
 }
 
 /// The floating IP on a port.
-pub async fn on_port(shop: &Shop<'_>, port: &str) -> Step<Option<FloatingIp>> {
+pub(crate) async fn on_port(shop: &Shop<'_>, port: &str) -> Step<Option<FloatingIp>> {
     let filter = FloatingIpFilter {
         port_id: Some(port.to_owned()),
         ..FloatingIpFilter::default()
@@ -99,7 +103,7 @@ async fn left_over(shop: &Shop<'_>, external: &str) -> Step<Option<FloatingIp>> 
 }
 
 /// Every floating IP in our project with our description, but the bastion's.
-pub async fn described_as_ours(shop: &Shop<'_>) -> Step<Vec<FloatingIp>> {
+pub(crate) async fn described_as_ours(shop: &Shop<'_>) -> Step<Vec<FloatingIp>> {
     let filter = FloatingIpFilter {
         description: Some(shop.wanted.names.description()),
         project_id: Some(shop.project.clone()),
@@ -168,14 +172,14 @@ async fn create(
 }
 
 /// Its address, or else its id.
-pub fn shown(fip: &FloatingIp) -> String {
+pub(crate) fn shown(fip: &FloatingIp) -> String {
     fip.floating_ip_address
         .map_or_else(|| fip.id.clone(), |address| address.to_string())
 }
 
 /// Gives the API server's floating IPs back: those on `port`, and those of ours on no port. One that
 /// the user named is only taken off the port.
-pub async fn remove(shop: &Shop<'_>, port: Option<&str>) -> Step<()> {
+pub(crate) async fn remove(shop: &Shop<'_>, port: Option<&str>) -> Step<()> {
     let mut ours = match port {
         Some(port) => on_port(shop, port).await?.into_iter().collect(),
         None => Vec::new(),

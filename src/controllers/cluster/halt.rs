@@ -21,7 +21,7 @@ pub struct Halt {
 }
 
 /// The end of a step.
-pub type Step<T> = Result<T, Halt>;
+pub(crate) type Step<T> = Result<T, Halt>;
 
 impl Halt {
     /// The object asks for something that can't be. `message` names object, field, what was found and
@@ -102,7 +102,7 @@ impl Halt {
 }
 
 /// A stable text: transport errors hold addresses and ports that differ every time.
-pub fn kubernetes_text(error: &kube::Error) -> String {
+pub(crate) fn kubernetes_text(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => {
             format!("Kubernetes answered {}: {}", status.code, status.message)
@@ -112,7 +112,7 @@ pub fn kubernetes_text(error: &kube::Error) -> String {
 }
 
 /// The reason that a class has wherever it comes from.
-pub fn reason_of(class: ErrorClass) -> Option<Reason> {
+pub(crate) fn reason_of(class: ErrorClass) -> Option<Reason> {
     match class {
         ErrorClass::Transient | ErrorClass::Unavailable | ErrorClass::Fenced => {
             Some(Reason::OpenStackUnavailable)

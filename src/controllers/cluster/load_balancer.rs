@@ -19,7 +19,7 @@ use crate::{
 
 /// A load balancer that this process has read and found to be ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KnownLoadBalancer {
+pub(crate) struct KnownLoadBalancer {
     /// Octavia's id.
     pub id: String,
     /// Its name.
@@ -58,10 +58,10 @@ impl From<&LoadBalancer> for FoundLoadBalancer {
 }
 
 /// How often this process replaced the load balancer, and when it did last.
-pub type Replacements = Option<(u32, Instant)>;
+pub(crate) type Replacements = Option<(u32, Instant)>;
 
 /// An error about the load balancer.
-pub fn trouble(doing: &str, error: &Error) -> Halt {
+pub(crate) fn trouble(doing: &str, error: &Error) -> Halt {
     Halt::cloud(
         API_SERVER_LOAD_BALANCER_READY,
         Reason::LoadBalancerError,
@@ -72,7 +72,7 @@ pub fn trouble(doing: &str, error: &Error) -> Halt {
 
 /// The load balancers that may be ours: the one with the id we know if it has our name and project,
 /// else all in our project with our name.
-pub async fn find(shop: &Shop<'_>, known: Option<&str>) -> Step<Vec<LoadBalancer>> {
+pub(crate) async fn find(shop: &Shop<'_>, known: Option<&str>) -> Step<Vec<LoadBalancer>> {
     let name = shop.wanted.names.load_balancer();
     let doing = format!("Looking for load balancer {name}");
     if let Some(id) = known {
@@ -109,7 +109,7 @@ fn is_ours(lb: &LoadBalancer, name: &str, project: &str) -> bool {
 }
 
 /// Asks for a load balancer with its address in `network`.
-pub async fn create(
+pub(crate) async fn create(
     shop: &Shop<'_>,
     wish: &LoadBalancerWish,
     network: &NetworkState,
@@ -198,7 +198,7 @@ fn missing(shop: &Shop<'_>, field: &str, found: &str, there: &[&str]) -> Halt {
 }
 
 /// Asks for the end of a load balancer with everything in it. `Ok(false)` where it is locked at the moment.
-pub async fn delete(shop: &Shop<'_>, id: &str) -> Step<bool> {
+pub(crate) async fn delete(shop: &Shop<'_>, id: &str) -> Step<bool> {
     match shop
         .cloud
         .delete_load_balancer(id, Priority::Settling)

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 /// A load balancer as read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FoundLoadBalancer {
+pub(crate) struct FoundLoadBalancer {
     /// Octavia's id.
     pub id: String,
     /// Its name.
@@ -15,7 +15,7 @@ pub struct FoundLoadBalancer {
 
 /// What to do about the load balancer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LoadBalancerPlan {
+pub(crate) enum LoadBalancerPlan {
     /// There is none: make one.
     Create,
     /// This one is ours; what is inside it is not looked after here.
@@ -56,7 +56,7 @@ pub enum LoadBalancerPlan {
 
 /// What decides besides the load balancers themselves.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct LoadBalancerInputs {
+pub(crate) struct LoadBalancerInputs {
     /// The name it must have.
     pub name: String,
     /// The control plane was initialised once.
@@ -70,7 +70,7 @@ pub struct LoadBalancerInputs {
 }
 
 /// Decides on the load balancers that were found by id or by name.
-pub fn plan(
+pub(crate) fn plan(
     inputs: &LoadBalancerInputs,
     found: &[FoundLoadBalancer],
     now: Instant,

@@ -20,14 +20,14 @@ use crate::{
 
 /// What this process has seen, by `OpenStackCluster`.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub(crate) struct Memory {
     clusters: Mutex<HashMap<ObjectName, Seen>>,
     kinds: Mutex<HashMap<(String, String), ApiResource>>,
 }
 
 /// What this process has seen of one cluster.
 #[derive(Debug, Clone, Default)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// The object it was seen for; another object of the same name starts anew.
     pub uid: String,
     /// The load balancer that was found to be ours.
@@ -48,7 +48,7 @@ pub struct Seen {
 
 /// Network and all that goes with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Surroundings {
+pub(crate) struct Surroundings {
     /// The external network.
     pub external: Option<Network>,
     /// The cluster's network.
@@ -65,7 +65,7 @@ pub struct Surroundings {
 
 impl Memory {
     /// What was seen of the object with this name and uid.
-    pub fn recall(&self, name: &ObjectName, uid: &str) -> Seen {
+    pub(crate) fn recall(&self, name: &ObjectName, uid: &str) -> Seen {
         let seen = self.clusters.lock().unwrap_or_else(PoisonError::into_inner);
         seen.get(name)
             .filter(|seen| seen.uid == uid)
@@ -77,7 +77,7 @@ impl Memory {
     }
 
     /// Keeps what was seen. There is only ever one pass over an object, so nothing is lost.
-    pub fn keep(&self, name: &ObjectName, seen: Seen) {
+    pub(crate) fn keep(&self, name: &ObjectName, seen: Seen) {
         self.clusters
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -85,7 +85,7 @@ impl Memory {
     }
 
     /// Forgets an object that is gone.
-    pub fn forget(&self, name: &ObjectName) {
+    pub(crate) fn forget(&self, name: &ObjectName) {
         self.clusters
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -93,13 +93,13 @@ impl Memory {
     }
 
     /// Where objects of a group and kind are found, once it was learnt.
-    pub fn kind(&self, kind: &(String, String)) -> Option<ApiResource> {
+    pub(crate) fn kind(&self, kind: &(String, String)) -> Option<ApiResource> {
         let kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
         kinds.get(kind).cloned()
     }
 
     /// Learns where objects of a group and kind are found.
-    pub fn learn_kind(&self, kind: (String, String), resource: ApiResource) {
+    pub(crate) fn learn_kind(&self, kind: (String, String), resource: ApiResource) {
         self.kinds
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

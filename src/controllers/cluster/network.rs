@@ -21,7 +21,7 @@ use crate::{
 
 /// A network with those of its subnets that the cluster uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NetworkState {
+pub(crate) struct NetworkState {
     /// The network.
     pub network: Network,
     /// Its subnets, the one that matters most first.
@@ -30,7 +30,7 @@ pub struct NetworkState {
 
 impl NetworkState {
     /// The subnets' ranges.
-    pub fn ranges(&self) -> Vec<IpNet> {
+    pub(crate) fn ranges(&self) -> Vec<IpNet> {
         self.subnets
             .iter()
             .filter_map(|subnet| subnet.cidr)
@@ -43,7 +43,7 @@ fn trouble(ordinary: Reason, doing: &str, error: &Error) -> Halt {
 }
 
 /// The external network: the one that is given, or the only one there is.
-pub async fn external(shop: &Shop<'_>, wish: &External) -> Step<Option<Network>> {
+pub(crate) async fn external(shop: &Shop<'_>, wish: &External) -> Step<Option<Network>> {
     match wish {
         External::Off => Ok(None),
         External::Given(lookup) => {
@@ -89,7 +89,7 @@ pub async fn external(shop: &Shop<'_>, wish: &External) -> Step<Option<Network>>
 }
 
 /// Network and subnets, made where they are ours.
-pub async fn network(shop: &Shop<'_>) -> Step<NetworkState> {
+pub(crate) async fn network(shop: &Shop<'_>) -> Step<NetworkState> {
     match &shop.wanted.network {
         NetworkWish::Managed(wish) => {
             let network = managed_network(shop, wish).await?;
@@ -113,7 +113,7 @@ pub async fn network(shop: &Shop<'_>) -> Step<NetworkState> {
 }
 
 /// The managed network as it is; `None` where there is none.
-pub async fn find_managed(shop: &Shop<'_>) -> Step<Option<Network>> {
+pub(crate) async fn find_managed(shop: &Shop<'_>) -> Step<Option<Network>> {
     let name = shop.wanted.names.network();
     let filter = NetworkFilter {
         name: Some(name.clone()),
@@ -239,7 +239,7 @@ async fn subnets_of(shop: &Shop<'_>, network: &str) -> Step<Vec<Subnet>> {
 }
 
 /// A network and subnets of the user's. `network_field` and `subnets_field` are for messages.
-pub async fn existing(
+pub(crate) async fn existing(
     shop: &Shop<'_>,
     network: Option<&Lookup<NetworkFilter>>,
     wishes: &[Lookup<SubnetFilter>],
@@ -332,7 +332,7 @@ async fn network_by(
 }
 
 /// A subnet of the user's, within a network where that is known.
-pub async fn subnet_by(
+pub(crate) async fn subnet_by(
     shop: &Shop<'_>,
     lookup: &Lookup<SubnetFilter>,
     network: Option<&str>,
@@ -374,6 +374,6 @@ fn not_there(object: &str, field: &str, kind: &str, id: &str) -> Halt {
 }
 
 /// A pool as Neutron takes it.
-pub fn pool(start: String, end: String) -> AllocationPool {
+pub(crate) fn pool(start: String, end: String) -> AllocationPool {
     AllocationPool { start, end }
 }

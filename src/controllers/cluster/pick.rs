@@ -5,7 +5,7 @@ use crate::status::Reason;
 
 /// What a search came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Picked<T> {
+pub(crate) enum Picked<T> {
     /// None answers.
     None,
     /// This one.
@@ -15,7 +15,7 @@ pub enum Picked<T> {
 }
 
 /// Picks the object with the id `known`, or the only one there is.
-pub fn pick<T>(found: Vec<T>, known: Option<&str>, id: impl Fn(&T) -> &str) -> Picked<T> {
+pub(crate) fn pick<T>(found: Vec<T>, known: Option<&str>, id: impl Fn(&T) -> &str) -> Picked<T> {
     if let Some(at) = found.iter().position(|one| Some(id(one)) == known) {
         return found.into_iter().nth(at).map_or(Picked::None, Picked::One);
     }
@@ -29,7 +29,7 @@ pub fn pick<T>(found: Vec<T>, known: Option<&str>, id: impl Fn(&T) -> &str) -> P
 
 impl<T> Picked<T> {
     /// One or none; several are a halt that names `what` they are.
-    pub fn at_most_one(self, condition: &'static str, what: &str) -> Step<Option<T>> {
+    pub(crate) fn at_most_one(self, condition: &'static str, what: &str) -> Step<Option<T>> {
         match self {
             Self::None => Ok(None),
             Self::One(one) => Ok(Some(one)),
@@ -47,7 +47,7 @@ impl<T> Picked<T> {
     }
 
     /// Exactly one; none and several are halts.
-    pub fn exactly_one(self, condition: &'static str, what: &str) -> Step<T> {
+    pub(crate) fn exactly_one(self, condition: &'static str, what: &str) -> Step<T> {
         self.at_most_one(condition, what)?.ok_or_else(|| {
             Halt::refused(
                 condition,

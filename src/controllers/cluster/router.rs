@@ -24,7 +24,7 @@ fn trouble(ordinary: Reason, doing: &str, error: &Error) -> Halt {
 
 /// The router; `None` where none is needed: without an external network, or with a network of the
 /// user's and no router named.
-pub async fn router(
+pub(crate) async fn router(
     shop: &Shop<'_>,
     network: &NetworkState,
     external: Option<&Network>,
@@ -53,7 +53,7 @@ pub async fn router(
 }
 
 /// The managed router as it is; `None` where there is none.
-pub async fn find_managed(shop: &Shop<'_>) -> Step<Option<Router>> {
+pub(crate) async fn find_managed(shop: &Shop<'_>) -> Step<Option<Router>> {
     let name = shop.wanted.names.network();
     let filter = RouterFilter {
         name: Some(name.clone()),
@@ -169,7 +169,7 @@ fn suffices(present: &ExternalGateway, wanted: &ExternalGateway) -> bool {
 }
 
 /// The router's own ports that join it to subnets.
-pub async fn interfaces(shop: &Shop<'_>, router: &str) -> Step<Vec<Port>> {
+pub(crate) async fn interfaces(shop: &Shop<'_>, router: &str) -> Step<Vec<Port>> {
     let filter = PortFilter {
         device_id: Some(router.to_owned()),
         ..PortFilter::default()
@@ -192,7 +192,7 @@ pub async fn interfaces(shop: &Shop<'_>, router: &str) -> Step<Vec<Port>> {
 }
 
 /// A port that joins a router to a subnet, by its owner.
-pub fn is_interface(device_owner: &str) -> bool {
+pub(crate) fn is_interface(device_owner: &str) -> bool {
     matches!(
         device_owner,
         "network:router_interface"

@@ -8,7 +8,7 @@ use super::names::Role;
 
 /// Which way traffic goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Direction {
+pub(crate) enum Direction {
     /// To the machine.
     Ingress,
     /// From the machine.
@@ -17,7 +17,7 @@ pub enum Direction {
 
 /// The family of addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Family {
+pub(crate) enum Family {
     /// IPv4.
     V4,
     /// IPv6.
@@ -26,7 +26,7 @@ pub enum Family {
 
 /// The other end of the traffic.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Remote {
+pub(crate) enum Remote {
     /// Everybody.
     Anywhere,
     /// A range of addresses, in canonical form.
@@ -37,7 +37,7 @@ pub enum Remote {
 
 impl Remote {
     /// A range as it is compared. The whole of IPv4 or IPv6 is everybody.
-    pub fn range(text: &str) -> Self {
+    pub(crate) fn range(text: &str) -> Self {
         match canonical(text) {
             whole if whole == "0.0.0.0/0" || whole == "::/0" => Self::Anywhere,
             range => Self::Range(range),
@@ -47,7 +47,7 @@ impl Remote {
 
 /// What a rule lets through. Its description is no part of it, as in CAPO.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Rule {
+pub(crate) struct Rule {
     /// Which way.
     pub direction: Direction,
     /// Of which family.
@@ -94,7 +94,7 @@ impl Rule {
 
 /// A rule that is wanted, with what its description says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WantedRule {
+pub(crate) struct WantedRule {
     /// What it lets through.
     pub rule: Rule,
     /// For people.
@@ -103,7 +103,7 @@ pub struct WantedRule {
 
 /// A rule of the user's, remote groups already looked up.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UserRule {
+pub(crate) struct UserRule {
     /// What it lets through; a rule with several remote groups stands here once for each.
     pub rule: Rule,
     /// The user's description.
@@ -112,7 +112,7 @@ pub struct UserRule {
 
 /// What decides on the rules.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct RuleInputs {
+pub(crate) struct RuleInputs {
     /// Id of the control plane's group.
     pub control_plane_group: String,
     /// Id of the workers' group.
@@ -132,7 +132,7 @@ pub struct RuleInputs {
 }
 
 /// The rules that the group of `role` should have, each once.
-pub fn wanted(role: Role, inputs: &RuleInputs) -> Vec<WantedRule> {
+pub(crate) fn wanted(role: Role, inputs: &RuleInputs) -> Vec<WantedRule> {
     let mut list = Vec::new();
     let mut seen = BTreeSet::new();
     let mut add = |rule: Rule, description: &str| {
@@ -214,7 +214,7 @@ pub fn wanted(role: Role, inputs: &RuleInputs) -> Vec<WantedRule> {
 
 /// A rule as it was found in a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FoundRule {
+pub(crate) struct FoundRule {
     /// Neutron's id.
     pub id: String,
     /// What it lets through.
@@ -223,7 +223,7 @@ pub struct FoundRule {
 
 /// What to do to a group's rules.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct RuleChanges {
+pub(crate) struct RuleChanges {
     /// To be made, first.
     pub create: Vec<WantedRule>,
     /// Ids of those that are too much, removed after.
@@ -232,13 +232,13 @@ pub struct RuleChanges {
 
 impl RuleChanges {
     /// Nothing to do.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.create.is_empty() && self.delete.is_empty()
     }
 }
 
 /// The difference between what is wanted and what was found.
-pub fn changes(wanted: &[WantedRule], found: &[FoundRule]) -> RuleChanges {
+pub(crate) fn changes(wanted: &[WantedRule], found: &[FoundRule]) -> RuleChanges {
     let keep: BTreeSet<&Rule> = wanted.iter().map(|w| &w.rule).collect();
     let there: BTreeSet<&Rule> = found.iter().map(|f| &f.rule).collect();
     RuleChanges {
@@ -256,7 +256,7 @@ pub fn changes(wanted: &[WantedRule], found: &[FoundRule]) -> RuleChanges {
 }
 
 /// The canonical form of a range, as Neutron stores it; a text that is none stays as it is.
-pub fn canonical(range: &str) -> String {
+pub(crate) fn canonical(range: &str) -> String {
     range.parse::<IpNet>().map_or_else(
         |_| {
             range.parse::<std::net::IpAddr>().map_or_else(
@@ -269,7 +269,7 @@ pub fn canonical(range: &str) -> String {
 }
 
 /// A protocol as it is compared: lower case, and any as `None`.
-pub fn protocol(text: Option<&str>) -> Option<String> {
+pub(crate) fn protocol(text: Option<&str>) -> Option<String> {
     text.map(str::to_ascii_lowercase)
         .filter(|text| !text.is_empty() && text != "any")
 }

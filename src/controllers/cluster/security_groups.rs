@@ -21,7 +21,7 @@ use crate::{
 
 /// The managed groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Groups {
+pub(crate) struct Groups {
     /// The control plane's: id and name.
     pub control_plane: (String, String),
     /// The workers': id and name.
@@ -38,7 +38,11 @@ fn trouble(doing: &str, error: &Error) -> Halt {
 }
 
 /// Makes both groups what they should be. `ranges` are the cluster's subnets.
-pub async fn groups(shop: &Shop<'_>, wish: &SecurityWish, ranges: &[ipnet::IpNet]) -> Step<Groups> {
+pub(crate) async fn groups(
+    shop: &Shop<'_>,
+    wish: &SecurityWish,
+    ranges: &[ipnet::IpNet],
+) -> Step<Groups> {
     let control_plane = group(shop, Role::ControlPlane).await?;
     let worker = group(shop, Role::Worker).await?;
     let inputs = inputs(shop, wish, ranges, &control_plane.id, &worker.id);
@@ -55,7 +59,7 @@ pub async fn groups(shop: &Shop<'_>, wish: &SecurityWish, ranges: &[ipnet::IpNet
 }
 
 /// The group of `role` as it is; `None` where there is none.
-pub async fn find(shop: &Shop<'_>, role: Role) -> Step<Option<SecurityGroup>> {
+pub(crate) async fn find(shop: &Shop<'_>, role: Role) -> Step<Option<SecurityGroup>> {
     let name = shop.wanted.names.security_group(role);
     let filter = SecurityGroupFilter {
         name: Some(name.clone()),

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// What the steps of one pass share.
-pub struct Shop<'a> {
+pub(crate) struct Shop<'a> {
     /// The cloud.
     pub cloud: &'a Cloud,
     /// The credentials' project: what we look for by name is looked for in it alone.
@@ -29,7 +29,7 @@ pub struct Shop<'a> {
 
 /// Ids from the status.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct KnownIds {
+pub(crate) struct KnownIds {
     /// `status.network.id`
     pub network: Option<String>,
     /// `status.network.subnets[0].id`
@@ -52,7 +52,7 @@ pub struct KnownIds {
 
 impl Shop<'_> {
     /// Tells that something was made.
-    pub fn created(&self, kind: &str, name: &str, id: &str) {
+    pub(crate) fn created(&self, kind: &str, name: &str, id: &str) {
         tracing::info!(kind, name, id, "created");
         let note = format!("Created {kind} {name} with id {id}");
         self.events
@@ -60,7 +60,7 @@ impl Shop<'_> {
     }
 
     /// Tells that something was deleted.
-    pub fn deleted(&self, kind: &str, name: &str, id: &str) {
+    pub(crate) fn deleted(&self, kind: &str, name: &str, id: &str) {
         tracing::info!(kind, name, id, "deleted");
         let note = format!("Deleted {kind} {name} with id {id}");
         self.events
@@ -68,7 +68,7 @@ impl Shop<'_> {
     }
 
     /// Sees to it that an object of ours carries the tags it should, and leaves further ones alone.
-    pub async fn tag(
+    pub(crate) async fn tag(
         &self,
         condition: &'static str,
         kind: Tagged,

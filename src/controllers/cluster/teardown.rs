@@ -31,7 +31,7 @@ use crate::{
 const SOON: Duration = Duration::from_secs(2);
 
 /// Removes everything that is ours. `cluster` is the name of the Cluster, which ports carry in their description.
-pub async fn teardown(shop: &Shop<'_>, known_lb: Option<&str>, cluster: &str) -> Step<()> {
+pub(crate) async fn teardown(shop: &Shop<'_>, known_lb: Option<&str>, cluster: &str) -> Step<()> {
     balancer(shop, known_lb).await?;
     if matches!(shop.wanted.network, NetworkWish::Managed(_)) {
         let network = network::find_managed(shop).await?;

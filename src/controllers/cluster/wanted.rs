@@ -12,7 +12,7 @@ use crate::{
 
 /// An existing object, as the user points to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Lookup<F> {
+pub(crate) enum Lookup<F> {
     /// By id.
     Id(String),
     /// By what it looks like.
@@ -21,7 +21,7 @@ pub enum Lookup<F> {
 
 /// What an `OpenStackCluster` asks for.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Wanted {
+pub(crate) struct Wanted {
     /// `<namespace>/<name>` of the object, for messages.
     pub object: String,
     /// Names of everything managed.
@@ -52,7 +52,7 @@ pub struct Wanted {
 
 /// Which external network.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum External {
+pub(crate) enum External {
     /// None is wanted.
     Off,
     /// The only one there is; none is fine too.
@@ -63,7 +63,7 @@ pub enum External {
 
 /// Which network and subnets.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NetworkWish {
+pub(crate) enum NetworkWish {
     /// Ours.
     Managed(ManagedNetwork),
     /// Existing ones.
@@ -77,7 +77,7 @@ pub enum NetworkWish {
 
 /// A network of ours with one subnet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ManagedNetwork {
+pub(crate) struct ManagedNetwork {
     /// The subnet's range.
     pub range: IpNet,
     /// Its name servers.
@@ -92,7 +92,7 @@ pub struct ManagedNetwork {
 
 /// Which router.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RouterWish {
+pub(crate) struct RouterWish {
     /// An existing one.
     pub existing: Option<Lookup<RouterFilter>>,
     /// Addresses of ours in the external network: subnet, and address where it is said.
@@ -101,7 +101,7 @@ pub struct RouterWish {
 
 /// Managed security groups.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct SecurityWish {
+pub(crate) struct SecurityWish {
     /// Everything within the cluster may pass.
     pub allow_all_in_cluster: bool,
     /// The user's rules for control-plane machines, then those for all.
@@ -112,7 +112,7 @@ pub struct SecurityWish {
 
 /// A rule of the user's.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RuleWish {
+pub(crate) struct RuleWish {
     /// What it lets through; with `groups`, the remote is filled in for each of them.
     pub rule: Rule,
     /// Managed groups at the other end.
@@ -123,7 +123,7 @@ pub struct RuleWish {
 
 /// The managed load balancer.
 #[derive(Debug, Clone, PartialEq)]
-pub struct LoadBalancerWish {
+pub(crate) struct LoadBalancerWish {
     /// Octavia's provider.
     pub provider: Option<String>,
     /// Name of Octavia's flavor.
@@ -140,13 +140,11 @@ pub struct LoadBalancerWish {
     pub allowed_cidrs: Vec<IpNet>,
     /// The health monitors' numbers.
     pub monitor: Monitor,
-    /// A floating IP stands before it, where there is an external network.
-    pub floating_ip: bool,
 }
 
 impl Wanted {
     /// Every port of the load balancer, the API server's first.
-    pub fn ports(&self) -> Vec<u16> {
+    pub(crate) fn ports(&self) -> Vec<u16> {
         let mut ports = vec![self.endpoint.port()];
         let more = self
             .load_balancer
@@ -161,7 +159,15 @@ impl Wanted {
     }
 
     /// A floating IP is wanted in front of the API server, if there is a network for it.
-    pub fn wants_floating_ip(&self) -> bool {
+    pub(crate) fn wants_floating_ip(&self) -> bool {
         self.endpoint.floating_ip && self.external != External::Off
     }
 }
+
+/// CAPO's numbers.
+pub(crate) const DEFAULT_MONITOR: Monitor = Monitor {
+    delay: 10,
+    timeout: 5,
+    max_retries: 5,
+    max_retries_down: 3,
+};

@@ -1,0 +1,123 @@
+use serde_json::json;
+
+use super::*;
+use crate::status::conditions::kind::SECURITY_GROUPS_READY;
+
+fn read_json(spec: serde_json::Value) -> (Wanted, Vec<Problem>) {
+    let spec: OpenStackClusterSpec = serde_json::from_value(spec).unwrap();
+    read("n/c", Names::new("n", "c"), &spec)
+}
+
+fn problems(spec: serde_json::Value) -> Vec<(&'static str, String)> {
+    read_json(spec)
+        .1
+        .into_iter()
+        .map(|problem| (problem.condition, problem.message))
+        .collect()
+}
+
+#[test]
+fn an_ordinary_cluster_is_read() {
+    let (wanted, problems) = read_json(json!({
+        "managedSubnets": [{"cidr": "10.6.0.7/24", "dnsNameservers": ["8.8.8.8"]}],
+        "apiServer": {"managedLoadBalancer": {"additionalPorts": [9345, 6443], "allowedCIDRs": ["10.1.2.3"]}},
+        "managedSecurityGroups": {},
+        "identityRef": {"name": "s", "cloudName": "c"},
+    }));
+    assert_eq!(problems, []);
+    assert_eq!(wanted.ports(), [6443, 9345]);
+    let NetworkWish::Managed(network) = &wanted.network else {
+        panic!("{:?}", wanted.network)
+    };
+    assert_eq!(network.range.to_string(), "10.6.0.0/24");
+    let balancer = wanted.load_balancer.as_ref().unwrap();
+    assert_eq!(balancer.allowed_cidrs, ["10.1.2.3/32".parse().unwrap()]);
+    let numbers = balancer.monitor;
+    assert_eq!(
+        (
+            numbers.delay,
+            numbers.timeout,
+            numbers.max_retries,
+            numbers.max_retries_down
+        ),
+        (10, 5, 5, 3)
+    );
+    assert!(wanted.wants_floating_ip() && wanted.external == External::Sole);
+}
+
+#[test]
+fn a_load_balancer_is_wanted_only_where_it_is_named_and_not_disabled() {
+    let wants = |api_server| {
+        read_json(json!({"apiServer": api_server, "identityRef": {"name": "s", "cloudName": "c"}}))
+            .0
+            .load_balancer
+            .is_some()
+    };
+    assert!(!wants(json!({})));
+    assert!(wants(json!({"managedLoadBalancer": {}})));
+    assert!(!wants(json!({"managedLoadBalancer": {"enabled": false}})));
+}
+
+#[test]
+fn every_bad_value_names_object_field_found_and_right() {
+    let cases = [
+        (
+            json!({"managedSubnets": [{"cidr": "10.6.0.0/33"}]}),
+            NETWORK_READY,
+            "OpenStackCluster n/c: spec.managedSubnets[0].cidr is \"10.6.0.0/33\"; an address range such as \
+             10.6.0.0/24 is needed",
+        ),
+        (
+            json!({"managedSubnets": [{"cidr": "10.6.0.0/24", "dnsNameservers": ["dns"]}]}),
+            NETWORK_READY,
+            "OpenStackCluster n/c: spec.managedSubnets[0].dnsNameservers[0] is \"dns\"; an IP address such as \
+             10.6.0.5 is needed",
+        ),
+        (
+            json!({"apiServer": {"port": 70_000}}),
+            API_ENDPOINT_READY,
+            "OpenStackCluster n/c: spec.apiServer.port is \"70000\"; a TCP port from 1 to 65535 is needed",
+        ),
+        (
+            json!({"apiServer": {"managedLoadBalancer": {"additionalPorts": [0]}}}),
+            API_SERVER_LOAD_BALANCER_READY,
+            "OpenStackCluster n/c: spec.apiServer.managedLoadBalancer.additionalPorts[0] is \"0\"; a TCP port from 1 \
+             to 65535 is needed",
+        ),
+        (
+            json!({"apiServer": {"managedLoadBalancer": {"allowedCIDRs": ["x"]}}}),
+            API_SERVER_LOAD_BALANCER_READY,
+            "OpenStackCluster n/c: spec.apiServer.managedLoadBalancer.allowedCIDRs[0] is \"x\"; an address range such \
+             as 10.6.0.0/24 is needed",
+        ),
+        (
+            json!({"managedSecurityGroups": {"workerNodesSecurityGroupRules": [
+                {"name": "a", "direction": "sideways"}]}}),
+            SECURITY_GROUPS_READY,
+            "OpenStackCluster n/c: spec.managedSecurityGroups.workerNodesSecurityGroupRules[a].direction is \
+             \"sideways\"; ingress or egress is needed",
+        ),
+    ];
+    for (spec, condition, message) in cases {
+        assert_eq!(
+            problems(spec.clone()),
+            [(condition, message.to_owned())],
+            "{spec}"
+        );
+    }
+}
+
+#[test]
+fn a_bastion_is_refused_in_words_and_one_that_is_off_is_not() {
+    let refused = |bastion| {
+        let spec = json!({"bastion": bastion, "identityRef": {"name": "s", "cloudName": "c"}});
+        let spec: OpenStackClusterSpec = serde_json::from_value(spec).unwrap();
+        not_supported("n/c", &spec)
+    };
+    assert!(
+        refused(json!({}))
+            .unwrap()
+            .contains("spec.bastion is enabled")
+    );
+    assert_eq!(refused(json!({"enabled": false})), None);
+}
