@@ -347,6 +347,23 @@ impl Names {
     }
 }
 
+/// Asks cert-manager for the authority where the caller names none.
+fn authority_annotation(convert: Option<&ConversionTarget>) -> Option<BTreeMap<String, String>> {
+    match convert? {
+        ConversionTarget::Service {
+            namespace,
+            certificate_authority: None,
+            ..
+        } => Some(BTreeMap::from([(
+            "cert-manager.io/inject-ca-from".to_owned(),
+            format!("{namespace}/capo-serving-cert"),
+        )])),
+        ConversionTarget::Service { .. }
+        | ConversionTarget::Url { .. }
+        | ConversionTarget::Unconverted => None,
+    }
+}
+
 fn definition(
     names: &Names,
     versions: Vec<Version>,
@@ -374,6 +391,7 @@ fn definition(
         metadata: ObjectMeta {
             name: Some(format!("{plural}.{GROUP}")),
             labels: Some(labels),
+            annotations: authority_annotation(convert),
             ..Default::default()
         },
         spec: CustomResourceDefinitionSpec {

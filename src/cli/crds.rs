@@ -1,13 +1,38 @@
 //! The custom resource definitions, made from the types.
 
-use crate::api::{ConversionTarget, manifests};
+use clap::Args;
+
+use crate::{
+    api::{ConversionTarget, manifests},
+    manager::NAMESPACE,
+};
+
+/// What can be chosen.
+#[derive(Debug, Clone, Args)]
+pub(super) struct Choices {
+    /// Namespace of the manager, whose webhooks convert between versions
+    #[arg(long, default_value = NAMESPACE)]
+    namespace: String,
+}
 
 /// All of them, as one YAML stream.
 ///
 /// # Errors
 /// Never with the types as they are.
-pub(super) fn yaml() -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
-    let files = manifests(&ConversionTarget::default())?;
+pub(super) fn yaml(choices: Choices) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
+    let conversion = match ConversionTarget::default() {
+        ConversionTarget::Service {
+            name,
+            certificate_authority,
+            ..
+        } => ConversionTarget::Service {
+            namespace: choices.namespace,
+            name,
+            certificate_authority,
+        },
+        other => other,
+    };
+    let files = manifests(&conversion)?;
     let texts: Vec<String> = files.into_iter().map(|(_, text)| text).collect();
     Ok(texts.join("---\n"))
 }

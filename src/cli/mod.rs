@@ -2,6 +2,7 @@
 
 mod crds;
 pub mod manifests;
+mod migrate_storage;
 pub mod version;
 
 use std::{ffi::OsString, io::Write as _, process::ExitCode};
@@ -29,9 +30,13 @@ struct CommandLine {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Print the custom resource definitions
-    Crds,
+    Crds(crds::Choices),
     /// Print everything that a deployment takes
     Manifests(manifests::Choices),
+    /// Rewrite stored objects in the storage version, then exit
+    ///
+    /// Run it with rights of your own: the manager has none to change definitions.
+    MigrateStorage(migrate_storage::Choices),
 }
 
 /// Parses `arguments` and does what they say.
@@ -47,7 +52,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     match line.command {
-        Some(Command::Crds) => match crds::yaml() {
+        Some(Command::Crds(choices)) => match crds::yaml(choices) {
             Ok(text) => print(&text),
             Err(error) => {
                 complain(&error.to_string());
@@ -55,6 +60,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             }
         },
         Some(Command::Manifests(choices)) => print(&manifests::yaml(&choices)),
+        Some(Command::MigrateStorage(choices)) => migrate_storage::run(&choices),
         None => run_manager(line.settings),
     }
 }

@@ -152,6 +152,16 @@ pub async fn run(settings: Settings) -> Result<(), String> {
     Ok(())
 }
 
+/// A client for what is run once, from a kubeconfig or the Pod's own ServiceAccount.
+///
+/// # Errors
+/// What is missing.
+pub async fn connect(kubeconfig: Option<&std::path::Path>) -> Result<Client, String> {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let config = kubernetes::config(kubeconfig).await?;
+    Client::try_from(config).map_err(|error| error.to_string())
+}
+
 /// The two moments of a stop.
 struct Stop {
     /// SIGTERM or SIGINT arrived.

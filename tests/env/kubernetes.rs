@@ -261,6 +261,12 @@ impl Kubernetes {
         namespace: &str,
         name: &str,
     ) -> Result<PathBuf, Error> {
+        let token = self.token(namespace, name).await?;
+        self.write_kubeconfig(&format!("{namespace}-{name}"), &json!({"token": token}))
+    }
+
+    /// A token of a ServiceAccount that exists, as a Pod would get it.
+    pub async fn token(&self, namespace: &str, name: &str) -> Result<String, Error> {
         let api: Api<ServiceAccount> = Api::namespaced(self.admin().await?, namespace);
         let request: TokenRequest =
             serde_json::from_value(json!({"spec": {"audiences": [], "expirationSeconds": 86400}}))?;
@@ -272,8 +278,8 @@ impl Kubernetes {
                 &request,
             )
             .await?;
-        let token = answer.status.ok_or("a TokenRequest without status")?.token;
-        self.write_kubeconfig(&format!("{namespace}-{name}"), &json!({"token": token}))
+        let token = answer.status.and_then(|status| status.token);
+        Ok(token.ok_or("a TokenRequest without a token")?)
     }
 
     fn write_kubeconfig(&self, user: &str, credentials: &Value) -> Result<PathBuf, Error> {

@@ -29,9 +29,11 @@ impl Manager {
             format!("--kubeconfig={}", kubeconfig.display()),
             format!("--health-addr=127.0.0.1:{health}"),
             format!("--diagnostics-address=127.0.0.1:{diagnostics}"),
-            "--insecure-diagnostics".to_owned(),
             "--v=4".to_owned(),
         ];
+        if !arguments.contains(&"--insecure-diagnostics=false") {
+            all.push("--insecure-diagnostics".to_owned());
+        }
         all.extend(arguments.iter().map(|&argument| argument.to_owned()));
         let process = Guarded::start(&Program {
             path: &binary(),

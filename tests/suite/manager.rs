@@ -8,10 +8,10 @@ use std::{
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::env::{
-    Kubernetes,
+    Installation, Kubernetes,
     apply::{apply, documents},
     manager::{Manager, get},
 };
@@ -238,4 +238,54 @@ fn the_deployment_keeps_to_the_restricted_pod_security_standard() {
         .collect();
     assert!(run(&arguments).status.success(), "{arguments:?}");
     assert!(Path::new("deploy").is_dir());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn metrics_are_for_those_who_may_read_them() {
+    let kubernetes = Kubernetes::start().await.unwrap();
+    let admin = kubernetes.admin().await.unwrap();
+    kubernetes.install_cluster_api().await.unwrap();
+    let installation = Installation::install(&kubernetes).await.unwrap();
+    let reader = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": "reader"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "capo-metrics-reader"},
+        "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": "default"}],
+    });
+    let accounts = ["reader", "stranger"].map(|name| {
+        json!({"apiVersion": "v1", "kind": "ServiceAccount",
+               "metadata": {"name": name, "namespace": "default"}})
+    });
+    apply(&admin, &[reader, accounts[0].clone(), accounts[1].clone()])
+        .await
+        .unwrap();
+    let mut arguments = installation.arguments();
+    arguments.push("--insecure-diagnostics=false".to_owned());
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let mut manager =
+        Manager::start(kubernetes.folder(), &installation.kubeconfig, &arguments).unwrap();
+    manager.until_ready().await.unwrap();
+
+    let authority =
+        reqwest::Certificate::from_pem(kubernetes.authority().certificate().as_bytes()).unwrap();
+    let client = reqwest::Client::builder()
+        .tls_certs_only([authority])
+        .build()
+        .unwrap();
+    let url = format!("https://{}", manager.metrics_url());
+    let ask = async |token: Option<String>| {
+        let mut request = client.get(&url);
+        if let Some(token) = token {
+            request = request.bearer_auth(token);
+        }
+        let answer = request.send().await.unwrap();
+        (answer.status().as_u16(), answer.text().await.unwrap())
+    };
+    assert_eq!(ask(None).await.0, 401);
+    assert_eq!(ask(Some("made-up".to_owned())).await.0, 401);
+    let token = async |name: &str| Some(kubernetes.token("default", name).await.unwrap());
+    assert_eq!(ask(token("stranger").await).await.0, 403);
+    let (status, body) = ask(token("reader").await).await;
+    assert_eq!(status, 200);
+    assert!(body.contains("capo_build_info"), "{body}");
 }
