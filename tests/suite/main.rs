@@ -5,6 +5,7 @@ mod dockerfile;
 #[path = "../env/mod.rs"]
 mod env;
 mod environment;
+mod machine;
 mod manager;
 mod webhooks;
 mod wire;

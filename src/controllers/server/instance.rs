@@ -61,11 +61,12 @@ pub(super) async fn create(
     new: &NewServer,
     doubts: &Doubts,
 ) -> Step<String> {
-    doubts.check(owner)?;
+    let what = format!("server {}", new.name);
+    doubts.check(owner, &what)?;
     cloud
         .create_server(new, Priority::Gate)
         .await
-        .map_err(|error| doubts.note(owner, &error, Reason::InstanceCreateFailed))
+        .map_err(|error| doubts.note(owner, &what, &error, Reason::InstanceCreateFailed))
 }
 
 /// The user data, from the Secret that the spec names.

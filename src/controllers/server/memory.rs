@@ -26,31 +26,35 @@ impl Memory {
     /// Forgets a server whose object is gone.
     pub(super) fn forget(&self, name: &ObjectName) {
         self.sights.forget(name);
-        self.doubts.lock().remove(name);
+        self.doubts.lock().retain(|(owner, _), _| owner != name);
     }
 }
 
-/// Objects for which a creation may have been carried out though its answer was lost. Until the doubt
-/// is over they are looked up, but nothing more is created for them.
+/// Whose creation it was, and the name of what was to be created.
+type Subject = (ObjectName, String);
+
+/// Creations that may have been carried out though their answer was lost. Until the doubt is over they
+/// are looked up and not repeated.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Doubts(Arc<Mutex<HashMap<ObjectName, Instant>>>);
+pub(super) struct Doubts(Arc<Mutex<HashMap<Subject, Instant>>>);
 
 impl Doubts {
-    /// Whether something may be created for `owner`; what to wait for when not.
-    pub(super) fn check(&self, owner: &ObjectName) -> Result<(), Outcome> {
-        self.check_at(owner, Instant::now())
+    /// Whether `what` may be created for `owner`; what to wait for when not.
+    pub(super) fn check(&self, owner: &ObjectName, what: &str) -> Result<(), Outcome> {
+        self.check_at(owner, what, Instant::now())
     }
 
-    fn check_at(&self, owner: &ObjectName, now: Instant) -> Result<(), Outcome> {
+    fn check_at(&self, owner: &ObjectName, what: &str, now: Instant) -> Result<(), Outcome> {
         let mut doubts = self.lock();
-        match doubts.get(owner) {
+        let subject = (owner.clone(), what.to_owned());
+        match doubts.get(&subject) {
             Some(until) if *until > now => Err(Outcome::wait(
                 Reason::OpenStackUnavailable,
-                "The answer to a creation was lost; waiting for what it made to appear",
+                format!("The answer to the creation of {what} was lost; waiting for it to appear"),
                 Duration::from_secs(5),
             )),
             Some(_) => {
-                doubts.remove(owner);
+                doubts.remove(&subject);
                 Ok(())
             }
             None => Ok(()),
@@ -58,14 +62,21 @@ impl Doubts {
     }
 
     /// Remembers a creation that failed so that it may have been carried out, and answers the failure.
-    pub(super) fn note(&self, owner: &ObjectName, error: &Error, reason: Reason) -> Outcome {
+    pub(super) fn note(
+        &self,
+        owner: &ObjectName,
+        what: &str,
+        error: &Error,
+        reason: Reason,
+    ) -> Outcome {
         if error.maybe_done() {
-            self.lock().insert(owner.clone(), Instant::now() + DOUBT);
+            let subject = (owner.clone(), what.to_owned());
+            self.lock().insert(subject, Instant::now() + DOUBT);
         }
         failed(error, reason)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectName, Instant>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Subject, Instant>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -75,18 +86,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_doubt_is_over_after_a_while() {
+    fn a_doubt_holds_one_creation_and_is_over_after_a_while() {
         let doubts = Doubts::default();
         let (name, now) = (ObjectName::new("default", "m1"), Instant::now());
-        assert!(doubts.check_at(&name, now).is_ok());
-        doubts.lock().insert(name.clone(), now + DOUBT);
-        assert!(doubts.check_at(&name, now).is_err());
-        assert!(
-            doubts
-                .check_at(&ObjectName::new("default", "m2"), now)
-                .is_ok()
-        );
-        assert!(doubts.check_at(&name, now + DOUBT).is_ok());
+        assert!(doubts.check_at(&name, "port m1-0", now).is_ok());
+        let subject = (name.clone(), "port m1-0".to_owned());
+        doubts.lock().insert(subject, now + DOUBT);
+        assert!(doubts.check_at(&name, "port m1-0", now).is_err());
+        assert!(doubts.check_at(&name, "server m1", now).is_ok());
+        let other = ObjectName::new("default", "m2");
+        assert!(doubts.check_at(&other, "port m1-0", now).is_ok());
+        assert!(doubts.check_at(&name, "port m1-0", now + DOUBT).is_ok());
         assert!(doubts.lock().is_empty());
     }
 }

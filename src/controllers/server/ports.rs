@@ -111,12 +111,13 @@ impl Ports<'_> {
         let port = if let Some(port) = found {
             port
         } else {
-            doubts.check(self.owner)?;
+            let what = format!("port {}", wanted.name);
+            doubts.check(self.owner, &what)?;
             let new = new_port(wanted, extensions)?;
             self.cloud
                 .create_port(&new, Priority::Gate)
                 .await
-                .map_err(|error| doubts.note(self.owner, &error, Reason::PortCreateFailed))?
+                .map_err(|error| doubts.note(self.owner, &what, &error, Reason::PortCreateFailed))?
         };
         self.tag(Tagged::Port, &port.id, &port.tags, &wanted.tags, extensions)
             .await?;
@@ -151,7 +152,8 @@ impl Ports<'_> {
         let trunk = if let Some(trunk) = trunks.into_iter().next() {
             trunk
         } else {
-            doubts.check(self.owner)?;
+            let what = format!("trunk {}", wanted.name);
+            doubts.check(self.owner, &what)?;
             let new = NewTrunk {
                 name: wanted.name.clone(),
                 port_id: port.id.clone(),
@@ -160,7 +162,7 @@ impl Ports<'_> {
             self.cloud
                 .create_trunk(&new, Priority::Gate)
                 .await
-                .map_err(|error| doubts.note(self.owner, &error, Reason::PortCreateFailed))?
+                .map_err(|error| doubts.note(self.owner, &what, &error, Reason::PortCreateFailed))?
         };
         self.tag(
             Tagged::Trunk,

@@ -197,11 +197,12 @@ async fn ensure_volume(
     found.retain(|volume| volume.attachments.is_empty() && volume.status != VolumeStatus::Deleting);
     match (found.pop(), found.is_empty()) {
         (None, _) => {
-            doubts.check(owner)?;
+            let what = format!("volume {}", new.name);
+            doubts.check(owner, &what)?;
             cloud
                 .create_volume(new, Priority::Gate)
                 .await
-                .map_err(|error| doubts.note(owner, &error, Reason::InstanceCreateFailed))
+                .map_err(|error| doubts.note(owner, &what, &error, Reason::InstanceCreateFailed))
         }
         (Some(volume), true) if volume.size == new.size => Ok(volume),
         (Some(volume), true) => Err(Outcome::failed(

@@ -1,0 +1,1 @@
+//! The gates, on control-plane machines.

@@ -1,0 +1,5 @@
+//! Machines and servers against a real kube-apiserver and a fake OpenStack.
+
+mod gates;
+mod servers;
+mod stage;

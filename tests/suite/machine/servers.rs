@@ -1,0 +1,225 @@
+//! Servers with all that is made for them, on workers: no load balancer has a say.
+
+use serde_json::{Value, json};
+
+use super::stage::{Stage, machine_spec, told};
+
+fn is_ready(object: &Value) -> bool {
+    told(object, "Ready") == ("True", "Ready")
+}
+
+fn is_provisioned(object: &Value) -> bool {
+    object["status"]["initialization"]["provisioned"] == true
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_comes_and_goes_while_octavia_hangs() {
+    let stage = Stage::set("worker-life").await;
+    stage.command(json!({"fault": {"match": {"service": "load-balancer"}, "hang": true}}));
+    stage.foreign_cluster("c1").await;
+    let mut spec = machine_spec();
+    spec["rootVolume"] = json!({"sizeGiB": 5});
+    spec["additionalBlockDevices"] =
+        json!([{"name": "data", "sizeGiB": 3, "storage": {"type": "Volume"}}]);
+    spec["ports"] = json!([{"trunk": true, "tags": ["front"]}, {"nameSuffix": "back"}]);
+    spec["tags"] = json!(["blue"]);
+    stage
+        .cluster_api
+        .create_machine("c1", "w1", false, spec)
+        .await
+        .unwrap();
+    let machine = stage
+        .until("OpenStackMachine", "w1", |machine| {
+            is_provisioned(machine) && is_ready(machine)
+        })
+        .await;
+    let id = machine["status"]["instanceID"].as_str().unwrap();
+    assert_eq!(machine["spec"]["providerID"], format!("openstack:///{id}"));
+    let addresses = machine["status"]["addresses"].as_array().unwrap();
+    assert_eq!(
+        addresses.last().unwrap(),
+        &json!({"type": "InternalDNS", "address": "w1"})
+    );
+    assert_eq!(told(&machine, "APIServerLoadBalancerReady"), ("", ""));
+    let server = stage.get("OpenStackServer", "w1").await;
+    assert_eq!(
+        server["status"]["resources"]["ports"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
+    assert_eq!(stage.calls("server_create"), 1);
+    assert_eq!(stage.calls("port_create"), 2);
+    assert_eq!(stage.calls("volume_create"), 2);
+    assert_eq!(stage.calls("trunk_create"), 1);
+    assert_eq!(
+        stage
+            .cloud
+            .control()
+            .calls_to(fake_cloud::Service::LoadBalancer),
+        0
+    );
+    let machine = stage.get("Machine", "w1").await;
+    assert_eq!(
+        machine["metadata"]["annotations"],
+        Value::Null,
+        "no hook on a worker"
+    );
+
+    stage.cluster_api.delete("Machine", "w1").await.unwrap();
+    stage.until("Machine", "w1", Value::is_null).await;
+    stage.until("OpenStackServer", "w1", Value::is_null).await;
+    assert_eq!(stage.leftovers("w1"), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_status_that_was_lost_comes_back_and_changes_nothing_in_openstack() {
+    let mut stage = Stage::set("lost-status").await;
+    stage.foreign_cluster("c1").await;
+    stage
+        .cluster_api
+        .create_machine("c1", "w1", false, machine_spec())
+        .await
+        .unwrap();
+    let before = stage.until("OpenStackMachine", "w1", is_ready).await;
+    let server_before = stage.get("OpenStackServer", "w1").await;
+    // As after clusterctl move or a restore: the objects are there, their statuses are not.
+    stage.stop().await;
+    let since = stage.cloud.control().last_call();
+    stage.wipe_status("OpenStackServer", "w1").await;
+    stage.wipe_status("OpenStackMachine", "w1").await;
+    stage.start().await;
+    let after = stage
+        .until("OpenStackMachine", "w1", |machine| {
+            is_ready(machine) && is_provisioned(machine)
+        })
+        .await;
+    assert_eq!(
+        after["status"]["instanceID"],
+        before["status"]["instanceID"]
+    );
+    assert_eq!(after["status"]["addresses"], before["status"]["addresses"]);
+    let server = stage.get("OpenStackServer", "w1").await;
+    assert_eq!(
+        server["status"]["instanceID"],
+        server_before["status"]["instanceID"]
+    );
+    assert_eq!(stage.writes_since(since), Vec::<String>::new());
+    // And nothing is left behind though the ports' ids were lost with the status.
+    stage.cluster_api.delete("Machine", "w1").await.unwrap();
+    stage.until("Machine", "w1", Value::is_null).await;
+    assert_eq!(stage.leftovers("w1"), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_image_or_flavor_that_does_not_exist_is_named_and_mended() {
+    let stage = Stage::set("bad-names").await;
+    stage.foreign_cluster("c1").await;
+    for (name, spec, words) in [
+        (
+            "w1",
+            json!({"image": {"filter": {"name": "nothing"}}, "flavor": {"filter": {"name": "m1.small"}}}),
+            "spec.image.filter: no image named \"nothing\" found",
+        ),
+        (
+            "w2",
+            json!({"image": {"filter": {"name": "cirros"}}, "flavor": {"filter": {"name": "huge"}}}),
+            "spec.flavor: no flavor named \"huge\" found",
+        ),
+    ] {
+        stage
+            .cluster_api
+            .create_machine("c1", name, false, spec)
+            .await
+            .unwrap();
+        let machine = stage
+            .until("OpenStackMachine", name, |machine| {
+                told(machine, "InstanceReady") == ("False", "DependencyNotFound")
+            })
+            .await;
+        let shown = machine["status"]["conditions"].to_string();
+        assert!(shown.contains(&words.replace('"', "\\\"")), "{shown}");
+    }
+    stage.command(json!({"image": {"name": "nothing"}}));
+    stage.command(json!({"flavor": {"name": "huge", "vcpus": 8, "ram": 1, "disk": 1}}));
+    stage.until("OpenStackMachine", "w1", is_ready).await;
+    stage.until("OpenStackMachine", "w2", is_ready).await;
+    assert_eq!(stage.calls("server_create"), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_was_lost_makes_nothing_twice() {
+    let stage = Stage::set("lost-answers").await;
+    stage.foreign_cluster("c1").await;
+    for label in ["port_create", "server_create"] {
+        stage.command(
+            json!({"fault": {"match": {"label": label}, "count": 1, "apply": true, "reset": true}}),
+        );
+    }
+    stage
+        .cluster_api
+        .create_machine("c1", "w1", false, machine_spec())
+        .await
+        .unwrap();
+    stage.until("OpenStackMachine", "w1", is_ready).await;
+    assert_eq!(stage.calls("server_create"), 1);
+    assert_eq!(stage.calls("port_create"), 1);
+    assert!(stage.cloud.control().duplicates().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_vanished_is_told_and_not_made_again() {
+    let stage = Stage::set("vanished").await;
+    stage.foreign_cluster("c1").await;
+    stage
+        .cluster_api
+        .create_machine("c1", "w1", false, machine_spec())
+        .await
+        .unwrap();
+    stage.until("OpenStackMachine", "w1", is_ready).await;
+    stage.command(json!({"set_server": {"server": "w1", "status": "GONE"}}));
+    // Any change of the object is a reason to look.
+    stage
+        .patch(
+            "OpenStackServer",
+            "w1",
+            json!({"metadata": {"labels": {"look": "again"}}}),
+        )
+        .await;
+    let machine = stage
+        .until("OpenStackMachine", "w1", |machine| {
+            told(machine, "InstanceReady") == ("False", "InstanceNotFound")
+        })
+        .await;
+    assert!(is_provisioned(&machine), "what was said stays said");
+    assert_eq!(stage.calls("server_create"), 1);
+    stage.cluster_api.delete("Machine", "w1").await.unwrap();
+    stage.until("Machine", "w1", Value::is_null).await;
+    assert_eq!(stage.leftovers("w1"), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_paused_machine_is_left_alone() {
+    let stage = Stage::set("paused").await;
+    stage.foreign_cluster("c1").await;
+    stage
+        .patch("Cluster", "c1", json!({"spec": {"paused": true}}))
+        .await;
+    stage
+        .cluster_api
+        .create_machine("c1", "w1", false, machine_spec())
+        .await
+        .unwrap();
+    stage
+        .until("OpenStackMachine", "w1", |machine| {
+            told(machine, "Paused") == ("True", "Paused")
+        })
+        .await;
+    assert_eq!(stage.get("OpenStackServer", "w1").await, Value::Null);
+    stage
+        .patch("Cluster", "c1", json!({"spec": {"paused": false}}))
+        .await;
+    let machine = stage.until("OpenStackMachine", "w1", is_ready).await;
+    assert_eq!(told(&machine, "Paused"), ("False", "NotPaused"));
+}
