@@ -96,6 +96,9 @@ pub enum Command {
 pub struct SetStatus {
     /// Id or name of the load balancer, listener, pool, monitor or member.
     pub object: String,
+    /// `loadbalancer`, `listener`, `pool`, `healthmonitor` or `member`, where a name means several.
+    #[serde(default)]
+    pub kind: Option<String>,
     /// Provisioning status to write.
     #[serde(default)]
     pub provisioning: Option<Provisioning>,
@@ -326,7 +329,13 @@ impl World {
                 let Some(head) = lb.head_mut(&object) else {
                     continue;
                 };
-                if head.id != set.object && head.name != set.object {
+                let named = head.id == set.object || head.name == set.object;
+                if !named
+                    || set
+                        .kind
+                        .as_deref()
+                        .is_some_and(|kind| kind != object.kind())
+                {
                     continue;
                 }
                 if let Some(status) = set.provisioning {

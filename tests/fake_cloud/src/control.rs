@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tokio::sync::broadcast;
 
 use crate::{
+    balancer::DataPath,
     command::Command,
     events::Event,
     invariants::{Finding, Leftover},
@@ -82,6 +83,11 @@ impl Control {
     /// Objects whose name or tags contain a text, in the order of services and kinds.
     pub fn leftovers(&self, text: &str) -> Vec<Leftover> {
         self.shared.with(|world| world.leftovers(text))
+    }
+
+    /// What the data path does, by load balancer id.
+    pub fn data_paths(&self) -> BTreeMap<String, DataPath> {
+        self.shared.data_paths()
     }
 
     /// Address of the control endpoint and of all services: `http://127.0.0.1:PORT`.
@@ -188,6 +194,7 @@ pub(crate) async fn answer(
                 _ => Reply::json(200, json!([])),
             }
         }
+        ("GET", ["data-path"]) => Reply::json(200, json!(control.data_paths())),
         ("GET", ["duplicates"]) => Reply::json(200, json!(control.duplicates())),
         ("GET", ["leftovers"]) => Reply::json(
             200,
@@ -196,7 +203,7 @@ pub(crate) async fn answer(
         ("GET", ["clouds.yaml"]) => Reply::text(200, "text/yaml", crate::clouds_yaml(&shared.base)),
         _ => Reply::json(
             404,
-            json!({ "error": "POST /control, or GET /control/{state,calls,counters,faults,operations,events,duplicates,leftovers,clouds.yaml}, or DELETE /control/calls" }),
+            json!({ "error": "POST /control, or GET /control/{state,calls,counters,faults,operations,events,data-path,duplicates,leftovers,clouds.yaml}, or DELETE /control/calls" }),
         ),
     }
 }

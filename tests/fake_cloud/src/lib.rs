@@ -4,6 +4,7 @@
 //! The services are one pure state machine (`world`): a call and the time in, a reply out, the rest on timers. The
 //! HTTP server, the data path and the control endpoint are a thin shell around it.
 
+pub mod balancer;
 pub mod clock;
 pub mod command;
 pub mod compute;
@@ -31,6 +32,7 @@ use ipnet::Ipv4Net;
 use thiserror::Error;
 
 pub use self::{
+    balancer::DataPath,
     command::{Command, SetServer, SetStatus},
     compute::ServerRule,
     control::Control,
@@ -115,6 +117,10 @@ impl FakeCloud {
             run.map_err(|message| StartError::Command { path, message })?;
         }
         let shared = &control.shared;
+        shared.tasks.spawn(balancer::supervise(
+            shared.clone(),
+            shared.events.subscribe(),
+        ));
         shared.tasks.spawn(server::keep_time(shared.clone()));
         shared.tasks.spawn(server::accept(shared.clone(), listener));
         Ok(Self { control })

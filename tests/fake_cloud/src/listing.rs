@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::wire::{Row, strings, truthy};
 
 /// Query keys that never name an attribute.
-pub const AUXILIARY: [&str; 8] = [
+pub(crate) const AUXILIARY: [&str; 8] = [
     "limit",
     "marker",
     "sort_key",
@@ -19,10 +19,10 @@ pub const AUXILIARY: [&str; 8] = [
 ];
 
 /// The four tag filters.
-pub const TAG_FILTERS: [&str; 4] = ["tags", "tags-any", "not-tags", "not-tags-any"];
+pub(crate) const TAG_FILTERS: [&str; 4] = ["tags", "tags-any", "not-tags", "not-tags-any"];
 
 /// Whether a JSON value equals a query value.
-pub fn equals(value: &Value, wanted: &str) -> bool {
+pub(crate) fn equals(value: &Value, wanted: &str) -> bool {
     match value {
         Value::String(text) => text == wanted,
         Value::Bool(flag) => truthy(wanted) == *flag,
@@ -34,7 +34,7 @@ pub fn equals(value: &Value, wanted: &str) -> bool {
 }
 
 /// Whether a row passes a tag filter; `None` when `key` is none of the four.
-pub fn tags_match(row: &Row, key: &str, wanted: &str) -> Option<bool> {
+pub(crate) fn tags_match(row: &Row, key: &str, wanted: &str) -> Option<bool> {
     let tags = strings(row, "tags");
     let mut wanted = wanted.split(',').map(str::to_owned);
     Some(match key {
@@ -47,7 +47,7 @@ pub fn tags_match(row: &Row, key: &str, wanted: &str) -> Option<bool> {
 }
 
 /// Compares two JSON scalars for sorting.
-pub fn compare(left: Option<&Value>, right: Option<&Value>) -> Ordering {
+pub(crate) fn compare(left: Option<&Value>, right: Option<&Value>) -> Ordering {
     match (left, right) {
         (Some(Value::Number(left)), Some(Value::Number(right))) => left
             .as_f64()
@@ -65,7 +65,7 @@ pub fn compare(left: Option<&Value>, right: Option<&Value>) -> Ordering {
 }
 
 /// Keeps the named fields only; without names, all.
-pub fn select(row: &mut Row, query: &[(String, String)]) {
+pub(crate) fn select(row: &mut Row, query: &[(String, String)]) {
     let wanted: Vec<&str> = query
         .iter()
         .filter(|(key, _)| key == "fields")
@@ -77,6 +77,6 @@ pub fn select(row: &mut Row, query: &[(String, String)]) {
 }
 
 /// Encodes a query value for a link.
-pub fn encode(value: &str) -> String {
+pub(crate) fn encode(value: &str) -> String {
     url::form_urlencoded::byte_serialize(value.as_bytes()).collect()
 }

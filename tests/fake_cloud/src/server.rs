@@ -1,6 +1,7 @@
 //! The HTTP shell: reads calls, hands them to the world, treats replies as faults demand, keeps the timers going.
 
 use std::{
+    collections::BTreeMap,
     convert::Infallible,
     io,
     pin::Pin,
@@ -27,6 +28,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
+    balancer::{DataPath, Shown},
     control,
     events::Event,
     faults::{Seen, Treatment},
@@ -54,6 +56,7 @@ pub(crate) struct Shared {
     pub(crate) tasks: TaskTracker,
     /// `http://127.0.0.1:PORT`.
     pub(crate) base: String,
+    data_paths: Mutex<BTreeMap<String, Shown>>,
 }
 
 impl Shared {
@@ -66,12 +69,37 @@ impl Shared {
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
             base,
+            data_paths: Mutex::default(),
         })
     }
 
     /// Time since the cloud came up.
     pub(crate) fn elapsed(&self) -> Duration {
         self.started.elapsed()
+    }
+
+    /// A balancer says what it does; nothing when it is gone.
+    pub(crate) fn show_data_path(&self, id: &str, shown: Option<Shown>) {
+        let mut paths = self
+            .data_paths
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        match shown {
+            Some(shown) => paths.insert(id.to_owned(), shown),
+            None => paths.remove(id),
+        };
+    }
+
+    /// What the balancers do, by load balancer id.
+    pub(crate) fn data_paths(&self) -> BTreeMap<String, DataPath> {
+        let paths = self
+            .data_paths
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        paths
+            .iter()
+            .map(|(id, shown)| (id.clone(), shown.now()))
+            .collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, World> {

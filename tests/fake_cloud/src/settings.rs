@@ -34,7 +34,7 @@ pub struct Options {
     pub hidden_extensions: Vec<String>,
     /// Catalogue types to leave out (`load-balancer`, `block-storage`, ...).
     pub hidden_services: Vec<String>,
-    /// Octavia's error objects in the `{errors: [...]}` shape of newer servers for routing-stage errors.
+    /// The highest Octavia API version, minor part (2.x).
     pub octavia_minor: u32,
     /// The highest Nova microversion, minor part (2.x).
     pub nova_minor: u32,

@@ -18,7 +18,7 @@ use crate::{
 
 /// A change under way.
 #[derive(Debug, Clone)]
-pub struct Operation {
+pub(crate) struct Operation {
     /// The load balancer.
     pub balancer: String,
     /// The change's name.

@@ -208,7 +208,7 @@ impl World {
             if body.contains_key(name) {
                 return Err(octavia_error(
                     400,
-                    format!("Unknown attribute for argument listener_: listener.{name}"),
+                    format!("Unknown attribute for argument listener_.listener: {name}"),
                 ));
             }
         }

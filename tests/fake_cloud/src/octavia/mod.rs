@@ -97,7 +97,7 @@ fn routing_error(status: u16, title: &str, description: &str) -> Reply {
 }
 
 fn nothing_here() -> Reply {
-    routing_error(404, "Not Found", "The resource could not be found.")
+    routing_error(404, "Not Found", "")
 }
 
 /// An integer attribute within bounds, in the words of Octavia's type system.
@@ -153,7 +153,7 @@ fn only(body: &Row, kind: &str, names: &[&str]) -> Result<(), Reply> {
     match body.keys().find(|key| !names.contains(&key.as_str())) {
         Some(key) => Err(octavia_error(
             400,
-            format!("Unknown attribute for argument {kind}_: {kind}.{key}"),
+            format!("Unknown attribute for argument {kind}_.{kind}: {key}"),
         )),
         None => Ok(()),
     }
@@ -386,7 +386,7 @@ impl World {
 }
 
 fn octavia_routing_missing(resource: &str, id: &str) -> Reply {
-    routing_error(404, "Not Found", &format!("{resource} {id} not found."))
+    routing_error(404, "Bad Request", &format!("{resource} {id} not found."))
 }
 
 /// Changes the columns that every kind shares.

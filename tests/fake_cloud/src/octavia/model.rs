@@ -224,3 +224,16 @@ pub enum Object {
     /// A member: pool id, member id.
     Member(String, String),
 }
+
+impl Object {
+    /// The kind's name: `loadbalancer`, `listener`, `pool`, `healthmonitor`, `member`.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::LoadBalancer => "loadbalancer",
+            Self::Listener(_) => "listener",
+            Self::Pool(_) => "pool",
+            Self::Monitor(_) => "healthmonitor",
+            Self::Member(..) => "member",
+        }
+    }
+}

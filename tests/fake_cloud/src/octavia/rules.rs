@@ -123,7 +123,7 @@ impl Hold {
 }
 
 /// Takes the first rule for an operation out of the list, as often as it lasts.
-pub fn take(
+pub(crate) fn take(
     rules: &mut [OperationRule],
     lb: &LoadBalancer,
     change: &Change,

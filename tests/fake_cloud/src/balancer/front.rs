@@ -1,0 +1,199 @@
+//! One listening address and port: accepts, picks a member, and carries bytes.
+
+use std::{
+    collections::HashMap,
+    net::{IpAddr, SocketAddr},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::watch,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::pick::{self, Memory};
+use crate::octavia::{AppliedListener, AppliedMember, AppliedPool};
+
+/// HAProxy's default: a connection is tried three more times.
+const RETRIES: u32 = 3;
+/// Between two tries of the same member.
+const TURN_AROUND: Duration = Duration::from_secs(1);
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// What connections of one load balancer share.
+#[derive(Debug, Default)]
+pub(crate) struct Common {
+    memories: Mutex<HashMap<String, Memory>>,
+    served: Mutex<HashMap<String, u64>>,
+    cuts: Mutex<HashMap<String, CancellationToken>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Common {
+    /// What the checks of a member say.
+    pub(crate) fn set_down(&self, pool: &str, member: &str, down: bool) {
+        let mut memories = lock(&self.memories);
+        memories
+            .entry(pool.to_owned())
+            .or_default()
+            .down
+            .insert(member.to_owned(), down);
+    }
+
+    /// Nobody checks this member any more.
+    pub(crate) fn forget_check(&self, pool: &str, member: &str) {
+        if let Some(memory) = lock(&self.memories).get_mut(pool) {
+            memory.down.remove(member);
+        }
+    }
+
+    /// Connections carried so far, by member.
+    pub(crate) fn served(&self) -> HashMap<String, u64> {
+        lock(&self.served).clone()
+    }
+
+    /// Cuts the connections to one member, or all.
+    pub(crate) fn cut(&self, member: Option<&str>) {
+        lock(&self.cuts).retain(|id, token| {
+            let hit = member.is_none_or(|member| member == id);
+            if hit {
+                token.cancel();
+            }
+            !hit
+        });
+    }
+
+    fn next(&self, pool: &AppliedPool, refused: Option<&str>) -> (Option<AppliedMember>, bool) {
+        let mut memories = lock(&self.memories);
+        let memory = memories.entry(pool.id.clone()).or_default();
+        let alone = pick::usable(pool, memory).len() < 2;
+        (pick::next(pool, memory, refused), alone)
+    }
+
+    fn begin(&self, member: &str) -> CancellationToken {
+        *lock(&self.served).entry(member.to_owned()).or_default() += 1;
+        lock(&self.cuts)
+            .entry(member.to_owned())
+            .or_default()
+            .clone()
+    }
+}
+
+/// How long accepting and carrying go on.
+#[derive(Debug, Clone)]
+pub(crate) struct Life {
+    /// Ends accepting; established connections go on.
+    pub(crate) stop: CancellationToken,
+    /// Ends everything.
+    pub(crate) end: CancellationToken,
+    /// Where connections run.
+    pub(crate) tasks: TaskTracker,
+}
+
+/// Accepts until told to stop.
+pub(crate) async fn accept(
+    listener: TcpListener,
+    config: watch::Receiver<Arc<AppliedListener>>,
+    common: Arc<Common>,
+    life: Life,
+) {
+    loop {
+        let accepted = tokio::select! {
+            () = life.stop.cancelled() => return,
+            () = life.end.cancelled() => return,
+            accepted = listener.accept() => accepted,
+        };
+        let Ok((client, peer)) = accepted else {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            continue;
+        };
+        let config = Arc::clone(&config.borrow());
+        let common = Arc::clone(&common);
+        let end = life.end.clone();
+        life.tasks.spawn(async move {
+            tokio::select! {
+                () = end.cancelled() => {}
+                () = carry(client, peer, &config, &common) => {}
+            }
+        });
+    }
+}
+
+fn allowed(peer: IpAddr, cidrs: &[String]) -> bool {
+    let covers = |cidr: &String| {
+        cidr.parse::<ipnet::IpNet>()
+            .is_ok_and(|cidr| cidr.contains(&peer))
+    };
+    cidrs.is_empty() || cidrs.iter().any(covers)
+}
+
+async fn carry(mut client: TcpStream, peer: SocketAddr, config: &AppliedListener, common: &Common) {
+    let open = config.enabled && allowed(peer.ip(), &config.allowed_cidrs);
+    let Some(pool) = config.pool.as_ref().filter(|_| open) else {
+        reset(&client);
+        return;
+    };
+    let Some((member, mut server)) = connect(pool, common).await else {
+        if !pool.redispatch {
+            // A packet filter passes the refusal on; a proxy has accepted already and closes.
+            reset(&client);
+        }
+        return;
+    };
+    let cut = common.begin(&member.id);
+    if client
+        .set_nodelay(true)
+        .and_then(|()| server.set_nodelay(true))
+        .is_err()
+    {
+        return;
+    }
+    tokio::select! {
+        () = cut.cancelled() => reset(&client),
+        carried = tokio::io::copy_bidirectional(&mut client, &mut server) => {
+            if carried.is_err() {
+                reset(&client);
+            }
+        }
+    }
+}
+
+fn reset(client: &TcpStream) {
+    if let Err(error) = client.set_zero_linger() {
+        tracing::trace!(%error, "can't reset");
+    }
+}
+
+async fn connect(pool: &AppliedPool, common: &Common) -> Option<(AppliedMember, TcpStream)> {
+    let (mut member, _) = common.next(pool, None);
+    for left in (0..=RETRIES).rev() {
+        let chosen = member?;
+        // Only loopback is ever called: the rest of the world is none of a test's business.
+        let target = chosen
+            .address
+            .parse::<IpAddr>()
+            .ok()
+            .filter(IpAddr::is_loopback)
+            .filter(|_| chosen.plugged);
+        if let Some(address) = target {
+            let attempt = TcpStream::connect((address, chosen.port));
+            if let Ok(Ok(server)) = tokio::time::timeout(CONNECT, attempt).await {
+                return Some((chosen, server));
+            }
+        }
+        if !pool.redispatch || left == 0 {
+            return None;
+        }
+        let (next, alone) = common.next(pool, Some(&chosen.id));
+        if alone {
+            tokio::time::sleep(TURN_AROUND).await;
+        }
+        member = next;
+    }
+    None
+}
