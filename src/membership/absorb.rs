@@ -118,12 +118,26 @@ fn machine(state: &mut State, name: ObjectName, desired: Option<Box<DesiredMachi
         }
         machine.want = *desired;
     } else {
-        state.machines.insert(name, Machine::new(*desired, ports));
+        state
+            .machines
+            .insert(name.clone(), Machine::new(*desired, ports));
         state.dirty = true;
         relink = true;
     }
-    if relink {
-        observe::link(state);
+    if !relink {
+        return;
+    }
+    observe::link(state);
+    // What was read last lacks it already: its member need not wait for another read.
+    if state.reads.tree.is_some()
+        && !state.reads.suspect
+        && let Some(machine) = state.machines.get_mut(&name)
+    {
+        for slot in &mut machine.slots {
+            if slot.member.is_none() {
+                slot.absent_reads = slot.absent_reads.max(1);
+            }
+        }
     }
 }
 
@@ -190,7 +204,9 @@ fn answered(
             }
         },
         (Purpose::Write(write), Answered::Written(answer)) => {
-            state.last_write = Some(now.instant);
+            if answer.as_ref().is_ok() || answer.as_ref().is_err_and(is_unsettling) {
+                state.last_write = Some(now.instant);
+            }
             if let Write::Member { operation, .. } = &write {
                 let outcome = outcome(&answer);
                 effects.push(Effect::Record(Record::Operation(*operation, outcome)));
@@ -210,6 +226,18 @@ fn answered(
         // The shell answered with something else than was asked: as good as no answer.
         _ => {}
     }
+}
+
+/// What was read before says nothing any more: it may have been done, or something else is there.
+fn is_unsettling(failure: &Failure) -> bool {
+    !matches!(
+        failure.class,
+        FailureClass::Denied
+            | FailureClass::Quota
+            | FailureClass::Invalid
+            | FailureClass::NotImplemented
+            | FailureClass::LeaseLost
+    )
 }
 
 fn outcome(answer: &Answer<Written>) -> OperationOutcome {

@@ -18,7 +18,7 @@ use crate::{names::ObjectName, status::Reason};
 
 /// What was found out about one machine in this pass.
 #[derive(Debug, Clone, Copy)]
-pub struct Draft {
+pub(super) struct Draft {
     admission: Ruling,
     release: Ruling,
     finalizer: Ruling,
@@ -27,7 +27,7 @@ pub struct Draft {
 
 /// What time alone can change of what is published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Shown {
+pub(super) struct Shown {
     /// Why the cluster's verdict is not True.
     pub(super) ground: Option<Ground>,
     /// The verdict counts in Ready.

@@ -31,6 +31,8 @@ pub mod state;
 mod step;
 mod structure;
 mod task;
+#[cfg(test)]
+mod tests;
 mod wakes;
 mod words;
 

@@ -29,7 +29,13 @@ pub(super) fn settle(state: &mut State, now: &Now) {
         (false, Some(_)) => state.reads.ladder = None,
         _ => {}
     }
-    state.reads.interval = gap(state);
+    // The widest gap that was in force since the last read: an event in between ages nothing at once.
+    let read = state.reads.tree.map(|read| read.instant);
+    let gap = gap(state);
+    if state.reads.interval_after != read || gap > state.reads.interval {
+        state.reads.interval_after = read;
+        state.reads.interval = gap;
+    }
 }
 
 /// Something is changing, or is to change.
@@ -88,7 +94,7 @@ pub(super) fn gap(state: &State) -> Duration {
 }
 
 /// The gap after `reads` reads, the last of them `elapsed` after the operation was sent.
-pub fn ladder_gap(
+pub(super) fn ladder_gap(
     schedule: &Schedule,
     provider: Provider,
     creating: bool,

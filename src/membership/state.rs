@@ -68,7 +68,6 @@ pub struct Stamp {
 /// One load balancer.
 #[derive(Debug, Clone)]
 pub struct State {
-    pub(super) cluster: ObjectName,
     pub(super) settings: Settings,
     pub(super) desired: Option<DesiredLoadBalancer>,
     /// There is a client to ask with.
@@ -167,8 +166,10 @@ pub(super) struct Reads {
     pub(super) nudged: bool,
     /// The jitter of the next gap.
     pub(super) factor: f64,
-    /// The gap that is kept at present, without jitter.
+    /// The gap that was to follow the last read, without jitter.
     pub(super) interval: Duration,
+    /// Which read that was.
+    pub(super) interval_after: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -418,9 +419,8 @@ pub(super) struct Probe {
 
 impl State {
     /// Nothing is known yet.
-    pub fn new(cluster: ObjectName, settings: Settings) -> Self {
+    pub fn new(settings: Settings) -> Self {
         Self {
-            cluster,
             settings,
             desired: None,
             credentials: false,

@@ -65,7 +65,7 @@ type Pending = FuturesUnordered<BoxFuture<'static, Event>>;
 impl Task {
     /// Runs until it is dropped.
     pub(super) async fn run(self) {
-        let mut state = State::new(self.cluster.clone(), self.settings.clone());
+        let mut state = State::new(self.settings.clone());
         let mut client: Client = None;
         let mut pending = Pending::new();
         let mut events = Vec::new();
