@@ -27,14 +27,12 @@ macro_rules! custom_resource {
         impl $kind {
             /// An object of this name, without a namespace and a status.
             pub fn new(name: &str, spec: $spec) -> Self {
-                Self {
-                    metadata: kube::core::ObjectMeta {
-                        name: Some(name.to_owned()),
-                        ..Default::default()
-                    },
+                let mut object = Self {
                     spec,
-                    ..Default::default()
-                }
+                    ..Self::default()
+                };
+                object.metadata.name = Some(name.to_owned());
+                object
             }
         }
 

@@ -22,12 +22,14 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::full;
 use crate::env::{Kubernetes, apply};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
-    case: String,
+    #[serde(rename = "case")]
+    title: String,
     of: String,
     #[serde(default)]
     set: BTreeMap<String, Value>,
@@ -182,7 +184,7 @@ fn verdict(case: &Case, outcome: Result<Value, kube::Error>) -> Option<String> {
         None => Vec::new(),
         Some(Value::String(text)) => vec![text],
         Some(Value::Array(texts)) => texts.iter().map(|text| text.as_str().unwrap()).collect(),
-        Some(other) => panic!("{}: refused is {other}", case.case),
+        Some(other) => panic!("{}: refused is {other}", case.title),
     };
     match (outcome, &case.gives) {
         (Err(kube::Error::Api(status)), None) => texts
@@ -229,7 +231,7 @@ async fn a_real_kube_apiserver_judges_objects_as_the_table_says() {
         assert!(
             case.refused.is_some() != case.gives.is_some(),
             "{}",
-            case.case
+            case.title
         );
         let case = Arc::new(case);
         let (kind, versions) = case.of.split_once(' ').unwrap();
@@ -252,7 +254,7 @@ async fn a_real_kube_apiserver_judges_objects_as_the_table_says() {
     let wrong: Vec<String> = stream::iter(runs)
         .map(|(case, version, api, object)| async move {
             let outcome = send(&api, &case, object).await;
-            verdict(&case, outcome).map(|wrong| format!("{version}: {}: {wrong}", case.case))
+            verdict(&case, outcome).map(|wrong| format!("{version}: {}: {wrong}", case.title))
         })
         .buffer_unordered(16)
         .filter_map(|wrong| async { wrong })
@@ -266,6 +268,7 @@ async fn a_real_kube_apiserver_judges_objects_as_the_table_says() {
     );
 
     every_fresh_object_is_unseen(&served.client).await;
+    every_field_is_kept(&served.client).await;
 }
 
 /// Read back in every version: whatever a tool asks for, it must not take a new object for done.
@@ -306,5 +309,51 @@ async fn every_fresh_object_is_unseen(client: &Client) {
                 );
             }
         }
+    }
+}
+
+/// Objects with every field there is come back as they were sent, spec and status.
+async fn every_field_is_kept(client: &Client) {
+    for mut full in full::objects() {
+        if full.version == "v1beta1" && full.object["status"].is_object() {
+            // Told by conditions in v1beta2, and told by them again on the way back.
+            let status = full.object["status"].as_object_mut().unwrap();
+            for told in ["ready", "failureReason", "failureMessage"] {
+                status.remove(told);
+            }
+            let condition = status["conditions"][0].as_object_mut().unwrap();
+            condition.remove("severity");
+        }
+        let api = api(client, &full.kind, &full.version);
+        let sent: DynamicObject = serde_json::from_value(full.object.clone()).unwrap();
+        let created = api.create(&PostParams::default(), &sent).await.unwrap();
+        assert_eq!(
+            created.data["spec"], full.object["spec"],
+            "{} {}",
+            full.kind, full.version
+        );
+        if full.object["status"].is_null() {
+            continue;
+        }
+        let mut status = sent;
+        status.metadata = created.metadata;
+        let name = status.metadata.name.clone().unwrap();
+        let mut written = api
+            .replace_status(&name, &PostParams::default(), &status)
+            .await
+            .unwrap();
+        if full.version == "v1beta1" {
+            // Computed, where there is one.
+            let ready = written.data["status"]
+                .as_object_mut()
+                .unwrap()
+                .remove("ready");
+            assert_ne!(ready, Some(json!(false)), "{} is provisioned", full.kind);
+        }
+        assert_eq!(
+            written.data["status"], full.object["status"],
+            "{} {}",
+            full.kind, full.version
+        );
     }
 }

@@ -3,3 +3,4 @@
 mod cases;
 mod committed;
 mod facts;
+mod full;

@@ -1,5 +1,7 @@
 //! The custom resource definitions, put together from the types.
 
+mod columns;
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::{
@@ -18,6 +20,8 @@ use schemars::{
     generate::{Contract, SchemaSettings},
 };
 use serde_json::{Value, json};
+
+use columns::{CONDITION_READY, cluster_columns, machine_columns, server_columns};
 
 use super::{
     GROUP,
@@ -130,118 +134,6 @@ pub fn crds(
             None,
         ),
     ])
-}
-
-const CONDITION_READY: &str = r#"status.conditions[?(@.type=="Ready")].status"#;
-const CLUSTER_NAME: &str = r"metadata.labels.cluster\.x-k8s\.io/cluster-name";
-
-fn cluster_columns(ready: &str, load_balancer: &str) -> Vec<CustomResourceColumnDefinition> {
-    vec![
-        column("Cluster", CLUSTER_NAME, "The Cluster it belongs to"),
-        column("Ready", ready, "Whether it is ready"),
-        column(
-            "Endpoint",
-            "spec.controlPlaneEndpoint.host",
-            "Where clients reach the API server",
-        ),
-        column(
-            "Members",
-            &format!("{load_balancer}.activeMembers"),
-            "Load balancer members that are provisioned, out of those expected",
-        ),
-        column(
-            "Gate",
-            r#"status.conditions[?(@.type=="APIServerLoadBalancerReady")].reason"#,
-            "State of the load balancer, which holds rollouts unless all its members are active",
-        ),
-        column(
-            "Bastion IP",
-            "status.bastion.floatingIP",
-            "Floating IP of the bastion",
-        ),
-        age(),
-        wide(column(
-            "Load Balancer",
-            &format!("{load_balancer}.id"),
-            "ID of the load balancer",
-        )),
-        wide(column(
-            "Network",
-            "status.network.id",
-            "ID of the network of the cluster",
-        )),
-        wide(column(
-            "Reason",
-            r#"status.conditions[?(@.type=="Ready")].reason"#,
-            "Why it is ready or not",
-        )),
-    ]
-}
-
-fn machine_columns(ready: &str) -> Vec<CustomResourceColumnDefinition> {
-    vec![
-        column("Cluster", CLUSTER_NAME, "The Cluster it belongs to"),
-        column(
-            "Machine",
-            r#"metadata.ownerReferences[?(@.kind=="Machine")].name"#,
-            "The Machine it belongs to",
-        ),
-        column("Ready", ready, "Whether it is ready"),
-        column(
-            "Members",
-            "status.activeMembers",
-            "Its load balancer members that are provisioned, out of those expected",
-        ),
-        column("State", "status.instanceState", "State of the server"),
-        column(
-            "ProviderID",
-            "spec.providerID",
-            "The server as Kubernetes names it",
-        ),
-        age(),
-        wide(column(
-            "Reason",
-            r#"status.conditions[?(@.type=="Ready")].reason"#,
-            "Why it is ready or not",
-        )),
-    ]
-}
-
-fn server_columns() -> Vec<CustomResourceColumnDefinition> {
-    vec![
-        column(
-            "InstanceState",
-            "status.instanceState",
-            "State of the server",
-        ),
-        column("Ready", "status.ready", "Whether the server is active"),
-        column("InstanceID", "status.instanceID", "ID of the server"),
-        age(),
-    ]
-}
-
-fn column(name: &str, path: &str, description: &str) -> CustomResourceColumnDefinition {
-    CustomResourceColumnDefinition {
-        name: name.into(),
-        json_path: format!(".{path}"),
-        type_: "string".into(),
-        description: Some(description.into()),
-        ..Default::default()
-    }
-}
-
-fn age() -> CustomResourceColumnDefinition {
-    CustomResourceColumnDefinition {
-        type_: "date".into(),
-        ..column("Age", "metadata.creationTimestamp", "Time since creation")
-    }
-}
-
-fn wide(column: CustomResourceColumnDefinition) -> CustomResourceColumnDefinition {
-    CustomResourceColumnDefinition {
-        priority: Some(1),
-        ..column
-    }
 }
 
 /// A version of a kind, and what the definition as a whole needs of it.

@@ -1,0 +1,142 @@
+//! Where our schemas differ from CAPO's, and why.
+
+/// Paths that only we have: (file, path or its end, reason).
+pub(super) const ADDITIONS: &[(&str, &str, &str)] = &[
+    (
+        "",
+        "status.observedGeneration",
+        "kstatus compares it with the object's generation",
+    ),
+    (
+        "openstackclusters",
+        "LoadBalancer.activeMembers",
+        "members at a glance",
+    ),
+    (
+        "openstackclusters",
+        "LoadBalancer.members",
+        "what is known of each member",
+    ),
+    (
+        "openstackmachines.",
+        "status.activeMembers",
+        "members at a glance",
+    ),
+    (
+        "openstackmachines.",
+        "status.failureDomain",
+        "Cluster API reads the actual zone there",
+    ),
+    (
+        "v1beta1",
+        "status.conditions[].observedGeneration",
+        "else a v1beta1 client would lose it",
+    ),
+    (
+        "openstackclustertemplates.v1beta1",
+        "spec.template.metadata",
+        "else a v1beta1 client would lose it",
+    ),
+];
+
+/// Attributes that we do without on purpose: (file, path or its end, attribute, reason).
+pub(super) const LOOSER: &[(&str, &str, &str, &str)] = &[
+    (
+        "openstackclusters",
+        "LoadBalancer.id",
+        "required",
+        "not known before the load balancer is created",
+    ),
+    (
+        "openstackclusters",
+        "LoadBalancer.id",
+        "minLength",
+        "CAPO writes an empty one then",
+    ),
+    (
+        "openstackclusters",
+        "LoadBalancer.ip",
+        "required",
+        "there is none without a floating IP",
+    ),
+    (
+        "openstackclusters",
+        "LoadBalancer.ip",
+        "minLength",
+        "CAPO writes an empty one then",
+    ),
+    (
+        "openstackclusters",
+        "LoadBalancer.internalIP",
+        "required",
+        "not known before the load balancer is created",
+    ),
+    (
+        "openstackclusters",
+        "LoadBalancer.internalIP",
+        "minLength",
+        "CAPO writes an empty one then",
+    ),
+    (
+        "openstackclusters",
+        "etwork.id",
+        "required",
+        "not known while the network is being made",
+    ),
+    (
+        "openstackclusters",
+        "etwork.id",
+        "minLength",
+        "CAPO writes an empty one then",
+    ),
+    (
+        "",
+        "etwork.name",
+        "required",
+        "Neutron allows networks without a name",
+    ),
+    (
+        "",
+        "etwork.name",
+        "minLength",
+        "Neutron allows networks without a name",
+    ),
+    (
+        "",
+        "subnets[].name",
+        "required",
+        "Neutron allows subnets without a name",
+    ),
+    (
+        "",
+        "subnets[].name",
+        "minLength",
+        "Neutron allows subnets without a name",
+    ),
+    (
+        "openstackclusters",
+        "router.name",
+        "required",
+        "Neutron allows routers without a name",
+    ),
+    (
+        "openstackclusters",
+        "router.name",
+        "minLength",
+        "Neutron allows routers without a name",
+    ),
+    (
+        "v1beta1",
+        "resolved.ports[].description",
+        "required",
+        "v1beta2 leaves it out when empty",
+    ),
+];
+
+/// Whether an exception for `end` is meant for `path`. One for a whole object holds below it too.
+pub(super) fn covers(file_part: &str, end: &str, file: &str, path: &str) -> bool {
+    file.contains(file_part)
+        && (path.ends_with(end)
+            || path.contains(&format!("{end}."))
+            || path.contains(&format!("{end}[")))
+}
