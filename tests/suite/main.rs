@@ -10,5 +10,6 @@ mod env;
 mod environment;
 mod machine;
 mod manager;
+mod rights;
 mod webhooks;
 mod wire;

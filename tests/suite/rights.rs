@@ -1,0 +1,250 @@
+//! The shipped roles: enough for a whole life of a cluster, and nothing in them that is never used.
+
+use std::{collections::BTreeSet, fmt, time::Duration};
+
+use fake_cloud::{FakeCloud, Options};
+use serde_json::{Value, json};
+
+use crate::env::{
+    ClusterApi, Installation, Kubernetes, Manager,
+    apply::{apply, documents},
+};
+
+/// More than any step takes on a slow machine.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// One right: what may be done to what.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Right {
+    group: String,
+    resource: String,
+    verb: String,
+}
+
+impl fmt::Display for Right {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}/{}", self.verb, self.group, self.resource)
+    }
+}
+
+/// Rights that this run has no occasion to use, and why they are granted all the same.
+const WITHOUT_OCCASION: &[(&str, &str, &str, &str)] = &[
+    (
+        "get",
+        "infrastructure.cluster.x-k8s.io",
+        "openstackclusteridentities",
+        "an identityRef of type ClusterIdentity",
+    ),
+    ("get", "", "namespaces", "the selector of a ClusterIdentity"),
+    (
+        "get",
+        "openstack.k-orc.cloud",
+        "images",
+        "an image.imageRef",
+    ),
+    (
+        "get",
+        "cluster.x-k8s.io",
+        "clusters",
+        "a Cluster that the caches don't know",
+    ),
+    (
+        "get",
+        "infrastructure.cluster.x-k8s.io",
+        "openstackclusters",
+        "a status write that lost a race",
+    ),
+    (
+        "get",
+        "infrastructure.cluster.x-k8s.io",
+        "openstackmachines",
+        "a status write that lost a race",
+    ),
+    (
+        "get",
+        "infrastructure.cluster.x-k8s.io",
+        "openstackservers",
+        "a status write that lost a race",
+    ),
+    (
+        "create",
+        "authentication.k8s.io",
+        "tokenreviews",
+        "metrics over HTTPS, shown in manager.rs",
+    ),
+    (
+        "create",
+        "authorization.k8s.io",
+        "subjectaccessreviews",
+        "metrics over HTTPS, shown in manager.rs",
+    ),
+];
+
+/// Every right that the shipped ClusterRole and Role grant to the manager.
+fn granted() -> BTreeSet<Right> {
+    let text = std::fs::read_to_string("deploy/rbac.yaml").unwrap();
+    let mut rights = BTreeSet::new();
+    for role in documents(&text).unwrap() {
+        if role["metadata"]["name"] == "capo-metrics-reader" {
+            continue;
+        }
+        for rule in role["rules"].as_array().into_iter().flatten() {
+            let texts = |key: &str| -> Vec<String> {
+                let list = rule[key].as_array().into_iter().flatten();
+                list.map(|text| text.as_str().unwrap().to_owned()).collect()
+            };
+            for group in texts("apiGroups") {
+                for resource in texts("resources") {
+                    for verb in texts("verbs") {
+                        rights.insert(Right {
+                            group: group.clone(),
+                            resource: resource.clone(),
+                            verb,
+                        });
+                    }
+                }
+            }
+        }
+    }
+    rights
+}
+
+/// The right that a recorded request needed, and whether the request was allowed.
+fn used(event: &Value) -> Option<(Right, bool)> {
+    let reference = &event["objectRef"];
+    let mut resource = reference["resource"].as_str()?.to_owned();
+    if let Some(subresource) = reference["subresource"].as_str() {
+        resource = format!("{resource}/{subresource}");
+    }
+    let right = Right {
+        group: reference["apiGroup"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned(),
+        resource,
+        verb: event["verb"].as_str()?.to_owned(),
+    };
+    Some((right, event["responseStatus"]["code"] != 403))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_whole_life_needs_exactly_the_shipped_rights() {
+    let kubernetes = Kubernetes::start().await.unwrap();
+    kubernetes.install_cluster_api().await.unwrap();
+    let cloud = FakeCloud::start(Options::default()).await.unwrap();
+    let installation = Installation::install(&kubernetes).await.unwrap();
+    let mut arguments = installation.arguments();
+    arguments.push("--leader-elect".to_owned());
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let mut manager =
+        Manager::start(kubernetes.folder(), &installation.kubeconfig, &arguments).unwrap();
+    manager.until_ready().await.unwrap();
+
+    live(&kubernetes, &cloud).await;
+    assert_eq!(
+        cloud
+            .control()
+            .leftovers("k8s-clusterapi-cluster-default-life"),
+        []
+    );
+    assert_eq!(cloud.control().duplicates(), []);
+    // An orderly stop uses the right to give the lease back.
+    manager.process.signal("TERM").unwrap();
+    assert!(
+        manager
+            .process
+            .wait(Duration::from_secs(5))
+            .unwrap()
+            .success()
+    );
+
+    let mut needed = BTreeSet::new();
+    let mut refused = BTreeSet::new();
+    for event in kubernetes.audit_events().unwrap() {
+        if let Some((right, allowed)) = used(&event) {
+            if !allowed {
+                refused.insert(right.to_string());
+            }
+            needed.insert(right);
+        }
+    }
+    assert!(
+        refused.is_empty(),
+        "the manager asked for what it has no right to: {refused:#?}"
+    );
+    let excused = |right: &Right| {
+        WITHOUT_OCCASION.iter().any(|(verb, group, resource, _)| {
+            *right
+                == Right {
+                    group: (*group).to_owned(),
+                    resource: (*resource).to_owned(),
+                    verb: (*verb).to_owned(),
+                }
+        })
+    };
+    let idle: Vec<String> = granted()
+        .into_iter()
+        .filter(|right| {
+            let same = |needed: &Right| {
+                needed.verb == right.verb
+                    && needed.group == right.group
+                    && (right.resource == "*" || needed.resource == right.resource)
+            };
+            !needed.iter().any(same) && !excused(right)
+        })
+        .map(|right| right.to_string())
+        .collect();
+    assert!(idle.is_empty(), "granted and never used: {idle:#?}");
+}
+
+/// A cluster with one control-plane machine and one worker comes, is used, and goes.
+async fn live(kubernetes: &Kubernetes, cloud: &FakeCloud) {
+    let admin = kubernetes.admin().await.unwrap();
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": "cloud-config", "namespace": "default"},
+        "stringData": {"clouds.yaml": cloud.clouds_yaml()},
+    });
+    apply(&admin, &[secret]).await.unwrap();
+    let cluster_api = ClusterApi::play(admin, "default");
+    let identity = json!({"name": "cloud-config", "cloudName": "demo"});
+    let infrastructure = json!({
+        "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackCluster",
+        "metadata": {"name": "life", "namespace": "default"},
+        "spec": {
+            "identityRef": identity,
+            "managedSubnets": [{"cidr": "127.78.0.0/24"}],
+            "managedSecurityGroups": {"allowAllInClusterTraffic": true},
+            "apiServer": {"managedLoadBalancer": {"provider": "amphorav2"}},
+        },
+    });
+    cluster_api
+        .create_cluster("life", infrastructure)
+        .await
+        .unwrap();
+    let provisioned = |object: &Value| object["status"]["initialization"]["provisioned"] == true;
+    cluster_api
+        .wait_for("OpenStackCluster", "life", PATIENCE, provisioned)
+        .await
+        .unwrap();
+    for (name, control_plane) in [("life-cp", true), ("life-worker", false)] {
+        let machine = json!({
+            "identityRef": identity,
+            "flavor": {"filter": {"name": "m1.small"}},
+            "image": {"filter": {"name": "ubuntu-kube"}},
+        });
+        cluster_api
+            .create_machine("life", name, control_plane, machine)
+            .await
+            .unwrap();
+        cluster_api
+            .wait_for("OpenStackMachine", name, PATIENCE, provisioned)
+            .await
+            .unwrap();
+    }
+    cluster_api.delete("Cluster", "life").await.unwrap();
+    cluster_api
+        .wait_for("Cluster", "life", PATIENCE, Value::is_null)
+        .await
+        .unwrap();
+}
