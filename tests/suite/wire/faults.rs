@@ -108,7 +108,7 @@ async fn every_way_to_break_an_answer_off() {
         let (_keystone, cloud, seen) = cloud_with_octavia(&server.url, short()).await;
         let start = Instant::now();
         let error = read(&cloud).await;
-        assert!(start.elapsed() < Duration::from_secs(2));
+        assert!(start.elapsed() < Duration::from_secs(4));
         assert_eq!(error.class(), ErrorClass::Transient);
         assert_eq!(
             error.to_string(),
@@ -135,7 +135,8 @@ async fn a_hang_holds_nobody_longer_than_one_time_out() {
     }
     let texts: BTreeSet<_> = calls.join_all().await.into_iter().collect();
     assert_eq!(texts.len(), 1, "{texts:?}");
-    assert!(start.elapsed() < Duration::from_secs(2));
+    // In turns of eight, it would be seven seconds.
+    assert!(start.elapsed() < Duration::from_secs(5));
     assert_eq!(
         server.connections.load(Ordering::SeqCst),
         8,
@@ -146,7 +147,7 @@ async fn a_hang_holds_nobody_longer_than_one_time_out() {
         read(&cloud).await;
     }
     assert!(
-        start.elapsed() < Duration::from_millis(500),
+        start.elapsed() < Duration::from_secs(1),
         "nobody waits any more"
     );
 }
