@@ -60,7 +60,8 @@ const DUPLICATE: [&str; 6] = [
     "rule exists",
 ];
 
-const IN_USE: [&str; 7] = [
+const IN_USE: [&str; 8] = [
+    "still attached",
     "in use",
     "in-use",
     "still has",

@@ -3,11 +3,14 @@
 // What prepares a test fails it as the test itself would; clippy.toml lets test functions alone do so.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "../contract/mod.rs"]
+mod contract;
 mod crds;
 mod dockerfile;
 #[path = "../env/mod.rs"]
 mod env;
 mod environment;
+mod fake_contract;
 mod machine;
 mod manager;
 mod rights;

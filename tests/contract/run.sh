@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Runs what needs a real OpenStack: installs and starts one where there is none, and stops it again if this started it.
+# Usage: tests/contract/run.sh [TEST NAME PART...]
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+. tests/env/openstack/lib.sh "${OPENSTACK_ENV_ROOT:-}"
+export OPENSTACK_ENV_ROOT="$ROOT" OPENSTACK_ENV_PASSWORD="$PW" OPENSTACK_ENV_AUTH_URL="http://$IP:$P_KEYSTONE/v3"
+started=
+if ! alive keystone; then
+  started=yes
+  tests/env/openstack/setup.sh "$ROOT"
+fi
+finish() {
+  tests/env/openstack/hold.sh "$ROOT" clear || true
+  rm -f "$RUN/octavia-delay" "$RUN/octavia-fail"
+  [ -z "$started" ] || tests/env/openstack/stop.sh "$ROOT"
+}
+trap finish EXIT
+tests/env/openstack/start.sh "$ROOT"
+# One at a time: pushes are slowed down and failed for the whole cloud.
+"${CARGO:-cargo}" test --locked --test openstack -- --test-threads=1 "$@"

@@ -1,0 +1,80 @@
+//! What needs a real OpenStack. Run by `make test-openstack`, which starts one and says where it is.
+
+#[path = "../contract/mod.rs"]
+mod contract;
+
+use std::{path::PathBuf, process::Stdio};
+
+use contract::{Access, CloudUnderTest, Pushes, contract_tests};
+use tokio::process::Command;
+
+contract_tests!(real);
+
+/// The OpenStack that `tests/env/openstack` installed and started.
+struct RealOpenStack {
+    root: PathBuf,
+    auth_url: String,
+    password: String,
+}
+
+async fn real() -> RealOpenStack {
+    let variable = |name: &str| {
+        std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run make test-openstack"))
+    };
+    let cloud = RealOpenStack {
+        root: variable("OPENSTACK_ENV_ROOT").into(),
+        auth_url: variable("OPENSTACK_ENV_AUTH_URL"),
+        password: variable("OPENSTACK_ENV_PASSWORD"),
+    };
+    cloud.pushes(Pushes::Normal).await;
+    cloud
+}
+
+impl RealOpenStack {
+    async fn hold_script(&self, arguments: &[&str]) {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/env/openstack/hold.sh");
+        let status = Command::new(script)
+            .arg(&self.root)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .status()
+            .await
+            .unwrap();
+        assert!(status.success(), "{script} {arguments:?}");
+    }
+}
+
+impl CloudUnderTest for RealOpenStack {
+    fn access(&self) -> Access {
+        Access {
+            auth_url: self.auth_url.clone(),
+            user: "demo".into(),
+            password: self.password.clone(),
+            project: "demo".into(),
+        }
+    }
+
+    async fn pushes(&self, pushes: Pushes) {
+        let (delay, fail) = (
+            self.root.join("run/octavia-delay"),
+            self.root.join("run/octavia-fail"),
+        );
+        for file in [&delay, &fail] {
+            // Absent is what it is meant to be.
+            let _ = tokio::fs::remove_file(file).await;
+        }
+        match pushes {
+            Pushes::Normal => {}
+            Pushes::Slow(seconds) => tokio::fs::write(delay, seconds.to_string()).await.unwrap(),
+            Pushes::Failing => tokio::fs::write(fail, "").await.unwrap(),
+        }
+    }
+
+    async fn hold(&self, suffix: &str, status: &str) {
+        self.hold_script(&["set", suffix, status]).await;
+    }
+
+    async fn release(&self, suffix: &str) {
+        self.hold_script(&["release", suffix]).await;
+    }
+}

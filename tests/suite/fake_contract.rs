@@ -1,0 +1,69 @@
+//! The contract suite against the fake cloud, a cloud of its own for each check.
+
+use fake_cloud::{Command, Durations, FakeCloud, Hold, OperationRule, Options};
+
+use crate::contract::{Access, CloudUnderTest, Pushes, contract_tests};
+
+contract_tests!(fake);
+
+async fn fake() -> Fake {
+    let options = Options {
+        durations: Durations {
+            load_balancer_create: 0.3,
+            operation: 0.2,
+            ..Durations::default()
+        },
+        ..Options::default()
+    };
+    Fake(FakeCloud::start(options).await.unwrap())
+}
+
+struct Fake(FakeCloud);
+
+impl CloudUnderTest for Fake {
+    fn access(&self) -> Access {
+        Access {
+            auth_url: self.0.auth_url(),
+            user: "demo".into(),
+            password: "secret".into(),
+            project: "demo".into(),
+        }
+    }
+
+    async fn pushes(&self, pushes: Pushes) {
+        let control = self.0.control();
+        control
+            .command(Command::Clear("operations".into()))
+            .unwrap();
+        let rule = match pushes {
+            Pushes::Normal => return,
+            Pushes::Slow(seconds) => OperationRule {
+                duration: Some(f64::from(seconds)),
+                ..OperationRule::default()
+            },
+            Pushes::Failing => OperationRule {
+                fail: true,
+                ..OperationRule::default()
+            },
+        };
+        control.command(Command::Operation(rule)).unwrap();
+    }
+
+    async fn hold(&self, suffix: &str, status: &str) {
+        let hold = Hold {
+            member: suffix.to_owned(),
+            status: serde_json::from_value(status.into()).unwrap(),
+            count: None,
+            release_after: None,
+            now: false,
+        };
+        self.0.control().command(Command::Hold(hold)).unwrap();
+    }
+
+    async fn release(&self, suffix: &str) {
+        self.0
+            .control()
+            .command(Command::Release(suffix.to_owned()))
+            .unwrap();
+    }
+}
