@@ -23,7 +23,8 @@ alive() { [ -s "$RUN/$1.pid" ] && kill -0 "$(cat "$RUN/$1.pid")" 2>/dev/null; }
 launch() {
   local name=$1; shift
   if alive "$name"; then say "$name already running"; return 0; fi
-  setsid nohup "$@" >>"$LOG/$name.log" 2>&1 </dev/null &
+  # In a folder that stays: a service outlives the checkout it was started from.
+  (cd "$RUN" && exec setsid nohup "$@") >>"$LOG/$name.log" 2>&1 </dev/null &
   echo $! >"$RUN/$name.pid"
 }
 halt() {
