@@ -137,11 +137,9 @@ async fn a_hang_holds_nobody_longer_than_one_time_out() {
     assert_eq!(texts.len(), 1, "{texts:?}");
     // In turns of eight, it would be seven seconds.
     assert!(start.elapsed() < Duration::from_secs(5));
-    assert_eq!(
-        server.connections.load(Ordering::SeqCst),
-        8,
-        "as many as may be in flight"
-    );
+    // As many as may be in flight, and those that follow the first two failures.
+    let connections = server.connections.load(Ordering::SeqCst);
+    assert!((8..=10).contains(&connections), "{connections} connections");
     let start = Instant::now();
     for _ in 0..100 {
         read(&cloud).await;

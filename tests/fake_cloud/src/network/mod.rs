@@ -224,9 +224,19 @@ impl World {
                     body: json!({ kind.singular(): body }),
                     ..request.clone()
                 };
-                let reply = self.create_network_row(&one, kind)?;
-                if let crate::wire::Body::Json(body) = reply.body {
-                    made.extend(body.get(kind.singular()).cloned());
+                match self.create_network_row(&one, kind) {
+                    Ok(reply) => {
+                        if let crate::wire::Body::Json(body) = reply.body {
+                            made.extend(body.get(kind.singular()).cloned());
+                        }
+                    }
+                    Err(refused) => {
+                        // All or none.
+                        for row in made.iter().filter_map(Value::as_object) {
+                            let _ = self.delete_network_row(request, kind, row);
+                        }
+                        return Err(refused);
+                    }
                 }
             }
             return Ok(Reply::json(201, json!({ kind.plural(): made })));
