@@ -24,7 +24,10 @@ custom_resource! {
 /// What the server is made of. Only identityRef can be changed later.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
-#[schemars(transform = schema::rule("has(self.flavor) || has(self.flavorID)", "at least one of flavor and flavorID must be set"))]
+#[schemars(transform = schema::rule(
+    "has(self.flavor) || has(self.flavorID)",
+    "at least one of flavor and flavorID must be set",
+))]
 pub struct OpenStackServerSpec {
     /// Name of the flavor. Not used where flavorID is set.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -20,7 +20,10 @@ custom_resource! {
 /// can be changed later.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
-#[schemars(transform = schema::rule("has(self.flavor) || has(self.flavorID)", "at least one of flavor and flavorID must be set"))]
+#[schemars(transform = schema::rule(
+    "has(self.flavor) || has(self.flavorID)",
+    "at least one of flavor and flavorID must be set",
+))]
 pub struct OpenStackMachineSpec {
     /// The server as Kubernetes names it, openstack://region/id. Filled in.
     #[serde(rename = "providerID", skip_serializing_if = "Option::is_none")]

@@ -22,8 +22,16 @@ custom_resource! {
 /// What is wanted of the cluster. Most of it can't be changed later.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
-#[schemars(transform = schema::rule("!has(self.enableExternalNetwork) || self.enableExternalNetwork || !has(self.bastion) || !has(self.bastion.floatingIP)", "bastion.floatingIP must not be set when enableExternalNetwork is false"))]
-#[schemars(transform = schema::rule("!has(self.enableExternalNetwork) || self.enableExternalNetwork || (has(self.apiServer) && has(self.apiServer.enableFloatingIP) && !self.apiServer.enableFloatingIP)", "apiServer.enableFloatingIP must be set to false when enableExternalNetwork is false"))]
+#[schemars(transform = schema::rule(
+    "!has(self.enableExternalNetwork) || self.enableExternalNetwork || !has(self.bastion) || \
+     !has(self.bastion.floatingIP)",
+    "bastion.floatingIP must not be set when enableExternalNetwork is false",
+))]
+#[schemars(transform = schema::rule(
+    "!has(self.enableExternalNetwork) || self.enableExternalNetwork || (has(self.apiServer) && \
+     has(self.apiServer.enableFloatingIP) && !self.apiServer.enableFloatingIP)",
+    "apiServer.enableFloatingIP must be set to false when enableExternalNetwork is false",
+))]
 pub struct OpenStackClusterSpec {
     /// Subnet that is created for the cluster, with a network and a router around it. Without any,
     /// network and subnets are looked up.
@@ -87,7 +95,10 @@ pub struct OpenStackClusterSpec {
 /// before removing it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
-#[schemars(transform = schema::rule("!has(self.enabled) || !self.enabled || has(self.spec)", "spec is required when the bastion is enabled"))]
+#[schemars(transform = schema::rule(
+    "!has(self.enabled) || !self.enabled || has(self.spec)",
+    "spec is required when the bastion is enabled",
+))]
 pub struct Bastion {
     /// Whether there is one.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -133,9 +133,18 @@ pub struct SchedulerHint {
 /// Value of a scheduler hint: exactly the field named by type.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
-#[schemars(transform = schema::rule("has(self.bool) == (self.type == 'Bool')", "bool is required when type is Bool and must not be set otherwise"))]
-#[schemars(transform = schema::rule("has(self.number) == (self.type == 'Number')", "number is required when type is Number and must not be set otherwise"))]
-#[schemars(transform = schema::rule("has(self.string) == (self.type == 'String')", "string is required when type is String and must not be set otherwise"))]
+#[schemars(transform = schema::rule(
+    "has(self.bool) == (self.type == 'Bool')",
+    "bool is required when type is Bool and must not be set otherwise",
+))]
+#[schemars(transform = schema::rule(
+    "has(self.number) == (self.type == 'Number')",
+    "number is required when type is Number and must not be set otherwise",
+))]
+#[schemars(transform = schema::rule(
+    "has(self.string) == (self.type == 'String')",
+    "string is required when type is String and must not be set otherwise",
+))]
 pub struct SchedulerHintValue {
     /// Which of the fields holds the value.
     pub type_: SchedulerHintType,

@@ -19,7 +19,11 @@ wire_enum! {
 /// one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
-#[schemars(transform = schema::rule("has(self.region) == has(oldSelf.region) && (!has(self.region) || self.region == oldSelf.region)", "region is immutable: it can't be changed, added or removed"))]
+#[schemars(transform = schema::rule(
+    "has(self.region) == has(oldSelf.region) && (!has(self.region) || self.region == \
+     oldSelf.region)",
+    "region is immutable: it can't be changed, added or removed",
+))]
 pub struct IdentityRef {
     /// Secret: a Secret in the namespace of this object. ClusterIdentity: an
     /// OpenStackClusterIdentity that allows this namespace.

@@ -240,7 +240,10 @@ pub struct AllocationPool {
 /// Properties of the network that is created for the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
-#[schemars(transform = schema::rule("has(self.mtu) || has(self.enablePortSecurity)", "at least one of mtu and enablePortSecurity must be set"))]
+#[schemars(transform = schema::rule(
+    "has(self.mtu) || has(self.enablePortSecurity)",
+    "at least one of mtu and enablePortSecurity must be set",
+))]
 pub struct ManagedNetwork {
     /// Largest packet in bytes. Without it, the cloud's choice.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -255,7 +258,10 @@ pub struct ManagedNetwork {
 /// Properties of the router that is created for the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
-#[schemars(transform = schema::rule("has(self.externalIPs)", "externalIPs must be set"))]
+#[schemars(transform = schema::rule(
+    "has(self.externalIPs)",
+    "externalIPs must be set",
+))]
 pub struct ManagedRouter {
     /// Addresses the router takes on the external network, instead of one of the cloud's choice.
     #[serde(rename = "externalIPs", skip_serializing_if = "Vec::is_empty")]

@@ -44,7 +44,10 @@ pub struct RootVolume {
 /// The availability zone of a volume.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
-#[schemars(transform = schema::rule("!has(self.from) || self.from == 'Name' ? has(self.name) : !has(self.name)", "name is required when from is Name and must not be set otherwise"))]
+#[schemars(transform = schema::rule(
+    "!has(self.from) || self.from == 'Name' ? has(self.name) : !has(self.name)",
+    "name is required when from is Name and must not be set otherwise",
+))]
 pub struct VolumeAvailabilityZone {
     /// Name: the zone given in name. Machine: the zone of the machine.
     #[schemars(transform = schema::default_to("Name"))]
