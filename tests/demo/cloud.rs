@@ -112,7 +112,7 @@ impl DemoCloud {
             .control()
             .calls_since(0)
             .into_iter()
-            .filter(|call| call.label == "status_tree" && call.status == Some(200))
+            .filter(|call| call.label == "loadbalancer_status_tree" && call.status == Some(200))
             .map(|call| (call.at, call.at + call.duration.unwrap_or_default()))
             .collect()
     }
