@@ -2,6 +2,10 @@
 
 #[path = "../contract/mod.rs"]
 mod contract;
+#[path = "../env/mod.rs"]
+mod env;
+#[path = "../gate/mod.rs"]
+mod gate;
 
 use std::{path::PathBuf, process::Stdio};
 
@@ -77,4 +81,9 @@ impl CloudUnderTest for RealOpenStack {
     async fn release(&self, suffix: &str) {
         self.hold_script(&["release", suffix]).await;
     }
+}
+
+#[tokio::test]
+async fn the_gate_holds_as_long_as_octavia_lies() {
+    Box::pin(gate::holds_as_long_as_octavia_lies(&real().await)).await;
 }

@@ -67,3 +67,8 @@ impl CloudUnderTest for Fake {
             .unwrap();
     }
 }
+
+#[tokio::test]
+async fn the_gate_holds_as_long_as_octavia_lies() {
+    Box::pin(crate::gate::holds_as_long_as_octavia_lies(&fake().await)).await;
+}

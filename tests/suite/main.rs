@@ -11,6 +11,8 @@ mod dockerfile;
 mod env;
 mod environment;
 mod fake_contract;
+#[path = "../gate/mod.rs"]
+mod gate;
 mod machine;
 mod manager;
 mod rights;
