@@ -255,16 +255,14 @@ impl World {
             .collect()
     }
 
-    fn hold(&mut self, hold: Hold) -> Value {
-        let at_once = hold.now;
-        let status = hold.status;
-        let release_after = hold.release_after;
+    fn hold(&mut self, rule: Hold) -> Value {
+        let status = rule.status;
         let mut held = Vec::new();
-        if at_once {
+        if rule.now {
             let now = self.now;
             for lb in self.octavia.balancers.values_mut() {
                 for member in lb.pools.iter_mut().flat_map(|pool| &mut pool.members) {
-                    if hold.matches(&member.head.id, &member.head.name)
+                    if rule.matches(&member.head.id, &member.head.name)
                         && member.head.provisioning == Provisioning::Active
                     {
                         member.head.set(status, now);
@@ -274,12 +272,12 @@ impl World {
             }
             for id in &held {
                 self.octavia.held.insert(id.clone(), status);
-                if let Some(after) = release_after {
+                if let Some(after) = rule.release_after {
                     self.after(after, crate::world::Effect::ReleaseMember(id.clone()));
                 }
             }
         }
-        self.octavia.holds.push(hold);
+        self.octavia.holds.push(rule);
         json!({ "held": held })
     }
 
@@ -345,14 +343,14 @@ impl World {
                     head.operating = status;
                 }
                 written.push(head.id.clone());
-                if let Object::Member(pool, id) = &object {
-                    if let Some(member) = lb.pool_mut(pool).and_then(|pool| pool.member_mut(id)) {
-                        member.forced = if set.free {
-                            None
-                        } else {
-                            set.operating.or(member.forced)
-                        };
-                    }
+                if let Object::Member(pool, id) = &object
+                    && let Some(member) = lb.pool_mut(pool).and_then(|pool| pool.member_mut(id))
+                {
+                    member.forced = if set.free {
+                        None
+                    } else {
+                        set.operating.or(member.forced)
+                    };
                 }
             }
         }

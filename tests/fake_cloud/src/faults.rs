@@ -48,6 +48,10 @@ pub struct CallMatch {
 }
 
 /// What happens to a call that matches.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "a script's switches, each of its own"
+)]
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Fault {

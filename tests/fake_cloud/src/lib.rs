@@ -22,6 +22,8 @@ pub mod record;
 pub mod script;
 mod server;
 pub mod settings;
+#[cfg(test)]
+mod tests;
 mod volume;
 pub mod wire;
 pub mod world;

@@ -104,11 +104,11 @@ async fn run(arguments: Arguments) -> ExitCode {
         }
     };
     let yaml = cloud.clouds_yaml();
-    if let Some(path) = arguments.clouds_yaml {
-        if let Err(error) = tokio::fs::write(&path, &yaml).await {
-            say_error(&format!("can't write {}: {error}", path.display()));
-            return ExitCode::FAILURE;
-        }
+    if let Some(path) = arguments.clouds_yaml
+        && let Err(error) = tokio::fs::write(&path, &yaml).await
+    {
+        say_error(&format!("can't write {}: {error}", path.display()));
+        return ExitCode::FAILURE;
     }
     say(&yaml);
     let mut terminate =

@@ -174,7 +174,7 @@ pub fn label(request: &Request) -> String {
             ["extensions", ..] => "network_extension_list".to_owned(),
             [_, _, "tags", ..] if method == "PUT" => "attributes_tags_replace_all".to_owned(),
             [_, _, "tags", ..] => plain("attributes_tags", true),
-            ["routers", _, action] | ["trunks", _, action] => (*action).to_owned(),
+            ["routers" | "trunks", _, action] => (*action).to_owned(),
             [collection, tail @ ..] => {
                 let one = match *collection {
                     "floatingips" => "floating_ip".to_owned(),

@@ -276,7 +276,7 @@ async fn answer(
     }
     match &fault.body {
         Some(Value::String(text)) => {
-            reply.body = Body::Text("text/html; charset=UTF-8", text.clone())
+            reply.body = Body::Text("text/html; charset=UTF-8", text.clone());
         }
         Some(body) => reply.body = Body::Json(body.clone()),
         None => {}
@@ -356,7 +356,12 @@ fn treated(reply: Reply, treatment: &Treatment) -> Outgoing {
     let body: UnsyncBoxBody<Bytes, io::Error> = if treatment.fault.truncate {
         let half = bytes.slice(..length / 2);
         builder = builder.header("Content-Length", length);
-        let parts = stream::iter([Ok(Frame::data(half)), Err(broken())]);
+        // What is there goes out first: an error right away would take the head of the reply along.
+        let end = stream::once(async {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            Err(broken())
+        });
+        let parts = stream::iter([Ok(Frame::data(half))]).chain(end);
         StreamBody::new(parts).boxed_unsync()
     } else if let Some(pause) = treatment.fault.trickle {
         builder = builder.header("Content-Length", length);
@@ -397,10 +402,10 @@ struct Resettable {
 
 impl Drop for Resettable {
     fn drop(&mut self) {
-        if self.reset.load(Ordering::SeqCst) {
-            if let Err(error) = self.stream.set_zero_linger() {
-                tracing::debug!(%error, "can't reset");
-            }
+        if self.reset.load(Ordering::SeqCst)
+            && let Err(error) = self.stream.set_zero_linger()
+        {
+            tracing::debug!(%error, "can't reset");
         }
     }
 }

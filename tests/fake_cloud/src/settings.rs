@@ -50,7 +50,7 @@ impl Default for Options {
             durations: Durations::default(),
             regions: vec!["RegionOne".to_owned()],
             floating_range: None,
-            token_life: Duration::from_secs(3600),
+            token_life: Duration::from_hours(1),
             providers: ["amphora", "amphorav2", "octavia", "ovn"]
                 .map(str::to_owned)
                 .to_vec(),

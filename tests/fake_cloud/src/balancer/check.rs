@@ -42,15 +42,15 @@ impl Health {
 }
 
 /// One check. HTTP asks for a page; everything else is content with a connection.
-pub(crate) async fn check(address: SocketAddr, monitor: &AppliedMonitor) -> bool {
+pub(crate) async fn passes(address: SocketAddr, monitor: &AppliedMonitor) -> bool {
     let limit = Duration::from_secs(monitor.timeout.max(1));
     let probe = async {
         let mut stream = TcpStream::connect(address).await?;
         if monitor.kind == "HTTP" {
             stream.write_all(b"GET / HTTP/1.0\r\n\r\n").await?;
-            let mut first = [0_u8; 12];
-            stream.read_exact(&mut first).await?;
-            return Ok::<bool, std::io::Error>(first.ends_with(b"200"));
+            let mut head = [0_u8; 12];
+            stream.read_exact(&mut head).await?;
+            return Ok::<bool, std::io::Error>(head.ends_with(b"200"));
         }
         Ok(true)
     };

@@ -292,7 +292,7 @@ impl Checking {
         loop {
             every.tick().await;
             let good = match target {
-                Some(target) => check::check(target, &self.monitor).await,
+                Some(target) => check::passes(target, &self.monitor).await,
                 None => false,
             };
             let before = health;

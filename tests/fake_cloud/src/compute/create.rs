@@ -63,10 +63,10 @@ impl World {
                 "The requested availability zone is not available",
             ));
         }
-        if let Some(key) = given(&body, "key_name") {
-            if !self.compute.keypairs.contains_key(key) {
-                return Err(nova_error(400, "Invalid key_name provided."));
-            }
+        if let Some(key) = given(&body, "key_name")
+            && !self.compute.keypairs.contains_key(key)
+        {
+            return Err(nova_error(400, "Invalid key_name provided."));
         }
         let group = ["os:scheduler_hints", "OS-SCH-HNT:scheduler_hints"]
             .iter()
@@ -78,13 +78,13 @@ impl World {
                     .as_str()
                     .map(str::to_owned)
             });
-        if let Some(group) = &group {
-            if !self.compute.groups.contains_key(group) {
-                return Err(nova_error(
-                    400,
-                    format!("Instance group {group} could not be found."),
-                ));
-            }
+        if let Some(group) = &group
+            && !self.compute.groups.contains_key(group)
+        {
+            return Err(nova_error(
+                400,
+                format!("Instance group {group} could not be found."),
+            ));
         }
         self.server_quota(&project)?;
         let (ports, own_ports) = self.server_ports(&body, &project)?;

@@ -57,7 +57,7 @@ impl World {
                 let more = rows.len() > limit;
                 rows.truncate(limit);
                 let last = rows.last().map(|row| text(row, "id").to_owned());
-                let list: Vec<Value> = rows
+                let shown: Vec<Value> = rows
                     .into_iter()
                     .map(|row| {
                         let full = Self::shown_flavor(row, request, minor);
@@ -68,7 +68,7 @@ impl World {
                         }
                     })
                     .collect();
-                let mut body = json!({ "flavors": list });
+                let mut body = json!({ "flavors": shown });
                 if let (true, Some(last), Some(object)) = (more, last, body.as_object_mut()) {
                     let path = if tail.is_empty() {
                         "flavors"

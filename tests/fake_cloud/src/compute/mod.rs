@@ -109,10 +109,7 @@ pub(crate) fn nova_error(status: u16, message: impl Into<String>) -> Reply {
 impl World {
     /// One call to Nova below `/compute`.
     pub(crate) fn compute_call(&mut self, request: &Request) -> Answer {
-        let minor = match self.microversion(request) {
-            Ok(minor) => minor,
-            Err(reply) => return Err(reply),
-        };
+        let minor = self.microversion(request)?;
         let marked = |reply: Reply| {
             reply
                 .with("OpenStack-API-Version", format!("compute 2.{minor}"))

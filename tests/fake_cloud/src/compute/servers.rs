@@ -97,7 +97,6 @@ impl World {
         };
         let (vm_state, power) = match server.status.as_str() {
             "BUILD" => ("building", 0),
-            "ACTIVE" => ("active", 1),
             "SHUTOFF" => ("stopped", 4),
             "ERROR" => ("error", 0),
             "DELETED" => ("deleted", 0),
@@ -245,7 +244,7 @@ impl World {
             || (rows.len() == limit && request.param("limit").is_some() && limit > 0);
         rows.truncate(limit);
         let last = rows.last().map(|server| server.id.clone());
-        let list: Vec<Value> = rows
+        let shown: Vec<Value> = rows
             .into_iter()
             .map(|server| {
                 if detail {
@@ -255,7 +254,7 @@ impl World {
                 }
             })
             .collect();
-        let mut body = json!({ "servers": list });
+        let mut body = json!({ "servers": shown });
         if let (true, Some(last), Some(object)) = (more, last, body.as_object_mut()) {
             let path = if detail { "servers/detail" } else { "servers" };
             let kept: Vec<String> = request
@@ -301,10 +300,10 @@ impl World {
             }
             ("PUT", []) => {
                 let body = request.object("server");
-                if let Some(server) = self.compute.servers.get_mut(id) {
-                    if let Some(name) = given(&body, "name") {
-                        name.clone_into(&mut server.name);
-                    }
+                if let Some(server) = self.compute.servers.get_mut(id)
+                    && let Some(name) = given(&body, "name")
+                {
+                    name.clone_into(&mut server.name);
                 }
                 let server = self.compute.servers.get(id).cloned().ok_or_else(missing)?;
                 Ok(Reply::json(

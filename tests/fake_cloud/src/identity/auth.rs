@@ -170,20 +170,17 @@ impl World {
             .get("secret")
             .and_then(Value::as_str)
             .unwrap_or_default();
-        let found = self
-            .identity
-            .credentials
-            .values()
-            .find(|credential| match id {
-                Some(id) => credential.id == id,
-                None => {
-                    let owner = self.identity.users.get(&credential.user);
-                    Some(credential.name.as_str()) == name
-                        && owner.is_some_and(|owner| {
-                            Some(owner.name.as_str()) == user || Some(owner.id.as_str()) == user_id
-                        })
-                }
-            });
+        let found = self.identity.credentials.values().find(|credential| {
+            if let Some(id) = id {
+                credential.id == id
+            } else {
+                let owner = self.identity.users.get(&credential.user);
+                Some(credential.name.as_str()) == name
+                    && owner.is_some_and(|owner| {
+                        Some(owner.name.as_str()) == user || Some(owner.id.as_str()) == user_id
+                    })
+            }
+        });
         let Some(found) = found else {
             let id = id.or(name).unwrap_or_default();
             return Err(keystone_error(
@@ -293,17 +290,17 @@ impl World {
             .filter(|token| token.expires > self.now.elapsed)
             .ok_or_else(|| keystone_error(404, "Failed to validate token"))?;
         let mut body = self.token_body(token, &request.base);
-        if let Some(token) = body.get_mut("token").and_then(Value::as_object_mut) {
-            if request.param("nocatalog").is_some() {
-                token.remove("catalog");
-            }
+        if let Some(token) = body.get_mut("token").and_then(Value::as_object_mut)
+            && request.param("nocatalog").is_some()
+        {
+            token.remove("catalog");
         }
         Ok(Reply::json(200, body).with("X-Subject-Token", subject))
     }
 
-    pub(super) fn drop_token(&mut self, request: &Request) -> Answer {
+    pub(super) fn drop_token(&mut self, request: &Request) -> Reply {
         let subject = request.header("x-subject-token").unwrap_or_default();
         self.identity.tokens.remove(subject);
-        Ok(Reply::empty(204))
+        Reply::empty(204)
     }
 }

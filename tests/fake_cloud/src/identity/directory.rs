@@ -37,7 +37,7 @@ impl World {
         let fits = |candidate: &str| name.is_none_or(|name| name == candidate);
         match (request.method.as_str(), rest) {
             ("GET" | "HEAD", ["auth", "tokens"]) => self.show_token(request),
-            ("DELETE", ["auth", "tokens"]) => self.drop_token(request),
+            ("DELETE", ["auth", "tokens"]) => Ok(self.drop_token(request)),
             ("GET", ["auth", "catalog"]) => Ok(Reply::json(
                 200,
                 json!({ "catalog": self.catalogue(&request.base, &caller.project), "links": {} }),

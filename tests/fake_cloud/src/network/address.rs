@@ -181,7 +181,7 @@ impl World {
             };
             match self.take_address(&subnet, wanted) {
                 Ok(address) => {
-                    granted.push(json!({ "subnet_id": subnet, "ip_address": address.to_string() }))
+                    granted.push(json!({ "subnet_id": subnet, "ip_address": address.to_string() }));
                 }
                 Err(error) => {
                     self.release_all(&granted);

@@ -48,11 +48,11 @@ impl World {
         row.extend(fields.as_object().cloned().unwrap_or_default());
         self.network.table_mut(Kind::FloatingIp).put(row);
         self.floating_subnets.insert(id.clone(), subnet);
-        if let Some(port) = given(body, "port_id") {
-            if let Err(error) = self.associate(&id, port, given(body, "fixed_ip_address")) {
-                self.delete_floating_ip(&id);
-                return Err(error);
-            }
+        if let Some(port) = given(body, "port_id")
+            && let Err(error) = self.associate(&id, port, given(body, "fixed_ip_address"))
+        {
+            self.delete_floating_ip(&id);
+            return Err(error);
         }
         self.network
             .get(Kind::FloatingIp, &id)
@@ -63,7 +63,7 @@ impl World {
     pub(super) fn update_floating_ip(&mut self, body: &Row, id: &str) -> Result<(), Reply> {
         match body.get("port_id") {
             Some(Value::String(port)) if !port.is_empty() => {
-                self.associate(id, port, given(body, "fixed_ip_address"))?
+                self.associate(id, port, given(body, "fixed_ip_address"))?;
             }
             Some(_) => self.dissociate(id),
             None => {}

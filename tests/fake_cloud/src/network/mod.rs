@@ -194,7 +194,7 @@ impl World {
                         json!({ "sub_ports": row.get("sub_ports") }),
                     )),
                     ("PUT", ["add_subports"]) => self.add_subports(request, id),
-                    ("PUT", ["remove_subports"]) => self.remove_subports(request, id),
+                    ("PUT", ["remove_subports"]) => Ok(self.remove_subports(request, id)),
                     _ => Err(neutron_error(
                         404,
                         "HTTPNotFound",

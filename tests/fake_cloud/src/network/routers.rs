@@ -37,11 +37,10 @@ impl World {
             .get("external_gateway_info")
             .and_then(Value::as_object)
             .filter(|info| !info.is_empty())
+            && let Err(error) = self.set_gateway(&id, info)
         {
-            if let Err(error) = self.set_gateway(&id, info) {
-                self.network.table_mut(Kind::Router).remove(&id);
-                return Err(error);
-            }
+            self.network.table_mut(Kind::Router).remove(&id);
+            return Err(error);
         }
         self.network
             .get(Kind::Router, &id)

@@ -141,21 +141,20 @@ impl World {
                 text(&body, "direction")
             )));
         }
-        if let Some(Value::String(remote)) = body.get("remote_group_id") {
-            if self.network.get(Kind::SecurityGroup, remote).is_none() {
-                return Err(Kind::SecurityGroup.not_found(remote));
-            }
+        if let Some(Value::String(remote)) = body.get("remote_group_id")
+            && self.network.get(Kind::SecurityGroup, remote).is_none()
+        {
+            return Err(Kind::SecurityGroup.not_found(remote));
         }
-        if let Some(Value::String(prefix)) = body.get("remote_ip_prefix") {
-            if prefix.parse::<ipnet::IpNet>().is_err()
-                && prefix.parse::<std::net::IpAddr>().is_err()
-            {
-                return Err(neutron_error(
-                    400,
-                    "InvalidCIDR",
-                    format!("Invalid CIDR {prefix} given as IP prefix."),
-                ));
-            }
+        if let Some(Value::String(prefix)) = body.get("remote_ip_prefix")
+            && prefix.parse::<ipnet::IpNet>().is_err()
+            && prefix.parse::<std::net::IpAddr>().is_err()
+        {
+            return Err(neutron_error(
+                400,
+                "InvalidCIDR",
+                format!("Invalid CIDR {prefix} given as IP prefix."),
+            ));
         }
         let (low, high) = (
             body.get("port_range_min").and_then(Value::as_u64),

@@ -92,7 +92,7 @@ impl World {
         Ok(Reply::json(200, Value::Object(row)))
     }
 
-    pub(super) fn remove_subports(&mut self, request: &Request, id: &str) -> Answer {
+    pub(super) fn remove_subports(&mut self, request: &Request, id: &str) -> Reply {
         let leaving: Vec<String> = request
             .body
             .get("sub_ports")
@@ -107,7 +107,7 @@ impl World {
             .get(Kind::Trunk, id)
             .cloned()
             .unwrap_or_default();
-        Ok(Reply::json(200, Value::Object(row)))
+        Reply::json(200, Value::Object(row))
     }
 
     fn detach_subports(&mut self, id: &str, leaves: impl Fn(&str) -> bool) {

@@ -129,10 +129,10 @@ impl World {
             ));
         }
         let flavor = given(&body, "flavor_id").map(str::to_owned);
-        if let Some(flavor) = &flavor {
-            if !self.octavia.flavors.contains_key(flavor) {
-                return Err(invalid("Invalid flavor_id."));
-            }
+        if let Some(flavor) = &flavor
+            && !self.octavia.flavors.contains_key(flavor)
+        {
+            return Err(invalid("Invalid flavor_id."));
         }
         if given(&body, "availability_zone").is_some() {
             return Err(invalid("Invalid availability zone."));
@@ -417,7 +417,8 @@ impl World {
     pub(super) fn delete_balancer(&mut self, request: &Request, id: &str) -> Answer {
         let lb = self.balancer(request, id)?;
         let cascade = request.param("cascade").is_some_and(truthy);
-        if !cascade && !(lb.listeners.is_empty() && lb.pools.is_empty()) {
+        let childless = lb.listeners.is_empty() && lb.pools.is_empty();
+        if !cascade && !childless {
             return Err(invalid(format!(
                 "Cannot delete Load Balancer {id} - it has children"
             )));

@@ -62,11 +62,11 @@ impl World {
         } else {
             created.len().saturating_sub(deleted.len())
         };
-        if growth > 0 {
-            if let Err(reply) = self.octavia_quota_left(&lb.project, "member", "Member", growth) {
-                self.octavia.balancers.insert(parent.to_owned(), before);
-                return Err(reply);
-            }
+        if growth > 0
+            && let Err(reply) = self.octavia_quota_left(&lb.project, "member", "Member", growth)
+        {
+            self.octavia.balancers.insert(parent.to_owned(), before);
+            return Err(reply);
         }
         let now = self.now;
         let change = Change::MemberBatch {

@@ -297,7 +297,7 @@ impl Plan<'_> {
     fn amphora(&mut self, change: &Change, ending: Ending) {
         match ending {
             Ending::Success | Ending::Odd(Anomaly::Whitewash | Anomaly::StaleReads) => {
-                self.success(change, Some(Push::Rows))
+                self.success(change, Some(Push::Rows));
             }
             Ending::Odd(Anomaly::PushSwallowed) => self.success(change, None),
             Ending::Odd(Anomaly::OldValuesPushed) => self.success(change, Some(Push::Before)),
@@ -363,7 +363,7 @@ impl Plan<'_> {
             }
         };
         match change {
-            Change::LoadBalancerCreate => {
+            Change::LoadBalancerCreate | Change::Failover => {
                 pushes(self, Push::Plugged);
                 self.then(Step::MarkAll);
                 self.active(Object::LoadBalancer);
@@ -373,11 +373,6 @@ impl Plan<'_> {
                 self.active(Object::LoadBalancer);
             }
             Change::LoadBalancerDelete => self.then(Step::Remove(Object::LoadBalancer)),
-            Change::Failover => {
-                pushes(self, Push::Plugged);
-                self.then(Step::MarkAll);
-                self.active(Object::LoadBalancer);
-            }
             Change::ListenerCreate(_) | Change::ListenerUpdate(_) => {
                 pushes(self, Push::Rows);
                 // A listener that was in ERROR is repaired by its own change.
@@ -434,7 +429,7 @@ impl Plan<'_> {
                     let wait = if deleted.is_empty() {
                         self.timing.work
                     } else {
-                        self.timing.work - early
+                        self.timing.work.saturating_sub(early)
                     };
                     self.after(
                         wait,
@@ -625,7 +620,7 @@ impl Plan<'_> {
                 if !lost {
                     match wait.take() {
                         Some(wait) => {
-                            self.after(wait, Step::Set(object.clone(), Provisioning::Error))
+                            self.after(wait, Step::Set(object.clone(), Provisioning::Error));
                         }
                         None => self.error(object.clone()),
                     }

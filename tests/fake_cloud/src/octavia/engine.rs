@@ -294,10 +294,9 @@ impl World {
                     .balancers
                     .get_mut(balancer)
                     .and_then(|lb| lb.head_mut(object))
+                    && head.provisioning != Provisioning::Error
                 {
-                    if head.provisioning != Provisioning::Error {
-                        head.set(Provisioning::Active, now);
-                    }
+                    head.set(Provisioning::Active, now);
                 }
             }
             Step::Remove(object) => self.remove_object(balancer, object),
@@ -349,26 +348,23 @@ impl World {
         };
         let mut status = status;
         let mut release = None;
-        if let (Object::Member(..), Provisioning::Active) = (object, status) {
-            if let Some(hold) = self
+        if let (Object::Member(..), Provisioning::Active) = (object, status)
+            && let Some(hold) = self
                 .octavia
                 .holds
                 .iter_mut()
                 .find(|hold| hold.matches(&head.id, &head.name))
-            {
-                let fresh = self
-                    .octavia
-                    .held
-                    .insert(head.id.clone(), hold.status)
-                    .is_none();
-                if fresh {
-                    if let Some(count) = &mut hold.count {
-                        *count -= 1;
-                    }
-                }
-                status = hold.status;
-                release = hold.release_after.map(|after| (after, head.id.clone()));
+        {
+            let fresh = self
+                .octavia
+                .held
+                .insert(head.id.clone(), hold.status)
+                .is_none();
+            if fresh && let Some(count) = &mut hold.count {
+                *count -= 1;
             }
+            status = hold.status;
+            release = hold.release_after.map(|after| (after, head.id.clone()));
         }
         head.set(status, now);
         if let Some((after, member)) = release {

@@ -27,11 +27,11 @@ impl World {
             .balancers
             .get_mut(balancer)
             .and_then(|lb| lb.pools.iter_mut().find_map(|pool| pool.member_mut(member)));
-        if let Some(found) = found {
-            if found.up != Some(up) {
-                found.up = Some(up);
-                self.heartbeat_soon(balancer);
-            }
+        if let Some(found) = found
+            && found.up != Some(up)
+        {
+            found.up = Some(up);
+            self.heartbeat_soon(balancer);
         }
     }
 

@@ -160,10 +160,10 @@ impl World {
         Self::demand(&body, &["protocol", "protocol_port", "loadbalancer_id"])?;
         let parent = text(&body, "loadbalancer_id").to_owned();
         let lb = self.balancer(request, &parent)?.clone();
-        if let Some(pool) = given(&body, "default_pool_id") {
-            if lb.pool(pool).is_none() {
-                return Err(missing("Pool", pool));
-            }
+        if let Some(pool) = given(&body, "default_pool_id")
+            && lb.pool(pool).is_none()
+        {
+            return Err(missing("Pool", pool));
         }
         self.octavia_quota_left(&lb.project, "listener", "Listener", 1)?;
         let mut listener = self.new_listener(&lb, &body)?;
@@ -199,10 +199,10 @@ impl World {
         let parent = self.parent_of("Listener", id)?;
         let before = self.balancer(request, &parent)?.clone();
         let body = request.object("listener");
-        if let Some(pool) = given(&body, "default_pool_id") {
-            if before.pool(pool).is_none() {
-                return Err(missing("Pool", pool));
-            }
+        if let Some(pool) = given(&body, "default_pool_id")
+            && before.pool(pool).is_none()
+        {
+            return Err(missing("Pool", pool));
         }
         for name in ["protocol", "protocol_port", "loadbalancer_id"] {
             if body.contains_key(name) {

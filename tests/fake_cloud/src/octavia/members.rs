@@ -113,10 +113,10 @@ impl World {
             ));
         }
         let weight = integer(body, "weight", 0, 256)?.unwrap_or(1);
-        if let Some(subnet) = given(body, "subnet_id") {
-            if self.network.get(Kind::Subnet, subnet).is_none() {
-                return Err(missing("Subnet", subnet));
-            }
+        if let Some(subnet) = given(body, "subnet_id")
+            && self.network.get(Kind::Subnet, subnet).is_none()
+        {
+            return Err(missing("Subnet", subnet));
         }
         let checked_elsewhere = given(body, "monitor_address").is_some()
             || body.get("monitor_port").is_some_and(|port| !port.is_null());
