@@ -35,7 +35,7 @@ enum Command {
     Manifests(manifests::Choices),
     /// Rewrite stored objects in the storage version, then exit
     ///
-    /// Run it with rights of your own: the manager has none to change definitions.
+    /// The leading manager does it by itself too, where it has the rights of capo-storage-migration-role.
     MigrateStorage(migrate_storage::Choices),
 }
 

@@ -27,16 +27,19 @@ const FIELD_MANAGER: &str = "capo-rs-storage-migration";
 /// Objects listed at a time.
 const PAGE: u32 = 200;
 
-/// The plurals of the kinds, those with two versions first.
-const PLURALS: [&str; 7] = [
+/// The plurals of the kinds with two versions. The others never had but one.
+const PLURALS: [&str; 4] = [
     "openstackclusters",
     "openstackclustertemplates",
     "openstackmachines",
     "openstackmachinetemplates",
-    "openstackservers",
-    "openstackfloatingippools",
-    "openstackclusteridentities",
 ];
+
+/// Conversion has to be served, also by this process, before anything stored in v1beta1 can be read.
+const FIRST_AFTER: Duration = Duration::from_secs(30);
+
+/// The longest pause before what failed is tried again.
+const LONGEST_PAUSE: Duration = Duration::from_hours(1);
 
 /// How a migration is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +67,7 @@ pub struct Report {
     pub rewritten: usize,
     /// CRDs whose `storedVersions` were cleaned.
     pub cleaned: Vec<String>,
-    /// What could not be done, and why. It is tried again at the next start.
+    /// What could not be done, and why.
     pub failed: Vec<String>,
 }
 
@@ -83,6 +86,22 @@ impl Report {
             SHOWN => self.failed.push("and more".to_owned()),
             _ => {}
         }
+    }
+}
+
+/// Migrates in the background, again and again with growing pauses until nothing has failed.
+pub(super) async fn until_done(client: Client, phases: Phases) {
+    let migration = Migration {
+        phases,
+        ..Migration::default()
+    };
+    let mut pause = FIRST_AFTER;
+    loop {
+        tokio::time::sleep(pause).await;
+        if migrate(&client, migration).await.is_complete() {
+            return;
+        }
+        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 
@@ -172,7 +191,7 @@ async fn kind(
 }
 
 /// Whether the object was patched; one that is gone needs nothing. A conflict means that somebody else
-/// wrote it, in the storage version; what else was to be done is done at the next start.
+/// wrote it, in the storage version; what else was to be done is done the next time.
 async fn apply(
     api: &Api<DynamicObject>,
     metadata: &ObjectMeta,

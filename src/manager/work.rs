@@ -6,15 +6,18 @@ use std::{
 };
 
 use kube::Client;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use super::{Settings, probes::Readiness, settings::GateMode};
+use super::{Settings, probes::Readiness, settings::GateMode, storage_migration};
 use crate::{
     controllers::{self, UncachedMachines},
     membership::{self, Membership},
     metrics::Metrics,
     openstack::{ClientSettings, Clouds, LeaseToken},
-    webhooks::server::{self, Server},
+    webhooks::{
+        server::{self, Server},
+        storage_migration::Phases,
+    },
 };
 
 /// The pause before the webhooks' certificate and port are tried again.
@@ -94,6 +97,9 @@ pub(super) async fn run(parts: Parts, halt: CancellationToken) {
         Arc::new(metrics.clone()),
     );
     *shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(membership.clone());
+    // `check` has refused unknown phases.
+    let phases = Phases::without(&settings.skip_crd_migration_phases).unwrap_or(Phases::ALL);
+    let migration = storage_migration::until_done(client.clone(), phases);
     let clouds = Clouds::new(clients, token, Arc::new(metrics.clone()));
     let parts = controllers::Parts {
         client,
@@ -107,6 +113,7 @@ pub(super) async fn run(parts: Parts, halt: CancellationToken) {
             tracing::info!("Reconciling");
         }),
     };
+    let _migrating = AbortOnDropHandle::new(tokio::spawn(migration));
     controllers::run(parts, halt).await;
     membership.shutdown().await;
     *shown.lock().unwrap_or_else(PoisonError::into_inner) = None;

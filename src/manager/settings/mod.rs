@@ -10,6 +10,8 @@ use clap::{ArgAction, Args, ValueEnum};
 
 pub use spelling::normalise;
 
+use crate::webhooks::storage_migration::Phases;
+
 /// How the load balancer gate acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum GateMode {
@@ -177,6 +179,15 @@ pub struct Settings {
     #[arg(long, default_value = "VersionTLS12", value_parser = ["VersionTLS12", "VersionTLS13"], help_heading = "Serving")]
     pub tls_min_version: String,
 
+    /// Leave out parts of the storage migration: All, StorageVersionMigration, CleanupManagedFields
+    #[arg(
+        long,
+        value_name = "PHASES",
+        value_delimiter = ',',
+        help_heading = "Controllers"
+    )]
+    pub skip_crd_migration_phases: Vec<String>,
+
     /// Verbosity of the log, 0 to 5
     #[arg(long = "v", default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=10), value_name = "LEVEL", help_heading = "Logging")]
     pub verbosity: u8,
@@ -205,8 +216,6 @@ pub(super) struct Accepted {
     tls_cipher_suites: Option<String>,
     #[arg(long, hide = true)]
     feature_gates: Vec<String>,
-    #[arg(long, hide = true)]
-    skip_crd_migration_phases: Vec<String>,
     #[arg(long, hide = true)]
     vmodule: Option<String>,
     #[arg(long, hide = true)]
@@ -268,6 +277,8 @@ impl Settings {
                 self.member_warn_after, self.member_alert_after, self.member_stuck_after
             ));
         }
+        Phases::without(&self.skip_crd_migration_phases)
+            .map_err(|error| format!("--skip-crd-migration-phases: {error}"))?;
         if self.sync_period.is_zero() {
             return Err("--sync-period is 0: it must be above 0".to_owned());
         }
@@ -310,10 +321,6 @@ impl Settings {
             (
                 "--feature-gates",
                 accepted.feature_gates.iter().any(|gates| !gates.is_empty()),
-            ),
-            (
-                "--skip-crd-migration-phases",
-                !accepted.skip_crd_migration_phases.is_empty(),
             ),
             ("--vmodule", accepted.vmodule.is_some()),
             (

@@ -20,17 +20,17 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use crate::env::{Authority, Error, Kubernetes, apply};
 
 /// A listener that ends with the test.
-pub struct Listening {
-    pub url: String,
-    pub authority: Authority,
-    pub folder: tempfile::TempDir,
-    pub ready: Ready,
-    pub stop: CancellationToken,
-    pub task: AbortOnDropHandle<()>,
+pub(crate) struct Listening {
+    pub(crate) url: String,
+    pub(crate) authority: Authority,
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) ready: Ready,
+    pub(crate) stop: CancellationToken,
+    pub(crate) task: AbortOnDropHandle<()>,
 }
 
 impl Listening {
-    pub async fn start(
+    pub(crate) async fn start(
         change: impl FnOnce(&mut Settings),
         observer: Arc<dyn Observer>,
     ) -> Result<Self, Error> {
@@ -56,7 +56,7 @@ impl Listening {
 }
 
 /// Writes a new certificate as `tls.crt` and `tls.key`.
-pub fn write_pair(authority: &Authority, folder: &Path) -> Result<(), Error> {
+pub(crate) fn write_pair(authority: &Authority, folder: &Path) -> Result<(), Error> {
     let pair = authority.server(&["127.0.0.1", "localhost"])?;
     std::fs::write(folder.join("tls.crt"), pair.certificate)?;
     std::fs::write(folder.join("tls.key"), pair.key)?;
@@ -64,14 +64,14 @@ pub fn write_pair(authority: &Authority, folder: &Path) -> Result<(), Error> {
 }
 
 /// A kube-apiserver with our definitions, whose webhooks are answered in this process.
-pub struct Served {
-    pub kubernetes: Kubernetes,
-    pub listening: Listening,
+pub(crate) struct Served {
+    pub(crate) kubernetes: Kubernetes,
+    _listening: Listening,
 }
 
 impl Served {
     /// One of one's own.
-    pub async fn start() -> Result<Self, Error> {
+    pub(crate) async fn start() -> Result<Self, Error> {
         let kubernetes = Kubernetes::start().await?;
         let client = kubernetes.admin().await?;
         let listening = Listening::start(|_| {}, Arc::new(())).await?;
@@ -79,13 +79,13 @@ impl Served {
         apply::apply(&client, &admission(&listening)?).await?;
         Ok(Self {
             kubernetes,
-            listening,
+            _listening: listening,
         })
     }
 
     /// The one that the tests of this process share. It lives on a runtime of its own, as the first
     /// test's ends with that test.
-    pub async fn shared() -> &'static Self {
+    pub(crate) async fn shared() -> &'static Self {
         static SHARED: OnceLock<Served> = OnceLock::new();
         tokio::task::spawn_blocking(|| {
             SHARED.get_or_init(|| {
@@ -109,13 +109,13 @@ impl Served {
     }
 
     /// A client for this test's runtime.
-    pub async fn client(&self) -> Client {
+    pub(crate) async fn client(&self) -> Client {
         self.kubernetes.admin().await.unwrap()
     }
 }
 
 /// Our definitions, with this process's address for conversion.
-pub fn definitions(listening: &Listening) -> Result<Vec<Value>, Error> {
+pub(crate) fn definitions(listening: &Listening) -> Result<Vec<Value>, Error> {
     let conversion = ConversionTarget::Url {
         url: format!("{}/convert", listening.url),
         certificate_authority: listening.authority.certificate(),
@@ -134,17 +134,22 @@ pub fn definitions(listening: &Listening) -> Result<Vec<Value>, Error> {
 }
 
 /// Makes sure of a namespace.
-pub async fn namespace(client: &Client, name: &str) {
+pub(crate) async fn namespace(client: &Client, name: &str) {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     apply::apply(client, &[namespace]).await.unwrap();
 }
 
 /// A kind in one version.
-pub fn api(client: &Client, kind: &str, version: &str, namespace: &str) -> Api<DynamicObject> {
+pub(crate) fn api(
+    client: &Client,
+    kind: &str,
+    version: &str,
+    namespace: &str,
+) -> Api<DynamicObject> {
     Api::namespaced_with(client.clone(), namespace, &resource(kind, version))
 }
 
-pub fn resource(kind: &str, version: &str) -> ApiResource {
+pub(crate) fn resource(kind: &str, version: &str) -> ApiResource {
     ApiResource::from_gvk_with_plural(
         &GroupVersionKind::gvk("infrastructure.cluster.x-k8s.io", version, kind),
         &format!("{}s", kind.to_lowercase()),
@@ -152,7 +157,7 @@ pub fn resource(kind: &str, version: &str) -> ApiResource {
 }
 
 /// An object for [`Api`] from its parts.
-pub fn object(kind: &str, version: &str, name: &str, parts: Value) -> DynamicObject {
+pub(crate) fn object(kind: &str, version: &str, name: &str, parts: Value) -> DynamicObject {
     let mut object = json!({
         "apiVersion": format!("infrastructure.cluster.x-k8s.io/{version}"), "kind": kind,
         "metadata": {"name": name},

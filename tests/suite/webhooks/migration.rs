@@ -14,6 +14,7 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::fixture::{Served, api, namespace, object};
+use crate::env::apply;
 
 const DEFINITION: &str = "openstackmachinetemplates.infrastructure.cluster.x-k8s.io";
 const KIND: &str = "OpenStackMachineTemplate";
@@ -68,6 +69,7 @@ async fn what_capo_stored_is_rewritten() {
     store_as(&client, "v1beta2").await;
     until(async || stored_versions(&client).await.len() == 2).await;
     let before: Vec<Value> = contents(&new, &names).await;
+    let migrator = migrator(&served).await;
 
     // CAPO 0.15's copy of the other version, as it stores it.
     let stash =
@@ -84,7 +86,7 @@ async fn what_capo_stored_is_rewritten() {
         phases: Phases::without(&["All"]).unwrap(),
         pace: Duration::from_millis(1),
     };
-    assert_eq!(migrate(&client, skipped).await.rewritten, 0);
+    assert_eq!(migrate(&migrator, skipped).await.rewritten, 0);
     assert_eq!(stored_versions(&client).await.len(), 2);
 
     // Interrupted somewhere, then done again.
@@ -92,8 +94,8 @@ async fn what_capo_stored_is_rewritten() {
         phases: Phases::ALL,
         pace: Duration::from_millis(5),
     };
-    let _ = tokio::time::timeout(Duration::from_millis(80), migrate(&client, migration)).await;
-    let report = migrate(&client, migration).await;
+    let _ = tokio::time::timeout(Duration::from_millis(80), migrate(&migrator, migration)).await;
+    let report = migrate(&migrator, migration).await;
     assert_eq!(report.failed, Vec::<String>::new());
     assert_eq!(report.cleaned, [DEFINITION]);
     assert_eq!(stored_versions(&client).await, ["v1beta2"]);
@@ -111,11 +113,29 @@ async fn what_capo_stored_is_rewritten() {
     assert_eq!(seen.data["spec"]["template"]["spec"]["flavor"], "m1");
 
     // The definition may now drop v1beta1 for good.
-    let again = migrate(&client, migration).await;
+    let again = migrate(&migrator, migration).await;
     assert_eq!(
         (again.rewritten, again.cleaned.len(), again.failed.len()),
         (0, 0, 0)
     );
+}
+
+/// Somebody with no more than the shipped role for it.
+async fn migrator(served: &Served) -> Client {
+    let admin = served.client().await;
+    let role = "capo-storage-migration-role";
+    let mut documents = apply::documents(include_str!("../../../deploy/rbac.yaml")).unwrap();
+    documents.retain(|of| of["kind"] == "ClusterRole" && of["metadata"]["name"] == role);
+    assert_eq!(documents.len(), 1);
+    documents.push(json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": "migrator"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "migrator"}],
+    }));
+    apply::apply(&admin, &documents).await.unwrap();
+    let kubeconfig = served.kubernetes.kubeconfig_of("migrator", &[]).unwrap();
+    crate::env::kubernetes::client(&kubeconfig).await.unwrap()
 }
 
 async fn contents(new: &Api<kube::api::DynamicObject>, names: &[String]) -> Vec<Value> {

@@ -9,7 +9,7 @@ use capo_rs::api::{ConversionTarget, crds};
 use serde_json::{Map, Value, json};
 
 /// The schema of one version of one kind.
-pub fn of(kind: &str, version: &str) -> &'static Value {
+pub(crate) fn of(kind: &str, version: &str) -> &'static Value {
     static ALL: LazyLock<Vec<(String, String, Value)>> = LazyLock::new(|| {
         let mut all = Vec::new();
         for crd in crds(&ConversionTarget::Unconverted).unwrap() {
@@ -28,7 +28,7 @@ pub fn of(kind: &str, version: &str) -> &'static Value {
 }
 
 /// Bytes to decide by; zeros once they are used up.
-pub struct Choices<'a>(pub &'a [u8]);
+pub(crate) struct Choices<'a>(pub(crate) &'a [u8]);
 
 impl Choices<'_> {
     fn byte(&mut self) -> u8 {
@@ -65,7 +65,7 @@ const WORDS: [&str; 6] = [
 ];
 
 /// A whole object of that kind and version.
-pub fn object(kind: &str, version: &str, choices: &mut Choices<'_>) -> Value {
+pub(crate) fn object(kind: &str, version: &str, choices: &mut Choices<'_>) -> Value {
     let mut object = value(of(kind, version), choices);
     object["apiVersion"] = json!(format!("infrastructure.cluster.x-k8s.io/{version}"));
     object["kind"] = json!(kind);
@@ -186,7 +186,7 @@ fn integer(schema: &Value, choices: &mut Choices<'_>) -> Value {
 }
 
 /// What `value` has that its schema does not allow: other types, unknown fields, missing fields, bounds.
-pub fn faults(schema: &Value, value: &Value) -> Vec<String> {
+pub(crate) fn faults(schema: &Value, value: &Value) -> Vec<String> {
     let mut faults = Vec::new();
     compare(schema, value, "", &mut faults);
     faults

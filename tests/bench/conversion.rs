@@ -1,0 +1,140 @@
+//! How many clusters are converted in a second on one core, and how long a list of a thousand takes.
+//!
+//! The goals: 50 000 conversions a second and core, one second for a review of 1 000 clusters.
+
+#![allow(clippy::print_stdout, clippy::cast_precision_loss)]
+
+use std::{
+    hint::black_box,
+    time::{Duration, Instant},
+};
+
+use capo_rs::webhooks::conversion::{convert, review};
+use serde_json::{Value, json};
+
+const V1BETA1: &str = "infrastructure.cluster.x-k8s.io/v1beta1";
+const V1BETA2: &str = "infrastructure.cluster.x-k8s.io/v1beta2";
+
+/// A settled cluster of three control-plane machines, with what managers of fields leave behind.
+fn cluster(number: usize) -> Value {
+    let condition = |kind: &str| {
+        json!({"type": kind, "status": "True", "reason": "Ready", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 4})
+    };
+    let member = |machine: usize| {
+        json!({"machine": format!("c{number}-control-plane-{machine}"), "port": 6443,
+            "id": "3a5ae2f8-0c2a-4e0e-9f0e-1d1d1d1d1d1d", "address": format!("10.6.0.{machine}"),
+            "provisioningStatus": "ACTIVE", "operatingStatus": "ONLINE",
+            "since": "2026-01-01T00:00:00Z", "lastObserved": "2026-01-01T00:00:00Z"})
+    };
+    let network = json!({"id": "3a5ae2f8-0c2a-4e0e-9f0e-1d1d1d1d1d1d", "name": format!("k8s-clusterapi-cluster-n-c{number}"),
+        "subnets": [{"id": "3a5ae2f8-0c2a-4e0e-9f0e-1d1d1d1d1d1d", "name": "subnet", "cidr": "10.6.0.0/24"}]});
+    let group = json!({"id": "3a5ae2f8-0c2a-4e0e-9f0e-1d1d1d1d1d1d", "name": "k8s-cluster-n-c-secgroup-controlplane"});
+    json!({
+        "apiVersion": V1BETA2, "kind": "OpenStackCluster",
+        "metadata": {
+            "name": format!("c{number}"), "namespace": "n", "uid": "3a5ae2f8-0c2a-4e0e-9f0e-1d1d1d1d1d1d",
+            "generation": 4, "resourceVersion": "123456", "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": {"cluster.x-k8s.io/cluster-name": format!("c{number}")},
+            "finalizers": ["openstackcluster.infrastructure.cluster.x-k8s.io"],
+            "ownerReferences": [{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": format!("c{number}"),
+                "uid": "3a5ae2f8-0c2a-4e0e-9f0e-1d1d1d1d1d1d", "controller": true}],
+        },
+        "spec": {
+            "identityRef": {"type": "Secret", "name": "cloud", "cloudName": "openstack"},
+            "managedSubnets": [{"cidr": "10.6.0.0/24", "dnsNameservers": ["1.1.1.1", "9.9.9.9"]}],
+            "externalNetwork": {"id": "3a5ae2f8-0c2a-4e0e-9f0e-1d1d1d1d1d1d"},
+            "apiServer": {"managedLoadBalancer": {"enabled": true, "allowedCIDRs": ["10.0.0.0/8"]}, "port": 6443},
+            "managedSecurityGroups": {"allowAllInClusterTraffic": false, "clusterNodesSecurityGroupRules": [
+                {"name": "bgp", "direction": "ingress", "etherType": "IPv4", "protocol": "tcp", "portRangeMin": 179,
+                 "portRangeMax": 179, "remoteManagedGroups": ["controlplane", "worker"]},
+            ]},
+            "controlPlaneEndpoint": {"host": "203.0.113.5", "port": 6443},
+            "bastion": {"enabled": true, "spec": {
+                "flavor": {"filter": {"name": "m1.tiny"}}, "image": {"filter": {"name": "debian"}}, "sshKeyName": "k",
+            }},
+        },
+        "status": {
+            "observedGeneration": 4, "initialization": {"provisioned": true}, "network": network,
+            "externalNetwork": {"id": "3a5ae2f8-0c2a-4e0e-9f0e-1d1d1d1d1d1d", "name": "public"},
+            "router": {"id": "3a5ae2f8-0c2a-4e0e-9f0e-1d1d1d1d1d1d", "name": "router", "ips": ["203.0.113.7"]},
+            "controlPlaneSecurityGroup": group, "workerSecurityGroup": group, "bastionSecurityGroup": group,
+            "failureDomains": [{"name": "az1", "controlPlane": true}, {"name": "az2", "controlPlane": true}],
+            "apiServerManagedLoadBalancer": {"name": "lb", "id": "3a5ae2f8-0c2a-4e0e-9f0e-1d1d1d1d1d1d",
+                "ip": "203.0.113.5", "internalIP": "10.6.0.4", "activeMembers": "3/3",
+                "members": [member(1), member(2), member(3)]},
+            "conditions": [condition("Ready"), condition("NetworkReady"), condition("RouterReady"),
+                condition("SecurityGroupsReady"), condition("APIEndpointReady"), condition("APIServerLoadBalancerReady")],
+        },
+    })
+}
+
+/// Runs `work` for a while and says how often it was done in a second.
+fn rate(mut work: impl FnMut()) -> f64 {
+    let begun = Instant::now();
+    let mut done = 0_u32;
+    while begun.elapsed() < Duration::from_secs(2) {
+        work();
+        done += 1;
+    }
+    f64::from(done) / begun.elapsed().as_secs_f64()
+}
+
+fn main() {
+    let new = cluster(1);
+    let old = convert(new.clone(), V1BETA1).unwrap_or_default();
+    let (new_text, old_text) = (new.to_string(), old.to_string());
+    let parsed = |text: &str| -> Value { serde_json::from_str(text).unwrap_or_default() };
+
+    // Parsing the text is the API server's price for asking a webhook at all; it is shown by itself.
+    let parse = rate(|| {
+        black_box(parsed(&old_text));
+    });
+    println!(
+        "{:>12.0} /s  an OpenStackCluster of {} bytes parsed and dropped",
+        parse,
+        old_text.len()
+    );
+    for (name, text, to) in [
+        ("v1beta1 to v1beta2", &old_text, V1BETA2),
+        ("v1beta2 to v1beta1", &new_text, V1BETA1),
+    ] {
+        let whole = rate(|| {
+            black_box(
+                convert(parsed(text), to)
+                    .map(|object| object.to_string())
+                    .ok(),
+            );
+        });
+        let spare: Vec<Value> = std::iter::repeat_with(|| parsed(text))
+            .take(20_000)
+            .collect();
+        let count = spare.len();
+        let begun = Instant::now();
+        let converted: Vec<_> = spare
+            .into_iter()
+            .map(|object| convert(object, to))
+            .collect();
+        let alone = count as f64 / begun.elapsed().as_secs_f64();
+        black_box(converted);
+        println!("{alone:>12.0} /s  {name}, the conversion alone (goal 50 000)");
+        println!("{whole:>12.0} /s  {name}, from text to text");
+    }
+
+    let objects: Vec<Value> = (0..1000)
+        .filter_map(|number| convert(cluster(number), V1BETA1).ok())
+        .collect();
+    let body =
+        json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": {
+            "uid": "u", "desiredAPIVersion": V1BETA2, "objects": objects,
+        }})
+        .to_string();
+    let begun = Instant::now();
+    let answer = review(body.as_bytes()).unwrap_or_default();
+    println!(
+        "{:>12.1} ms  a review of 1 000 clusters, {} bytes in, {} out (goal 1 000)",
+        begun.elapsed().as_secs_f64() * 1000.0,
+        body.len(),
+        answer.len()
+    );
+}
