@@ -146,18 +146,18 @@ async fn kind(
         &definition.plural,
     );
     let failures = report.failed.len();
-    let mut pace = interval(migration.pace.max(Duration::from_millis(1)));
-    pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticks = interval(migration.pace.max(Duration::from_millis(1)));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let all: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-    let mut page = ListParams::default().limit(PAGE);
+    let mut parameters = ListParams::default().limit(PAGE);
     loop {
-        let listed = all.list_metadata(&page).await?;
+        let listed = all.list_metadata(&parameters).await?;
         for object in listed.items {
             let what = rewrite(&definition, &object.metadata, migration.phases);
             if what == Rewrite::None {
                 continue;
             }
-            pace.tick().await;
+            ticks.tick().await;
             let api = match object.namespace() {
                 Some(namespace) => Api::namespaced_with(client.clone(), &namespace, &resource),
                 None => all.clone(),
@@ -172,7 +172,7 @@ async fn kind(
             }
         }
         match listed.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => page = page.continue_token(&token),
+            Some(token) => parameters = parameters.continue_token(&token),
             None => break,
         }
     }

@@ -26,7 +26,7 @@ pub(super) struct Kept {
     /// CAPO's copy, in the version converted to.
     stash: Option<Value>,
     /// Fields of the version converted from.
-    kept: Object,
+    leftover: Object,
     annotation: &'static str,
 }
 
@@ -41,7 +41,7 @@ impl Kept {
         let mut this = Self {
             found: Object::new(),
             stash: None,
-            kept: Object::new(),
+            leftover: Object::new(),
             annotation,
         };
         let Some(metadata) = metadata(object)? else {
@@ -71,7 +71,7 @@ impl Kept {
 
     /// Keeps `value` for the way back.
     pub(super) fn keep(&mut self, path: &Path<'_>, value: Value) {
-        self.kept.insert(path.to_string(), value);
+        self.leftover.insert(path.to_string(), value);
     }
 
     /// What was kept of the field at `path`.
@@ -112,10 +112,10 @@ impl Kept {
 
     /// Writes what is to be kept on the converted object.
     pub(super) fn write(self, object: &mut Object) -> Result<(), WrongType> {
-        if self.kept.is_empty() {
+        if self.leftover.is_empty() {
             return Ok(());
         }
-        let text = Value::Object(self.kept).to_string();
+        let text = Value::Object(self.leftover).to_string();
         let metadata = object
             .entry("metadata")
             .or_insert_with(|| Value::Object(Object::new()));

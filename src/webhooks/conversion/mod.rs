@@ -187,10 +187,10 @@ fn to_v1beta1(kind: Kind, object: &mut Object) -> Result<(), WrongType> {
         }
         Kind::ClusterTemplate => {
             let template = root.field("template");
-            if let Some(template_object) = template_of(object, &root)? {
-                if let Some(spec) = json::object(template_object, "spec", &template)? {
-                    cluster::spec_to_v1beta1(spec, &template.field("spec"), &mut kept)?;
-                }
+            if let Some(template_object) = template_of(object, &root)?
+                && let Some(spec) = json::object(template_object, "spec", &template)?
+            {
+                cluster::spec_to_v1beta1(spec, &template.field("spec"), &mut kept)?;
             }
         }
         Kind::Machine => {

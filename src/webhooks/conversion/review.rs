@@ -108,18 +108,18 @@ fn convert_text(text: &str, desired: &str) -> Result<Value, (String, String)> {
         return Err((String::new(), format!("expected an object, found {found}")));
     }
     // Kept aside for messages, as the object is given away.
-    let name = name_of(&object);
+    let name = identity_of(&object);
     convert(object, desired).map_err(|error: ConversionError| (name.to_string(), error.to_string()))
 }
 
 /// Kind, namespace and name of an object, for messages.
-struct Name {
+struct Identity {
     kind: String,
     namespace: String,
     name: String,
 }
 
-fn name_of(object: &Value) -> Name {
+fn identity_of(object: &Value) -> Identity {
     let text = |value: Option<&Value>| -> String {
         value
             .and_then(Value::as_str)
@@ -130,14 +130,14 @@ fn name_of(object: &Value) -> Name {
     };
     let metadata = object.get("metadata");
     let of = |key: &str| text(metadata.and_then(|metadata| metadata.get(key)));
-    Name {
+    Identity {
         kind: text(object.get("kind")),
         namespace: of("namespace"),
         name: of("name"),
     }
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}/{}", self.kind, self.namespace, self.name)
     }

@@ -54,7 +54,8 @@ struct Request<'a> {
     uid: String,
     #[serde(default)]
     kind: GroupVersionKind,
-    request_kind: Option<GroupVersionKind>,
+    #[serde(rename = "requestKind")]
+    asked: Option<GroupVersionKind>,
     #[serde(default)]
     name: String,
     #[serde(default)]
@@ -136,7 +137,7 @@ fn judge(kind: Kind, request: &Request<'_>, now: Timestamp) -> Result<(), Value>
     if errors.is_empty() {
         return Ok(());
     }
-    let asked = request.request_kind.as_ref().unwrap_or(&request.kind);
+    let asked = request.asked.as_ref().unwrap_or(&request.kind);
     if asked.version == "v1beta1" {
         errors = errors.into_iter().map(names::in_v1beta1).collect();
     }

@@ -8,6 +8,7 @@ fn now() -> Timestamp {
     "2026-11-21T12:00:00Z".parse().unwrap()
 }
 
+#[allow(clippy::needless_pass_by_value)]
 fn cluster(spec: Value) -> Value {
     json!({
         "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackCluster",
@@ -458,6 +459,7 @@ fn annotations_are_judged_when_they_change() {
     );
 }
 
+#[allow(clippy::needless_pass_by_value)]
 fn machine(spec: Value) -> Value {
     json!({
         "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackMachine",

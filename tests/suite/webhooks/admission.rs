@@ -401,22 +401,22 @@ async fn rules_of_machines_and_templates() {
         )
         .await;
 
-    let servers = api(&client, "OpenStackServer", "v1alpha1", "admission");
-    let server = json!({"spec": {
+    let of_servers = api(&client, "OpenStackServer", "v1alpha1", "admission");
+    let spec_of_one = json!({"spec": {
         "flavorID": "f", "image": {"id": ID}, "sshKeyName": "k", "ports": [],
         "identityRef": {"name": "cloud", "cloudName": "openstack"},
     }});
-    servers
+    of_servers
         .create(
             &PostParams::default(),
-            &object("OpenStackServer", "v1alpha1", "s", server),
+            &object("OpenStackServer", "v1alpha1", "s", spec_of_one),
         )
         .await
         .unwrap();
     let patch = |value: Value| {
-        let servers = servers.clone();
+        let of_servers = of_servers.clone();
         async move {
-            servers
+            of_servers
                 .patch("s", &PatchParams::default(), &Patch::Merge(value))
                 .await
                 .map_err(|error| error.to_string())

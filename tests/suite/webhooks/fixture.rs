@@ -157,6 +157,7 @@ pub(crate) fn resource(kind: &str, version: &str) -> ApiResource {
 }
 
 /// An object for [`Api`] from its parts.
+#[allow(clippy::needless_pass_by_value)]
 pub(crate) fn object(kind: &str, version: &str, name: &str, parts: Value) -> DynamicObject {
     let mut object = json!({
         "apiVersion": format!("infrastructure.cluster.x-k8s.io/{version}"), "kind": kind,

@@ -170,6 +170,7 @@ fn text(schema: &Value, choices: &mut Choices<'_>) -> String {
     }
 }
 
+#[allow(clippy::cast_possible_truncation)]
 fn integer(schema: &Value, choices: &mut Choices<'_>) -> Value {
     let (low, high) = match schema["format"].as_str() {
         Some("int32") => (i64::from(i32::MIN), i64::from(i32::MAX)),
