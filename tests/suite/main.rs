@@ -3,6 +3,7 @@
 // What prepares a test fails it as the test itself would; clippy.toml lets test functions alone do so.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod cluster;
 #[path = "../contract/mod.rs"]
 mod contract;
 mod crds;

@@ -37,7 +37,8 @@ pub(crate) async fn load_balancer(
     wish: &LoadBalancerWish,
     network: &NetworkState,
 ) -> Step<()> {
-    if visit.seen.load_balancer.is_some() && !needs_a_look(visit) {
+    let complete = |lb: &KnownLoadBalancer| lb.vip.is_some() && lb.vip_port.is_some();
+    if visit.seen.load_balancer.as_ref().is_some_and(complete) && !needs_a_look(visit) {
         return Ok(());
     }
     let known = visit

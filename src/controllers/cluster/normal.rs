@@ -265,13 +265,16 @@ async fn endpoint(visit: &mut Visit<'_>, shop: &Shop<'_>, surroundings: &Surroun
         EndpointPlan::LoadBalancer { .. } => {
             let vip = visit.seen.load_balancer.as_ref().and_then(|lb| lb.vip);
             let Some(address) = floating.or(vip) else {
-                visit.report.tell_if_untold(
-                    kind::API_ENDPOINT_READY,
-                    Verdict::bad(
-                        Reason::APIEndpointConfigFailed,
-                        "The load balancer has no address yet",
-                    ),
-                );
+                // What keeps the load balancer from being there tells more than its absence.
+                if visit
+                    .report
+                    .told(kind::API_SERVER_LOAD_BALANCER_READY)
+                    .is_none()
+                {
+                    let text = "The load balancer has no address yet";
+                    let verdict = Verdict::bad(Reason::APIEndpointConfigFailed, text);
+                    visit.report.tell(kind::API_ENDPOINT_READY, verdict);
+                }
                 return Ok(());
             };
             Some(address.to_string())

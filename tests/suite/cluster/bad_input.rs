@@ -1,0 +1,173 @@
+//! Input that can't work: a condition that says what is wrong, one event, no storm, and it heals.
+
+use serde_json::{Value, json};
+
+use super::stage::{Stage, quick};
+use crate::env::cluster_api::condition;
+
+struct Case {
+    name: &'static str,
+    change: Value,
+    condition: &'static str,
+    words: &'static [&'static str],
+}
+
+fn identity(secret: &str, cloud: &str) -> Value {
+    json!({"identityRef": {"name": secret, "cloudName": cloud}})
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_bad_input_names_object_field_found_and_right_and_heals_when_mended() {
+    const SIGNED_IN: &str = "OpenStackAuthenticationSucceeded";
+    let stage = Stage::set("cluster-bad", quick()).await;
+    let good = stage.cloud.clouds_yaml();
+    stage.secret("malformed", "clouds: [", None).await;
+    stage.secret("bad-pem", &good, Some("no certificate")).await;
+    stage
+        .secret(
+            "bad-password",
+            &good.replace("password: secret", "password: wrong"),
+            None,
+        )
+        .await;
+    let balancer = |change: Value| json!({"apiServer": {"managedLoadBalancer": change}});
+    let cases = [
+        Case {
+            name: "no-secret",
+            change: identity("absent", "demo"),
+            condition: SIGNED_IN,
+            words: &[
+                "OpenStackCluster cluster-bad/no-secret",
+                "spec.identityRef.name",
+                "absent",
+                "clouds.yaml",
+            ],
+        },
+        Case {
+            name: "malformed",
+            change: identity("malformed", "demo"),
+            condition: SIGNED_IN,
+            words: &["cluster-bad/malformed", "clouds.yaml"],
+        },
+        Case {
+            name: "unknown-cloud",
+            change: identity("cloud-config", "prod"),
+            condition: SIGNED_IN,
+            words: &["prod", "demo"],
+        },
+        Case {
+            name: "bad-pem",
+            change: identity("bad-pem", "demo"),
+            condition: SIGNED_IN,
+            words: &["cacert"],
+        },
+        Case {
+            name: "bad-password",
+            change: identity("bad-password", "demo"),
+            condition: SIGNED_IN,
+            words: &["bad-password", "demo"],
+        },
+        Case {
+            name: "no-range",
+            change: json!({"managedSubnets": [{"cidr": "10.6.0.0/33"}]}),
+            condition: "NetworkReady",
+            words: &["spec.managedSubnets[0].cidr", "10.6.0.0/33", "10.6.0.0/24"],
+        },
+        Case {
+            name: "no-provider",
+            change: balancer(json!({"provider": "carrier-pigeon"})),
+            condition: "APIEndpointReady",
+            words: &["managedLoadBalancer.provider", "carrier-pigeon", "amphora"],
+        },
+        Case {
+            name: "no-flavor",
+            change: balancer(json!({"flavor": "huge"})),
+            condition: "APIEndpointReady",
+            words: &["managedLoadBalancer.flavor", "huge"],
+        },
+        Case {
+            name: "port-range",
+            change: balancer(json!({"additionalPorts": [70_000]})),
+            condition: "APIEndpointReady",
+            words: &["additionalPorts[0]", "70000", "1 to 65535"],
+        },
+        Case {
+            name: "no-router",
+            change: json!({"router": {"filter": {"name": "nowhere"}}}),
+            condition: "RouterReady",
+            words: &["spec.router.filter", "one is needed"],
+        },
+    ];
+    for case in &cases {
+        let infrastructure = stage.cluster(case.name, case.change.clone());
+        stage
+            .cluster_api
+            .create_cluster(case.name, infrastructure)
+            .await
+            .unwrap();
+    }
+    for case in &cases {
+        let object = stage
+            .until(case.name, |object| {
+                condition(object, case.condition).is_some_and(|(status, _, _)| status == "False")
+            })
+            .await;
+        let (_, _, message) = condition(&object, case.condition).unwrap();
+        for word in case.words {
+            assert!(message.contains(word), "{}: {message}", case.name);
+        }
+        assert_ne!(object["status"]["initialization"]["provisioned"], true);
+    }
+    // A second round of failures tells nobody anything new.
+    for case in &cases {
+        stage.one_more_pass(case.name).await;
+    }
+    for case in &cases {
+        let warnings = stage.warnings(case.name).await;
+        assert_eq!(warnings.len(), 1, "{}: {warnings:#?}", case.name);
+    }
+    // Three of them are mended in their Secret, which no watch tells us of.
+    for secret in ["absent", "malformed", "bad-password"] {
+        stage.secret(secret, &good, None).await;
+    }
+    for name in ["no-secret", "malformed", "bad-password"] {
+        stage.until_ready(name).await;
+    }
+    stage.secret("bad-pem", &good, Some("")).await;
+    for case in &cases {
+        if case.name == "unknown-cloud" {
+            stage
+                .patch(
+                    case.name,
+                    json!({"spec": {"identityRef": {"cloudName": "demo"}}}),
+                )
+                .await;
+        }
+        stage.delete(case.name).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cloud_without_load_balancing_is_told_apart_and_the_cluster_can_go() {
+    let options = fake_cloud::Options {
+        hidden_services: vec!["load-balancer".to_owned()],
+        ..quick()
+    };
+    let stage = Stage::set("cluster-no-octavia", options).await;
+    let infrastructure = stage.cluster("c1", json!({}));
+    stage
+        .cluster_api
+        .create_cluster("c1", infrastructure)
+        .await
+        .unwrap();
+    let object = stage
+        .until("c1", |object| {
+            condition(object, "APIServerLoadBalancerReady")
+                .is_some_and(|(status, _, _)| status == "False")
+        })
+        .await;
+    let (_, reason, message) = condition(&object, "APIServerLoadBalancerReady").unwrap();
+    assert_eq!(reason, "OpenStackUnavailable");
+    assert!(message.contains("load-balancer"), "{message}");
+    stage.delete("c1").await;
+}

@@ -1,0 +1,179 @@
+//! From nothing to provisioned, and back to nothing.
+
+use serde_json::{Value, json};
+
+use super::stage::{Stage, is, quick};
+use crate::env::cluster_api::condition;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_managed_cluster_is_made_kept_and_taken_down_completely() {
+    let stage = Stage::set("cluster-life", quick()).await;
+    let infrastructure = stage.cluster("c1", json!({}));
+    stage
+        .cluster_api
+        .create_cluster("c1", infrastructure)
+        .await
+        .unwrap();
+    let made = stage.until_ready("c1").await;
+
+    for kind in [
+        "OpenStackAuthenticationSucceeded",
+        "NetworkReady",
+        "RouterReady",
+        "SecurityGroupsReady",
+        "APIEndpointReady",
+        "APIServerLoadBalancerReady",
+    ] {
+        assert!(
+            is(&made, kind, "True"),
+            "{kind}: {:?}",
+            condition(&made, kind)
+        );
+    }
+    assert!(is(&made, "Paused", "False"));
+    assert_eq!(
+        made["status"]["observedGeneration"],
+        made["metadata"]["generation"]
+    );
+    let balancer = &made["status"]["apiServerManagedLoadBalancer"];
+    assert_eq!(made["spec"]["controlPlaneEndpoint"]["host"], balancer["ip"]);
+    assert_eq!(made["spec"]["controlPlaneEndpoint"]["port"], 6443);
+    assert_ne!(balancer["ip"], balancer["internalIP"]);
+    assert_eq!(
+        made["status"]["network"]["name"],
+        "k8s-clusterapi-cluster-cluster-life-c1"
+    );
+    assert_eq!(made["status"]["failureDomains"][0]["controlPlane"], true);
+    assert_eq!(stage.cloud.control().duplicates(), []);
+
+    // Our own writes are done with: the next pass finds everything, changes nothing, and leaves the
+    // load balancer to its task.
+    stage.one_more_pass("c1").await;
+    let (sequence, version) = (stage.cloud.control().last_call(), version(&stage).await);
+    stage.one_more_pass("c1").await;
+    assert_eq!(stage.writes_since(sequence), Vec::<String>::new());
+    let octavia: Vec<String> = stage
+        .cloud
+        .control()
+        .calls_since(sequence)
+        .into_iter()
+        .filter(|call| call.path.contains("/loadbalancers") && !call.path.ends_with("/status"))
+        .map(|call| call.path)
+        .collect();
+    assert_eq!(octavia, Vec::<String>::new());
+    // One write of ours for the annotation, none for the status.
+    assert_ne!(version, self::version(&stage).await);
+
+    // Everything that the status told can be found out again.
+    let gone = json!({
+        "conditions": null, "network": null, "externalNetwork": null, "router": null, "failureDomains": null,
+        "apiServerManagedLoadBalancer": null, "initialization": null, "controlPlaneSecurityGroup": null,
+        "workerSecurityGroup": null, "observedGeneration": null,
+    });
+    stage.patch_status("OpenStackCluster", "c1", gone).await;
+    stage.one_more_pass("c1").await;
+    let again = stage.until_ready("c1").await;
+    assert_eq!(stage.writes_since(sequence), Vec::<String>::new());
+    for part in [
+        "network",
+        "externalNetwork",
+        "router",
+        "controlPlaneSecurityGroup",
+        "failureDomains",
+    ] {
+        assert_eq!(again["status"][part], made["status"][part], "{part}");
+    }
+    assert_eq!(
+        again["status"]["apiServerManagedLoadBalancer"]["ip"],
+        balancer["ip"]
+    );
+
+    stage.delete("c1").await;
+}
+
+async fn version(stage: &Stage) -> Value {
+    let object = stage
+        .cluster_api
+        .get("OpenStackCluster", "c1")
+        .await
+        .unwrap()
+        .unwrap();
+    object["metadata"]["resourceVersion"].clone()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_paused_cluster_is_not_touched_until_it_is_unpaused() {
+    let stage = Stage::set("cluster-paused", quick()).await;
+    let mut infrastructure = stage.cluster("c1", json!({}));
+    infrastructure["metadata"]["annotations"] = json!({"cluster.x-k8s.io/paused": ""});
+    stage
+        .cluster_api
+        .create_cluster("c1", infrastructure)
+        .await
+        .unwrap();
+    let paused = stage
+        .until("c1", |object| is(object, "Paused", "True"))
+        .await;
+    assert!(is(&paused, "Ready", "Unknown"));
+    assert_eq!(paused["metadata"]["finalizers"], Value::Null);
+    assert_eq!(stage.writes_since(0), Vec::<String>::new());
+    stage
+        .patch(
+            "c1",
+            json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": null}}}),
+        )
+        .await;
+    let made = stage.until_ready("c1").await;
+    assert!(is(&made, "Paused", "False"));
+    stage.delete("c1").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_load_balancer_the_endpoint_is_a_floating_ip_or_what_the_user_says() {
+    let stage = Stage::set("cluster-endpoints", quick()).await;
+    let none = json!({"managedLoadBalancer": {"enabled": false}});
+    let cases = [
+        ("floating", json!({"apiServer": none})),
+        (
+            "fixed",
+            json!({"apiServer": {"enableFloatingIP": false, "fixedIP": "10.6.0.9", "managedLoadBalancer": null}}),
+        ),
+        (
+            "named",
+            json!({"controlPlaneEndpoint": {"host": "api.example.com", "port": 8443}}),
+        ),
+        (
+            "internal",
+            json!({"enableExternalNetwork": false, "apiServer": {"enableFloatingIP": false}}),
+        ),
+    ];
+    for (name, change) in &cases {
+        let infrastructure = stage.cluster(name, change.clone());
+        stage
+            .cluster_api
+            .create_cluster(name, infrastructure)
+            .await
+            .unwrap();
+    }
+    for (name, _) in &cases {
+        let made = stage.until_ready(name).await;
+        let host = made["spec"]["controlPlaneEndpoint"]["host"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        let balancer = &made["status"]["apiServerManagedLoadBalancer"];
+        match *name {
+            "fixed" => assert_eq!(host, "10.6.0.9"),
+            "named" => assert_eq!(host, "api.example.com"),
+            "internal" => assert_eq!(host, balancer["internalIP"].as_str().unwrap()),
+            _ => {
+                assert!(balancer.is_null());
+                let reason = condition(&made, "APIServerLoadBalancerReady").unwrap().1;
+                assert_eq!(reason, "LoadBalancerDisabled");
+            }
+        }
+    }
+    for (name, _) in &cases {
+        stage.delete(name).await;
+    }
+}

@@ -1,0 +1,182 @@
+//! A load balancer that vanishes, fails, or is not the only one of its name.
+
+use capo_rs::openstack::{
+    Priority,
+    load_balancer::{LoadBalancer, LoadBalancerFilter, NewLoadBalancer},
+};
+use fake_cloud::{Command, Provisioning, SetStatus};
+use serde_json::{Value, json};
+
+use super::stage::{PATIENCE, Stage, is, quick};
+use crate::env::cluster_api::condition;
+
+const KIND: &str = "APIServerLoadBalancerReady";
+
+async fn balancers(stage: &Stage, cluster: &str) -> Vec<LoadBalancer> {
+    let name = format!(
+        "k8s-clusterapi-cluster-{}-{cluster}-kubeapi",
+        stage.namespace
+    );
+    let filter = LoadBalancerFilter {
+        name: Some(name),
+        ..LoadBalancerFilter::default()
+    };
+    stage
+        .user()
+        .load_balancers(&filter, Priority::Gate)
+        .await
+        .unwrap()
+}
+
+fn id(object: &Value) -> String {
+    object["status"]["apiServerManagedLoadBalancer"]["id"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
+}
+
+fn endpoint(object: &Value) -> Value {
+    object["spec"]["controlPlaneEndpoint"]["host"].clone()
+}
+
+fn fail(stage: &Stage, id: &str) {
+    let command = Command::SetStatus(SetStatus {
+        object: id.to_owned(),
+        kind: None,
+        provisioning: Some(Provisioning::Error),
+        operating: None,
+        free: false,
+    });
+    stage.cloud.control().command(command).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_vanished_is_made_anew_behind_the_same_address() {
+    let stage = Stage::set("balancer-vanished", quick()).await;
+    stage
+        .cluster_api
+        .create_cluster("c1", stage.cluster("c1", json!({})))
+        .await
+        .unwrap();
+    let first = stage.until_ready("c1").await;
+    stage
+        .user()
+        .delete_load_balancer(&id(&first), Priority::Gate)
+        .await
+        .unwrap();
+    stage
+        .membership
+        .nudge(&capo_rs::names::ObjectName::new(&stage.namespace, "c1"));
+    let second = stage
+        .until("c1", |object| {
+            !id(object).is_empty() && id(object) != id(&first) && is(object, KIND, "True")
+        })
+        .await;
+    assert_eq!(endpoint(&second), endpoint(&first));
+    assert_eq!(
+        second["status"]["apiServerManagedLoadBalancer"]["ip"],
+        endpoint(&first)
+    );
+    assert_eq!(balancers(&stage, "c1").await.len(), 1);
+    stage.delete("c1").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_in_error_is_replaced_while_nothing_can_be_lost_and_else_on_the_operators_word() {
+    let stage = Stage::set("balancer-error", quick()).await;
+    stage
+        .cluster_api
+        .create_cluster("c1", stage.cluster("c1", json!({})))
+        .await
+        .unwrap();
+    let first = stage.until_ready("c1").await;
+    let name = capo_rs::names::ObjectName::new(&stage.namespace, "c1");
+    fail(&stage, &id(&first));
+    stage.membership.nudge(&name);
+    let second = stage
+        .until("c1", |object| {
+            id(object) != id(&first) && is(object, KIND, "True")
+        })
+        .await;
+    assert_eq!(endpoint(&second), endpoint(&first));
+
+    let initialised = json!({"initialization": {"controlPlaneInitialized": true}});
+    stage.patch_status("Cluster", "c1", initialised).await;
+    fail(&stage, &id(&second));
+    stage.membership.nudge(&name);
+    let held = stage
+        .until("c1", |object| {
+            condition(object, KIND).is_some_and(|(status, reason, message)| {
+                status == "False" && reason == "LoadBalancerError" && message.contains("failover")
+            })
+        })
+        .await;
+    assert_eq!(id(&held), id(&second));
+    let message = condition(&held, KIND).unwrap().2;
+    assert!(message.contains("rebuild-load-balancer"), "{message}");
+
+    let word = json!({"infrastructure.cluster.x-k8s.io/rebuild-load-balancer": id(&second)});
+    stage
+        .patch("c1", json!({"metadata": {"annotations": word}}))
+        .await;
+    let third = stage
+        .until("c1", |object| {
+            !id(object).is_empty() && id(object) != id(&second)
+        })
+        .await;
+    assert_eq!(endpoint(&third), endpoint(&first));
+    stage.delete("c1").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_of_one_name_stop_everything_until_one_is_gone() {
+    let stage = Stage::set("balancer-twins", quick()).await;
+    let user = stage.user();
+    let networks = user
+        .networks(&Default::default(), Priority::Gate)
+        .await
+        .unwrap();
+    let new = NewLoadBalancer {
+        name: "k8s-clusterapi-cluster-balancer-twins-c1-kubeapi".to_owned(),
+        vip_network_id: networks.first().map(|network| network.id.clone()),
+        ..NewLoadBalancer::default()
+    };
+    for _ in 0..2 {
+        user.create_load_balancer(&new, Priority::Gate)
+            .await
+            .unwrap();
+    }
+    stage
+        .cluster_api
+        .create_cluster("c1", stage.cluster("c1", json!({})))
+        .await
+        .unwrap();
+    let stopped = stage
+        .until("c1", |object| {
+            condition(object, KIND).is_some_and(|(_, reason, _)| reason == "AmbiguousMatch")
+        })
+        .await;
+    let twins = balancers(&stage, "c1").await;
+    assert_eq!(twins.len(), 2);
+    let message = condition(&stopped, KIND).unwrap().2;
+    assert!(
+        twins.iter().all(|twin| message.contains(&twin.id)),
+        "{message}"
+    );
+    assert_ne!(stopped["status"]["initialization"]["provisioned"], true);
+    for twin in twins {
+        // One that is being made takes no deletion yet.
+        let gone = async {
+            while user
+                .delete_load_balancer(&twin.id, Priority::Gate)
+                .await
+                .is_err()
+            {
+                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, gone).await.unwrap();
+    }
+    stage.until_ready("c1").await;
+    stage.delete("c1").await;
+}

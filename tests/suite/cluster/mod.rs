@@ -1,0 +1,6 @@
+//! The cluster controller against a real kube-apiserver and the fake cloud.
+
+mod bad_input;
+mod life;
+mod load_balancer;
+pub mod stage;
