@@ -3,10 +3,10 @@
 use std::fmt;
 
 macro_rules! reasons {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
+    ($($(#[doc = $doc:literal])+ $name:ident,)*) => {
         /// Why something is as it is. One enum for every surface, so that the strings are the same on all of them.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum Reason { $($(#[$doc])* $name,)* }
+        pub enum Reason { $($(#[doc = $doc])+ $name,)* }
 
         impl Reason {
             /// Every reason, in the order of declaration.
@@ -15,6 +15,11 @@ macro_rules! reasons {
             /// The reason as it is written in conditions, events, metrics and docs.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$name => stringify!($name),)* }
+            }
+
+            /// What it means, in a sentence.
+            pub fn meaning(self) -> &'static str {
+                match self { $(Self::$name => concat!($($doc),+).trim(),)* }
             }
         }
     };

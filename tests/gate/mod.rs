@@ -18,7 +18,7 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use crate::{
-    contract::{CloudUnderTest, Contract, GATE, Pushes, cloud},
+    contract::{CloudUnderTest, Contract, GATE, Pushes},
     env::{ClusterApi, Installation, Kubernetes, apply, cluster_api::condition, manager::Manager},
 };
 

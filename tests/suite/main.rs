@@ -8,6 +8,7 @@ mod cluster;
 mod contract;
 mod crds;
 mod dockerfile;
+mod docs;
 #[path = "../env/mod.rs"]
 mod env;
 mod environment;
