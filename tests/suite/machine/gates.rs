@@ -1,1 +1,188 @@
-//! The gates, on control-plane machines.
+//! The gates, on control-plane machines of a cluster with a load balancer of ours.
+
+use serde_json::{Value, json};
+
+use super::stage::{Stage, identity, machine_spec, told};
+
+const HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/capo-load-balancer-member";
+
+fn is_provisioned(object: &Value) -> bool {
+    object["status"]["initialization"]["provisioned"] == true
+}
+
+fn is_hooked(machine: &Value) -> bool {
+    machine["metadata"]["annotations"][HOOK] == "capo-rs"
+}
+
+fn gate(object: &Value) -> (&str, &str) {
+    told(object, "APIServerLoadBalancerReady")
+}
+
+/// A cluster with a managed network and a load balancer, whose first machine is up.
+async fn cluster_with_one_machine(namespace: &str) -> Stage {
+    let stage = Stage::set(namespace).await;
+    stage
+        .cluster_api
+        .create_cluster(
+            "c1",
+            json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackCluster",
+                "metadata": {"name": "c1", "namespace": namespace},
+                "spec": {
+                    "identityRef": identity(),
+                    "managedSubnets": [{"cidr": "10.6.0.0/24"}],
+                    "managedSecurityGroups": {},
+                    "apiServer": {"managedLoadBalancer": {
+                        "enabled": true,
+                        "monitor": {"delay": 1, "timeout": 1, "maxRetries": 1, "maxRetriesDown": 1}}},
+                }}),
+        )
+        .await
+        .unwrap();
+    stage.until("OpenStackCluster", "c1", is_provisioned).await;
+    control_plane_machine(&stage, "m0").await;
+    stage.until("OpenStackMachine", "m0", is_provisioned).await;
+    stage
+}
+
+async fn control_plane_machine(stage: &Stage, name: &str) {
+    stage
+        .cluster_api
+        .create_machine("c1", name, true, machine_spec())
+        .await
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_is_held_until_octavia_has_provisioned_its_member() {
+    let stage = cluster_with_one_machine("held-member").await;
+    stage.command(json!({"hold": {"member": "-m1", "status": "PENDING_CREATE"}}));
+    control_plane_machine(&stage, "m1").await;
+    let held = stage
+        .until("OpenStackMachine", "m1", |machine| {
+            machine["status"]["instanceState"] == "ACTIVE"
+                && gate(machine) == ("False", "MemberPending")
+        })
+        .await;
+    assert!(!is_provisioned(&held));
+    assert!(
+        held["spec"]["providerID"].is_string(),
+        "set as soon as the server exists"
+    );
+    assert_eq!(told(&held, "InstanceReady"), ("True", "Ready"));
+    assert_eq!(told(&held, "Ready"), ("False", "NotReady"));
+    assert_eq!(held["status"]["activeMembers"], "0/1");
+    // While it is held, nobody else waits.
+    stage
+        .cluster_api
+        .create_machine("c1", "w1", false, machine_spec())
+        .await
+        .unwrap();
+    stage.until("OpenStackMachine", "w1", is_provisioned).await;
+    assert!(!is_provisioned(&stage.get("OpenStackMachine", "m1").await));
+    stage.command(json!({"release": ""}));
+    let machine = stage.until("OpenStackMachine", "m1", is_provisioned).await;
+    assert_eq!(gate(&machine), ("True", "MembersActive"));
+    stage
+        .until("OpenStackMachine", "m1", |machine| {
+            told(machine, "Ready") == ("True", "Ready")
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_whose_creation_fails_is_repaired_before_its_machine_counts() {
+    let stage = cluster_with_one_machine("failed-member").await;
+    stage.command(json!({"operation": {"operation": "member-create", "name": "-m1", "fail": true, "count": 1}}));
+    let early = std::sync::atomic::AtomicBool::new(false);
+    control_plane_machine(&stage, "m1").await;
+    stage
+        .until("OpenStackMachine", "m1", |machine| {
+            early.fetch_or(
+                is_provisioned(machine),
+                std::sync::atomic::Ordering::Relaxed,
+            );
+            gate(machine) == ("False", "MemberError")
+        })
+        .await;
+    assert!(!early.into_inner());
+    let machine = stage.until("OpenStackMachine", "m1", is_provisioned).await;
+    assert_eq!(gate(&machine), ("True", "MembersActive"));
+    assert!(stage.cloud.control().duplicates().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_last_serving_machine_is_held_at_our_hook_until_another_serves() {
+    let stage = cluster_with_one_machine("hook-life").await;
+    stage.until("Machine", "m0", is_hooked).await;
+    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    let held = stage
+        .until("OpenStackMachine", "m0", |machine| {
+            gate(machine) == ("False", "NoOtherMemberServing")
+        })
+        .await;
+    assert!(held["metadata"]["deletionTimestamp"].is_null());
+    assert!(is_hooked(&stage.get("Machine", "m0").await));
+    // Another one serves: the hook goes, then the member, then the server.
+    control_plane_machine(&stage, "m1").await;
+    stage.until("Machine", "m0", Value::is_null).await;
+    assert_eq!(stage.leftovers("m0"), Vec::<String>::new());
+    let survivor = stage.get("OpenStackMachine", "m1").await;
+    assert_eq!(told(&survivor, "InstanceReady"), ("True", "Ready"));
+    assert_eq!(gate(&survivor), ("True", "MembersActive"));
+    assert!(is_hooked(&stage.get("Machine", "m1").await));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hook_that_a_user_took_off_is_not_put_back() {
+    let stage = cluster_with_one_machine("hook-override").await;
+    stage.until("Machine", "m0", is_hooked).await;
+    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    stage
+        .until("OpenStackMachine", "m0", |machine| {
+            gate(machine).0 == "False"
+        })
+        .await;
+    stage
+        .patch(
+            "Machine",
+            "m0",
+            json!({"metadata": {"annotations": {HOOK: null}}}),
+        )
+        .await;
+    stage.until("Machine", "m0", Value::is_null).await;
+    assert_eq!(stage.leftovers("m0"), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_object_deleted_alone_waits_for_the_gate() {
+    let stage = cluster_with_one_machine("server-alone").await;
+    stage
+        .cluster_api
+        .delete("OpenStackServer", "m0")
+        .await
+        .unwrap();
+    stage
+        .until("OpenStackServer", "m0", |server| {
+            told(server, "InstanceReady") == ("False", "NoOtherMemberServing")
+        })
+        .await;
+    assert_eq!(stage.calls("server_delete"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_goes_at_once_with_everything_that_is_in_it() {
+    let stage = cluster_with_one_machine("cluster-end").await;
+    stage.command(json!({"hold": {"member": "-m1", "status": "PENDING_CREATE"}}));
+    control_plane_machine(&stage, "m1").await;
+    stage
+        .until("OpenStackMachine", "m1", |machine| {
+            gate(machine) == ("False", "MemberPending")
+        })
+        .await;
+    stage.until("Machine", "m1", is_hooked).await;
+    stage.cluster_api.delete("Cluster", "c1").await.unwrap();
+    stage.until("Cluster", "c1", Value::is_null).await;
+    for text in ["cluster-end-c1", "m0", "m1"] {
+        assert_eq!(stage.leftovers(text), Vec::<String>::new(), "{text}");
+    }
+}
