@@ -1,22 +1,27 @@
-//! What the load balancer's task is told about a control-plane machine. Plain functions.
+//! What the load balancer's task is told about a control-plane machine, and what its gates are asked.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc, time::Instant};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Resource, ResourceExt};
 
+use super::{
+    gate::{self, Answer, MachineSight, Question},
+    pass::Pass,
+};
 use crate::{
+    api::{gate_annotation, v1alpha1::OpenStackServer},
     controllers::{capi::Machine, server::sight::SeenAddress},
-    membership::desired::Deletion,
+    membership::{
+        desired::{Deletion, DesiredMachine, ServerSight, ServerState},
+        findings::MachineFinding,
+    },
 };
 
 /// How far the deletion of a machine is, from its `OpenStackMachine`, its `OpenStackServer` and its
 /// Machine. A server's object that is deleted alone takes the API server down all the same.
-pub(super) fn deletion(
-    ours: &ObjectMeta,
-    server: Option<&ObjectMeta>,
-    machine: Option<&Machine>,
-) -> Deletion {
+fn deletion(ours: &ObjectMeta, server: Option<&ObjectMeta>, machine: Option<&Machine>) -> Deletion {
     let out_of_band = deleted_at(ours)
         .or_else(|| deleted_at(server?))
         .map(|since| Deletion::OutOfBand { since });
@@ -40,7 +45,7 @@ fn deleted_at(metadata: &ObjectMeta) -> Option<Timestamp> {
 
 /// The address on which the machine's API server listens: the first fixed IPv4 address on the
 /// cluster's network, or the first fixed one there where it has no IPv4.
-pub(super) fn member_address(addresses: &[SeenAddress], network: &str) -> Option<IpAddr> {
+fn member_address(addresses: &[SeenAddress], network: &str) -> Option<IpAddr> {
     let fixed = || {
         addresses
             .iter()
@@ -48,6 +53,133 @@ pub(super) fn member_address(addresses: &[SeenAddress], network: &str) -> Option
             .map(|seen| seen.address)
     };
     fixed().find(IpAddr::is_ipv4).or_else(|| fixed().next())
+}
+
+impl Pass<'_> {
+    /// Tells the load balancer's task what is known of a control-plane machine, and picks up what it found.
+    pub(super) fn hand_over(&mut self) {
+        let machine = self.around.machine.as_deref();
+        let (api_server_pod, node) =
+            self.context
+                .machines
+                .health(&self.name, machine, Instant::now());
+        if !self.around.control_plane {
+            return;
+        }
+        let Some(cluster) = self.around.cluster_key() else {
+            return;
+        };
+        let network = self
+            .around
+            .openstack_cluster
+            .as_ref()
+            .and_then(|cluster| cluster.status.as_ref()?.network.as_ref()?.name.clone());
+        let addresses = self.sight.as_ref().map(|sight| sight.addresses.as_slice());
+        let desired = DesiredMachine {
+            cluster: cluster.clone(),
+            machine: machine.map(ResourceExt::name_any),
+            address: member_address(
+                addresses.unwrap_or_default(),
+                network.as_deref().unwrap_or_default(),
+            ),
+            admitted: self.is_admitted(),
+            untouchable: self.is_untouchable(),
+            server: self.server_sight(),
+            deletion: deletion(
+                self.object.meta(),
+                self.around.server.as_ref().map(|server| server.meta()),
+                machine,
+            ),
+            operator: gate_annotation::parse_optional(
+                self.object
+                    .annotations()
+                    .get(gate_annotation::KEY)
+                    .map(String::as_str),
+                Timestamp::now(),
+            ),
+            api_server_pod,
+            node,
+        };
+        self.context.membership.set_machine(&self.name, desired);
+        self.findings = self.context.membership.findings(&cluster);
+        if self.finding().is_some_and(|finding| finding.server_wanted)
+            && self.around.server.is_some()
+            && self.context.servers.sights.want(&self.name)
+        {
+            self.context.server_wakes.wake(self.name.clone());
+        }
+    }
+
+    /// A server's object that is deleted alone waits for the same word as a machine's.
+    pub(super) fn tell_server(&self) {
+        let deleting = |server: &Arc<OpenStackServer>| server.meta().deletion_timestamp.is_some();
+        if self.around.server.as_ref().is_some_and(deleting)
+            && gate::farewell(&self.question()) == Answer::Open
+        {
+            self.context.server_wakes.wake(self.name.clone());
+        }
+    }
+
+    pub(super) fn finding(&self) -> Option<&MachineFinding> {
+        self.findings.as_ref()?.machines.get(&self.name)
+    }
+
+    /// Cluster API took over the provider id, or will in a moment because we said `provisioned`.
+    fn is_admitted(&self) -> bool {
+        self.provisioned
+            || self
+                .around
+                .machine
+                .as_ref()
+                .is_some_and(|machine| machine.is_admitted())
+    }
+
+    fn server_sight(&self) -> ServerSight {
+        if let Some(sight) = &self.sight {
+            return sight.server;
+        }
+        if self.is_deleting() && self.around.server.is_none() {
+            // Its object went after it.
+            return ServerSight {
+                state: ServerState::Absent,
+                read_at: Some(Instant::now()),
+                down_reads: 2,
+            };
+        }
+        ServerSight {
+            state: ServerState::Other,
+            read_at: None,
+            down_reads: 0,
+        }
+    }
+
+    fn server_active(&self) -> bool {
+        match &self.sight {
+            Some(sight) => sight.server.state == ServerState::Active,
+            None => self
+                .around
+                .server
+                .as_ref()
+                .and_then(|server| server.status.as_ref())
+                .is_some_and(|status| status.ready),
+        }
+    }
+
+    pub(super) fn question(&self) -> Question<'_> {
+        Question {
+            mode: self.context.membership.settings().mode,
+            gated: self.around.is_gated(),
+            untouchable: self.is_untouchable(),
+            going: self.around.is_going(),
+            admitted: self.is_admitted(),
+            server_active: self.server_active(),
+            machine: self.around.machine.as_ref().map(|machine| MachineSight {
+                deleting: machine.is_deleting(),
+                hooked: machine.has_our_hook(),
+            }),
+            finding: self.finding(),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -9,10 +9,12 @@ mod delete;
 mod gate;
 mod handover;
 mod health;
+mod hook;
 mod memory;
 mod observe;
 mod pass;
 mod report;
+mod server_object;
 mod translate;
 
 pub(super) use memory::Memory;

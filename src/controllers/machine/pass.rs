@@ -1,47 +1,28 @@
 //! One pass over an `OpenStackMachine`.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture};
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::{
-    Api, Resource, ResourceExt,
-    api::{Patch, PatchParams, PostParams},
-    runtime::reflector::ObjectRef,
-};
-use serde_json::json;
+use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
 
 use super::{
     FINALIZER, Step,
-    gate::{self, Answer, HookChange, MachineSight, Question},
-    handover,
+    gate::{self, Answer},
     observe::Surroundings,
     report::{self, Report},
-    translate,
 };
 use crate::{
-    api::{
-        gate_annotation,
-        v1alpha1::OpenStackServer,
-        v1beta2::{OpenStackCluster, OpenStackMachine},
-    },
+    api::v1beta2::{OpenStackCluster, OpenStackMachine},
     controllers::{
-        Context, Outcome,
-        capi::{self, CLUSTER_NAME_LABEL, HOOK_ANNOTATION, HOOK_VALUE, Machine},
+        Context, Outcome, capi,
         server::{kubernetes_failed, sight::Sight},
     },
-    membership::{
-        desired::{DesiredMachine, ServerSight, ServerState},
-        findings::{Findings, MachineFinding, Verdict},
-    },
+    membership::findings::{Findings, Verdict},
     names::ObjectName,
     status::{
         Reason,
-        patch::{Written, is_conflict, is_not_found, set_finalizer, write_status},
+        patch::{Written, set_finalizer, write_status},
     },
 };
 
@@ -62,8 +43,8 @@ pub(in crate::controllers) fn pass(
     .boxed()
 }
 
-/// Comes back with `Ok` when the server of the machine `name` may go, for whoever is about to delete it: its object may
-/// have been deleted alone, or by a foreground deletion that does not wait for the machine.
+/// Comes back with `Ok` when the server of the machine `name` may go, for whoever is about to delete it:
+/// its object may have been deleted alone, or by a foreground deletion that does not wait for the machine.
 pub(in crate::controllers) async fn may_server_go(
     name: &ObjectName,
     context: &Context,
@@ -85,9 +66,9 @@ pub(super) struct Pass<'a> {
     pub(super) context: &'a Context,
     pub(super) object: OpenStackMachine,
     pub(super) around: Surroundings,
-    findings: Option<Arc<Findings>>,
-    sight: Option<Sight>,
-    provisioned: bool,
+    pub(super) findings: Option<Arc<Findings>>,
+    pub(super) sight: Option<Sight>,
+    pub(super) provisioned: bool,
 }
 
 impl<'a> Pass<'a> {
@@ -142,7 +123,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    fn is_deleting(&self) -> bool {
+    pub(super) fn is_deleting(&self) -> bool {
         self.object.metadata.deletion_timestamp.is_some()
     }
 
@@ -159,133 +140,8 @@ impl<'a> Pass<'a> {
         capi::has_annotation(self.object.meta(), capi::DELETE_FOR_MOVE_ANNOTATION)
     }
 
-    fn is_untouchable(&self) -> bool {
+    pub(super) fn is_untouchable(&self) -> bool {
         self.is_paused() || self.is_moved()
-    }
-
-    /// Tells the load balancer's task what is known of a control-plane machine, and picks up what it found.
-    fn hand_over(&mut self) {
-        let machine = self.around.machine.as_deref();
-        let (api_server_pod, node) =
-            self.context
-                .machines
-                .health(&self.name, machine, Instant::now());
-        if !self.around.control_plane {
-            return;
-        }
-        let Some(cluster) = self.around.cluster_key() else {
-            return;
-        };
-        let network = self
-            .around
-            .openstack_cluster
-            .as_ref()
-            .and_then(|cluster| cluster.status.as_ref()?.network.as_ref()?.name.clone());
-        let addresses = self.sight.as_ref().map(|sight| sight.addresses.as_slice());
-        let desired = DesiredMachine {
-            cluster: cluster.clone(),
-            machine: machine.map(ResourceExt::name_any),
-            address: handover::member_address(
-                addresses.unwrap_or_default(),
-                network.as_deref().unwrap_or_default(),
-            ),
-            admitted: self.is_admitted(),
-            untouchable: self.is_untouchable(),
-            server: self.server_sight(),
-            deletion: handover::deletion(
-                self.object.meta(),
-                self.around.server.as_ref().map(|server| server.meta()),
-                machine,
-            ),
-            operator: gate_annotation::parse_optional(
-                self.object
-                    .annotations()
-                    .get(gate_annotation::KEY)
-                    .map(String::as_str),
-                Timestamp::now(),
-            ),
-            api_server_pod,
-            node,
-        };
-        self.context.membership.set_machine(&self.name, desired);
-        self.findings = self.context.membership.findings(&cluster);
-        if self.finding().is_some_and(|finding| finding.server_wanted)
-            && self.around.server.is_some()
-            && self.context.servers.sights.want(&self.name)
-        {
-            self.context.server_wakes.wake(self.name.clone());
-        }
-    }
-
-    /// A server's object that is deleted alone waits for the same word as a machine's.
-    fn tell_server(&self) {
-        let deleting = |server: &Arc<OpenStackServer>| server.meta().deletion_timestamp.is_some();
-        if self.around.server.as_ref().is_some_and(deleting)
-            && gate::farewell(&self.question()) == Answer::Open
-        {
-            self.context.server_wakes.wake(self.name.clone());
-        }
-    }
-
-    fn finding(&self) -> Option<&MachineFinding> {
-        self.findings.as_ref()?.machines.get(&self.name)
-    }
-
-    /// Cluster API took over the provider id, or will in a moment because we said `provisioned`.
-    fn is_admitted(&self) -> bool {
-        self.provisioned
-            || self
-                .around
-                .machine
-                .as_ref()
-                .is_some_and(|machine| machine.is_admitted())
-    }
-
-    fn server_sight(&self) -> ServerSight {
-        if let Some(sight) = &self.sight {
-            return sight.server;
-        }
-        if self.is_deleting() && self.around.server.is_none() {
-            // Its object went after it.
-            return ServerSight {
-                state: ServerState::Absent,
-                read_at: Some(Instant::now()),
-                down_reads: 2,
-            };
-        }
-        ServerSight {
-            state: ServerState::Other,
-            read_at: None,
-            down_reads: 0,
-        }
-    }
-
-    fn server_active(&self) -> bool {
-        match &self.sight {
-            Some(sight) => sight.server.state == ServerState::Active,
-            None => self
-                .around
-                .server
-                .as_ref()
-                .and_then(|server| server.status.as_ref())
-                .is_some_and(|status| status.ready),
-        }
-    }
-
-    pub(super) fn question(&self) -> Question<'_> {
-        Question {
-            mode: self.context.membership.settings().mode,
-            gated: self.around.is_gated(),
-            untouchable: self.is_untouchable(),
-            going: self.around.is_going(),
-            admitted: self.is_admitted(),
-            server_active: self.server_active(),
-            machine: self.around.machine.as_ref().map(|machine| MachineSight {
-                deleting: machine.is_deleting(),
-                hooked: machine.has_our_hook(),
-            }),
-            finding: self.finding(),
-        }
     }
 
     /// Makes what the machine needs, and asks the gates.
@@ -327,7 +183,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Adds the finalizer. Not before the owner reference is there, which Cluster API writes last.
-    async fn keep_finalizer(&mut self) -> Step<()> {
+    pub(super) async fn keep_finalizer(&mut self) -> Step<()> {
         let api = self.context.api::<OpenStackMachine>(&self.name.namespace);
         let written = set_finalizer(&api, &self.object, FINALIZER, true)
             .await
@@ -349,191 +205,6 @@ impl<'a> Pass<'a> {
             .infrastructure_provisioned;
         let cluster = self.around.openstack_cluster.clone()?;
         provisioned.then_some(cluster)
-    }
-
-    async fn make_server(
-        &mut self,
-        machine: &Machine,
-        cluster: &OpenStackCluster,
-    ) -> Step<Arc<OpenStackServer>> {
-        if machine.spec.bootstrap.data_secret_name.is_none() {
-            return Err(waiting(
-                Reason::WaitingForBootstrapData,
-                "Waiting for the bootstrap data secret",
-            ));
-        }
-        let network = cluster
-            .status
-            .as_ref()
-            .and_then(|status| status.network.as_ref());
-        if network.and_then(|network| network.id.as_ref()).is_none() {
-            return Err(waiting(
-                Reason::WaitingForClusterInfrastructure,
-                "Waiting for the cluster's network to be known",
-            ));
-        }
-        self.keep_finalizer().await?;
-        let wanted = self.server_object(machine, cluster);
-        let servers = self.context.api::<OpenStackServer>(&self.name.namespace);
-        match servers.create(&PostParams::default(), &wanted).await {
-            Ok(made) => {
-                tracing::info!(machine = %self.name, "made the OpenStackServer");
-                Ok(Arc::new(made))
-            }
-            // The watch has not shown it yet.
-            Err(error) if is_conflict(&error) => match servers.get_opt(&self.name.name).await {
-                Ok(Some(found)) => Ok(Arc::new(found)),
-                Ok(None) => Err(waiting(
-                    Reason::InstanceNotReady,
-                    "Waiting for the OpenStackServer",
-                )),
-                Err(error) => Err(kubernetes_failed("Reading the OpenStackServer", &error)),
-            },
-            Err(error) => Err(kubernetes_failed("Creating the OpenStackServer", &error)),
-        }
-    }
-
-    fn server_object(&self, machine: &Machine, cluster: &OpenStackCluster) -> OpenStackServer {
-        let spec = translate::server_spec(
-            &self.object.spec,
-            translate::Surroundings {
-                cluster,
-                machine,
-                control_plane: self.around.control_plane,
-            },
-        );
-        let mut server = OpenStackServer::new(&self.name.name, spec);
-        server.metadata.namespace = Some(self.name.namespace.clone());
-        let labels = server.metadata.labels.get_or_insert_default();
-        labels.insert(
-            CLUSTER_NAME_LABEL.to_owned(),
-            machine.spec.cluster_name.clone(),
-        );
-        // A manager that looks at a part of all objects must see this one too.
-        if let Some(filter) = self.object.labels().get(capi::WATCH_FILTER_LABEL) {
-            labels.insert(capi::WATCH_FILTER_LABEL.to_owned(), filter.clone());
-        }
-        server.metadata.owner_references = Some(vec![self.owner_reference()]);
-        server
-    }
-
-    fn owner_reference(&self) -> OwnerReference {
-        OwnerReference {
-            api_version: OpenStackMachine::api_version(&()).into_owned(),
-            kind: OpenStackMachine::kind(&()).into_owned(),
-            name: self.name.name.clone(),
-            uid: self.object.uid().unwrap_or_default(),
-            block_owner_deletion: None,
-            controller: None,
-        }
-    }
-
-    /// What may change in a server's object after it was made: who owns it, and which credentials it uses.
-    async fn mend_server(&self, server: &OpenStackServer, cluster: &OpenStackCluster) -> Step<()> {
-        let mut patch = serde_json::Map::new();
-        let uid = self.object.uid().unwrap_or_default();
-        let mut owners = server.metadata.owner_references.clone().unwrap_or_default();
-        if !owners.iter().any(|owner| owner.uid == uid) {
-            owners.retain(|owner| owner.kind != "OpenStackMachine");
-            owners.push(self.owner_reference());
-            patch.insert(
-                "metadata".to_owned(),
-                json!({
-                    "resourceVersion": server.resource_version(),
-                    "ownerReferences": owners,
-                }),
-            );
-        }
-        let identity = translate::identity(&self.object.spec, cluster);
-        if server.spec.identity_ref != *identity {
-            patch.insert("spec".to_owned(), json!({ "identityRef": identity }));
-        }
-        if patch.is_empty() || server.metadata.deletion_timestamp.is_some() {
-            return Ok(());
-        }
-        let api = self.context.api::<OpenStackServer>(&self.name.namespace);
-        let patch = Patch::Merge(serde_json::Value::Object(patch));
-        match api
-            .patch(&self.name.name, &PatchParams::default(), &patch)
-            .await
-        {
-            Ok(_) => Ok(()),
-            Err(error) => Err(kubernetes_failed("Updating the OpenStackServer", &error)),
-        }
-    }
-
-    /// Sets `spec.providerID` as soon as the server exists: a deletion finds its Node by it.
-    async fn keep_provider_id(
-        &mut self,
-        server: &OpenStackServer,
-        cluster: &OpenStackCluster,
-    ) -> Step<()> {
-        let Some(id) = server
-            .status
-            .as_ref()
-            .and_then(|status| status.instance_id.as_deref())
-        else {
-            return Ok(());
-        };
-        let region = translate::identity(&self.object.spec, cluster)
-            .region
-            .as_deref();
-        let wanted = translate::provider_id(region, id);
-        if self.object.spec.provider_id.as_deref() == Some(wanted.as_str()) {
-            return Ok(());
-        }
-        let api = self.context.api::<OpenStackMachine>(&self.name.namespace);
-        let patch = Patch::Merge(json!({
-            "metadata": { "uid": self.object.uid() },
-            "spec": { "providerID": wanted },
-        }));
-        match api
-            .patch(&self.name.name, &PatchParams::default(), &patch)
-            .await
-        {
-            Ok(written) => {
-                self.object = written;
-                Ok(())
-            }
-            Err(error) => Err(kubernetes_failed("Setting the provider id", &error)),
-        }
-    }
-
-    /// Puts our hook on the Machine or takes it off, as the release gate says.
-    pub(super) async fn keep_hook(&self, machine: &Machine) -> Step<()> {
-        let change = gate::hook(&self.question());
-        let metadata = match change {
-            HookChange::Keep => return Ok(()),
-            // Only while nothing else changed: it must not land on a Machine that is being deleted.
-            HookChange::Put => json!({
-                "uid": machine.uid(),
-                "resourceVersion": machine.resource_version(),
-                "annotations": { HOOK_ANNOTATION: HOOK_VALUE },
-            }),
-            HookChange::Remove => json!({
-                "uid": machine.uid(),
-                "annotations": { HOOK_ANNOTATION: null },
-            }),
-        };
-        let api: Api<Machine> = self.context.api(&self.name.namespace);
-        let patch = Patch::Merge(json!({ "metadata": metadata }));
-        let name = machine.name_any();
-        match api.patch(&name, &PatchParams::default(), &patch).await {
-            Ok(_) => {
-                tracing::info!(machine = name, ?change, "changed the pre-terminate hook");
-                Ok(())
-            }
-            Err(error) if is_not_found(&error) => Ok(()),
-            Err(error) if is_conflict(&error) => Err(Outcome::wait(
-                Reason::WaitingForOwner,
-                "The Machine is changing; its pre-terminate hook is set in a moment",
-                Duration::from_secs(1),
-            )),
-            Err(error) => Err(kubernetes_failed(
-                "Changing the pre-terminate hook of the Machine",
-                &error,
-            )),
-        }
     }
 
     /// Forgets the machine everywhere in this process.

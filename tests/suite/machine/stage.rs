@@ -113,7 +113,7 @@ impl Stage {
         let work = tokio::spawn({
             let stop = stop.clone();
             async move {
-                controllers::run(parts, stop).await;
+                Box::pin(controllers::run(parts, stop)).await;
                 membership.shutdown().await;
             }
         });
