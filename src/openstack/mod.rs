@@ -8,6 +8,7 @@
 
 mod account;
 mod budget;
+mod calling;
 mod catalogue;
 mod circuit;
 mod classify;

@@ -108,7 +108,8 @@ impl Transport {
             // Followed by hand where it is safe: the token must not reach another host.
             .redirect(redirect::Policy::none())
             .retry(reqwest::retry::never())
-            .pool_idle_timeout(Duration::from_secs(20))
+            // Below the 5 s that Apache keeps connections by default: a request must not meet a closing one.
+            .pool_idle_timeout(Duration::from_secs(4))
             .pool_max_idle_per_host(settings.max_in_flight)
             .tcp_nodelay(true)
             .tls_danger_accept_invalid_certs(!verify);

@@ -1,7 +1,11 @@
 //! What our client relies on, as checks that run against any cloud: the fake one in `tests/suite`, a real
 //! OpenStack in `tests/openstack`. Where the two differ, the fake one is wrong.
 
-#![allow(clippy::unwrap_used, reason = "a test's helper fails the test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test's helper fails the test"
+)]
 
 pub(crate) mod compute;
 pub(crate) mod identity;

@@ -92,7 +92,7 @@ pub(crate) async fn networks_subnets_and_filters(under: &impl CloudUnderTest) {
         .unwrap();
     let read = cloud.network(&network.id, GATE).await.unwrap();
     assert!(read.tags.is_empty());
-    assert_eq!(read.subnets, [subnet.id.clone()]);
+    assert_eq!(read.subnets.as_slice(), std::slice::from_ref(&subnet.id));
     let part = NetworkFilter {
         name: Some(contract.name[..12].to_owned()),
         ..NetworkFilter::default()

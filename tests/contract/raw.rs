@@ -66,8 +66,8 @@ impl Raw {
             "image" => "/v2",
             _ => "",
         };
-        let bare = url.trim_end_matches("/v2.0").trim_end_matches("/v2");
-        let base = if version.is_empty() { url } else { bare };
+        let unversioned = url.trim_end_matches("/v2.0").trim_end_matches("/v2");
+        let base = if version.is_empty() { url } else { unversioned };
         format!("{base}{version}/{path}")
     }
 

@@ -1,5 +1,11 @@
 //! What needs a real OpenStack. Run by `make test-openstack`, which starts one and says where it is.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test's helper fails the test"
+)]
+
 #[path = "../contract/mod.rs"]
 mod contract;
 #[path = "../env/mod.rs"]

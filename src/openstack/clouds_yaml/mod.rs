@@ -1,0 +1,198 @@
+//! clouds.yaml as users write it, to a profile. Nothing of it is ever quoted in an error except names
+//! and values of fields that hold no secret.
+
+mod validation;
+
+use std::{collections::BTreeMap, fmt};
+
+use secrecy::SecretString;
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor},
+};
+
+use super::profile::{CloudProfile, ProfileError};
+
+/// Largest clouds.yaml that is read, in bytes.
+const LARGEST: usize = 256 * 1024;
+
+#[derive(Deserialize, Default)]
+struct Names {
+    #[serde(default)]
+    clouds: BTreeMap<String, Option<IgnoredAny>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct RawCloud {
+    auth: Option<RawAuth>,
+    auth_type: Option<String>,
+    region_name: Option<String>,
+    interface: Option<String>,
+    endpoint_type: Option<String>,
+    verify: Option<Flag>,
+    insecure: Option<Flag>,
+    cacert: Option<IgnoredAny>,
+    cert: Option<IgnoredAny>,
+    key: Option<IgnoredAny>,
+    profile: Option<IgnoredAny>,
+    cloud: Option<IgnoredAny>,
+    regions: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct RawAuth {
+    auth_url: Option<String>,
+    username: Option<String>,
+    user_id: Option<String>,
+    password: Option<SecretString>,
+    token: Option<SecretString>,
+    project_name: Option<String>,
+    project_id: Option<String>,
+    tenant_name: Option<String>,
+    tenant_id: Option<String>,
+    user_domain_name: Option<String>,
+    user_domain_id: Option<String>,
+    project_domain_name: Option<String>,
+    project_domain_id: Option<String>,
+    domain_name: Option<String>,
+    domain_id: Option<String>,
+    default_domain: Option<String>,
+    application_credential_id: Option<String>,
+    application_credential_name: Option<String>,
+    application_credential_secret: Option<SecretString>,
+}
+
+/// A boolean, also when written as a text.
+#[derive(Clone, Copy)]
+struct Flag(bool);
+
+impl<'de> Deserialize<'de> for Flag {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        match text.to_ascii_lowercase().as_str() {
+            "true" | "yes" | "on" | "1" => Ok(Self(true)),
+            "false" | "no" | "off" | "0" => Ok(Self(false)),
+            _ => Err(serde::de::Error::custom("expected true or false")),
+        }
+    }
+}
+
+/// Reads the cloud `name` from the text of a clouds.yaml.
+pub(crate) fn read(yaml: &[u8], name: &str) -> Result<CloudProfile, ProfileError> {
+    if yaml.len() > LARGEST {
+        return Err(ProfileError::TooLarge {
+            key: "clouds.yaml",
+            found: yaml.len(),
+            limit: LARGEST,
+        });
+    }
+    let text =
+        std::str::from_utf8(yaml).map_err(|_| ProfileError::NotText { key: "clouds.yaml" })?;
+    let names: Option<Names> =
+        serde_saphyr::from_str_with_options(text, options()).map_err(|error| malformed(&error))?;
+    let found = names.unwrap_or_default().clouds;
+    if !found.contains_key(name) {
+        return Err(ProfileError::UnknownCloud {
+            wanted: super::error_text::stable(name),
+            found: found.into_keys().collect(),
+        });
+    }
+    let raw = serde_saphyr::with_deserializer_from_str_with_options(text, options(), |yaml| {
+        Clouds { name }.deserialize(yaml)
+    })
+    .map_err(|error| malformed(&error))?;
+    validation::validated(name, raw)
+}
+
+fn options() -> serde_saphyr::Options {
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_events: 50_000,
+            max_nodes: 20_000,
+            max_aliases: 100,
+            max_anchors: 100,
+            max_depth: 32,
+            max_documents: 1,
+        },
+        with_snippet: false,
+        emit_comments: false,
+    }
+}
+
+/// Only the place: the parser's own words may quote a password.
+fn malformed(error: &serde_saphyr::Error) -> ProfileError {
+    let problem = match error.location() {
+        Some(place) => format!(
+            "line {}, column {} is not what a clouds.yaml has there",
+            place.line(),
+            place.column()
+        ),
+        None => "it is not a YAML mapping of a usual size".to_owned(),
+    };
+    ProfileError::Malformed { problem }
+}
+
+/// Finds one entry of `clouds` and does not look into the others.
+struct Clouds<'a> {
+    name: &'a str,
+}
+
+struct Entries<'a>(&'a str);
+
+impl<'de> DeserializeSeed<'de> for Clouds<'_> {
+    type Value = RawCloud;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<RawCloud, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Clouds<'_> {
+    type Value = RawCloud;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a mapping with the key `clouds`")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawCloud, A::Error> {
+        let mut found = None;
+        while let Some(key) = map.next_key::<String>()? {
+            if key == "clouds" {
+                found = Some(map.next_value_seed(Entries(self.name))?);
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        found.ok_or_else(|| serde::de::Error::missing_field("clouds"))
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Entries<'_> {
+    type Value = RawCloud;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<RawCloud, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Entries<'_> {
+    type Value = RawCloud;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a mapping of clouds by name")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawCloud, A::Error> {
+        let mut found = None;
+        while let Some(key) = map.next_key::<String>()? {
+            if key == self.0 {
+                found = Some(map.next_value::<Option<RawCloud>>()?.unwrap_or_default());
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        found.ok_or_else(|| serde::de::Error::custom("no such cloud"))
+    }
+}
