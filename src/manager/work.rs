@@ -153,6 +153,8 @@ fn of_membership(settings: &Settings) -> membership::Settings {
         warn_after: settings.member_warn_after,
         alert_after: settings.member_alert_after,
         stuck_after: settings.member_stuck_after,
+        // Every object is looked at within the period, and a load balancer is one.
+        schedule: membership::Schedule::default().at_least_every(settings.sync_period),
         ..membership::Settings::default()
     }
 }

@@ -322,10 +322,13 @@ const MAX_RETRY_AFTER: Duration = Duration::from_mins(10);
 fn back_off(class: FailureClass, failures: u32) -> Duration {
     let doublings = failures.saturating_sub(1).min(6);
     let (first, most) = match class {
-        // Ends within ten seconds of the trouble, unless it lasted long.
-        FailureClass::Transient if failures <= 40 => (1, 8),
-        FailureClass::Transient | FailureClass::NotFound | FailureClass::Locked => (1, 30),
-        FailureClass::Throttled => (5, 60),
+        // Ends within ten seconds of the trouble, unless it lasted long. A pause that was asked for
+        // is kept anyway, and growing it further would outlast it.
+        FailureClass::Transient | FailureClass::Throttled if failures <= 40 => (1, 8),
+        FailureClass::Transient
+        | FailureClass::Throttled
+        | FailureClass::NotFound
+        | FailureClass::Locked => (1, 30),
         FailureClass::LeaseLost => (5, 5),
         FailureClass::Auth
         | FailureClass::Denied

@@ -74,6 +74,16 @@ pub struct Schedule {
 impl Schedule {
     /// Above this many load balancers the steady gap doubles.
     pub const LARGE_FLEET: usize = 500;
+
+    /// The same, with settled load balancers read at least every `period`.
+    #[must_use]
+    pub fn at_least_every(self, period: Duration) -> Self {
+        Self {
+            steady: self.steady.min(period),
+            steady_large: self.steady_large.min(period),
+            ..self
+        }
+    }
 }
 
 impl Default for Schedule {

@@ -130,11 +130,7 @@ fn an_outage_of_two_minutes_costs_few_calls_and_ends_soon_after() {
             world.published - published
         );
         world.line.clear();
-        world.run(Duration::from_secs(if class == FailureClass::Transient {
-            10
-        } else {
-            70
-        }));
+        world.run(Duration::from_secs(10));
         let member = world
             .model
             .members()
