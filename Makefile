@@ -6,7 +6,7 @@ CARGO_DENY_VERSION := 0.20.2
 CARGO_DENY := $(CACHE)/cargo-deny-$(CARGO_DENY_VERSION)/bin/cargo-deny
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-openstack bench lint deny crds image-check programs
+.PHONY: help demo test deep test-openstack bench lint deny crds image-check programs
 
 help: ## List the goals
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,6 +17,9 @@ demo: programs ## Show a rollout that waits for its load balancer (KEEP=1 leaves
 
 test: programs ## Unit tests, the wire, real etcd and kube-apiserver, the fake cloud
 	$(CARGO) test --locked --workspace --no-fail-fast
+
+deep: ## Counted figures at their full length: outages of two minutes
+	CAPO_RS_OUTAGE_SECONDS=120 $(CARGO) test --locked --test suite figures::
 
 test-openstack: ## The same client and manager against a real OpenStack (needs root and Debian)
 	tests/contract/run.sh

@@ -13,6 +13,7 @@ mod docs;
 mod env;
 mod environment;
 mod fake_contract;
+mod figures;
 #[path = "../gate/mod.rs"]
 mod gate;
 mod machine;

@@ -1,0 +1,7 @@
+//! Figures that are counted, on the manager as a process: calls that OpenStack got, writes that Kubernetes got.
+
+mod outages;
+mod quiet;
+mod scene;
+mod sign_ins;
+mod writes;

@@ -1,0 +1,220 @@
+//! Octavia out of order, in four ways at once on four clouds under one manager: few calls, few writes, soon back.
+//!
+//! The outage is shortened; `CAPO_RS_OUTAGE_SECONDS=120` (as `make deep` does) gives it its full length.
+
+use std::time::{Duration, Instant};
+
+use fake_cloud::{
+    CallMatch, Command, Control, Durations, FakeCloud, Fault, Hold, Options, Provisioning, Service,
+};
+use futures::future::join_all;
+
+use super::{
+    scene::{PATIENCE, Plan, Scene, is_provisioned, labels, octavia, until},
+    writes::{Counts, Writes},
+};
+use crate::env::cluster_api::condition;
+
+/// How long Octavia may go on being away for its clients after it came back.
+const BACK: Duration = Duration::from_secs(10);
+/// How long a request may hang before it is given up.
+const TIME_OUT: Duration = Duration::from_secs(30);
+/// Seconds that the throttling Octavia asks for.
+const RETRY_AFTER: u64 = 5;
+/// Most status writes to one object.
+const WRITES: u32 = 5;
+
+/// The ways.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Reset,
+    Hang,
+    Throttle,
+    Unavailable,
+}
+
+const WAYS: [Way; 4] = [Way::Reset, Way::Hang, Way::Throttle, Way::Unavailable];
+
+impl Way {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Reset => "reset",
+            Self::Hang => "hang",
+            Self::Throttle => "throttle",
+            Self::Unavailable => "unavailable",
+        }
+    }
+
+    fn plan(self) -> Plan<'static> {
+        Plan {
+            name: self.name(),
+            credentials: self.name(),
+            provider: "ovn",
+            additional_ports: &[],
+        }
+    }
+
+    fn machine(self, index: u8) -> String {
+        format!("{}-cp-{index}", self.name())
+    }
+
+    fn fault(self, seconds: f64) -> Fault {
+        let mut fault = Fault {
+            matching: CallMatch {
+                service: Some(Service::LoadBalancer),
+                ..CallMatch::default()
+            },
+            lasts: Some(seconds),
+            ..Fault::default()
+        };
+        match self {
+            Self::Reset => fault.reset = true,
+            Self::Hang => fault.hang = true,
+            Self::Throttle => {
+                fault.status = Some(429);
+                fault
+                    .headers
+                    .insert("Retry-After".to_owned(), RETRY_AFTER.to_string());
+            }
+            Self::Unavailable => fault.status = Some(503),
+        }
+        fault
+    }
+
+    /// How long after the end of the outage clients may still wait for what they were told or asked.
+    fn aftermath(self) -> Duration {
+        match self {
+            Self::Hang => TIME_OUT,
+            Self::Throttle => Duration::from_secs(RETRY_AFTER),
+            Self::Reset | Self::Unavailable => Duration::ZERO,
+        }
+    }
+}
+
+/// How long the outage lasts, and how many calls it may cost.
+fn outage() -> (Duration, usize) {
+    let seconds = std::env::var("CAPO_RS_OUTAGE_SECONDS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(20_u32);
+    let calls = usize::try_from(seconds).unwrap_or(usize::MAX) / 3;
+    // 40 in two minutes; the first failures follow each other faster.
+    (Duration::from_secs(seconds.into()), calls.clamp(12, 40))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_outage_of_octavia_costs_little_and_ends_with_it() {
+    let mut clouds = Vec::new();
+    let mut scene = Scene::set().await;
+    scene.start(&[]).await;
+    for way in WAYS {
+        let cloud = FakeCloud::start(Options {
+            durations: Durations::instant(),
+            data_path: false,
+            ..Options::default()
+        })
+        .await
+        .unwrap();
+        scene.credentials(way.name(), &cloud).await;
+        clouds.push((way, cloud));
+    }
+    join_all(clouds.iter().map(|(way, cloud)| held(&scene, *way, cloud))).await;
+    let writes = Writes::watch(&scene.admin);
+
+    join_all(
+        clouds
+            .iter()
+            .map(|(way, cloud)| suffer(&scene, &writes, *way, cloud.control())),
+    )
+    .await;
+
+    let (_, cloud) = clouds.iter().find(|(way, _)| *way == Way::Hang).unwrap();
+    stops_during_a_hang(&mut scene, cloud.control()).await;
+}
+
+/// A cluster with a machine that was admitted, and one whose member is looked at every few seconds.
+async fn held(scene: &Scene, way: Way, cloud: &FakeCloud) {
+    scene.cluster(way.plan()).await;
+    scene.provisioned("OpenStackCluster", way.name()).await;
+    scene.machine(way.plan(), &way.machine(0)).await;
+    scene.provisioned("OpenStackMachine", &way.machine(0)).await;
+    cloud
+        .control()
+        .command(Command::Hold(Hold {
+            member: way.machine(1),
+            status: Provisioning::PendingCreate,
+            count: None,
+            release_after: None,
+            now: false,
+        }))
+        .unwrap();
+    scene.machine(way.plan(), &way.machine(1)).await;
+    let pending = |machine: &serde_json::Value| {
+        condition(machine, "APIServerLoadBalancerReady")
+            .is_some_and(|(_, reason, _)| reason == "MemberPending")
+    };
+    scene
+        .cluster_api
+        .wait_for("OpenStackMachine", &way.machine(1), PATIENCE, pending)
+        .await
+        .unwrap();
+}
+
+/// The outage. The member turns ACTIVE at its beginning, and nobody can see it before its end.
+async fn suffer(scene: &Scene, writes: &Writes, way: Way, control: &Control) {
+    let (outage, most) = outage();
+    let since = control.last_call();
+    let before = writes.so_far();
+    let end = Instant::now() + outage;
+    let fault = way.fault(outage.as_secs_f64());
+    control.command(Command::Fault(Box::new(fault))).unwrap();
+    control.command(Command::Release(String::new())).unwrap();
+    tokio::time::sleep_until(end.into()).await;
+    let calls = octavia(control, since);
+    let written = changed(&before, &writes.so_far(), way);
+    assert!(
+        !calls.is_empty() && calls.len() <= most,
+        "{way:?}: {:?}",
+        labels(&calls)
+    );
+    assert!(
+        written.values().all(|count| *count <= WRITES),
+        "{way:?}: {written:?}"
+    );
+    let back = end + way.aftermath() + BACK;
+    let machine = way.machine(1);
+    let left = back.saturating_duration_since(Instant::now());
+    scene
+        .cluster_api
+        .wait_for("OpenStackMachine", &machine, left, is_provisioned)
+        .await
+        .unwrap_or_else(|error| {
+            let calls = octavia(control, since);
+            panic!("{way:?}: {error}\n{:?}", labels(&calls))
+        });
+}
+
+/// What was written to the objects of one cluster.
+fn changed(before: &Counts, after: &Counts, way: Way) -> Counts {
+    let mut counts = after.clone();
+    counts.retain(|name, count| {
+        *count -= before.get(name).copied().unwrap_or_default();
+        name.contains(way.name())
+    });
+    counts
+}
+
+async fn stops_during_a_hang(scene: &mut Scene, control: &Control) {
+    control
+        .command(Command::Fault(Box::new(Way::Hang.fault(600.0))))
+        .unwrap();
+    let since = control.last_call();
+    scene.machine(Way::Hang.plan(), &Way::Hang.machine(2)).await;
+    until("a call hangs", || {
+        let calls = octavia(control, since);
+        calls.iter().any(|call| call.fault.is_some())
+    })
+    .await;
+    let took = scene.stop().await;
+    assert!(took <= Duration::from_secs(3), "{took:?}");
+}

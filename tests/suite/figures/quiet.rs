@@ -1,0 +1,185 @@
+//! What load balancers cost while nothing is wrong, and that a hung one costs nobody else anything.
+
+use fake_cloud::{
+    Call, CallMatch, Command, Control, Durations, FakeCloud, Fault, OperationRule, Options,
+};
+use futures::future::join_all;
+
+use super::scene::{Plan, Scene, labels, load_balancer, octavia, until};
+
+const ONE: Plan<'static> = plan("one", "amphora", &[]);
+const THREE: Plan<'static> = plan("three", "ovn", &[8132, 9345]);
+const HUNG: Plan<'static> = plan("hung", "amphora", &[]);
+/// Passes without a slow read in between: every sixth also looks at what the status tree lacks.
+const PASSES: usize = 5;
+
+const fn plan<'a>(name: &'a str, provider: &'a str, additional_ports: &'a [u16]) -> Plan<'a> {
+    Plan {
+        name,
+        credentials: "cloud",
+        provider,
+        additional_ports,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn few_calls_while_nothing_is_wrong_and_nobody_waits_for_a_hung_load_balancer() {
+    let cloud = FakeCloud::start(Options {
+        durations: Durations::instant(),
+        data_path: false,
+        ..Options::default()
+    })
+    .await
+    .unwrap();
+    let control = cloud.control();
+    let mut scene = Scene::set().await;
+    // One worker: if a pass waited for Octavia, nothing else would happen.
+    let one_worker = [
+        "--openstackcluster-concurrency=1",
+        "--openstackmachine-concurrency=1",
+        "--openstack-qps=100",
+        "--openstack-burst=100",
+    ];
+    scene.start(&one_worker).await;
+    scene.credentials("cloud", &cloud).await;
+    settled_control_planes(&scene).await;
+
+    adding_a_member_beside_a_hung_load_balancer(&scene, control).await;
+
+    scene.stop().await;
+    scene.start(&["--sync-period=1s"]).await;
+    for plan in [ONE, THREE] {
+        a_pass_costs_one_call(control, plan).await;
+    }
+}
+
+/// Three machines each for one and for three ports, and one where nothing more will come.
+async fn settled_control_planes(scene: &Scene) {
+    for plan in [ONE, THREE, HUNG] {
+        scene.cluster(plan).await;
+    }
+    let provisioned = |plan: Plan<'static>| scene.provisioned("OpenStackCluster", plan.name);
+    join_all([ONE, THREE, HUNG].map(provisioned)).await;
+    let mut names = vec![format!("{}-cp-0", HUNG.name)];
+    scene.machine(HUNG, "hung-cp-0").await;
+    for index in 0..3 {
+        for plan in [ONE, THREE] {
+            let name = format!("{}-cp-{index}", plan.name);
+            scene.machine(plan, &name).await;
+            names.push(name);
+        }
+    }
+    join_all(
+        names
+            .iter()
+            .map(|name| scene.provisioned("OpenStackMachine", name)),
+    )
+    .await;
+}
+
+async fn adding_a_member_beside_a_hung_load_balancer(scene: &Scene, control: &Control) {
+    control
+        .command(Command::Operation(OperationRule {
+            operation: "member-create".to_owned(),
+            load_balancer: ONE.name.to_owned(),
+            duration: Some(5.0),
+            ..OperationRule::default()
+        }))
+        .unwrap();
+    control
+        .command(Command::Fault(Box::new(Fault {
+            matching: CallMatch {
+                path: Some(format!("*{}*", load_balancer(control, HUNG.name))),
+                ..CallMatch::default()
+            },
+            hang: true,
+            ..Fault::default()
+        })))
+        .unwrap();
+    // A member is created in its pool, so this call hangs too.
+    control
+        .command(Command::Fault(Box::new(Fault {
+            matching: CallMatch {
+                label: Some("loadbalancer_member_create".to_owned()),
+                body: Some("hung-cp-1".to_owned()),
+                ..CallMatch::default()
+            },
+            hang: true,
+            ..Fault::default()
+        })))
+        .unwrap();
+    let since = control.last_call();
+    scene.machine(HUNG, "hung-cp-1").await;
+    until("a call about the first load balancer hangs", || {
+        octavia(control, since).iter().any(is_hung)
+    })
+    .await;
+    scene.machine(ONE, "one-cp-3").await;
+    scene.provisioned("OpenStackMachine", "one-cp-3").await;
+    let mut calls = octavia(control, since);
+    let before = calls.len();
+    calls.retain(|call| !is_hung(call));
+    assert!(calls.len() < before);
+    assert!(calls.len() <= 5, "{:?}", labels(&calls));
+    control.command(Command::Clear("all".to_owned())).unwrap();
+}
+
+fn is_hung(call: &Call) -> bool {
+    call.fault.is_some()
+}
+
+async fn a_pass_costs_one_call(control: &Control, plan: Plan<'_>) {
+    let id = load_balancer(control, plan.name);
+    let objects = objects(control, &id);
+    let since = control.last_call();
+    let calls = || {
+        let mut calls = octavia(control, since);
+        calls.retain(|call| objects.iter().any(|object| call.path.contains(object)));
+        calls
+    };
+    // The first pass after a start learns what the status tree lacks; from then on to the next slow read there is
+    // nothing but the tree.
+    let is_tree = |call: &Call| call.label == "loadbalancer_status_tree";
+    let passes = || {
+        let calls = calls();
+        let mut runs = calls.split(|call| !is_tree(call));
+        // What comes last may not be complete.
+        runs.next_back();
+        runs.find(|run| run.len() >= PASSES).map(<[Call]>::to_vec)
+    };
+    until("some passes", || passes().is_some() || calls().len() > 60).await;
+    let passes = passes().unwrap_or_default();
+    assert!(passes.len() >= PASSES, "{:?}", labels(&calls()));
+    // Each was a pass of its own: a second of waiting, a fifth more or less, lies between any two.
+    for pair in passes.windows(2) {
+        if let [earlier, later] = pair {
+            assert!(later.at - earlier.at >= 0.6, "{:?}", labels(&passes));
+        }
+    }
+}
+
+/// Ids of a load balancer and of what is in it.
+fn objects(control: &Control, id: &str) -> Vec<String> {
+    let dump = control.dump();
+    let balancers = dump["load_balancers"].as_array().cloned();
+    let mut ids = Vec::new();
+    for balancer in balancers.into_iter().flatten() {
+        if balancer["id"] == id {
+            collect_ids(&balancer, &mut ids);
+        }
+    }
+    ids
+}
+
+fn collect_ids(value: &serde_json::Value, ids: &mut Vec<String>) {
+    match value {
+        serde_json::Value::Object(fields) => {
+            if let Some(id) = fields.get("id").and_then(serde_json::Value::as_str) {
+                ids.push(id.to_owned());
+            }
+            fields.values().for_each(|field| collect_ids(field, ids));
+        }
+        serde_json::Value::Array(items) => items.iter().for_each(|item| collect_ids(item, ids)),
+        _ => {}
+    }
+}

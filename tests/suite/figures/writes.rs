@@ -1,0 +1,65 @@
+//! How often objects changed, as a watch tells it.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use futures::{StreamExt as _, pin_mut};
+use kube::{
+    Client, ResourceExt as _,
+    api::{WatchEvent, WatchParams},
+};
+use tokio::task::JoinHandle;
+
+use super::scene::NAMESPACE;
+use crate::env::cluster_api::api;
+
+/// Changes by kind and name.
+pub(super) type Counts = BTreeMap<String, u32>;
+
+/// Counts every change of our objects, whoever made it, until dropped.
+pub(super) struct Writes {
+    counts: Arc<Mutex<Counts>>,
+    watches: Vec<JoinHandle<()>>,
+}
+
+impl Drop for Writes {
+    fn drop(&mut self) {
+        self.watches.iter().for_each(JoinHandle::abort);
+    }
+}
+
+impl Writes {
+    /// Starts to count.
+    pub(super) fn watch(client: &Client) -> Self {
+        let counts = Arc::new(Mutex::new(Counts::new()));
+        let watches = ["OpenStackCluster", "OpenStackMachine", "OpenStackServer"]
+            .map(|kind| {
+                let (objects, counts) = (api(client, NAMESPACE, kind), counts.clone());
+                tokio::spawn(async move {
+                    // A watch ends after less than five minutes: longer than any test here counts.
+                    let events = objects.watch(&WatchParams::default(), "0").await.unwrap();
+                    pin_mut!(events);
+                    while let Some(event) = events.next().await {
+                        if let Ok(WatchEvent::Modified(object)) = event {
+                            let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+                            *counts
+                                .entry(format!("{kind} {}", object.name_any()))
+                                .or_default() += 1;
+                        }
+                    }
+                })
+            })
+            .into();
+        Self { counts, watches }
+    }
+
+    /// What was counted so far.
+    pub(super) fn so_far(&self) -> Counts {
+        self.counts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
