@@ -1,0 +1,189 @@
+//! How soon Cluster API may go on after Octavia is done: a member turns ACTIVE in the cloud, its machine is
+//! provisioned in Kubernetes. One new machine in each of many clusters, all at once, on one credential.
+//!
+//! Run by `make bench`; prints the numbers and fails when a promise is broken. Operations take 1 s, load balancers 8 s.
+#![allow(clippy::print_stdout, clippy::unwrap_used, clippy::panic)]
+
+#[path = "../env/mod.rs"]
+mod env;
+#[allow(dead_code, reason = "a part of it is for tests alone")]
+#[path = "../suite/figures/scene.rs"]
+mod scene;
+
+use std::{
+    collections::BTreeMap,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use fake_cloud::{Control, Durations, FakeCloud, Options};
+use futures::{StreamExt as _, future::join_all, pin_mut};
+use kube::{
+    ResourceExt as _,
+    api::{WatchEvent, WatchParams},
+};
+use scene::{NAMESPACE, PATIENCE, Plan, Scene, is_provisioned};
+
+/// How many at once, and what is promised for the median and the slowest hundredth.
+const ROUNDS: [(usize, Duration, Duration); 3] = [
+    (1, Duration::from_secs(1), Duration::from_secs(3)),
+    (10, Duration::from_secs(1), Duration::from_secs(3)),
+    (50, Duration::from_secs(4), Duration::from_secs(6)),
+];
+/// Sizes up to this one are measured so often that there are numbers enough.
+const AGAIN: usize = 3;
+
+fn main() -> ExitCode {
+    // What `cargo test --benches` and `cargo bench -- --list` start is no measurement.
+    if !std::env::args().any(|argument| argument == "--bench")
+        || std::env::args().any(|argument| argument == "--list")
+    {
+        return ExitCode::SUCCESS;
+    }
+    let at_most = std::env::var("CAPO_RS_BENCH_CLUSTERS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(usize::MAX);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    println!("member ACTIVE in the cloud -> machine provisioned");
+    let mut kept = true;
+    for (clusters, median, slowest) in ROUNDS {
+        if clusters <= at_most {
+            let lags = runtime.block_on(measure(clusters));
+            let (p50, p99) = (quantile(&lags, 50), quantile(&lags, 99));
+            let good = p50 <= median && p99 <= slowest;
+            kept &= good;
+            println!(
+                "{clusters:3} at once: p50 {:.2} s (promised {median:?}), p99 {:.2} s (promised {slowest:?}){}",
+                p50.as_secs_f64(),
+                p99.as_secs_f64(),
+                if good { "" } else { "  BROKEN" },
+            );
+        }
+    }
+    if kept {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// The lags of one new machine in each of so many clusters, shortest first.
+async fn measure(clusters: usize) -> Vec<Duration> {
+    let cloud = FakeCloud::start(Options {
+        durations: Durations {
+            server_build: 0.2,
+            ..Durations::default()
+        },
+        data_path: false,
+        ..Options::default()
+    })
+    .await
+    .unwrap();
+    let mut scene = Scene::set().await;
+    scene.start(&[]).await;
+    scene.credentials("cloud", &cloud).await;
+    let names: Vec<String> = (0..clusters)
+        .map(|index| format!("bench-{index:02}x"))
+        .collect();
+    let plan = |name| Plan {
+        name,
+        credentials: "cloud",
+        provider: "amphora",
+        additional_ports: &[],
+    };
+    for name in &names {
+        scene.cluster(plan(name)).await;
+    }
+    let provisioned = names
+        .iter()
+        .map(|name| scene.provisioned("OpenStackCluster", name));
+    join_all(provisioned).await;
+    let mut lags = Vec::new();
+    // The first machine of a cluster waits for nobody else's word, so it is not measured.
+    for round in 0..=if clusters < 50 { AGAIN } else { 1 } {
+        let machines: Vec<String> = names
+            .iter()
+            .map(|name| format!("{name}-cp-{round}"))
+            .collect();
+        let admitted = admissions(&scene, &machines);
+        let active = activations(cloud.control(), &machines);
+        let create = join_all(
+            names
+                .iter()
+                .zip(&machines)
+                .map(|(name, machine)| scene.machine(plan(name), machine)),
+        );
+        let (admitted, active, _) = futures::join!(admitted, active, create);
+        if round > 0 {
+            lags.extend(machines.iter().map(|machine| {
+                let (admitted, active) = (admitted.get(machine), active.get(machine));
+                admitted
+                    .unwrap()
+                    .saturating_duration_since(*active.unwrap())
+            }));
+        }
+    }
+    scene.stop().await;
+    lags.sort();
+    lags
+}
+
+/// When each machine was first seen provisioned.
+async fn admissions(scene: &Scene, machines: &[String]) -> BTreeMap<String, Instant> {
+    let objects = env::cluster_api::api(&scene.admin, NAMESPACE, "OpenStackMachine");
+    let mut seen = BTreeMap::new();
+    let watch = async {
+        let events = objects.watch(&WatchParams::default(), "0").await.unwrap();
+        pin_mut!(events);
+        while let Some(event) = events.next().await {
+            let Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) = event else {
+                continue;
+            };
+            let name = object.name_any();
+            if machines.contains(&name) && is_provisioned(&object.data) {
+                seen.entry(name).or_insert_with(Instant::now);
+            }
+            if seen.len() == machines.len() {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, watch).await.unwrap();
+    seen
+}
+
+/// When each machine's member was first ACTIVE in the cloud.
+async fn activations(control: &Control, machines: &[String]) -> BTreeMap<String, Instant> {
+    let mut seen = BTreeMap::new();
+    let begun = Instant::now();
+    while seen.len() < machines.len() {
+        assert!(begun.elapsed() < PATIENCE, "members are not all ACTIVE");
+        let now = Instant::now();
+        let dump = control.dump();
+        let members = dump["load_balancers"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .flat_map(|balancer| balancer["pools"].as_array().into_iter().flatten())
+            .flat_map(|pool| pool["members"].as_array().into_iter().flatten())
+            .filter(|member| member["provisioning_status"] == "ACTIVE")
+            .filter_map(|member| member["name"].as_str());
+        for member in members {
+            if let Some(machine) = machines.iter().find(|name| member.ends_with(*name)) {
+                seen.entry(machine.clone()).or_insert(now);
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    seen
+}
+
+/// The value below which so many hundredths of the sorted `values` lie.
+fn quantile(values: &[Duration], hundredths: usize) -> Duration {
+    let index = (values.len() * hundredths).div_ceil(100).saturating_sub(1);
+    values.get(index).copied().unwrap_or_default()
+}
