@@ -170,7 +170,7 @@ pub(crate) fn object(kind: &str, version: &str, name: &str, parts: Value) -> Dyn
 }
 
 /// The shipped configuration, with this process's address instead of the Service's.
-fn admission(listening: &Listening) -> Result<Vec<Value>, Error> {
+pub(crate) fn admission(listening: &Listening) -> Result<Vec<Value>, Error> {
     use base64::Engine as _;
     let bundle =
         base64::engine::general_purpose::STANDARD.encode(listening.authority.certificate());
