@@ -25,7 +25,7 @@ install -D -m 644 /etc/ssl/certs/ca-certificates.crt "$root.out/etc/ssl/certs/ca
 mount --bind "$root.out" "$root"
 mount -o remount,bind,ro "$root"
 
-inside() { env -i chroot --userspec=65532:65532 "$root" /capo-rs "$@"; }
+inside() { env -i "$(command -v chroot)" --userspec=65532:65532 "$root" /capo-rs "$@"; }
 inside --version
 inside --help >/dev/null
 [ "$(inside manifests | grep -c '^kind: ')" -ge 10 ] || die "manifests are missing from the binary"

@@ -19,7 +19,7 @@ const WORKER_THREADS: usize = 2;
 /// Without a command it runs the manager. Flags have the names of Cluster API Provider OpenStack; Go's
 /// spelling (-v=4, --leader_elect) is understood.
 #[derive(Debug, Parser)]
-#[command(name = "capo-rs", version = version::LONG, max_term_width = 80, args_conflicts_with_subcommands = true)]
+#[command(name = "capo-rs", version = version::LONG, max_term_width = 80, args_conflicts_with_subcommands = true, args_override_self = true)]
 struct CommandLine {
     #[command(subcommand)]
     command: Option<Command>,

@@ -114,8 +114,12 @@ impl Manager {
     }
 }
 
-/// The binary: cargo tells a test where it is, and puts examples beside it.
+/// The binary: the one that `CAPO_RS_BINARY` names (a release build, say), or the one that cargo built:
+/// it tells a test where that is, and puts examples beside it.
 fn binary() -> PathBuf {
+    if let Some(path) = std::env::var_os("CAPO_RS_BINARY") {
+        return path.into();
+    }
     option_env!("CARGO_BIN_EXE_capo-rs").map_or_else(
         || {
             let own = std::env::current_exe().unwrap_or_default();

@@ -18,6 +18,6 @@ mod figures;
 mod gate;
 mod machine;
 mod manager;
-mod rights;
 mod webhooks;
+mod whole;
 mod wire;

@@ -66,14 +66,6 @@ pub struct Settings {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "10m", help_heading = "Kubernetes")]
     pub sync_period: Duration,
 
-    /// Requests per second to the Kubernetes API
-    #[arg(long, default_value_t = 20.0, value_name = "NUMBER", value_parser = positive, help_heading = "Kubernetes")]
-    pub kube_api_qps: f64,
-
-    /// Requests to the Kubernetes API that may come at once
-    #[arg(long, default_value_t = 30, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Kubernetes")]
-    pub kube_api_burst: u32,
-
     /// OpenStackClusters reconciled at the same time
     #[arg(long, default_value_t = 10, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Kubernetes")]
     pub openstackcluster_concurrency: u16,
@@ -81,10 +73,6 @@ pub struct Settings {
     /// OpenStackMachines, and as many OpenStackServers, reconciled at the same time
     #[arg(long, default_value_t = 10, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Kubernetes")]
     pub openstackmachine_concurrency: u16,
-
-    /// OpenStackMachineTemplates reconciled at the same time
-    #[arg(long, default_value_t = 10, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Kubernetes")]
-    pub openstackmachinetemplate_concurrency: u16,
 
     /// Work only while holding the leader lease
     #[arg(long, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, value_name = "true|false", help_heading = "Leader election")]
@@ -204,6 +192,14 @@ pub struct Settings {
 /// reported when they ask for something.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Accepted {
+    // The API server itself shares its capacity out, by priority and fairness.
+    #[arg(long, hide = true)]
+    kube_api_qps: Option<String>,
+    #[arg(long, hide = true)]
+    kube_api_burst: Option<String>,
+    // Nothing is reconciled about templates yet.
+    #[arg(long, hide = true)]
+    openstackmachinetemplate_concurrency: Option<String>,
     #[arg(long, hide = true)]
     scope_cache_max_size: Option<String>,
     #[arg(long, hide = true)]
@@ -289,6 +285,12 @@ impl Settings {
     pub fn without_effect(&self) -> Vec<&'static str> {
         let accepted = &self.accepted;
         let given = [
+            ("--kube-api-qps", accepted.kube_api_qps.is_some()),
+            ("--kube-api-burst", accepted.kube_api_burst.is_some()),
+            (
+                "--openstackmachinetemplate-concurrency",
+                accepted.openstackmachinetemplate_concurrency.is_some(),
+            ),
             (
                 "--scope-cache-max-size",
                 accepted.scope_cache_max_size.is_some(),

@@ -5,6 +5,7 @@ use clap::Parser;
 use super::{GateMode, LoggingFormat, Settings, normalise};
 
 #[derive(Debug, Parser)]
+#[command(args_override_self = true)]
 struct CommandLine {
     #[command(flatten)]
     settings: Settings,
@@ -105,4 +106,10 @@ fn contradictions_are_named() {
         .unwrap_err();
     assert!(contradiction.contains("--leader-elect-lease-duration"));
     assert!(parse(&["--member-warn-after=1h"]).unwrap().check().is_err());
+}
+
+#[test]
+fn the_last_of_repeated_flags_counts_as_in_go() {
+    let settings = parse(&["--webhook-port=1", "--webhook-port=2"]).unwrap();
+    assert_eq!(settings.webhook_port, 2);
 }

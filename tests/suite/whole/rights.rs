@@ -2,16 +2,10 @@
 
 use std::{collections::BTreeSet, fmt, time::Duration};
 
-use fake_cloud::{FakeCloud, Options};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::env::{
-    ClusterApi, Installation, Kubernetes, Manager,
-    apply::{apply, documents},
-};
-
-/// More than any step takes on a slow machine.
-const PATIENCE: Duration = Duration::from_mins(2);
+use super::stage::Stage;
+use crate::env::apply::documents;
 
 /// One right: what may be done to what.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -133,25 +127,21 @@ fn used(event: &Value) -> Option<(Right, bool)> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_whole_life_needs_exactly_the_shipped_rights() {
-    let kubernetes = Kubernetes::start().await.unwrap();
-    kubernetes.install_cluster_api().await.unwrap();
-    let cloud = FakeCloud::start(Options::default()).await.unwrap();
-    let installation = Installation::install(&kubernetes).await.unwrap();
-    let mut arguments = installation.arguments();
-    arguments.push("--leader-elect".to_owned());
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let mut manager =
-        Manager::start(kubernetes.folder(), &installation.kubeconfig, &arguments).unwrap();
+    let stage = Stage::set().await;
+    let mut manager = stage.start_manager("manager", &["--leader-elect"]);
     manager.until_ready().await.unwrap();
-
-    live(&kubernetes, &cloud).await;
-    assert_eq!(
-        cloud
-            .control()
-            .leftovers("k8s-clusterapi-cluster-default-life"),
-        []
+    stage.create_cluster("life", "127.78.0.0/24").await;
+    stage.until_provisioned("OpenStackCluster", "life").await;
+    for (name, control_plane) in [("life-cp", true), ("life-worker", false)] {
+        stage.create_machine("life", name, control_plane).await;
+        stage.until_provisioned("OpenStackMachine", name).await;
+    }
+    println!(
+        "resident memory with one cluster: {} KiB",
+        manager.process.resident_bytes().unwrap() / 1024
     );
-    assert_eq!(cloud.control().duplicates(), []);
+    stage.delete_cluster("life").await;
+    stage.assert_nothing_is_left_of("life");
     // An orderly stop uses the right to give the lease back.
     manager.process.signal("TERM").unwrap();
     assert!(
@@ -164,7 +154,7 @@ async fn a_whole_life_needs_exactly_the_shipped_rights() {
 
     let mut needed = BTreeSet::new();
     let mut refused = BTreeSet::new();
-    for event in kubernetes.audit_events().unwrap() {
+    for event in stage.kubernetes.audit_events().unwrap() {
         if let Some((right, allowed)) = used(&event) {
             if !allowed {
                 refused.insert(right.to_string());
@@ -199,56 +189,4 @@ async fn a_whole_life_needs_exactly_the_shipped_rights() {
         .map(|right| right.to_string())
         .collect();
     assert!(idle.is_empty(), "granted and never used: {idle:#?}");
-}
-
-/// A cluster with one control-plane machine and one worker comes, is used, and goes.
-async fn live(kubernetes: &Kubernetes, cloud: &FakeCloud) {
-    let admin = kubernetes.admin().await.unwrap();
-    let secret = json!({
-        "apiVersion": "v1", "kind": "Secret",
-        "metadata": {"name": "cloud-config", "namespace": "default"},
-        "stringData": {"clouds.yaml": cloud.clouds_yaml()},
-    });
-    apply(&admin, &[secret]).await.unwrap();
-    let cluster_api = ClusterApi::play(admin, "default");
-    let identity = json!({"name": "cloud-config", "cloudName": "demo"});
-    let infrastructure = json!({
-        "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackCluster",
-        "metadata": {"name": "life", "namespace": "default"},
-        "spec": {
-            "identityRef": identity,
-            "managedSubnets": [{"cidr": "127.78.0.0/24"}],
-            "managedSecurityGroups": {"allowAllInClusterTraffic": true},
-            "apiServer": {"managedLoadBalancer": {"provider": "amphorav2"}},
-        },
-    });
-    cluster_api
-        .create_cluster("life", infrastructure)
-        .await
-        .unwrap();
-    let provisioned = |object: &Value| object["status"]["initialization"]["provisioned"] == true;
-    cluster_api
-        .wait_for("OpenStackCluster", "life", PATIENCE, provisioned)
-        .await
-        .unwrap();
-    for (name, control_plane) in [("life-cp", true), ("life-worker", false)] {
-        let machine = json!({
-            "identityRef": identity,
-            "flavor": {"filter": {"name": "m1.small"}},
-            "image": {"filter": {"name": "ubuntu-kube"}},
-        });
-        cluster_api
-            .create_machine("life", name, control_plane, machine)
-            .await
-            .unwrap();
-        cluster_api
-            .wait_for("OpenStackMachine", name, PATIENCE, provisioned)
-            .await
-            .unwrap();
-    }
-    cluster_api.delete("Cluster", "life").await.unwrap();
-    cluster_api
-        .wait_for("Cluster", "life", PATIENCE, Value::is_null)
-        .await
-        .unwrap();
 }

@@ -1,0 +1,89 @@
+//! OpenStack that hangs, and OpenStack that is not there.
+
+use std::time::{Duration, Instant};
+
+use fake_cloud::{CallMatch, Command, Fault, Service};
+use serde_json::json;
+
+use super::stage::{PATIENCE, SHORT_LEASE, Stage};
+use crate::env::{apply::apply, cluster_api::condition};
+
+/// The longest an orderly stop may take.
+const STOP: Duration = Duration::from_secs(3);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_stops_at_once_while_octavia_never_answers() {
+    let stage = Stage::set().await;
+    let mut manager = stage.start_manager("manager", &SHORT_LEASE);
+    manager.until_ready().await.unwrap();
+    manager.until_logged("Leading").await.unwrap();
+    let control = stage.cloud.control();
+    control
+        .command(Command::Fault(Box::new(Fault {
+            matching: CallMatch {
+                service: Some(Service::LoadBalancer),
+                ..CallMatch::default()
+            },
+            hang: true,
+            ..Fault::default()
+        })))
+        .unwrap();
+    stage.create_cluster("hangs", "127.81.0.0/24").await;
+    let hangs = || {
+        control
+            .calls_since(0)
+            .iter()
+            .any(|call| call.service == Service::LoadBalancer && call.status.is_none())
+    };
+    let begun = Instant::now();
+    while !hangs() {
+        assert!(begun.elapsed() < PATIENCE, "Octavia was never called");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let begun = Instant::now();
+    manager.process.signal("TERM").unwrap();
+    assert!(
+        manager
+            .process
+            .wait(Duration::from_secs(10))
+            .unwrap()
+            .success()
+    );
+    assert!(begun.elapsed() <= STOP, "{:?}", begun.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_starts_without_openstack_and_says_so_on_the_cluster() {
+    let stage = Stage::set().await;
+    let nowhere = stage
+        .cloud
+        .clouds_yaml()
+        .replace(stage.cloud.base(), "http://127.0.0.1:1");
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": "cloud-config", "namespace": "default"},
+        "stringData": {"clouds.yaml": nowhere},
+    });
+    let admin = stage.kubernetes.admin().await.unwrap();
+    apply(&admin, &[secret]).await.unwrap();
+    let mut manager = stage.start_manager("manager", &[]);
+    manager.until_ready().await.unwrap();
+    stage.create_cluster("alone", "127.82.0.0/24").await;
+    let cluster = stage
+        .cluster_api
+        .wait_for("OpenStackCluster", "alone", PATIENCE, |cluster| {
+            condition(cluster, "Ready").is_some_and(|(status, ..)| status == "False")
+        })
+        .await
+        .unwrap();
+    let (_, _, message) = condition(&cluster, "Ready").unwrap();
+    assert!(!message.is_empty());
+    // It heals by itself.
+    let mended = json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": "cloud-config", "namespace": "default"},
+        "stringData": {"clouds.yaml": stage.cloud.clouds_yaml()},
+    });
+    apply(&admin, &[mended]).await.unwrap();
+    stage.until_provisioned("OpenStackCluster", "alone").await;
+}

@@ -1,0 +1,109 @@
+//! A manager that is killed, and two of which one is frozen.
+
+use std::time::Duration;
+
+use fake_cloud::{CallMatch, Command, Fault};
+use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+
+use super::stage::{SHORT_LEASE, Stage};
+
+const MACHINES: [&str; 3] = ["cp-0", "cp-1", "cp-2"];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_at_ten_random_moments_it_makes_the_same_cluster() {
+    let stage = Stage::set().await;
+    let seed: u64 = rand::random();
+    println!("seed {seed}");
+    let mut moments = StdRng::seed_from_u64(seed);
+    let mut manager = stage.start_manager("0", &[]);
+    manager.until_ready().await.unwrap();
+    let alive = tokio::sync::Mutex::new(());
+    let script = async {
+        {
+            let _alive = alive.lock().await;
+            stage.create_cluster("killed", "127.79.0.0/24").await;
+        }
+        stage.until_provisioned("OpenStackCluster", "killed").await;
+        for machine in MACHINES {
+            {
+                // The webhooks die with the manager: objects are created while it lives.
+                let _alive = alive.lock().await;
+                stage.create_machine("killed", machine, true).await;
+            }
+            stage.until_provisioned("OpenStackMachine", machine).await;
+        }
+    };
+    let killer = async {
+        for life in 1..=10 {
+            let moment = Duration::from_millis(moments.random_range(100..1_500));
+            tokio::time::sleep(moment).await;
+            let _dead = alive.lock().await;
+            manager.process.signal("KILL").unwrap();
+            manager.process.wait(Duration::from_secs(5)).unwrap();
+            manager = stage.start_manager(&life.to_string(), &[]);
+            manager.until_ready().await.unwrap();
+        }
+    };
+    tokio::join!(script, killer);
+    stage.assert_nothing_exists_twice();
+    stage.delete_cluster("killed").await;
+    stage.assert_nothing_is_left_of("killed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_frozen_leader_that_thaws_writes_nothing_twice() {
+    let stage = Stage::set().await;
+    // The second serves the webhooks for both, as a Service would send them to whoever is well.
+    let without_webhooks = [&SHORT_LEASE[..], &["--webhook-port=0"]].concat();
+    let mut first = stage.start_manager("first", &without_webhooks);
+    first.until_logged("Leading").await.unwrap();
+    let mut second = stage.start_manager("second", &SHORT_LEASE);
+    second.until_ready().await.unwrap();
+    stage.create_cluster("frozen", "127.80.0.0/24").await;
+    stage.until_provisioned("OpenStackCluster", "frozen").await;
+    // The creation is under way when the first freezes: it happens, and nobody hears the answer.
+    let control = stage.cloud.control();
+    control
+        .command(Command::Fault(Box::new(Fault {
+            matching: CallMatch {
+                label: Some("server_create".to_owned()),
+                ..CallMatch::default()
+            },
+            delay: 1.0,
+            count: Some(1),
+            ..Fault::default()
+        })))
+        .unwrap();
+    stage.create_machine("frozen", "cp-0", true).await;
+    let under_way = || {
+        control
+            .calls_since(0)
+            .iter()
+            .any(|call| call.label == "server_create")
+    };
+    while !under_way() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    first.process.signal("STOP").unwrap();
+    second.until_logged("Leading").await.unwrap();
+    stage.until_provisioned("OpenStackMachine", "cp-0").await;
+    let before = control.last_call();
+    first.process.signal("CONT").unwrap();
+    assert_eq!(
+        first.process.wait(Duration::from_secs(10)).unwrap().code(),
+        Some(1)
+    );
+    first
+        .until_logged("the leader lease was lost")
+        .await
+        .unwrap();
+    // Whatever was written since the thaw, the second wrote: nothing is left to create.
+    let late: Vec<_> = control
+        .calls_since(before)
+        .into_iter()
+        .filter(|call| call.method == "POST" && call.label != "token_create")
+        .collect();
+    assert_eq!(late, []);
+    assert_eq!(stage.created_twice(), Vec::<String>::new());
+    stage.assert_nothing_exists_twice();
+}
