@@ -18,6 +18,7 @@ pub mod limits;
 mod listing;
 pub mod network;
 pub mod octavia;
+mod outgoing;
 pub mod record;
 pub mod script;
 mod server;

@@ -2,25 +2,20 @@
 
 use std::{
     collections::BTreeMap,
-    convert::Infallible,
     io,
-    pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
-    task::{Context, Poll},
     time::Duration,
 };
 
 use bytes::Bytes;
-use futures::{StreamExt as _, stream};
-use http_body_util::{BodyExt as _, Full, Limited, StreamBody, combinators::UnsyncBoxBody};
-use hyper::{body::Frame, service::service_fn};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{TcpListener, TcpStream},
     sync::{Notify, broadcast},
     time::Instant,
@@ -33,6 +28,7 @@ use crate::{
     events::Event,
     faults::{Seen, Treatment},
     identity::Caller,
+    outgoing::{Outgoing, Resettable, broken, plain, treated},
     record,
     settings::seconds,
     wire::{Body, Reply, Request, Service},
@@ -65,7 +61,7 @@ impl Shared {
             world: Mutex::new(world),
             started: Instant::now(),
             changed: Notify::new(),
-            events: broadcast::channel(65_536).0,
+            events: broadcast::channel(4096).0,
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
             base,
@@ -187,12 +183,6 @@ async fn serve(shared: Arc<Shared>, stream: TcpStream) {
     if let Err(error) = outcome {
         tracing::debug!(%error, "connection ended");
     }
-}
-
-type Outgoing = hyper::Response<UnsyncBoxBody<Bytes, io::Error>>;
-
-fn broken() -> io::Error {
-    io::Error::from(io::ErrorKind::ConnectionReset)
 }
 
 async fn answer(
@@ -329,114 +319,4 @@ fn decode(segment: &str) -> String {
         .next()
         .map(|(_, value)| value.into_owned())
         .unwrap_or_default()
-}
-
-fn bytes_of(body: Body) -> (Option<&'static str>, Bytes) {
-    match body {
-        Body::Empty => (None, Bytes::new()),
-        Body::Json(value) => (Some("application/json"), Bytes::from(value.to_string())),
-        Body::Text(kind, text) => (Some(kind), Bytes::from(text)),
-    }
-}
-
-fn plain(reply: Reply) -> Outgoing {
-    treated(reply, &Treatment::default())
-}
-
-fn treated(reply: Reply, treatment: &Treatment) -> Outgoing {
-    let (kind, bytes) = bytes_of(reply.body);
-    let mut builder = hyper::Response::builder().status(reply.status);
-    if let Some(kind) = kind {
-        builder = builder.header("Content-Type", kind);
-    }
-    for (name, value) in reply.headers {
-        builder = builder.header(name, value);
-    }
-    let length = bytes.len();
-    let body: UnsyncBoxBody<Bytes, io::Error> = if treatment.fault.truncate {
-        let half = bytes.slice(..length / 2);
-        builder = builder.header("Content-Length", length);
-        // What is there goes out first: an error right away would take the head of the reply along.
-        let end = stream::once(async {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-            Err(broken())
-        });
-        let parts = stream::iter([Ok(Frame::data(half))]).chain(end);
-        StreamBody::new(parts).boxed_unsync()
-    } else if let Some(pause) = treatment.fault.trickle {
-        builder = builder.header("Content-Length", length);
-        let pause = seconds(pause);
-        let single = stream::iter(0..length).then(move |place| {
-            let byte = bytes.slice(place..=place);
-            async move {
-                tokio::time::sleep(pause).await;
-                Ok(Frame::data(byte))
-            }
-        });
-        StreamBody::new(single).boxed_unsync()
-    } else {
-        Full::new(bytes)
-            .map_err(|never: Infallible| match never {})
-            .boxed_unsync()
-    };
-    match builder.body(body) {
-        Ok(response) => response,
-        Err(error) => {
-            // A header value from a script that is none.
-            let text = Bytes::from(error.to_string());
-            let body = Full::new(text)
-                .map_err(|never: Infallible| match never {})
-                .boxed_unsync();
-            let mut response = hyper::Response::new(body);
-            *response.status_mut() = hyper::StatusCode::INTERNAL_SERVER_ERROR;
-            response
-        }
-    }
-}
-
-/// A connection that can end with a reset instead of an orderly close.
-struct Resettable {
-    stream: TcpStream,
-    reset: Arc<AtomicBool>,
-}
-
-impl Drop for Resettable {
-    fn drop(&mut self) {
-        if self.reset.load(Ordering::SeqCst)
-            && let Err(error) = self.stream.set_zero_linger()
-        {
-            tracing::debug!(%error, "can't reset");
-        }
-    }
-}
-
-impl AsyncRead for Resettable {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
-    }
-}
-
-impl AsyncWrite for Resettable {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.reset.load(Ordering::SeqCst) {
-            return Poll::Ready(Ok(()));
-        }
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
 }

@@ -24,17 +24,17 @@ impl Health {
 
     /// One more check.
     pub(crate) fn after(self, good: bool, rise: u64, fall: u64) -> Self {
-        let full = |up| if up { fall.max(1) } else { rise.max(1) };
+        let whole = |up| if up { fall.max(1) } else { rise.max(1) };
         if good == self.up {
             return Self {
                 up: self.up,
-                left: full(self.up),
+                left: whole(self.up),
             };
         }
         match self.left.saturating_sub(1) {
             0 => Self {
                 up: good,
-                left: full(good),
+                left: whole(good),
             },
             left => Self { up: self.up, left },
         }

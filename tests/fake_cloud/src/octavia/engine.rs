@@ -2,11 +2,11 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use serde::Serialize;
-
 use super::{
-    change::{Anomaly, Change, Ending, Push, Step, Timing, plan},
+    applied::{AppliedMember, rendered},
+    change::{Anomaly, Change, Ending, Push, Step},
     model::{LoadBalancer, Object},
+    plan::{Timing, plan},
     rules,
     status::{Operating, Provisioning},
 };
@@ -29,131 +29,6 @@ pub(crate) struct Operation {
     before: Option<LoadBalancer>,
     /// Its worker is dead.
     pub dead: bool,
-}
-
-/// A listener as the data path runs it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct AppliedListener {
-    /// Listener id.
-    pub id: String,
-    /// Port.
-    pub port: u16,
-    /// Whether it accepts.
-    pub enabled: bool,
-    /// Who may connect; everyone when empty.
-    pub allowed_cidrs: Vec<String>,
-    /// Its pool.
-    pub pool: Option<AppliedPool>,
-}
-
-/// A pool as the data path runs it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct AppliedPool {
-    /// Pool id.
-    pub id: String,
-    /// A connection refused by one member is offered to another.
-    pub redispatch: bool,
-    /// Weights are honoured.
-    pub weighted: bool,
-    /// Its checks.
-    pub monitor: Option<AppliedMonitor>,
-    /// Its members.
-    pub members: Vec<AppliedMember>,
-}
-
-/// Checks as the data path makes them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct AppliedMonitor {
-    /// `TCP`, `HTTPS`, ...
-    pub kind: String,
-    /// Seconds between checks.
-    pub delay: u64,
-    /// Seconds until a check has failed.
-    pub timeout: u64,
-    /// Good checks until up.
-    pub rise: u64,
-    /// Bad checks until down.
-    pub fall: u64,
-}
-
-/// A member as the data path runs it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct AppliedMember {
-    /// Member id.
-    pub id: String,
-    /// Address.
-    pub address: String,
-    /// Port.
-    pub port: u16,
-    /// Weight; 0 takes no new connections.
-    pub weight: u64,
-    /// Only when all others are down.
-    pub backup: bool,
-    /// Whether it takes part.
-    pub enabled: bool,
-    /// Whether it can be reached at all.
-    pub plugged: bool,
-    /// Where checks go.
-    pub check: (String, u16),
-}
-
-/// The configuration that a push of these rows delivers: everything but rows in PENDING_DELETE.
-fn rendered(lb: &LoadBalancer) -> Vec<AppliedListener> {
-    let ovn = lb.provider == "ovn";
-    let stays = |status: Provisioning| status != Provisioning::PendingDelete;
-    let pool = |id: &String| {
-        let pool = lb
-            .pool(id)
-            .filter(|pool| stays(pool.head.provisioning) && pool.head.enabled)?;
-        Some(AppliedPool {
-            id: pool.head.id.clone(),
-            redispatch: !ovn,
-            weighted: !ovn,
-            monitor: pool
-                .monitor
-                .as_ref()
-                .filter(|monitor| stays(monitor.head.provisioning) && monitor.head.enabled)
-                .map(|monitor| AppliedMonitor {
-                    kind: monitor.kind.clone(),
-                    delay: monitor.delay,
-                    timeout: monitor.timeout,
-                    rise: monitor.max_retries,
-                    fall: monitor.max_retries_down,
-                }),
-            members: pool
-                .members
-                .iter()
-                .filter(|member| stays(member.head.provisioning))
-                .map(|member| AppliedMember {
-                    id: member.head.id.clone(),
-                    address: member.address.clone(),
-                    port: member.port,
-                    weight: member.weight,
-                    backup: member.backup && !ovn,
-                    enabled: member.head.enabled,
-                    plugged: member.plugged,
-                    check: (
-                        member
-                            .monitor_address
-                            .clone()
-                            .unwrap_or_else(|| member.address.clone()),
-                        member.monitor_port.unwrap_or(member.port),
-                    ),
-                })
-                .collect(),
-        })
-    };
-    lb.listeners
-        .iter()
-        .filter(|listener| stays(listener.head.provisioning))
-        .map(|listener| AppliedListener {
-            id: listener.head.id.clone(),
-            port: listener.port,
-            enabled: listener.head.enabled && lb.head.enabled,
-            allowed_cidrs: listener.allowed_cidrs.clone(),
-            pool: listener.pool.as_ref().and_then(pool),
-        })
-        .collect()
 }
 
 impl World {

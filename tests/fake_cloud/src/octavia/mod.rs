@@ -1,17 +1,22 @@
 //! Octavia: load balancers, listeners, pools, monitors, members; locks, orders, reverts and anomalies.
 
+mod applied;
 mod balancers;
 mod batch;
 pub mod change;
 mod engine;
+mod graph;
 mod health;
 mod listeners;
 mod lists;
+mod locks;
 mod members;
 pub mod model;
 mod monitors;
+mod plan;
 mod pools;
 mod render;
+mod revert;
 mod rules;
 pub mod status;
 
@@ -19,14 +24,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::{Value, json};
 
+pub use self::{
+    applied::{AppliedListener, AppliedMember, AppliedMonitor, AppliedPool},
+    rules::{Hold, OperationRule},
+};
 use self::{
     engine::Operation,
     model::{Head, LoadBalancer},
     status::{Operating, Provisioning},
-};
-pub use self::{
-    engine::{AppliedListener, AppliedMember, AppliedMonitor, AppliedPool},
-    rules::{Hold, OperationRule},
 };
 use crate::{
     wire::{Answer, Reply, Request, Row, Service, given, strings, text},
