@@ -5,12 +5,15 @@ use std::time::Duration;
 use super::{
     desired::{DesiredLoadBalancer, DesiredMachine},
     effect::{Effect, Record},
-    event::{Answered, Event, InFlight, PartKind, ProbeOutcome, Purpose, Write},
+    event::{Answered, Event, InFlight, ProbeOutcome, Purpose, Write},
     observe,
-    observer::{Operation, OperationOutcome},
-    octavia::{Answer, Failure, FailureClass, MemberDetail, Written},
+    octavia::{Failure, FailureClass},
     provider::Provider,
-    state::{Balancer, Ladder, Machine, Now, Port, Reads, Refusal, Slot, State, Trouble},
+    state::{Balancer, Ladder, Machine, Now, Port, Reads, Slot, State, Trouble},
+};
+use super::{
+    links,
+    written::{accepted, is_unsettling, outcome, port_mut, refused},
 };
 use crate::names::ObjectName;
 
@@ -27,7 +30,7 @@ pub(super) fn absorb(state: &mut State, event: Event, now: &Now, effects: &mut V
             credentials,
             desired,
         } => load_balancer(state, credentials, *desired, now),
-        Event::Machine { name, desired } => machine(state, name, desired),
+        Event::Machine { name, desired } => machine(state, &name, desired),
         Event::Probed {
             machine,
             began,
@@ -98,20 +101,20 @@ fn load_balancer(state: &mut State, credentials: bool, desired: DesiredLoadBalan
     state.desired = Some(desired);
 }
 
-fn machine(state: &mut State, name: ObjectName, desired: Option<Box<DesiredMachine>>) {
+fn machine(state: &mut State, name: &ObjectName, desired: Option<Box<DesiredMachine>>) {
     let Some(desired) = desired else {
-        if state.machines.remove(&name).is_some() {
+        if state.machines.remove(name).is_some() {
             state.dirty = true;
-            observe::link(state);
+            links::link(state);
         }
-        if state.releasing.as_ref() == Some(&name) {
+        if state.releasing.as_ref() == Some(name) {
             state.releasing = None;
         }
         return;
     };
     let ports = state.ports.len();
     let mut relink = false;
-    if let Some(machine) = state.machines.get_mut(&name) {
+    if let Some(machine) = state.machines.get_mut(name) {
         if machine.want.address != desired.address {
             machine.probe.seen = None;
             relink = true;
@@ -127,11 +130,11 @@ fn machine(state: &mut State, name: ObjectName, desired: Option<Box<DesiredMachi
     if !relink {
         return;
     }
-    observe::link(state);
+    links::link(state);
     // What was read last lacks it already: its member need not wait for another read.
     if state.reads.tree.is_some()
         && !state.reads.suspect
-        && let Some(machine) = state.machines.get_mut(&name)
+        && let Some(machine) = state.machines.get_mut(name)
     {
         for slot in &mut machine.slots {
             if slot.member.is_none() {
@@ -228,38 +231,6 @@ fn answered(
     }
 }
 
-/// What was read before says nothing any more: it may have been done, or something else is there.
-fn is_unsettling(failure: &Failure) -> bool {
-    !matches!(
-        failure.class,
-        FailureClass::Denied
-            | FailureClass::Quota
-            | FailureClass::Invalid
-            | FailureClass::NotImplemented
-            | FailureClass::LeaseLost
-    )
-}
-
-fn outcome(answer: &Answer<Written>) -> OperationOutcome {
-    match answer {
-        Ok(_) => OperationOutcome::Success,
-        Err(failure) => match failure.class {
-            FailureClass::Locked => OperationOutcome::Conflict,
-            FailureClass::Duplicate => OperationOutcome::Duplicate,
-            _ => OperationOutcome::Error,
-        },
-    }
-}
-
-fn port_mut(state: &mut State, number: u16) -> Option<&mut Port> {
-    state.ports.iter_mut().find(|port| port.number == number)
-}
-
-fn slot_mut<'a>(state: &'a mut State, machine: &ObjectName, number: u16) -> Option<&'a mut Slot> {
-    let index = state.ports.iter().position(|port| port.number == number)?;
-    state.machines.get_mut(machine)?.slots.get_mut(index)
-}
-
 fn count_read(state: &mut State) {
     match &mut state.reads.ladder {
         Some(ladder) => ladder.reads = ladder.reads.saturating_add(1),
@@ -288,7 +259,7 @@ fn well(state: &mut State) {
 }
 
 /// OpenStack could not be asked. Says so from the second time on, and waits longer each time.
-fn in_trouble(state: &mut State, failure: Failure, now: &Now) {
+pub(super) fn in_trouble(state: &mut State, failure: Failure, now: &Now) {
     let failures = state
         .trouble
         .as_ref()
@@ -339,215 +310,4 @@ fn back_off(class: FailureClass, failures: u32) -> Duration {
         | FailureClass::NoService => (10, 60),
     };
     Duration::from_secs((first << doublings).min(most))
-}
-
-fn accepted(
-    state: &mut State,
-    write: &Write,
-    sent: std::time::Instant,
-    now: &Now,
-    written: Written,
-) {
-    state.dirty = true;
-    let desired = state.desired.clone();
-    match write {
-        Write::MakePart { port, part } => {
-            let Some(port) = port_mut(state, *port) else {
-                return;
-            };
-            port.refusal = None;
-            match (part, desired) {
-                (PartKind::Listener, Some(desired)) => {
-                    port.cidrs_known = desired.allowed_cidrs.is_some();
-                    port.cidrs = desired.allowed_cidrs.map(sorted);
-                }
-                (PartKind::Pool, _) => port.members_due = false,
-                (PartKind::Monitor, Some(desired)) => {
-                    port.numbers = Some(desired.monitor);
-                    port.numbers_due = false;
-                }
-                _ => {}
-            }
-        }
-        Write::Attach { port } => {
-            if let Some(port) = port_mut(state, *port) {
-                port.stray_pool = None;
-                port.refusal = None;
-            }
-        }
-        Write::RepairPart { port, .. } => {
-            if let Some(port) = port_mut(state, *port) {
-                port.attempts.made(now.instant);
-            }
-        }
-        Write::Numbers { port } => {
-            if let (Some(port), Some(desired)) = (port_mut(state, *port), desired) {
-                port.numbers = Some(desired.monitor);
-                port.refusal = None;
-            }
-        }
-        Write::Cidrs { port } => {
-            if let (Some(port), Some(desired)) = (port_mut(state, *port), desired) {
-                port.cidrs = desired.allowed_cidrs.map(sorted);
-                port.refusal = None;
-            }
-        }
-        Write::Prune { machine, .. } => {
-            state.lookups.remove(machine);
-        }
-        Write::Member {
-            machine,
-            port,
-            operation,
-        } => {
-            match written.member {
-                Some(detail) => know_detail(state, *port, detail),
-                None => {
-                    if let Some(port) = port_mut(state, *port) {
-                        port.members_due |= *operation != Operation::Delete;
-                    }
-                }
-            }
-            let Some(slot) = slot_mut(state, machine, *port) else {
-                return;
-            };
-            slot.refusal = None;
-            match operation {
-                Operation::Create | Operation::Replace | Operation::Adopt => {
-                    slot.posted = Some((sent, *operation));
-                    slot.deleted = None;
-                    slot.put_tried = false;
-                    slot.absent_reads = 0;
-                }
-                Operation::Delete => {
-                    slot.deleted = Some(sent);
-                    slot.attempts.made(now.instant);
-                }
-                Operation::Repair => {
-                    slot.put_tried = true;
-                    slot.attempts.made(now.instant);
-                }
-                Operation::Restore => slot.deleted = None,
-                Operation::Drain | Operation::Enable => {}
-            }
-        }
-    }
-}
-
-fn sorted<T: Ord>(mut list: Vec<T>) -> Vec<T> {
-    list.sort();
-    list
-}
-
-fn know_detail(state: &mut State, number: u16, detail: MemberDetail) {
-    let Some(port) = port_mut(state, number) else {
-        return;
-    };
-    match port
-        .members
-        .iter_mut()
-        .find(|member| member.id == detail.id)
-    {
-        Some(member) => member.detail = Some(detail),
-        None => port.details_ahead.push(detail),
-    }
-}
-
-fn refused(state: &mut State, write: &Write, failure: Failure, now: &Now) {
-    state.dirty = true;
-    match failure.class {
-        FailureClass::Locked => {
-            // Read until it is free.
-            state.reads.ladder = Some(Ladder {
-                start: now.instant,
-                reads: 0,
-            });
-            return;
-        }
-        FailureClass::NotFound => {
-            if let Write::Member {
-                machine,
-                port,
-                operation: Operation::Delete,
-            } = write
-                && let Some(slot) = slot_mut(state, machine, *port)
-            {
-                slot.deleted = Some(now.instant);
-                slot.attempts.made(now.instant);
-                return;
-            }
-            state.reads.structure_due = true;
-        }
-        FailureClass::Transient
-        | FailureClass::Throttled
-        | FailureClass::Auth
-        | FailureClass::NoService
-        | FailureClass::LeaseLost => {
-            // Nobody knows whether it was done.
-            match write {
-                Write::MakePart { .. } | Write::Attach { .. } => state.reads.structure_due = true,
-                Write::Numbers { port } => {
-                    if let Some(port) = port_mut(state, *port) {
-                        port.numbers_due = true;
-                    }
-                }
-                Write::Cidrs { .. } => state.reads.structure_due = true,
-                Write::Member { port, .. } => {
-                    if let Some(port) = port_mut(state, *port) {
-                        port.members_due = true;
-                    }
-                }
-                Write::RepairPart { .. } | Write::Prune { .. } => {}
-            }
-            in_trouble(state, failure, now);
-            return;
-        }
-        FailureClass::Duplicate => {
-            state.reads.structure_due |= !matches!(write, Write::Member { .. });
-        }
-        FailureClass::NotImplemented => {
-            if let Write::MakePart {
-                port,
-                part: PartKind::Monitor,
-            } = write
-                && let Some(port) = port_mut(state, *port)
-            {
-                port.monitor_refused = true;
-                return;
-            }
-        }
-        FailureClass::Denied | FailureClass::Quota | FailureClass::Invalid => {}
-    }
-    let refusal = Refusal {
-        class: failure.class,
-        message: failure.message,
-    };
-    attempted(state, write, now, refusal);
-}
-
-/// Not again at once.
-fn attempted(state: &mut State, write: &Write, now: &Now, refusal: Refusal) {
-    match write {
-        Write::MakePart { port, .. }
-        | Write::Attach { port }
-        | Write::RepairPart { port, .. }
-        | Write::Numbers { port }
-        | Write::Cidrs { port } => {
-            if let Some(port) = port_mut(state, *port) {
-                port.attempts.made(now.instant);
-                port.refusal = Some(refusal);
-            }
-        }
-        Write::Member { machine, port, .. } => {
-            if let Some(slot) = slot_mut(state, machine, *port) {
-                slot.attempts.made(now.instant);
-                slot.refusal = Some(refusal);
-            }
-        }
-        Write::Prune { machine, .. } => {
-            if let Some(lookup) = state.lookups.get_mut(machine) {
-                lookup.absent = false;
-            }
-        }
-    }
 }

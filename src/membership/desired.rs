@@ -51,6 +51,10 @@ pub struct Monitor {
 }
 
 /// Facts about the cluster that the gates ask for.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, not a step of one state"
+)]
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClusterFacts {
     /// Paused, or being moved by clusterctl: no OpenStack write, no hook.

@@ -7,6 +7,10 @@ use jiff::Timestamp;
 use crate::{names::ObjectName, status::Reason};
 
 /// Everything known of one load balancer, published as a whole after every change.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, not a step of one state"
+)]
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Findings {
     /// Time of the last complete read, for display; `None` before the first one.

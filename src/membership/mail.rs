@@ -16,11 +16,15 @@ use crate::names::ObjectName;
 /// A client for the cloud, where there are credentials.
 pub(super) type Client = Option<Arc<dyn Octavia>>;
 
+/// Another cluster that claims the load balancer, if any does.
+pub(super) struct Claim(pub(super) Option<ObjectName>);
+
 #[derive(Default)]
 pub(super) struct Mail {
     pub(super) load_balancer: Option<(Client, DesiredLoadBalancer)>,
     pub(super) machines: BTreeMap<ObjectName, Option<DesiredMachine>>,
-    pub(super) claimed_by: Option<Option<ObjectName>>,
+    /// A new word on who else claims the load balancer.
+    pub(super) claimed_by: Option<Claim>,
     pub(super) large_fleet: Option<bool>,
     pub(super) nudged: bool,
 }

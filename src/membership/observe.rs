@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::links::{count_absences, count_linked, link};
 use super::{
     effect::{Effect, Record},
     event::PartKind,
@@ -14,7 +15,7 @@ use super::{
 /// One consistent snapshot. `began` is when the read of it began.
 pub(super) fn tree(state: &mut State, began: Stamp, tree: Tree, effects: &mut Vec<Effect>) {
     let free = tree.provisioning == Provisioning::Active;
-    let had_members = count_linked(state);
+    let before = count_linked(state);
     let expected_absence = state
         .machines
         .values()
@@ -48,9 +49,8 @@ pub(super) fn tree(state: &mut State, began: Stamp, tree: Tree, effects: &mut Ve
     if relink {
         link(state);
     }
-    let has_members = count_linked(state);
-    state.reads.suspect =
-        had_members > 0 && has_members == 0 && !expected_absence && !state.reads.suspect;
+    let after = count_linked(state);
+    state.reads.suspect = before > 0 && after == 0 && !expected_absence && !state.reads.suspect;
     count_absences(state, began, effects);
     watch(state, began);
     state.reads.tree = Some(began);
@@ -59,15 +59,6 @@ pub(super) fn tree(state: &mut State, began: Stamp, tree: Tree, effects: &mut Ve
         began.instant.saturating_duration_since(published) < Duration::from_mins(1)
     });
     state.dirty |= !told;
-}
-
-fn count_linked(state: &State) -> usize {
-    state
-        .machines
-        .values()
-        .flat_map(|machine| &machine.slots)
-        .filter(|slot| slot.member.is_some())
-        .count()
 }
 
 #[derive(Default)]
@@ -293,104 +284,6 @@ fn transition(effects: &mut Vec<Effect>, provider: &'static str, from: &str, to:
         from: from.to_owned(),
         to: to.to_owned(),
     }));
-}
-
-/// Finds each machine's member in each pool, and says whose the others are.
-pub(super) fn link(state: &mut State) {
-    for (index, port) in state.ports.iter_mut().enumerate() {
-        for member in &mut port.members {
-            member.owner = if member.name.starts_with(&port.prefix) {
-                Owner::Gone
-            } else {
-                Owner::Stranger
-            };
-        }
-        for (name, machine) in &mut state.machines {
-            let address = machine.want.address;
-            let named = |member: &Member| {
-                member.name.strip_prefix(&port.prefix) == Some(name.name.as_str())
-            };
-            let placed = |member: &Member| {
-                member.port == port.number
-                    && address.is_none_or(|address| member.address == Some(address))
-            };
-            let mut found = None;
-            let mut foreign = None;
-            let mut twins = 0_u32;
-            for (position, member) in port.members.iter_mut().enumerate() {
-                let named = named(member);
-                if named && placed(member) {
-                    member.owner = Owner::Ours;
-                    twins += 1;
-                    found.get_or_insert(position);
-                } else if named {
-                    member.owner = Owner::NameOnly;
-                    foreign.get_or_insert(position);
-                } else if address.is_some() && placed(member) {
-                    member.owner = Owner::AddressOnly;
-                    foreign.get_or_insert(position);
-                }
-            }
-            if let Some(slot) = machine.slots.get_mut(index) {
-                if slot.member.is_none() && found.is_some() {
-                    // Whatever held a POST back is over: it is there.
-                    slot.refusal = None;
-                    if slot.deleted.is_none() && !slot.put_tried {
-                        slot.attempts = super::state::Attempts::default();
-                    }
-                }
-                slot.member = found;
-                slot.foreign = foreign;
-                slot.twins = twins > 1;
-            }
-        }
-    }
-}
-
-/// Absences, and what was waited for since a POST or a DELETE.
-fn count_absences(state: &mut State, began: Stamp, effects: &mut Vec<Effect>) {
-    let provider = state.provider.label();
-    let suspect = state.reads.suspect;
-    for machine in state.machines.values_mut() {
-        for (slot, port) in machine.slots.iter_mut().zip(&state.ports) {
-            let member = slot.member.and_then(|index| port.members.get(index));
-            let Some(member) = member else {
-                if suspect {
-                    continue;
-                }
-                slot.absent_reads = slot.absent_reads.saturating_add(1);
-                if slot.absent_reads == 2 {
-                    state.dirty = true;
-                    if let Some(sent) = slot.deleted {
-                        effects.push(Effect::Record(Record::TimeToRemoved(
-                            provider,
-                            began.instant.saturating_duration_since(sent),
-                        )));
-                    }
-                }
-                continue;
-            };
-            slot.absent_reads = 0;
-            if member.provisioning == Provisioning::Active {
-                if let Some((sent, operation)) = slot.posted.take() {
-                    effects.push(Effect::Record(Record::TimeToActive(
-                        provider,
-                        operation,
-                        began.instant.saturating_duration_since(sent),
-                    )));
-                }
-                if slot.deleted.is_none() {
-                    slot.put_tried = false;
-                    let calm = began
-                        .instant
-                        .saturating_duration_since(member.since.instant);
-                    if calm >= state.settings.warn_after {
-                        slot.attempts = super::state::Attempts::default();
-                    }
-                }
-            }
-        }
-    }
 }
 
 /// Whether any API server was ever up, as far as this process saw.

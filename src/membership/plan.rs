@@ -6,15 +6,15 @@ use std::time::Duration;
 use super::{
     effect::{Call, Effect},
     event::{InFlight, Purpose, Write},
-    judge, members,
+    members, mend,
     octavia::{Change, Urgency},
-    schedule, serves,
+    release, schedule, serves,
     state::{FRESH, Lookup, Now, Owner, Port, State},
     structure,
 };
 
 /// How long a machine's absence counts, and how soon it is asked again.
-pub(super) const LOOKUP_AGAIN: Duration = Duration::from_secs(60);
+pub(super) const LOOKUP_AGAIN: Duration = Duration::from_mins(1);
 
 /// What is to be done next inside a load balancer.
 #[derive(Debug)]
@@ -99,7 +99,7 @@ fn next_call(state: &State, now: &Now) -> Option<(Purpose, Call)> {
         return None;
     }
     if state.reads.lists_wanted
-        && let Some(call) = list_members(state, |port| !judge::port_is_listed(state, port, now))
+        && let Some(call) = list_members(state, |port| !release::port_is_listed(state, port, now))
     {
         return Some(call);
     }
@@ -175,8 +175,8 @@ fn next_write(
         return todo;
     }
     members::create(state, desired, now)
-        .or_else(|| members::repair(state, now))
-        .or_else(|| members::prune(state, now))
+        .or_else(|| mend::repair(state, now))
+        .or_else(|| mend::prune(state, now))
         .or_else(|| structure::keep(state, desired, now))
 }
 

@@ -11,7 +11,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     desired::{DesiredLoadBalancer, DesiredMachine},
     findings::Findings,
-    mail::{Client, Mailbox},
+    mail::{Claim, Client, Mailbox},
     observer::Observer,
     octavia::Octavia,
     probe::{Prober, TlsProber},
@@ -350,7 +350,7 @@ impl Clusters {
                 if changed || large != running.large_fleet {
                     running.large_fleet = large;
                     running.mailbox.post(|mail| {
-                        mail.claimed_by = Some(claimed_by);
+                        mail.claimed_by = Some(Claim(claimed_by));
                         mail.large_fleet = Some(large);
                     });
                 }

@@ -73,18 +73,19 @@ fn cluster_verdict(state: &State, now: &Now) -> Verdict {
         };
     }
     let word = words::operator(state, None, now);
-    let dark = state
+    let dark: Vec<String> = state
         .ports
         .iter()
         .skip(1)
         .filter(|port| serves::is_dark(state, port))
-        .map(|port| {
-            format!(
-                "; no member of port {} is ONLINE, so it holds nothing",
-                port.number
-            )
-        })
-        .collect::<String>();
+        .map(|port| port.number.to_string())
+        .collect();
+    let dark = if dark.is_empty() {
+        String::new()
+    } else {
+        let ports = dark.join(", ");
+        format!("; no member of port {ports} is ONLINE, so it holds nothing")
+    };
     match state.shown.ground {
         Some(ground) => Verdict {
             status: tristate(ground),

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{
+    gate::Ground,
     octavia::Provisioning,
     provider::Provider,
     serves,
@@ -43,7 +44,10 @@ pub(super) fn is_unsettled(state: &State) -> bool {
     if state.reads.tree.is_none() || state.balancer.is_absent() {
         return false;
     }
-    if !state.read_after_write() || !state.balancer.is_active() {
+    if !state.read_after_write()
+        || !state.balancer.is_active()
+        || state.shown.ground == Some(Ground::NoneServes)
+    {
         return true;
     }
     if state.ports.iter().any(|port| {
@@ -125,9 +129,11 @@ pub(super) fn ladder_gap(
 
 /// When the next read of the tree is due; `None` before the first one: at once.
 pub(super) fn due(state: &State) -> Option<Instant> {
-    let Some(tried) = state.reads.tried else {
-        return None;
-    };
+    let tried = state.reads.tried?;
+    if let Some(trouble) = &state.trouble {
+        // Asked again when the pause is over, however long the gap would be.
+        return Some(trouble.until);
+    }
     let base = state
         .reads
         .ladder
@@ -173,6 +179,9 @@ pub(super) fn alarm(state: &State, now: &Now) -> Option<Instant> {
             .chain(state.ports.iter().map(|port| &port.attempts))
         {
             at(attempts.next);
+            at(attempts
+                .next
+                .and_then(|next| next.checked_sub(super::judge::REPAIR_EVE)));
         }
         for lookup in state.lookups.values() {
             at(lookup.asked.checked_add(super::plan::LOOKUP_AGAIN));

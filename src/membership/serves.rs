@@ -84,11 +84,11 @@ pub enum Against {
 }
 
 /// How old a read of a server may be.
-const SERVER_AGE: Duration = Duration::from_secs(60);
+const SERVER_AGE: Duration = Duration::from_mins(1);
 /// When a newer read of a server is asked for.
 const SERVER_WANTED: Duration = Duration::from_secs(40);
 /// How long a probe's answer counts as evidence against.
-const AGAINST_AGE: Duration = Duration::from_secs(60);
+const AGAINST_AGE: Duration = Duration::from_mins(1);
 /// How long Cluster API's conditions must hold.
 const CONDITIONS: Duration = Duration::from_secs(90);
 
@@ -218,7 +218,7 @@ pub(super) fn serves(
             Serving::NotYet(Want::OnlineSpan)
         };
     }
-    if state.monitor_is_usable(port) {
+    if State::monitor_is_usable(port) {
         return Serving::No(Lack::NotOnline);
     }
     answers(state, machine, held_since, now)

@@ -101,7 +101,7 @@ fn repair(state: &State, desired: &DesiredLoadBalancer, port: &Port, now: &Now) 
     };
     let number = port.number;
     let name = port.name.clone();
-    let (part, change) = if let Some(listener) = broken(&port.listener) {
+    let (kind, change) = if let Some(listener) = broken(&port.listener) {
         let id = listener.id;
         (
             PartKind::Listener,
@@ -130,7 +130,10 @@ fn repair(state: &State, desired: &DesiredLoadBalancer, port: &Port, now: &Now) 
     };
     on_fresh(state, now, || {
         Some(Todo::Write(
-            Write::RepairPart { port: number, part },
+            Write::RepairPart {
+                port: number,
+                part: kind,
+            },
             change,
         ))
     })

@@ -14,7 +14,7 @@ use super::{
     effect::{Call, Effect, Record},
     event::{Answered, Event},
     findings::{Findings, MachineFinding, MemberFinding},
-    mail::{Client, Mail, Mailbox},
+    mail::{Claim, Client, Mail, Mailbox},
     observer::Observer,
     octavia::{Octavia, Urgency},
     probe::Prober,
@@ -136,16 +136,16 @@ impl Task {
                         .boxed(),
                 );
             }
-            Effect::Publish => self.publish(Arc::new(report(state, &now()))),
+            Effect::Publish => self.publish(&Arc::new(report(state, &now()))),
             Effect::Record(record) => tell(self.observer.as_ref(), record),
         }
     }
 
     /// Publishes, and wakes the objects for which something changed.
-    fn publish(&self, new: Arc<Findings>) {
-        let old = self.findings.put(Arc::clone(&new));
+    fn publish(&self, new: &Arc<Findings>) {
+        let old = self.findings.put(Arc::clone(new));
         let old = old.as_deref();
-        if old.is_none_or(|old| cluster_differs(old, &new)) {
+        if old.is_none_or(|old| cluster_differs(old, new)) {
             self.cluster_wakes.wake(&self.cluster);
         }
         for (name, machine) in &new.machines {
@@ -201,7 +201,7 @@ fn open_mail(mail: Mail, client: &mut Client, events: &mut Vec<Event>) {
     if let Some(large) = mail.large_fleet {
         events.push(Event::LargeFleet(large));
     }
-    if let Some(claimed_by) = mail.claimed_by {
+    if let Some(Claim(claimed_by)) = mail.claimed_by {
         events.push(Event::Claimed(claimed_by));
     }
     for (name, desired) in mail.machines {

@@ -101,11 +101,11 @@ pub(super) fn ground(
                 .filter(|_| !state.balancer.is_active())
                 .map_or("being set up", |status| status.as_str())
         ),
-        Ground::PartError(port, part) => format!(
+        Ground::PartError(port, kind) => format!(
             "The {} of port {port} is in ERROR under the load balancer; it is pushed again",
-            part.as_str()
+            kind.as_str()
         ),
-        Ground::PartMissing(port, part) => {
+        Ground::PartMissing(port, kind) => {
             let refusal = state
                 .ports
                 .iter()
@@ -114,7 +114,7 @@ pub(super) fn ground(
                 .map(|refusal| format!(": {}", refusal.message));
             format!(
                 "The {} of port {port} does not exist yet{}",
-                part.as_str(),
+                kind.as_str(),
                 refusal.unwrap_or_default()
             )
         }

@@ -377,7 +377,7 @@ fn paused_means_no_write_and_hold_beats_the_list() {
     });
     world.run(seconds(300));
     assert!(!gone(&world, 1));
-    assert_eq!(member_of(&world, 1).is_some(), true);
+    assert!(member_of(&world, 1).is_some());
 }
 
 #[test]
@@ -425,7 +425,7 @@ fn evidence_against_voids_online() {
     world.run(seconds(300));
     assert!(!gone(&world, 1));
     world.change(&machine_name(2), |want| {
-        want.api_server_pod = Health::Unknown
+        want.api_server_pod = Health::Unknown;
     });
     world.run(seconds(60));
     assert!(gone(&world, 1));

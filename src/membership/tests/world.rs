@@ -14,7 +14,7 @@ use super::{
             ClusterFacts, Deletion, DesiredLoadBalancer, DesiredMachine, Health, Monitor,
             OperatorWord, ServerSight, ServerState,
         },
-        effect::{Call, Effect, Record},
+        effect::{Call, Effect},
         event::{Answered, Event, ProbeOutcome},
         findings::{Findings, Gate, Tristate},
         octavia::{Change, FailureClass, Provisioning},
@@ -418,7 +418,7 @@ impl World {
                 self.later(Duration::from_millis(30), Todo::Feed(self.epoch, event));
             }
             Effect::Publish => self.publish(),
-            Effect::Record(Record::Decision(..)) | Effect::Record(_) => {}
+            Effect::Record(_) => {}
         }
     }
 
