@@ -12,7 +12,7 @@ use crate::{names::ObjectName, openstack::ErrorClass, status::Reason};
 /// The longest wait between two looks at something that takes its time.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// The longest pause after failures.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5 * 60);
+const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 /// Credentials can't be watched, so this is how soon a mended Secret is noticed at the latest.
 const LONGEST_AUTH_PAUSE: Duration = Duration::from_secs(25);
 
@@ -171,11 +171,11 @@ mod tests {
         for random in [0.0, 0.5, 1.0] {
             let pause = failure_pause(
                 ErrorClass::Throttled,
-                Some(Duration::from_secs(120)),
+                Some(Duration::from_mins(2)),
                 0,
                 random,
             );
-            assert!(pause >= Duration::from_secs(120));
+            assert!(pause >= Duration::from_mins(2));
             assert!(pause <= Duration::from_secs(132));
         }
     }

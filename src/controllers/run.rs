@@ -162,14 +162,14 @@ async fn controllers(
 
 /// Objects whose load balancer's findings changed want a pass.
 async fn forward(context: &Context, bells: &Bells, shutdown: &CancellationToken) {
-    let clusters = context
-        .membership
-        .cluster_wakes()
-        .for_each(|name| std::future::ready(bells.clusters.wake(name)));
-    let machines = context
-        .membership
-        .machine_wakes()
-        .for_each(|name| std::future::ready(bells.machines.wake(name)));
+    let clusters = context.membership.cluster_wakes().for_each(|name| {
+        bells.clusters.wake(name);
+        std::future::ready(())
+    });
+    let machines = context.membership.machine_wakes().for_each(|name| {
+        bells.machines.wake(name);
+        std::future::ready(())
+    });
     tokio::select! {
         _ = futures::future::join(clusters, machines) => {}
         () = shutdown.cancelled() => {}

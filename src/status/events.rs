@@ -221,7 +221,7 @@ mod tests {
     fn the_same_words_are_told_once_and_again_after_a_while() {
         let (mut memory, start) = (Memory::default(), Instant::now());
         assert!(memory.admit("a".to_owned(), &told("x"), start));
-        assert!(!memory.admit("a".to_owned(), &told("x"), start + Duration::from_secs(60)));
+        assert!(!memory.admit("a".to_owned(), &told("x"), start + Duration::from_mins(1)));
         assert!(memory.admit("b".to_owned(), &told("x"), start));
         assert!(memory.admit("a".to_owned(), &told("x"), start + REPEAT_AFTER));
     }

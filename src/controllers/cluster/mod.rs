@@ -13,6 +13,7 @@ mod floating_ip;
 pub(super) mod halt;
 mod load_balancer;
 mod load_balancer_plan;
+mod lookups;
 mod members;
 pub(super) mod memory;
 pub mod names;
@@ -59,7 +60,7 @@ pub const FINALIZER: &str = "openstackcluster.infrastructure.cluster.x-k8s.io";
 
 /// One pass over an `OpenStackCluster`.
 pub fn pass(object: Arc<OpenStackCluster>, context: Arc<Context>) -> BoxFuture<'static, Outcome> {
-    async move { one_pass(&object, &context).await }.boxed()
+    async move { Box::pin(one_pass(&object, &context)).await }.boxed()
 }
 
 async fn one_pass(object: &OpenStackCluster, context: &Context) -> Outcome {
@@ -73,7 +74,7 @@ async fn one_pass(object: &OpenStackCluster, context: &Context) -> Outcome {
         return Outcome::Done;
     }
     let Some(cluster) = cluster_name(object) else {
-        return ownerless(object, context).await;
+        return Box::pin(ownerless(object, context)).await;
     };
     let neighbours = match facts::neighbours(context, &name.namespace, &cluster).await {
         Ok(neighbours) => neighbours,
@@ -81,7 +82,7 @@ async fn one_pass(object: &OpenStackCluster, context: &Context) -> Outcome {
     };
     let mut visit = Visit::new(context, object.clone(), neighbours);
     if is_untouchable(object, &visit.neighbours) {
-        return paused(visit).await;
+        return Box::pin(paused(visit)).await;
     }
     visit
         .report

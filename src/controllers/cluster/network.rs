@@ -143,29 +143,28 @@ pub(crate) async fn find_managed(shop: &Shop<'_>) -> Step<Option<Network>> {
 }
 
 async fn managed_network(shop: &Shop<'_>, wish: &ManagedNetwork) -> Step<Network> {
-    let network = match find_managed(shop).await? {
-        Some(network) => network,
-        None => {
-            let new = NewNetwork {
-                name: shop.wanted.names.network(),
-                description: String::new(),
-                mtu: wish.mtu,
-                port_security_enabled: (!wish.port_security).then_some(false),
-            };
-            let network = shop
-                .cloud
-                .create_network(&new, Priority::Settling)
-                .await
-                .map_err(|e| {
-                    trouble(
-                        Reason::NetworkCreateFailed,
-                        &format!("Creating network {}", new.name),
-                        &e,
-                    )
-                })?;
-            shop.created("network", &network.name, &network.id);
-            network
-        }
+    let network = if let Some(network) = find_managed(shop).await? {
+        network
+    } else {
+        let new = NewNetwork {
+            name: shop.wanted.names.network(),
+            description: String::new(),
+            mtu: wish.mtu,
+            port_security_enabled: (!wish.port_security).then_some(false),
+        };
+        let network = shop
+            .cloud
+            .create_network(&new, Priority::Settling)
+            .await
+            .map_err(|e| {
+                trouble(
+                    Reason::NetworkCreateFailed,
+                    &format!("Creating network {}", new.name),
+                    &e,
+                )
+            })?;
+        shop.created("network", &network.name, &network.id);
+        network
     };
     shop.tag(NETWORK_READY, Tagged::Network, &network.id, &network.tags)
         .await?;
@@ -180,9 +179,10 @@ async fn managed_subnet(shop: &Shop<'_>, wish: &ManagedNetwork, network: &Networ
         .collect();
     let what = format!("Subnet {} of network {}", wish.range, network.name);
     let known = shop.known.subnet.as_deref();
-    let subnet = match pick(found, known, |s| &s.id).at_most_one(NETWORK_READY, &what)? {
-        Some(subnet) => keep_name_servers(shop, wish, subnet).await?,
-        None => {
+    let subnet =
+        if let Some(subnet) = pick(found, known, |s| &s.id).at_most_one(NETWORK_READY, &what)? {
+            keep_name_servers(shop, wish, subnet).await?
+        } else {
             let new = NewSubnet {
                 network_id: network.id.clone(),
                 name: shop.wanted.names.network(),
@@ -200,8 +200,7 @@ async fn managed_subnet(shop: &Shop<'_>, wish: &ManagedNetwork, network: &Networ
                 .map_err(|e| trouble(Reason::SubnetCreateFailed, &doing, &e))?;
             shop.created("subnet", &subnet.name, &subnet.id);
             subnet
-        }
-    };
+        };
     shop.tag(NETWORK_READY, Tagged::Subnet, &subnet.id, &subnet.tags)
         .await?;
     Ok(subnet)

@@ -9,7 +9,7 @@ use super::{
     halt::{Halt, Step},
     memory::Surroundings,
     network, not_colliding,
-    report::{BASTION_READY, BalancerReport},
+    report::{BASTION_READY, BalancerReport, BalancerWord},
     router, security_groups,
     shop::Shop,
     spec,
@@ -39,7 +39,6 @@ pub(crate) async fn run(mut visit: Visit<'_>) -> Outcome {
     let spec = visit.object.spec.clone();
     let (wanted, problems) = spec::read(&shown, visit.names(), &spec);
     if let Some(message) = spec::not_supported(&shown, &spec) {
-        visit.report.bastion = true;
         visit
             .report
             .tell(BASTION_READY, Verdict::bad(Reason::NotSupported, message));
@@ -126,7 +125,7 @@ async fn build(visit: &mut Visit<'_>, wanted: &Wanted, identity: &Identity) {
             let step = balance::load_balancer(visit, &shop, wish, network).await;
             visit.settle(step);
         }
-        None => visit.report.no_balancer = true,
+        None => visit.report.balancer = BalancerWord::None,
     }
     let step = endpoint(visit, &shop, &surroundings).await;
     visit.settle(step);
@@ -332,7 +331,7 @@ fn tell_balancer(visit: &mut Visit<'_>, wanted: &Wanted) {
         let ranges = surroundings
             .map(|there| super::allowed::ranges(&wish.allowed_cidrs, there))
             .unwrap_or_default();
-        visit.report.balancer = Some(BalancerReport {
+        let balancer = BalancerReport {
             floating_ip: visit
                 .seen
                 .floating_ip
@@ -341,7 +340,8 @@ fn tell_balancer(visit: &mut Visit<'_>, wanted: &Wanted) {
             known,
             allowed_cidrs: ranges.iter().map(ToString::to_string).collect(),
             findings: findings.clone(),
-        });
+        };
+        visit.report.balancer = BalancerWord::Known(Box::new(balancer));
     }
     balance::tell(visit, findings.as_deref(), BALANCER_PAUSE);
 }

@@ -45,20 +45,28 @@ pub(crate) struct Report {
     pub ready: Option<Verdict>,
     /// Network and all that goes with it.
     pub surroundings: Option<Surroundings>,
-    /// The load balancer, where it is known in this pass.
-    pub balancer: Option<BalancerReport>,
-    /// No load balancer is managed.
-    pub no_balancer: bool,
+    /// The load balancer.
+    pub balancer: BalancerWord,
     /// Failure domains.
     pub zones: Option<Vec<Zone>>,
     /// Everything a machine needs is there.
     pub provisioned: bool,
     /// Whether the load balancer's condition counts in Ready, once provisioned.
     pub balancer_counts: bool,
-    /// A bastion is asked for.
-    pub bastion: bool,
     /// The pass had no failure, so that the status belongs to this generation.
     pub complete: bool,
+}
+
+/// What a pass knows of the load balancer.
+#[derive(Debug, Clone, Default)]
+pub(crate) enum BalancerWord {
+    /// Nothing new: what the status says stays.
+    #[default]
+    Untold,
+    /// None is managed.
+    None,
+    /// This one.
+    Known(Box<BalancerReport>),
 }
 
 /// The load balancer's part of the status.
@@ -135,7 +143,7 @@ impl Report {
             conditions.set_if_absent(kind, &unseen);
         }
         conditions.set_if_absent(kind::PAUSED, &Verdict::bad(Reason::NotPaused, ""));
-        if self.told(BASTION_READY).is_none() && !self.bastion {
+        if self.told(BASTION_READY).is_none() {
             conditions.remove(BASTION_READY);
         }
         match &self.ready {
@@ -155,7 +163,7 @@ impl Report {
         if !provisioned || self.balancer_counts {
             counted.push(kind::API_SERVER_LOAD_BALANCER_READY);
         }
-        if self.bastion {
+        if self.told(BASTION_READY).is_some() {
             counted.push(BASTION_READY);
         }
         counted
@@ -184,10 +192,10 @@ impl Report {
                 })
                 .collect();
         }
-        if self.no_balancer {
+        if let BalancerWord::None = &self.balancer {
             status.api_server_managed_load_balancer = None;
         }
-        if let Some(balancer) = &self.balancer {
+        if let BalancerWord::Known(balancer) = &self.balancer {
             let before = status
                 .api_server_managed_load_balancer
                 .take()

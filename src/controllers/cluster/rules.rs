@@ -230,13 +230,6 @@ pub(crate) struct RuleChanges {
     pub delete: Vec<String>,
 }
 
-impl RuleChanges {
-    /// Nothing to do.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.create.is_empty() && self.delete.is_empty()
-    }
-}
-
 /// The difference between what is wanted and what was found.
 pub(crate) fn changes(wanted: &[WantedRule], found: &[FoundRule]) -> RuleChanges {
     let keep: BTreeSet<&Rule> = wanted.iter().map(|w| &w.rule).collect();
@@ -410,7 +403,7 @@ mod tests {
                 rule: w.rule.clone(),
             })
             .collect();
-        assert!(changes(&all, &found).is_empty());
+        assert_eq!(changes(&all, &found), RuleChanges::default());
         let lost = found.remove(2);
         found.push(FoundRule {
             id: "stray".to_owned(),

@@ -45,7 +45,7 @@ pub(crate) async fn groups(
 ) -> Step<Groups> {
     let control_plane = group(shop, Role::ControlPlane).await?;
     let worker = group(shop, Role::Worker).await?;
-    let inputs = inputs(shop, wish, ranges, &control_plane.id, &worker.id);
+    let inputs = rule_inputs(shop, wish, ranges, &control_plane.id, &worker.id);
     for (role, group) in [
         (Role::ControlPlane, &control_plane),
         (Role::Worker, &worker),
@@ -83,21 +83,20 @@ pub(crate) async fn find(shop: &Shop<'_>, role: Role) -> Step<Option<SecurityGro
 }
 
 async fn group(shop: &Shop<'_>, role: Role) -> Step<SecurityGroup> {
-    let group = match find(shop, role).await? {
-        Some(group) => group,
-        None => {
-            let new = NewSecurityGroup {
-                name: shop.wanted.names.security_group(role),
-                description: SECURITY_GROUP_DESCRIPTION.to_owned(),
-            };
-            let group = shop
-                .cloud
-                .create_security_group(&new, Priority::Settling)
-                .await
-                .map_err(|e| trouble(&format!("Creating security group {}", new.name), &e))?;
-            shop.created("security group", &group.name, &group.id);
-            group
-        }
+    let group = if let Some(group) = find(shop, role).await? {
+        group
+    } else {
+        let new = NewSecurityGroup {
+            name: shop.wanted.names.security_group(role),
+            description: SECURITY_GROUP_DESCRIPTION.to_owned(),
+        };
+        let group = shop
+            .cloud
+            .create_security_group(&new, Priority::Settling)
+            .await
+            .map_err(|e| trouble(&format!("Creating security group {}", new.name), &e))?;
+        shop.created("security group", &group.name, &group.id);
+        group
     };
     shop.tag(
         SECURITY_GROUPS_READY,
@@ -109,17 +108,16 @@ async fn group(shop: &Shop<'_>, role: Role) -> Step<SecurityGroup> {
     Ok(group)
 }
 
-fn inputs(
+fn rule_inputs(
     shop: &Shop<'_>,
     wish: &SecurityWish,
     ranges: &[ipnet::IpNet],
     control_plane: &str,
     worker: &str,
 ) -> RuleInputs {
-    let users = |wishes: &[RuleWish]| -> Vec<UserRule> {
-        wishes
-            .iter()
-            .flat_map(|wish| expand(wish, control_plane, worker))
+    let of_user = |list: &[RuleWish]| -> Vec<UserRule> {
+        list.iter()
+            .flat_map(|rule| expand(rule, control_plane, worker))
             .collect()
     };
     let additional_ports = shop
@@ -139,14 +137,14 @@ fn inputs(
             .filter(|range| range.addr().is_ipv4())
             .map(|range| range.trunc().to_string())
             .collect(),
-        control_plane_rules: users(&wish.control_plane_rules),
-        worker_rules: users(&wish.worker_rules),
+        control_plane_rules: of_user(&wish.control_plane_rules),
+        worker_rules: of_user(&wish.worker_rules),
     }
 }
 
 /// One rule for each managed group at the other end, or the rule itself where none is named.
 fn expand(wish: &RuleWish, control_plane: &str, worker: &str) -> Vec<UserRule> {
-    let with = |remote: Remote| UserRule {
+    let rule_with = |remote: Remote| UserRule {
         rule: Rule {
             remote,
             ..wish.rule.clone()
@@ -154,13 +152,13 @@ fn expand(wish: &RuleWish, control_plane: &str, worker: &str) -> Vec<UserRule> {
         description: wish.description.clone(),
     };
     if wish.groups.is_empty() {
-        return vec![with(wish.rule.remote.clone())];
+        return vec![rule_with(wish.rule.remote.clone())];
     }
     wish.groups
         .iter()
         .filter_map(|role| match role {
-            Role::ControlPlane => Some(with(Remote::Group(control_plane.to_owned()))),
-            Role::Worker => Some(with(Remote::Group(worker.to_owned()))),
+            Role::ControlPlane => Some(rule_with(Remote::Group(control_plane.to_owned()))),
+            Role::Worker => Some(rule_with(Remote::Group(worker.to_owned()))),
             Role::Bastion => None,
         })
         .collect()

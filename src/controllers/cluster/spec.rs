@@ -6,21 +6,19 @@ use ipnet::IpNet;
 
 use super::{
     endpoint::EndpointInputs,
+    lookups::{network_lookup, router_lookup, subnet, subnets},
     names::Names,
     network::pool,
     rule_spec,
     wanted::{
-        External, LoadBalancerWish, Lookup, ManagedNetwork, NetworkWish, RouterWish, SecurityWish,
-        Wanted,
+        External, LoadBalancerWish, ManagedNetwork, NetworkWish, RouterWish, SecurityWish, Wanted,
     },
 };
 use crate::{
     api::v1beta2::{
-        ApiServer, ApiServerLoadBalancer, ManagedSecurityGroups, NetworkParam,
-        OpenStackClusterSpec, RouterParam, SubnetParam, SubnetSpec,
+        ApiServer, ApiServerLoadBalancer, ManagedSecurityGroups, OpenStackClusterSpec, SubnetSpec,
     },
     membership::desired::Monitor,
-    openstack::network::{NetworkFilter, RouterFilter, SubnetFilter, TagFilter},
     status::{
         Reason,
         conditions::kind::{
@@ -82,8 +80,10 @@ impl Problems<'_> {
     }
 }
 
-const AN_ADDRESS: &str = "an IP address such as 10.6.0.5";
-const A_RANGE: &str = "an address range such as 10.6.0.0/24";
+/// What is right for an address.
+pub(crate) const AN_ADDRESS: &str = "an IP address such as 10.6.0.5";
+/// What is right for a range.
+pub(crate) const A_RANGE: &str = "an address range such as 10.6.0.0/24";
 const A_PORT: &str = "a TCP port from 1 to 65535";
 
 /// What the spec asks for, and everything in it that can't be. With problems, what is wanted is not to
@@ -333,115 +333,6 @@ fn load_balancer(api_server: &ApiServer, problems: &mut Problems<'_>) -> LoadBal
             max_retries: number(monitor.max_retries, 5),
             max_retries_down: number(monitor.max_retries_down, 3),
         },
-    }
-}
-
-fn network_lookup(param: &NetworkParam) -> Lookup<NetworkFilter> {
-    if let Some(id) = &param.id {
-        return Lookup::Id(id.clone());
-    }
-    let filter = param.filter.clone().unwrap_or_default();
-    Lookup::Filter(NetworkFilter {
-        id: None,
-        name: filter.name,
-        description: filter.description,
-        project_id: filter.project_id,
-        external: None,
-        tags: tags(
-            filter.tags,
-            filter.tags_any,
-            filter.not_tags,
-            filter.not_tags_any,
-        ),
-    })
-}
-
-fn router_lookup(param: &RouterParam) -> Lookup<RouterFilter> {
-    if let Some(id) = &param.id {
-        return Lookup::Id(id.clone());
-    }
-    let filter = param.filter.clone().unwrap_or_default();
-    Lookup::Filter(RouterFilter {
-        id: None,
-        name: filter.name,
-        description: filter.description,
-        project_id: filter.project_id,
-        tags: tags(
-            filter.tags,
-            filter.tags_any,
-            filter.not_tags,
-            filter.not_tags_any,
-        ),
-    })
-}
-
-fn subnets(
-    params: &[SubnetParam],
-    field: &str,
-    condition: &'static str,
-    problems: &mut Problems<'_>,
-) -> Vec<Lookup<SubnetFilter>> {
-    params
-        .iter()
-        .enumerate()
-        .map(|(at, param)| subnet(param, &format!("{field}[{at}]"), condition, problems))
-        .collect()
-}
-
-fn subnet(
-    param: &SubnetParam,
-    field: &str,
-    condition: &'static str,
-    problems: &mut Problems<'_>,
-) -> Lookup<SubnetFilter> {
-    if let Some(id) = &param.id {
-        return Lookup::Id(id.clone());
-    }
-    let filter = param.filter.clone().unwrap_or_default();
-    let gateway_ip = filter.gateway_ip.as_deref().and_then(|text| {
-        problems.parsed(
-            condition,
-            &format!("{field}.filter.gatewayIP"),
-            text,
-            AN_ADDRESS,
-        )
-    });
-    let cidr = filter.cidr.as_deref().and_then(|text| {
-        problems.parsed(condition, &format!("{field}.filter.cidr"), text, A_RANGE)
-    });
-    Lookup::Filter(SubnetFilter {
-        id: None,
-        network_id: None,
-        name: filter.name,
-        description: filter.description,
-        project_id: filter.project_id,
-        ip_version: filter
-            .ip_version
-            .and_then(|version| version.try_into().ok()),
-        gateway_ip,
-        cidr,
-        ipv6_address_mode: filter.ipv6_address_mode,
-        ipv6_ra_mode: filter.ipv6_ra_mode,
-        tags: tags(
-            filter.tags,
-            filter.tags_any,
-            filter.not_tags,
-            filter.not_tags_any,
-        ),
-    })
-}
-
-fn tags(
-    tags: Vec<String>,
-    tags_any: Vec<String>,
-    not_tags: Vec<String>,
-    not_tags_any: Vec<String>,
-) -> TagFilter {
-    TagFilter {
-        tags,
-        tags_any,
-        not_tags,
-        not_tags_any,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource, ResourceExt, api::Patch};
@@ -228,7 +229,11 @@ impl<'a> Visit<'a> {
     }
 
     /// Ends the pass: the status is written, what was seen is kept.
-    pub(crate) async fn end(mut self) -> Outcome {
+    pub(crate) fn end(self) -> BoxFuture<'a, Outcome> {
+        Box::pin(self.finish())
+    }
+
+    async fn finish(mut self) -> Outcome {
         let outcome = worst(std::mem::take(&mut self.halts));
         self.report.complete = !matches!(outcome, Outcome::Failed { .. });
         let written = self.write().await;

@@ -3,6 +3,7 @@
 use capo_rs::openstack::{
     Priority,
     load_balancer::{LoadBalancer, LoadBalancerFilter, NewLoadBalancer},
+    network::NetworkFilter,
 };
 use fake_cloud::{Command, Provisioning, SetStatus};
 use serde_json::{Value, json};
@@ -133,7 +134,7 @@ async fn two_of_one_name_stop_everything_until_one_is_gone() {
     let stage = Stage::set("balancer-twins", quick()).await;
     let user = stage.user();
     let networks = user
-        .networks(&Default::default(), Priority::Gate)
+        .networks(&NetworkFilter::default(), Priority::Gate)
         .await
         .unwrap();
     let new = NewLoadBalancer {

@@ -3,4 +3,4 @@
 mod bad_input;
 mod life;
 mod load_balancer;
-pub mod stage;
+mod stage;

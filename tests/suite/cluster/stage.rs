@@ -34,11 +34,11 @@ use crate::{
 };
 
 /// Longer than anything here takes, even on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Passes that ended, by controller.
 #[derive(Debug, Clone, Default)]
-pub struct Passes(Arc<AtomicU64>);
+pub(crate) struct Passes(Arc<AtomicU64>);
 
 impl PassObserver for Passes {
     fn pass(&self, controller: &'static str, _: &'static str, _: Duration) {
@@ -49,18 +49,18 @@ impl PassObserver for Passes {
 }
 
 /// One test's world, in a namespace of its own.
-pub struct Stage {
-    pub namespace: String,
-    pub admin: Client,
-    pub cloud: FakeCloud,
-    pub cluster_api: ClusterApi,
-    pub passes: Passes,
-    pub membership: Membership,
+pub(crate) struct Stage {
+    pub(crate) namespace: String,
+    pub(crate) admin: Client,
+    pub(crate) cloud: FakeCloud,
+    pub(crate) cluster_api: ClusterApi,
+    pub(crate) passes: Passes,
+    pub(crate) membership: Membership,
     _controllers: DropGuard,
 }
 
 /// A cloud in which things take no longer than they must.
-pub fn quick() -> Options {
+pub(crate) fn quick() -> Options {
     Options {
         durations: Durations {
             load_balancer_create: 0.5,
@@ -76,7 +76,7 @@ pub fn quick() -> Options {
 
 impl Stage {
     /// Sets the stage in `namespace`, with the Secret `cloud-config`.
-    pub async fn set(namespace: &str, options: Options) -> Self {
+    pub(crate) async fn set(namespace: &str, options: Options) -> Self {
         let kubernetes = &Served::shared().await.kubernetes;
         kubernetes.install_cluster_api().await.unwrap();
         let kubeconfig = kubernetes.install_provider().await.unwrap();
@@ -122,7 +122,7 @@ impl Stage {
     }
 
     /// Writes a Secret with credentials.
-    pub async fn secret(&self, name: &str, clouds_yaml: &str, cacert: Option<&str>) {
+    pub(crate) async fn secret(&self, name: &str, clouds_yaml: &str, cacert: Option<&str>) {
         let mut data = json!({"clouds.yaml": clouds_yaml});
         if let Some(pem) = cacert {
             data["cacert"] = json!(pem);
@@ -136,7 +136,7 @@ impl Stage {
     }
 
     /// An ordinary `OpenStackCluster` with everything managed; `change` is merged into its spec.
-    pub fn cluster(&self, name: &str, change: Value) -> Value {
+    pub(crate) fn cluster(&self, name: &str, change: Value) -> Value {
         let mut spec = json!({
             "managedSubnets": [{"cidr": "10.6.0.0/24", "dnsNameservers": ["9.9.9.9"]}],
             "managedSecurityGroups": {"allowAllInClusterTraffic": false},
@@ -152,7 +152,7 @@ impl Stage {
     }
 
     /// The `OpenStackCluster` as soon as `wanted` holds for it.
-    pub async fn until(&self, name: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) async fn until(&self, name: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         self.cluster_api
             .wait_for("OpenStackCluster", name, PATIENCE, wanted)
             .await
@@ -160,7 +160,7 @@ impl Stage {
     }
 
     /// The `OpenStackCluster` as soon as it is provisioned and Ready.
-    pub async fn until_ready(&self, name: &str) -> Value {
+    pub(crate) async fn until_ready(&self, name: &str) -> Value {
         self.until(name, |object| {
             object["status"]["initialization"]["provisioned"] == true && is(object, "Ready", "True")
         })
@@ -168,7 +168,7 @@ impl Stage {
     }
 
     /// Deletes the Cluster and waits until nothing of it is left, in Kubernetes and in the cloud.
-    pub async fn delete(&self, name: &str) {
+    pub(crate) async fn delete(&self, name: &str) {
         self.cluster_api.delete("Cluster", name).await.unwrap();
         self.until(name, Value::is_null).await;
         for text in [
@@ -180,7 +180,7 @@ impl Stage {
     }
 
     /// Makes one pass happen and waits for its end; later ones may follow.
-    pub async fn one_more_pass(&self, name: &str) {
+    pub(crate) async fn one_more_pass(&self, name: &str) {
         let before = self.passes.0.load(Ordering::SeqCst);
         let change = json!({"metadata": {"annotations": {"test/pass": before.to_string()}}});
         self.patch(name, change).await;
@@ -194,7 +194,7 @@ impl Stage {
     }
 
     /// Merges `change` into the `OpenStackCluster`.
-    pub async fn patch(&self, name: &str, change: Value) {
+    pub(crate) async fn patch(&self, name: &str, change: Value) {
         api(&self.admin, &self.namespace, "OpenStackCluster")
             .patch(name, &PatchParams::default(), &Patch::Merge(change))
             .await
@@ -202,7 +202,7 @@ impl Stage {
     }
 
     /// Merges `status` into the status of an object.
-    pub async fn patch_status(&self, kind: &str, name: &str, status: Value) {
+    pub(crate) async fn patch_status(&self, kind: &str, name: &str, status: Value) {
         api(&self.admin, &self.namespace, kind)
             .patch_status(
                 name,
@@ -214,7 +214,7 @@ impl Stage {
     }
 
     /// Notes of warnings about an object.
-    pub async fn warnings(&self, name: &str) -> Vec<String> {
+    pub(crate) async fn warnings(&self, name: &str) -> Vec<String> {
         let events: Api<Event> = Api::namespaced(self.admin.clone(), &self.namespace);
         let list = events.list(&ListParams::default()).await.unwrap();
         list.items
@@ -231,7 +231,7 @@ impl Stage {
     }
 
     /// The cloud as its user sees it.
-    pub fn user(&self) -> Cloud {
+    pub(crate) fn user(&self) -> Cloud {
         let yaml = ByteString(self.cloud.clouds_yaml().into_bytes());
         let data = BTreeMap::from([("clouds.yaml".to_owned(), yaml)]);
         let profile = CloudProfile::from_secret(&data, "demo", None).unwrap();
@@ -239,7 +239,7 @@ impl Stage {
     }
 
     /// Labels of the calls since `sequence` that change something.
-    pub fn writes_since(&self, sequence: u64) -> Vec<String> {
+    pub(crate) fn writes_since(&self, sequence: u64) -> Vec<String> {
         let calls = self.cloud.control().calls_since(sequence);
         calls
             .into_iter()
@@ -258,7 +258,7 @@ fn clouds() -> Clouds {
 }
 
 /// Whether a condition has a status.
-pub fn is(object: &Value, kind: &str, status: &str) -> bool {
+pub(crate) fn is(object: &Value, kind: &str, status: &str) -> bool {
     crate::env::cluster_api::condition(object, kind).is_some_and(|(found, _, _)| found == status)
 }
 
