@@ -18,8 +18,10 @@ demo: programs ## Show a rollout that waits for its load balancer (KEEP=1 leaves
 test: programs ## Unit tests, the wire, real etcd and kube-apiserver, the fake cloud
 	$(CARGO) test --locked --workspace --no-fail-fast
 
-deep: ## Counted figures at their full length: outages of two minutes
+deep: ## Figures at their full length: outages of two minutes, a million conversions each way
 	CAPO_RS_OUTAGE_SECONDS=120 $(CARGO) test --locked --test suite figures::
+	PROPTEST_CASES=1000000 $(CARGO) test --locked --test suite webhooks::round_trip
+	PROPTEST_CASES=100000 $(CARGO) test --locked --lib webhooks::
 
 test-openstack: ## The same client and manager against a real OpenStack (needs root and Debian)
 	tests/contract/run.sh
