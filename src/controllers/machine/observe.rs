@@ -89,6 +89,28 @@ impl Surroundings {
                 .is_some_and(|cluster| has_load_balancer_of_ours(cluster))
     }
 
+    /// The API server's floating IP is to be on a control-plane machine, as nothing else could carry it.
+    pub(super) fn wants_floating_ip(&self) -> bool {
+        let Some(cluster) = self
+            .openstack_cluster
+            .as_deref()
+            .filter(|_| self.control_plane)
+        else {
+            return false;
+        };
+        let api_server = cluster.spec.api_server.as_ref();
+        let load_balancer = api_server
+            .and_then(|api_server| api_server.managed_load_balancer.as_ref())
+            .is_some_and(|load_balancer| load_balancer.enabled != Some(false));
+        !load_balancer
+            && !capi::has_annotation(cluster.meta(), capi::MANAGED_BY_ANNOTATION)
+            && api_server.and_then(|api_server| api_server.enable_floating_ip) != Some(false)
+            && cluster
+                .status
+                .as_ref()
+                .is_some_and(|status| status.external_network.is_some())
+    }
+
     /// The Cluster is being deleted or absent.
     pub(super) fn is_going(&self) -> bool {
         self.cluster

@@ -29,6 +29,11 @@ use crate::{
 /// How soon to look again at something whose end is told by a watch.
 const WATCHED: Duration = Duration::from_mins(1);
 
+/// What is said of a floating IP that CAPO would put on a control-plane machine.
+const FLOATING_IP_NOT_SUPPORTED: &str = "Without a managed load balancer the API server's floating IP belongs on a \
+    control-plane machine; this version does not put it there. Put it on the machine's port by hand, use \
+    spec.apiServer.managedLoadBalancer of the OpenStackCluster, or set spec.apiServer.enableFloatingIP to false";
+
 /// A pass over `object`.
 pub(in crate::controllers) fn pass(
     object: Arc<OpenStackMachine>,
@@ -265,6 +270,10 @@ impl<'a> Pass<'a> {
             paused,
             instance,
             load_balancer: self.load_balancer(),
+            unreachable: self
+                .around
+                .wants_floating_ip()
+                .then(|| Verdict::bad(Reason::NotSupported, FLOATING_IP_NOT_SUPPORTED)),
             active_members: self
                 .findings
                 .as_ref()

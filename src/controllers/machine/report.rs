@@ -25,6 +25,8 @@ pub(super) struct Report<'a> {
     pub instance: Verdict,
     /// `APIServerLoadBalancerReady`, on control-plane machines.
     pub load_balancer: Option<Verdict>,
+    /// What keeps clients from reaching it where no load balancer of ours stands before it.
+    pub unreachable: Option<Verdict>,
     /// Load balancer members that are ACTIVE, of those expected.
     pub active_members: Option<String>,
     /// The machine may count as provisioned. What was said stays said.
@@ -67,7 +69,10 @@ pub(super) fn status(object: &OpenStackMachine, report: &Report<'_>, now: Timest
         counted.push(kind::API_SERVER_LOAD_BALANCER_READY);
         for (kind, verdict) in [
             (kind::API_SERVER_LOAD_BALANCER_READY, verdict),
-            (kind::API_SERVER_INGRESS_READY, &ingress(verdict)),
+            (
+                kind::API_SERVER_INGRESS_READY,
+                report.unreachable.as_ref().unwrap_or(&ingress(verdict)),
+            ),
         ] {
             if report.paused {
                 conditions.set_if_absent(kind, verdict);
@@ -216,6 +221,7 @@ mod tests {
                 instance,
             ),
             load_balancer,
+            unreachable: None,
             active_members: None,
             provisioned: false,
             server,
