@@ -41,6 +41,9 @@ async fn cluster_with_one_machine(namespace: &str) -> Stage {
     stage.until("OpenStackCluster", "c1", is_provisioned).await;
     control_plane_machine(&stage, "m0").await;
     stage.until("OpenStackMachine", "m0", is_provisioned).await;
+    // Cluster API took it over: from here on it is a member of the control plane like any other.
+    let joined = |machine: &Value| machine["status"]["nodeRef"].is_object();
+    stage.until("Machine", "m0", joined).await;
     stage
 }
 
