@@ -127,6 +127,7 @@ async fn the_last_serving_machine_is_held_at_our_hook_until_another_serves() {
     assert!(is_hooked(&stage.get("Machine", "m0").await));
     // Another one serves: the hook goes, then the member, then the server.
     control_plane_machine(&stage, "m1").await;
+    stage.until("OpenStackMachine", "m0", Value::is_null).await;
     stage.until("Machine", "m0", Value::is_null).await;
     assert_eq!(stage.leftovers("m0"), Vec::<String>::new());
     let survivor = stage.get("OpenStackMachine", "m1").await;
