@@ -67,11 +67,14 @@ impl Source {
 #[derive(Clone)]
 pub(super) struct Readers(Arc<Inner>);
 
+/// When Kubernetes was asked about a token, by the token's hash, and what it answered.
+type Remembered = HashMap<u64, (Instant, Result<(), StatusCode>)>;
+
 struct Inner {
     client: Client,
     /// Tokens are remembered by a keyed hash, never themselves.
     hasher: RandomState,
-    remembered: Mutex<HashMap<u64, (Instant, Result<(), StatusCode>)>>,
+    remembered: Mutex<Remembered>,
 }
 
 impl Readers {
@@ -97,10 +100,9 @@ impl Readers {
         {
             return *answer;
         }
-        let answer = match timeout(ASKING, self.ask(token)).await {
-            Ok(Ok(answer)) => answer,
+        let Ok(Ok(answer)) = timeout(ASKING, self.ask(token)).await else {
             // Not remembered: it says nothing about the token.
-            Ok(Err(_)) | Err(_) => return Err(StatusCode::SERVICE_UNAVAILABLE),
+            return Err(StatusCode::SERVICE_UNAVAILABLE);
         };
         let mut remembered = self.lock();
         if remembered.len() >= REMEMBERED {
@@ -155,7 +157,7 @@ impl Readers {
         })
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u64, (Instant, Result<(), StatusCode>)>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Remembered> {
         self.0
             .remembered
             .lock()

@@ -118,12 +118,11 @@ pub async fn run(settings: Settings) -> Result<(), String> {
         halt.clone(),
     ));
     let leading = async {
-        match &mut election {
-            Some(election) => election.keep(&stop.asked).await,
-            None => {
-                stop.asked.cancelled().await;
-                Ended::Stopped
-            }
+        if let Some(election) = &mut election {
+            election.keep(&stop.asked).await
+        } else {
+            stop.asked.cancelled().await;
+            Ended::Stopped
         }
     };
     let ended = tokio::select! {

@@ -114,7 +114,7 @@ pub(super) async fn run(parts: Parts, halt: CancellationToken) {
         }),
     };
     let _migrating = AbortOnDropHandle::new(tokio::spawn(migration));
-    controllers::run(parts, halt).await;
+    Box::pin(controllers::run(parts, halt)).await;
     membership.shutdown().await;
     *shown.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }

@@ -209,23 +209,20 @@ impl Election {
                 .and_then(|seen| seen.spec.holder_identity.clone());
             return Ok(Attempt::HeldByOther(holder.unwrap_or_default()));
         };
-        let written = match known {
-            Some(mut lease) => {
-                lease.spec = Some(spec);
-                self.api
-                    .replace(LEASE_NAME, &PostParams::default(), &lease)
-                    .await?
-            }
-            None => {
-                let lease = Lease {
-                    metadata: ObjectMeta {
-                        name: Some(LEASE_NAME.to_owned()),
-                        ..ObjectMeta::default()
-                    },
-                    spec: Some(spec),
-                };
-                self.api.create(&PostParams::default(), &lease).await?
-            }
+        let written = if let Some(mut lease) = known {
+            lease.spec = Some(spec);
+            self.api
+                .replace(LEASE_NAME, &PostParams::default(), &lease)
+                .await?
+        } else {
+            let lease = Lease {
+                metadata: ObjectMeta {
+                    name: Some(LEASE_NAME.to_owned()),
+                    ..ObjectMeta::default()
+                },
+                spec: Some(spec),
+            };
+            self.api.create(&PostParams::default(), &lease).await?
         };
         self.renewed = begun;
         self.token.extend_until(begun + self.timing.renew_deadline);
