@@ -9,7 +9,7 @@ use super::{
     members, mend,
     octavia::{Change, Urgency},
     release, schedule, serves,
-    state::{FRESH, Lookup, Now, Owner, Port, State},
+    state::{FRESH, Lookup, Member, Now, Owner, Port, State},
     structure,
 };
 
@@ -161,6 +161,9 @@ fn next_write(
     now: &Now,
 ) -> Option<Todo> {
     let going = desired.cluster.going;
+    if !going && is_quiet(state) {
+        return structure::keep(state, desired, now);
+    }
     let todo = members::restore(state, now).or_else(|| {
         if going {
             None
@@ -178,6 +181,22 @@ fn next_write(
         .or_else(|| mend::repair(state, now))
         .or_else(|| mend::prune(state, now))
         .or_else(|| structure::keep(state, desired, now))
+}
+
+/// Every expected member is there and ACTIVE, and nothing leaves, joins or is asked: most of the time.
+fn is_quiet(state: &State) -> bool {
+    state.reads.ladder.is_none()
+        && !state.reads.health_wanted
+        && !state.reads.probes_wanted
+        && state
+            .machines
+            .values()
+            .all(|machine| machine.asked.is_none() && !machine.restoring)
+        && !state
+            .ports
+            .iter()
+            .flat_map(|port| &port.members)
+            .any(Member::is_joining)
 }
 
 /// Asks API servers at their own addresses, where the answers decide something.

@@ -304,7 +304,7 @@ fn histories_reach_what_they_are_to_check() {
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);
     let mut sum = Tally::default();
-    for round in 0..24 {
+    for round in 0..60 {
         let acts = prop::collection::vec(act(), 20..40)
             .new_tree(&mut runner)
             .map(|tree| tree.current())

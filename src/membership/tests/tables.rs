@@ -153,7 +153,7 @@ fn gaps_after_a_write() {
         at += ladder_gap(&schedule, Provider::Amphora, false, read, at);
         times.push(at.as_secs_f64());
     }
-    let expected = [2.0, 3.5, 5.0, 6.5, 8.5, 10.5, 13.0, 18.0, 23.0];
+    let expected = [1.85, 3.35, 4.85, 6.35, 8.35, 10.35, 12.85, 17.85, 22.85];
     assert_eq!(times.get(..9), Some(&expected[..]));
     for (seconds, gap) in [
         (119, 5),
@@ -170,7 +170,10 @@ fn gaps_after_a_write() {
     let first = |provider, creating| ladder_gap(&schedule, provider, creating, 0, Duration::ZERO);
     assert_eq!(first(Provider::Ovn, false), Duration::from_millis(500));
     assert_eq!(first(Provider::Amphora, true), Duration::from_secs(10));
-    assert_eq!(first(Provider::Unknown, false), Duration::from_secs(2));
+    assert_eq!(
+        first(Provider::Unknown, false),
+        Duration::from_millis(1_850)
+    );
 }
 
 #[test]
