@@ -141,11 +141,7 @@ async fn until_joined(
 }
 
 async fn rows(cluster_api: &ClusterApi) -> Result<Vec<Row>, Error> {
-    let cluster = cluster_api
-        .get("OpenStackCluster", CLUSTER)
-        .await?
-        .unwrap_or_default();
-    let mut rows = Vec::new();
+    let mut machines = Vec::new();
     for name in MACHINES {
         let Some(machine) = cluster_api.get("OpenStackMachine", name).await? else {
             continue;
@@ -154,6 +150,15 @@ async fn rows(cluster_api: &ClusterApi) -> Result<Vec<Row>, Error> {
             .get("OpenStackServer", name)
             .await?
             .unwrap_or_default();
+        machines.push((name, machine, server));
+    }
+    // Read last: its members are never older than what the machines say of them.
+    let cluster = cluster_api
+        .get("OpenStackCluster", CLUSTER)
+        .await?
+        .unwrap_or_default();
+    let mut rows = Vec::new();
+    for (name, machine, server) in machines {
         let members: BTreeMap<u16, String> =
             cluster["status"]["apiServerManagedLoadBalancer"]["members"]
                 .as_array()
