@@ -53,7 +53,7 @@ fn main() {
             bench.step(machine);
         }),
         measure("pass with the same tree", rounds / 4, |bench, _| {
-            bench.pass()
+            bench.pass();
         }),
     ];
     lines.push(String::new());

@@ -14,22 +14,22 @@ use tokio::task::JoinHandle;
 use crate::env::Error;
 
 /// The cloud's name in clouds.yaml.
-pub const CLOUD: &str = "demo";
+pub(crate) const CLOUD: &str = "demo";
 /// A flavor that it has.
-pub const FLAVOR: &str = "m1.small";
+pub(crate) const FLAVOR: &str = "m1.small";
 /// An image that it has.
-pub const IMAGE: &str = "ubuntu-kube";
+pub(crate) const IMAGE: &str = "ubuntu-kube";
 /// The subnet of the cluster: addresses on which Linux answers without configuration.
-pub const SUBNET: &str = "127.77.0.0/24";
+pub(crate) const SUBNET: &str = "127.77.0.0/24";
 
 /// How often the truth is written down.
 const BEAT: Duration = Duration::from_millis(20);
 
 /// A member's provisioning status since a moment, in seconds of the cloud's clock.
-pub type History = Vec<(f64, String)>;
+pub(crate) type History = Vec<(f64, String)>;
 
 /// The running cloud.
-pub struct DemoCloud {
+pub(crate) struct DemoCloud {
     cloud: FakeCloud,
     begun: Timestamp,
     truth: Arc<Mutex<BTreeMap<String, History>>>,
@@ -45,7 +45,11 @@ impl Drop for DemoCloud {
 impl DemoCloud {
     /// A cloud in which the member of `pending` is PENDING_CREATE for so long under an ACTIVE load
     /// balancer, and the first creation of `failing`'s ends in ERROR.
-    pub async fn start(pending: &str, how_long: Duration, failing: &str) -> Result<Self, Error> {
+    pub(crate) async fn start(
+        pending: &str,
+        how_long: Duration,
+        failing: &str,
+    ) -> Result<Self, Error> {
         let cloud = FakeCloud::start(Options::default()).await?;
         let control = cloud.control().clone();
         control.command(Command::Hold(Hold {
@@ -84,22 +88,22 @@ impl DemoCloud {
     }
 
     /// Where it answers.
-    pub fn url(&self) -> &str {
+    pub(crate) fn url(&self) -> &str {
         self.cloud.base()
     }
 
     /// A clouds.yaml for it.
-    pub fn clouds_yaml(&self) -> String {
+    pub(crate) fn clouds_yaml(&self) -> String {
         self.cloud.clouds_yaml()
     }
 
     /// A moment of the wall clock in seconds of the cloud's.
-    pub fn clock(&self, moment: Timestamp) -> f64 {
+    pub(crate) fn clock(&self, moment: Timestamp) -> f64 {
         moment.duration_since(self.begun).as_secs_f64()
     }
 
     /// What was true of every member, by the member's name.
-    pub fn truth(&self) -> BTreeMap<String, History> {
+    pub(crate) fn truth(&self) -> BTreeMap<String, History> {
         self.truth
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -107,7 +111,7 @@ impl DemoCloud {
     }
 
     /// When the status tree was asked for and when it was answered.
-    pub fn tree_reads(&self) -> Vec<(f64, f64)> {
+    pub(crate) fn tree_reads(&self) -> Vec<(f64, f64)> {
         self.cloud
             .control()
             .calls_since(0)
@@ -118,7 +122,7 @@ impl DemoCloud {
     }
 
     /// Calls answered, by service, without sign-in.
-    pub fn calls(&self) -> BTreeMap<String, u64> {
+    pub(crate) fn calls(&self) -> BTreeMap<String, u64> {
         let mut calls = BTreeMap::new();
         for ((service, _), count) in self.cloud.control().counters() {
             *calls.entry(format!("{service:?}")).or_default() += count;
@@ -127,7 +131,7 @@ impl DemoCloud {
     }
 
     /// Objects that carry the cluster's name.
-    pub fn leftovers(&self, cluster: &str) -> Vec<String> {
+    pub(crate) fn leftovers(&self, cluster: &str) -> Vec<String> {
         self.cloud
             .control()
             .leftovers(cluster)

@@ -19,7 +19,7 @@ use crate::env::cluster_api::condition;
 
 /// One machine at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Moment {
+pub(crate) struct Moment {
     /// When the watch told it.
     pub at: Timestamp,
     /// `status.initialization.provisioned`.
@@ -29,7 +29,7 @@ pub struct Moment {
 }
 
 /// A watch that forgets nothing.
-pub struct Record {
+pub(crate) struct Record {
     moments: Arc<Mutex<BTreeMap<String, Vec<Moment>>>>,
     watch: JoinHandle<()>,
 }
@@ -42,7 +42,7 @@ impl Drop for Record {
 
 impl Record {
     /// Starts to watch.
-    pub fn start(machines: Api<DynamicObject>) -> Self {
+    pub(crate) fn start(machines: Api<DynamicObject>) -> Self {
         let moments = Arc::new(Mutex::new(BTreeMap::<String, Vec<Moment>>::new()));
         let sink = moments.clone();
         let watch = tokio::spawn(async move {
@@ -77,7 +77,7 @@ impl Record {
     }
 
     /// Everything seen so far, by machine.
-    pub fn moments(&self) -> BTreeMap<String, Vec<Moment>> {
+    pub(crate) fn moments(&self) -> BTreeMap<String, Vec<Moment>> {
         self.moments
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

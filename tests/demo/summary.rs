@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The result of a run.
-pub struct Summary {
+pub(crate) struct Summary {
     machines: Vec<Machine>,
     calls: BTreeMap<String, u64>,
     leftovers: Vec<String>,
@@ -27,7 +27,7 @@ struct Machine {
 
 impl Summary {
     /// Judges a run of these machines.
-    pub fn of(
+    pub(crate) fn of(
         moments: &BTreeMap<String, Vec<Moment>>,
         cloud: &DemoCloud,
         machines: &[&str],
@@ -86,7 +86,7 @@ impl Summary {
     }
 
     /// Whether nothing was broken.
-    pub fn kept_the_promise(&self) -> bool {
+    pub(crate) fn kept_the_promise(&self) -> bool {
         self.violations.is_empty()
     }
 }

@@ -8,7 +8,7 @@ use std::{
 
 /// A control-plane machine as it is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
+pub(crate) struct Row {
     /// The machine's name.
     pub machine: String,
     /// Nova's state of its server.
@@ -51,7 +51,7 @@ impl Row {
 }
 
 /// Prints rows as they change.
-pub struct Table {
+pub(crate) struct Table {
     begun: Instant,
     terminal: bool,
     drawn: usize,
@@ -60,7 +60,7 @@ pub struct Table {
 
 impl Table {
     /// A table whose clock starts now.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             begun: Instant::now(),
             terminal: stdout().is_terminal(),
@@ -70,14 +70,14 @@ impl Table {
     }
 
     /// Something that is not a row: above the table on a terminal.
-    pub fn say(&mut self, text: &str) {
+    pub(crate) fn say(&mut self, text: &str) {
         self.erase();
         println!("{:>6.1}s  {text}", self.begun.elapsed().as_secs_f64());
         self.draw();
     }
 
     /// The rows as they are now.
-    pub fn show(&mut self, rows: Vec<Row>) {
+    pub(crate) fn show(&mut self, rows: Vec<Row>) {
         if self.terminal {
             self.erase();
             self.last = rows

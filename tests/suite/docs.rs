@@ -5,10 +5,11 @@ use capo_rs::status::Reason;
 /// Written anew with `CAPO_RS_WRITE_DOCS=1 cargo test --test suite docs::`.
 #[test]
 fn the_page_of_reasons_is_that_of_the_code() {
-    let rows: String = Reason::ALL
+    let rows: Vec<String> = Reason::ALL
         .iter()
         .map(|reason| format!("| `{reason}` | {} |\n", reason.meaning()))
         .collect();
+    let rows = rows.concat();
     let page = format!(
         "# Reasons\n\nThe same words in conditions, events and metrics. Written from the code.\n\n| reason | meaning |\n|---|---|\n{rows}"
     );

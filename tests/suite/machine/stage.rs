@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use crate::env::{ClusterApi, Kubernetes, apply::apply, cluster_api};
 
 /// How long anything may take before a test gives up.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Everything that a test looks at and pulls on.
 pub(super) struct Stage {

@@ -2,7 +2,7 @@
 //! meets it, and both behind a real kube-apiserver.
 
 mod admission;
-pub mod fixture;
+pub(crate) mod fixture;
 mod listener;
 mod migration;
 mod round_trip;
