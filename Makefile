@@ -23,7 +23,7 @@ deep: ## Figures at their full length: outages of two minutes, a million convers
 	PROPTEST_CASES=1000000 $(CARGO) test --locked --test suite webhooks::round_trip
 	PROPTEST_CASES=100000 $(CARGO) test --locked --lib webhooks::
 
-test-openstack: ## The same client and manager against a real OpenStack (needs root and Debian)
+test-openstack: programs ## The same client and manager against a real OpenStack (needs root and Debian)
 	tests/contract/run.sh
 
 bench: ## Measure what the figures of the README claim

@@ -10,10 +10,10 @@ if ! alive keystone; then
   started=yes
   tests/env/openstack/setup.sh "$ROOT"
 fi
-finish() {
+finish() { # quietly: the tests' own summary is the last word
   tests/env/openstack/hold.sh "$ROOT" clear || true
   rm -f "$RUN/octavia-delay" "$RUN/octavia-fail"
-  [ -z "$started" ] || tests/env/openstack/stop.sh "$ROOT"
+  [ -z "$started" ] || tests/env/openstack/stop.sh "$ROOT" >>"$LOG/stop.log" 2>&1
 }
 trap finish EXIT
 tests/env/openstack/start.sh "$ROOT"
