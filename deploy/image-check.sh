@@ -14,8 +14,8 @@ cargo build --locked --release --target "$target" --package capo-rs --bin capo-r
 binary=target/$target/release/capo-rs
 
 size=$(stat -c %s "$binary")
-echo "binary: $((size / 1024)) KiB"
-[ "$size" -le $((15 * 1024 * 1024)) ] || die "the binary is larger than 15 MiB"
+echo "binary: $((size / 1000)) kB"
+[ "$size" -le 15000000 ] || die "the binary is larger than 15 MB"
 
 root=$(mktemp -d)
 trap 'umount "$root" 2>/dev/null || true; rm -rf "$root" "$root.out"' EXIT

@@ -1,0 +1,1 @@
+../OpenStackCluster/health.lua
