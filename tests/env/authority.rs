@@ -40,6 +40,11 @@ impl Authority {
         self.0.pem()
     }
 
+    /// Its private key, PKCS #8 PEM.
+    pub fn key(&self) -> String {
+        self.0.key().serialize_pem()
+    }
+
     /// A server certificate for these DNS names and IP addresses.
     pub fn server(&self, names: &[&str]) -> Result<Pair, Error> {
         let mut params = CertificateParams::new(

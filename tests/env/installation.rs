@@ -30,17 +30,11 @@ impl Installation {
         let certificates = kubernetes.folder().join(format!("webhook-{webhook_port}"));
         write_pair(&certificates, &serving.certificate, &serving.key)?;
         let bundle = kubernetes.authority().certificate();
-        let local = |path: &str| {
-            use base64::Engine as _;
-            json!({
-                "url": format!("https://127.0.0.1:{webhook_port}{path}"),
-                "caBundle": base64::engine::general_purpose::STANDARD.encode(&bundle),
-            })
-        };
+        let local = |path: &str| local(webhook_port, path, &bundle);
         let mut documents = Vec::new();
         for manifest in apply::documents(&capo_rs::cli::manifests::yaml(
             &capo_rs::cli::manifests::Choices::default(),
-        ))? {
+        )?)? {
             match manifest["kind"].as_str().unwrap_or_default() {
                 // They need controllers that are not here: nodes, cert-manager.
                 "Deployment" | "Service" | "Certificate" | "Issuer" => {}
@@ -74,14 +68,25 @@ impl Installation {
     }
 }
 
-fn write_pair(folder: &Path, certificate: &str, key: &str) -> Result<(), Error> {
+/// The `clientConfig` of a webhook on the loopback address.
+pub(super) fn local(port: u16, path: &str, bundle: &str) -> Value {
+    use base64::Engine as _;
+    json!({
+        "url": format!("https://127.0.0.1:{port}{path}"),
+        "caBundle": base64::engine::general_purpose::STANDARD.encode(bundle),
+    })
+}
+
+/// Writes `tls.crt` and `tls.key` into `folder`.
+pub(super) fn write_pair(folder: &Path, certificate: &str, key: &str) -> Result<(), Error> {
     std::fs::create_dir_all(folder)?;
     std::fs::write(folder.join("tls.crt"), certificate)?;
     std::fs::write(folder.join("tls.key"), key)?;
     Ok(())
 }
 
-fn localised(mut configuration: Value, local: &impl Fn(&str) -> Value) -> Value {
+/// A webhook configuration whose Services are replaced by what `local` makes of their paths.
+pub(super) fn localised(mut configuration: Value, local: &impl Fn(&str) -> Value) -> Value {
     for webhook in configuration["webhooks"]
         .as_array_mut()
         .into_iter()

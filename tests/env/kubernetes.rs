@@ -4,10 +4,9 @@
 //! Namespace never finishes, no ServiceAccount is made by itself. Ready in about 3 s, 480 MB.
 
 use std::{
-    net::TcpListener,
+    net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
     sync::OnceLock,
-    time::{Duration, Instant},
 };
 
 use k8s_openapi::api::{authentication::v1::TokenRequest, core::v1::ServiceAccount};
@@ -19,7 +18,7 @@ use kube::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{Authority, Error, Guarded, apply, guarded::Program, programs};
+use super::{Authority, Error, Etcd, Guarded, api_server, api_server::ApiServer, apply};
 
 const CLUSTER_API: &str = include_str!("crds/cluster-api.yaml");
 
@@ -39,7 +38,7 @@ rules:
 pub struct Kubernetes {
     // Dropped in this order.
     apiserver: Guarded,
-    _etcd: Guarded,
+    _etcd: Etcd,
     authority: Authority,
     port: u16,
     folder: TempDir,
@@ -92,94 +91,31 @@ impl Kubernetes {
     }
 
     async fn try_start() -> Result<Self, Error> {
-        let (etcd, kube_apiserver) = (programs::etcd()?, programs::kube_apiserver()?);
         let folder = tempfile::Builder::new()
             .prefix("capo-rs-kubernetes-")
             .tempdir()?;
         let authority = Authority::new("capo-rs test authority")?;
-        let serving = authority.server(&["127.0.0.1", "localhost", "10.96.0.1"])?;
-        let signing = authority.client("service-account-signing", &[])?;
-        let file = |name: &str, content: &str| -> Result<String, Error> {
-            let path = folder.path().join(name);
-            std::fs::write(&path, content)?;
-            Ok(path.display().to_string())
-        };
-        let (etcd_port, etcd_peer_port, port) = (free_port()?, free_port()?, free_port()?);
-        let etcd_url = format!("http://127.0.0.1:{etcd_port}");
-        let peer_url = format!("http://127.0.0.1:{etcd_peer_port}");
-        let etcd = Guarded::start(&Program {
-            path: &etcd,
-            arguments: [
-                "--name",
-                "test",
-                "--data-dir",
-                &folder.path().join("etcd").display().to_string(),
-                "--unsafe-no-fsync",
-                "--log-level",
-                "warn",
-                "--listen-client-urls",
-                &etcd_url,
-                "--advertise-client-urls",
-                &etcd_url,
-                "--listen-peer-urls",
-                &peer_url,
-                "--initial-advertise-peer-urls",
-                &peer_url,
-                "--initial-cluster",
-                &format!("test={peer_url}"),
-            ]
-            .map(str::to_owned)
-            .to_vec(),
-            variables: Vec::new(),
-            log: folder.path().join("etcd.log"),
-            remove_after: Some(folder.path().to_owned()),
-        })?;
-        let signing_key = file("service-account.key", &signing.key)?;
-        let verifying_key = file("service-account.crt", &signing.certificate)?;
-        let apiserver = Guarded::start(&Program {
-            path: &kube_apiserver,
-            arguments: [
-                "--etcd-servers",
-                &etcd_url,
-                "--bind-address",
-                "127.0.0.1",
-                "--secure-port",
-                &port.to_string(),
-                "--advertise-address",
-                "127.0.0.1",
-                "--endpoint-reconciler-type",
-                "none",
-                "--tls-cert-file",
-                &file("serving.crt", &serving.certificate)?,
-                "--tls-private-key-file",
-                &file("serving.key", &serving.key)?,
-                "--client-ca-file",
-                &file("authority.crt", &authority.certificate())?,
-                "--authorization-mode",
-                "RBAC",
-                "--service-account-issuer",
-                "https://kubernetes.default.svc",
-                "--service-account-key-file",
-                &verifying_key,
-                "--service-account-signing-key-file",
-                &signing_key,
-                "--service-cluster-ip-range",
-                "10.96.0.0/16",
-                "--disable-admission-plugins",
-                "ServiceAccount",
-                "--audit-policy-file",
-                &file("audit-policy.yaml", AUDIT_POLICY)?,
-                "--audit-log-path",
-                &folder.path().join("audit.log").display().to_string(),
-                "--audit-log-mode",
-                "blocking",
-            ]
-            .map(str::to_owned)
-            .to_vec(),
-            variables: Vec::new(),
-            log: folder.path().join("kube-apiserver.log"),
-            remove_after: None,
-        })?;
+        let audit_policy = folder.path().join("audit-policy.yaml");
+        std::fs::write(&audit_policy, AUDIT_POLICY)?;
+        let etcd = Etcd::start(folder.path(), Some(folder.path().to_owned()))?;
+        let port = free_port()?;
+        let apiserver = ApiServer {
+            etcd: etcd.url(),
+            address: SocketAddr::from(([127, 0, 0, 1], port)),
+            serving: &authority.server(&["127.0.0.1", "localhost", "10.96.0.1"])?,
+            authority: &authority.certificate(),
+            service_accounts: &authority.client("service-account-signing", &[])?,
+            folder: folder.path(),
+            more: vec![
+                format!("--audit-policy-file={}", audit_policy.display()),
+                format!(
+                    "--audit-log-path={}",
+                    folder.path().join("audit.log").display()
+                ),
+                "--audit-log-mode=blocking".to_owned(),
+            ],
+        }
+        .start()?;
         let mut started = Self {
             apiserver,
             _etcd: etcd,
@@ -188,34 +124,9 @@ impl Kubernetes {
             folder,
         };
         started.kubeconfig_of("admin", &["system:masters"])?;
-        started.until_ready().await?;
+        let client = started.admin().await?;
+        api_server::until_ready(&mut started.apiserver, &client).await?;
         Ok(started)
-    }
-
-    async fn until_ready(&mut self) -> Result<(), Error> {
-        let client = self.admin().await?;
-        let begun = Instant::now();
-        loop {
-            if let Some(status) = self.apiserver.ended()? {
-                return Err(format!(
-                    "kube-apiserver ended ({status}):\n{}",
-                    self.apiserver.last_lines(5)
-                )
-                .into());
-            }
-            let request = http::Request::get("/readyz").body(Vec::new())?;
-            if client.request_text(request).await.is_ok() {
-                return Ok(());
-            }
-            if begun.elapsed() > Duration::from_mins(2) {
-                return Err(format!(
-                    "kube-apiserver is not ready after 2 minutes:\n{}",
-                    self.apiserver.last_lines(5)
-                )
-                .into());
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
     }
 
     /// Where it listens.
@@ -298,7 +209,10 @@ impl Kubernetes {
             "contexts": [{"name": "test", "context": {"cluster": "test", "user": user}}],
             "current-context": "test",
         });
-        std::fs::write(&path, serde_json::to_vec_pretty(&content)?)?;
+        // Another test may be reading the file of the same user.
+        let new = path.with_extension(uuid::Uuid::new_v4().simple().to_string());
+        std::fs::write(&new, serde_json::to_vec_pretty(&content)?)?;
+        std::fs::rename(new, &path)?;
         Ok(path)
     }
 

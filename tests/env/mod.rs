@@ -12,21 +12,30 @@
 // Each binary that includes this module uses its own part of it.
 #![allow(dead_code, unreachable_pub, unused_imports)]
 
+pub mod api_server;
 pub mod apply;
 pub mod authority;
 pub mod cluster_api;
+pub mod cluster_api_managers;
+pub mod etcd;
 pub mod guarded;
 pub mod installation;
+pub mod kstatus;
 pub mod kubernetes;
 pub mod manager;
 pub mod programs;
+pub mod prometheus;
 
+pub use api_server::ApiServer;
 pub use authority::Authority;
 pub use cluster_api::ClusterApi;
+pub use cluster_api_managers::ClusterApiManagers;
+pub use etcd::Etcd;
 pub use guarded::Guarded;
 pub use installation::Installation;
 pub use kubernetes::Kubernetes;
 pub use manager::Manager;
+pub use prometheus::Prometheus;
 
 /// What goes wrong while preparing a test is told to people, never matched on.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;

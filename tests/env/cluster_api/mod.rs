@@ -1,0 +1,243 @@
+//! A scripted Cluster API on a real kube-apiserver: what its core controllers and a control-plane
+//! provider do to the objects that an infrastructure provider sees, in their order, and nothing else.
+//!
+//! Played: owner references and labels on infrastructure objects, the copy of `providerID` once an
+//! OpenStackMachine is provisioned, the node that joins, the conditions that name it healthy ([`script`]);
+//! deletion with pre-drain and pre-terminate hooks, the control plane's own hook last from Kubernetes 1.31
+//! on ([`deletion`]). It looks at the world every [`BEAT`] and does the next thing, so a test waits for what
+//! it wants to see and never for the script.
+
+mod deletion;
+mod script;
+
+use std::time::Duration;
+
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{ApiResource, DeleteParams, DynamicObject},
+    core::GroupVersionKind,
+};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use super::Error;
+use script::Stage;
+
+/// How often the script looks at the world, unless it is told otherwise.
+pub const BEAT: Duration = Duration::from_millis(100);
+
+/// Stands in every machine's boot data, which is secret: tests look for it where it must not be.
+pub const BOOTSTRAP_CANARY: &str = "canary-bootstrap-data-55de";
+
+const CONTROL_PLANE_HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/kcp-cleanup";
+const MACHINE_FINALIZER: &str = "machine.cluster.x-k8s.io";
+const CLUSTER_FINALIZER: &str = "cluster.cluster.x-k8s.io";
+const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
+const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
+
+/// The script at work in one namespace; it stops when dropped.
+pub struct ClusterApi {
+    client: Client,
+    namespace: String,
+    beat: Duration,
+    work: JoinHandle<()>,
+}
+
+impl Drop for ClusterApi {
+    fn drop(&mut self) {
+        self.work.abort();
+    }
+}
+
+impl ClusterApi {
+    /// Starts to play in `namespace`.
+    pub fn play(client: Client, namespace: &str) -> Self {
+        Self::play_every(client, namespace, BEAT)
+    }
+
+    /// Starts to play in `namespace`, at a pace that leaves an API server time for many namespaces.
+    pub fn play_every(client: Client, namespace: &str, beat: Duration) -> Self {
+        let stage = Stage::new(client.clone(), namespace);
+        let work = tokio::spawn(async move {
+            loop {
+                // A lost race or a restarting API server shows in the next beat.
+                let _ = stage.beat().await;
+                tokio::time::sleep(beat).await;
+            }
+        });
+        Self {
+            client,
+            namespace: namespace.to_owned(),
+            beat,
+            work,
+        }
+    }
+
+    /// Ends the play; what is there can still be looked at.
+    pub fn stop(&self) {
+        self.work.abort();
+    }
+
+    /// Creates a Cluster whose infrastructure is the OpenStackCluster of the same name and whose
+    /// control plane is a KubeadmControlPlane of the same name.
+    pub async fn create_cluster(&self, name: &str, infrastructure: Value) -> Result<(), Error> {
+        let cluster = json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
+            "metadata": {"name": name, "namespace": self.namespace, "finalizers": [CLUSTER_FINALIZER]},
+            "spec": {
+                "infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "OpenStackCluster", "name": name},
+                "controlPlaneRef": {"apiGroup": "controlplane.cluster.x-k8s.io", "kind": "KubeadmControlPlane", "name": name},
+            },
+        });
+        let control_plane = json!({
+            "apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "KubeadmControlPlane",
+            "metadata": {"name": name, "namespace": self.namespace, "labels": {CLUSTER_NAME: name}},
+            "spec": {},
+        });
+        self.create(cluster).await?;
+        self.create(control_plane).await?;
+        self.create(infrastructure).await
+    }
+
+    /// Creates a Machine with its OpenStackMachine and its bootstrap Secret, as a control plane or a
+    /// MachineSet would.
+    pub async fn create_machine(
+        &self,
+        cluster: &str,
+        name: &str,
+        control_plane: bool,
+        infrastructure_spec: Value,
+    ) -> Result<(), Error> {
+        self.create_machine_of(cluster, name, control_plane, infrastructure_spec, "v1.34.4")
+            .await
+    }
+
+    /// The same with this version of Kubernetes.
+    pub async fn create_machine_of(
+        &self,
+        cluster: &str,
+        name: &str,
+        control_plane: bool,
+        infrastructure_spec: Value,
+        version: &str,
+    ) -> Result<(), Error> {
+        let mut labels = json!({CLUSTER_NAME: cluster});
+        let mut annotations = json!({});
+        if control_plane {
+            labels[CONTROL_PLANE] = json!("");
+            annotations[CONTROL_PLANE_HOOK] = json!("");
+        }
+        self.create(json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": format!("{name}-bootstrap"), "namespace": self.namespace, "labels": {CLUSTER_NAME: cluster}},
+            "type": "cluster.x-k8s.io/secret",
+            "stringData": {"value": format!("#cloud-config\n# {BOOTSTRAP_CANARY}\n")},
+        }))
+        .await?;
+        self.create(json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
+            "metadata": {"name": name, "namespace": self.namespace, "labels": labels, "annotations": annotations,
+                         "finalizers": [MACHINE_FINALIZER]},
+            "spec": {
+                "clusterName": cluster, "version": version,
+                "bootstrap": {"dataSecretName": format!("{name}-bootstrap")},
+                "infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "OpenStackMachine", "name": name},
+            },
+        }))
+        .await?;
+        self.create(json!({
+            "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackMachine",
+            "metadata": {"name": name, "namespace": self.namespace, "labels": {CLUSTER_NAME: cluster}},
+            "spec": infrastructure_spec,
+        }))
+        .await
+    }
+
+    /// Deletes an object; the script carries the deletion through.
+    pub async fn delete(&self, kind: &str, name: &str) -> Result<(), Error> {
+        api(&self.client, &self.namespace, kind)
+            .delete(name, &DeleteParams::default())
+            .await?;
+        Ok(())
+    }
+
+    /// The object as it is now, or nothing.
+    pub async fn get(&self, kind: &str, name: &str) -> Result<Option<Value>, Error> {
+        let object = api(&self.client, &self.namespace, kind)
+            .get_opt(name)
+            .await?;
+        Ok(object.map(serde_json::to_value).transpose()?)
+    }
+
+    /// The object as soon as `wanted` holds for it (`Value::Null` stands for "not there").
+    pub async fn wait_for(
+        &self,
+        kind: &str,
+        name: &str,
+        at_most: Duration,
+        wanted: impl Fn(&Value) -> bool,
+    ) -> Result<Value, Error> {
+        let mut last = Value::Null;
+        let seen = tokio::time::timeout(at_most, async {
+            loop {
+                if let Ok(object) = self.get(kind, name).await {
+                    last = object.unwrap_or_default();
+                    if wanted(&last) {
+                        return;
+                    }
+                }
+                tokio::time::sleep(self.beat / 2).await;
+            }
+        })
+        .await;
+        if seen.is_ok() {
+            return Ok(last);
+        }
+        if let Some(metadata) = last["metadata"].as_object_mut() {
+            metadata.remove("managedFields");
+        }
+        Err(format!("{kind} {name} is not as wanted after {at_most:?}:\n{last:#}").into())
+    }
+
+    async fn create(&self, object: Value) -> Result<(), Error> {
+        let kind = object["kind"].as_str().unwrap_or_default().to_owned();
+        let object: DynamicObject = serde_json::from_value(object)?;
+        let name = object.name_any();
+        api(&self.client, &self.namespace, &kind)
+            .create(&kube::api::PostParams::default(), &object)
+            .await
+            .map_err(|error| format!("creating {kind} {name}: {error}"))?;
+        Ok(())
+    }
+}
+
+/// The API of a kind that the script knows.
+pub fn api(client: &Client, namespace: &str, kind: &str) -> Api<DynamicObject> {
+    let (group, version) = match kind {
+        "Cluster" | "Machine" | "MachineHealthCheck" => ("cluster.x-k8s.io", "v1beta2"),
+        "KubeadmControlPlane" => ("controlplane.cluster.x-k8s.io", "v1beta2"),
+        "OpenStackCluster"
+        | "OpenStackMachine"
+        | "OpenStackClusterTemplate"
+        | "OpenStackMachineTemplate" => ("infrastructure.cluster.x-k8s.io", "v1beta2"),
+        "OpenStackServer" | "OpenStackFloatingIPPool" => {
+            ("infrastructure.cluster.x-k8s.io", "v1alpha1")
+        }
+        _ => ("", "v1"),
+    };
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+    Api::namespaced_with(client.clone(), namespace, &resource)
+}
+
+/// The condition of `object` as (status, reason, message).
+pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<(&'a str, &'a str, &'a str)> {
+    let found = object["status"]["conditions"]
+        .as_array()?
+        .iter()
+        .find(|condition| condition["type"] == kind)?;
+    Some((
+        found["status"].as_str()?,
+        found["reason"].as_str()?,
+        found["message"].as_str().unwrap_or_default(),
+    ))
+}

@@ -1,0 +1,150 @@
+//! What kubeadm and the kubelet write into the workload cluster.
+
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
+use kube::{
+    Api, Client,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+
+use crate::env::Error;
+
+const COMPONENTS: [&str; 3] = [
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+];
+const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
+
+/// What is done through the endpoint for a machine.
+pub(super) enum Deed {
+    /// It joins.
+    Join {
+        /// Of its server.
+        provider_id: String,
+    },
+    /// Its kubelet says that its API server is not ready.
+    ReportCrash,
+    /// Its Pods go, as the collector does with those of a Node that is gone.
+    RemovePods,
+}
+
+impl Deed {
+    /// Doing it twice changes nothing.
+    pub(super) async fn carry_out(&self, client: &Client, machine: &str) -> Result<(), Error> {
+        match self {
+            Self::Join { provider_id } => register(client, machine, provider_id).await,
+            Self::ReportCrash => report(client, &format!("kube-apiserver-{machine}"), false).await,
+            Self::RemovePods => remove_pods(client, machine).await,
+        }
+    }
+}
+
+async fn register(client: &Client, name: &str, provider_id: &str) -> Result<(), Error> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    let kubelet = PatchParams::apply("kubelet").force();
+    nodes
+        .patch(
+            name,
+            &kubelet,
+            &Patch::Apply(json!({
+                "apiVersion": "v1", "kind": "Node",
+                "metadata": {"name": name, "labels": {CONTROL_PLANE: ""}},
+                "spec": {
+                    "providerID": provider_id,
+                    "taints": [{"key": CONTROL_PLANE, "effect": "NoSchedule"}],
+                },
+            })),
+        )
+        .await?;
+    nodes
+        .patch_status(
+            name,
+            &kubelet,
+            &Patch::Apply(json!({
+                "apiVersion": "v1", "kind": "Node",
+                "status": {"nodeInfo": node_info(), "conditions": node_conditions()},
+            })),
+        )
+        .await?;
+    let pods: Api<Pod> = Api::namespaced(client.clone(), "kube-system");
+    for component in COMPONENTS {
+        let pod = format!("{component}-{name}");
+        pods.patch(
+            &pod,
+            &kubelet,
+            &Patch::Apply(json!({
+                "apiVersion": "v1", "kind": "Pod",
+                "metadata": {
+                    "name": pod,
+                    "labels": {"tier": "control-plane", "component": component},
+                    // A drain leaves it alone.
+                    "annotations": {"kubernetes.io/config.mirror": name},
+                },
+                "spec": {
+                    "nodeName": name,
+                    "containers": [{"name": component, "image": component}],
+                },
+            })),
+        )
+        .await?;
+        report(client, &pod, true).await?;
+    }
+    let config_maps: Api<ConfigMap> = Api::namespaced(client.clone(), "kube-system");
+    let configuration: ConfigMap = serde_json::from_value(json!({
+        "metadata": {"name": "kubeadm-config"},
+        "data": {"ClusterConfiguration": ""},
+    }))?;
+    match config_maps
+        .create(&PostParams::default(), &configuration)
+        .await
+    {
+        // Cluster API has its own content in it by then.
+        Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
+        other => Ok(other.map(|_| ())?),
+    }
+}
+
+async fn report(client: &Client, pod: &str, ready: bool) -> Result<(), Error> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), "kube-system");
+    let condition = condition("Ready", ready);
+    pods.patch_status(
+        pod,
+        &PatchParams::apply("kubelet").force(),
+        &Patch::Apply(json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "status": {"phase": "Running", "conditions": [condition]},
+        })),
+    )
+    .await?;
+    Ok(())
+}
+
+async fn remove_pods(client: &Client, name: &str) -> Result<(), Error> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), "kube-system");
+    let of_machine = ListParams::default().fields(&format!("spec.nodeName={name}"));
+    // No kubelet confirms the end.
+    let at_once = DeleteParams::default().grace_period(0);
+    pods.delete_collection(&at_once, &of_machine).await?;
+    Ok(())
+}
+
+fn condition(kind: &str, status: bool) -> Value {
+    json!({"type": kind, "status": if status { "True" } else { "False" }})
+}
+
+fn node_conditions() -> Value {
+    json!([
+        condition("Ready", true),
+        condition("MemoryPressure", false),
+        condition("DiskPressure", false),
+        condition("PIDPressure", false),
+    ])
+}
+
+fn node_info() -> Value {
+    json!({
+        "architecture": "amd64", "bootID": "", "containerRuntimeVersion": "", "kernelVersion": "", "kubeProxyVersion": "",
+        "kubeletVersion": "v1.34.4", "machineID": "", "operatingSystem": "linux", "osImage": "", "systemUUID": "",
+    })
+}

@@ -1,0 +1,171 @@
+//! Deletions that nobody but the gate checks, and what they do to everything else.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::complete;
+use crate::{
+    env::cluster_api::condition,
+    invariants::Promises,
+    proof::Proof,
+    rollout::{HOOK, Rollout, Wish, name_of},
+};
+
+const GATE: &str = "infrastructure.cluster.x-k8s.io/load-balancer-gate";
+
+/// Situation 10: all three Machines are deleted at once. Two are let go one by one, the third is held and serves; the whole
+/// Cluster's deletion lets it go. KubeadmControlPlane keeps its own hook on all three, because no machine is left that it
+/// calls healthy, so nothing dies before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_three_machines_deleted_at_once_the_last_stays() {
+    let (rollout, proof) = complete(Wish {
+        name: "all-deleted",
+        ..Wish::default()
+    })
+    .await;
+    for machine in rollout.machines().await {
+        rollout.delete("Machine", &machine).await;
+    }
+    let last = rollout
+        .until("one Machine is not let go", async || {
+            let machines = rollout.list("Machine").await;
+            let mut kept = machines
+                .iter()
+                .filter(|machine| machine["metadata"]["annotations"][HOOK].is_string());
+            let last = kept.next()?;
+            kept.next().is_none().then(|| name_of(last).to_owned())
+        })
+        .await;
+    rollout
+        .stays_held(&last, "NoOtherMemberServing", Duration::from_secs(20))
+        .await;
+    assert_eq!(rollout.player.alive().len(), 3, "an API server died");
+    let held = rollout.get("OpenStackMachine", &last).await.unwrap();
+    let (_, _, message) = condition(&held, "APIServerLoadBalancerReady").unwrap();
+    assert!(message.contains("bypass"), "no way out is named: {message}");
+    proof.end(rollout, &Promises::default()).await;
+}
+
+/// Situation 5 as far as it is real: while one deletion is held, KubeadmControlPlane looks at no other machine, and an operator who
+/// ends the hold ends that too. With external etcd it then defers the remediation of the other one for good, so that is all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_held_deletion_freezes_the_remediation_of_others() {
+    let (rollout, proof) = complete(Wish {
+        name: "frozen",
+        ..Wish::default()
+    })
+    .await;
+    rollout.health_check(600).await;
+    let machines = rollout.machines().await;
+    let [held, sick, _] = machines.as_slice() else {
+        panic!("{machines:?}")
+    };
+    rollout
+        .patch(
+            "OpenStackMachine",
+            held,
+            json!({"metadata": {"annotations": {GATE: "hold reason=change freeze"}}}),
+        )
+        .await;
+    rollout.delete("Machine", held).await;
+    rollout.until_held(held, "OperatorHold").await;
+    rollout
+        .patch(
+            "Machine",
+            sick,
+            json!({"metadata": {"annotations": {"cluster.x-k8s.io/remediate-machine": ""}}}),
+        )
+        .await;
+    let remediated = |machine: &Value| {
+        condition(machine, "OwnerRemediated").map(|(_, reason, _)| reason.to_owned())
+    };
+    let asked = rollout
+        .until_object("Machine", sick, "is to be remediated", |machine| {
+            remediated(machine).is_some()
+        })
+        .await;
+    let frozen = remediated(&asked);
+    rollout
+        .stays_held(held, "OperatorHold", Duration::from_secs(30))
+        .await;
+    let still = rollout.get("Machine", sick).await.unwrap();
+    assert_eq!(
+        remediated(&still),
+        frozen,
+        "KubeadmControlPlane looked at it"
+    );
+    let message = rollout.get("OpenStackMachine", held).await.unwrap();
+    let (_, _, message) = condition(&message, "APIServerLoadBalancerReady").unwrap();
+    assert!(
+        message.contains("KubeadmControlPlane") || message.contains("control plane"),
+        "who waits is not named: {message}"
+    );
+    rollout
+        .patch(
+            "OpenStackMachine",
+            held,
+            json!({"metadata": {"annotations": {GATE: null}}}),
+        )
+        .await;
+    rollout
+        .until_object("Machine", held, "is gone", Value::is_null)
+        .await;
+    rollout
+        .until_object("Machine", sick, "is looked at", |machine| {
+            remediated(machine) != frozen
+        })
+        .await;
+    proof.end(rollout, &Promises::default()).await;
+}
+
+/// A machine whose API server has died is deleted by hand, which is what a remediation does: the others serve, so it goes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_machine_is_let_go_and_replaced() {
+    let rollout = Rollout::start(Wish {
+        name: "dead",
+        ..Wish::default()
+    })
+    .await;
+    rollout.until_complete().await;
+    let machines = rollout.machines().await;
+    let dead = machines.first().unwrap();
+    // What was under way at that moment is lost, and nothing later.
+    rollout.player.crash(dead);
+    let proof = Proof::begin(&rollout).await;
+    rollout.delete("Machine", dead).await;
+    rollout
+        .until_object("Machine", dead, "is gone", Value::is_null)
+        .await;
+    rollout.until_complete().await;
+    assert!(!rollout.machines().await.contains(dead));
+    proof.end(rollout, &Promises::default()).await;
+}
+
+/// Situation 6: three become one, one after the other, and the one is never touched.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_become_one() {
+    let (rollout, proof) = complete(Wish {
+        name: "scale-down",
+        ..Wish::default()
+    })
+    .await;
+    let before = rollout.machines().await;
+    rollout
+        .patch(
+            "KubeadmControlPlane",
+            &rollout.cluster,
+            json!({"spec": {"replicas": 1}}),
+        )
+        .await;
+    rollout.until_complete().await;
+    let after = rollout.machines().await;
+    assert_eq!(after.len(), 1);
+    let survivor = after.first().unwrap();
+    assert!(before.contains(survivor));
+    assert_eq!(
+        rollout.player.alive().into_keys().collect::<Vec<_>>(),
+        after
+    );
+    proof.end(rollout, &Promises::default()).await;
+}

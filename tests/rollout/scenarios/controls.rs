@@ -1,0 +1,178 @@
+//! Negative controls: without the gate the same harness shows what is reported of others. A proof that can't fail is none.
+
+use std::time::Duration;
+
+use fake_cloud::Provisioning;
+use serde_json::json;
+
+use super::complete;
+use crate::{
+    invariants::{Promises, Rule, World},
+    proof::{Proof, Verdict},
+    rollout::{Rollout, Wish},
+    timeline::{ApiServer, Member, What},
+};
+
+/// So many failed requests are no accident.
+const OUTAGE: usize = 100;
+/// How long the outage may take to come: about a minute and a half on a quiet machine.
+const PATIENCE: Duration = Duration::from_mins(8);
+/// What Octavia answers where a provider lacks something.
+const NOT_SUPPORTED: &str = r#"{"faultcode": "Server", "faultstring": "Provider does not support a requested option", "debuginfo": null}"#;
+
+pub(super) fn without_the_gate(wish: Wish) -> Wish {
+    Wish {
+        arguments: vec!["--load-balancer-gate=off"],
+        ..wish
+    }
+}
+
+pub(super) async fn verdict(rollout: &Rollout, proof: Proof) -> Verdict {
+    let promises = Promises {
+        gate: false,
+        ..Promises::default()
+    };
+    let verdict = proof.verdict(rollout, &promises).await;
+    crate::results::write(&rollout.cluster, &verdict.figures);
+    verdict
+}
+
+fn failed(rollout: &Rollout) -> usize {
+    let entries = rollout.timeline.entries();
+    let failed = |what: &What| matches!(what, What::RequestFailed(_));
+    entries.iter().filter(|entry| failed(&entry.what)).count()
+}
+
+/// What was reported of others: new members stay PENDING_CREATE under an ACTIVE load balancer, without a way to reach their
+/// machines. All machines are replaced all the same, and when the last old one has gone nobody is left in the pool.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn members_that_stay_pending_take_the_cluster_off_line() {
+    let wish = Wish {
+        name: "off-pending",
+        ..Wish::default()
+    };
+    off_line(wish, leave_pending).await;
+}
+
+/// The same with new members that are left in ERROR.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn members_in_error_take_the_cluster_off_line() {
+    let wish = Wish {
+        name: "off-error",
+        ..Wish::default()
+    };
+    off_line(wish, |_| {}).await;
+}
+
+/// A roll in which no new member gets an interface, until the client has seen the outage.
+async fn off_line(wish: Wish, meanwhile: impl Fn(&Rollout)) {
+    let (rollout, proof) = complete(without_the_gate(wish)).await;
+    rollout.breaks(json!({"operation": {
+        "operation": "member-create", "fail": true, "stage": "network",
+    }}));
+    rollout.roll().await;
+    let outage = async {
+        while failed(&rollout) < OUTAGE {
+            meanwhile(&rollout);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let came = tokio::time::timeout(PATIENCE, outage).await;
+    assert!(came.is_ok(), "no outage:\n{}", rollout.state().await);
+    let mut world = World::default();
+    for entry in rollout.timeline.entries() {
+        world.learn(&entry.what);
+    }
+    let serving: Vec<_> = world
+        .members
+        .values()
+        .filter(|member| member.taking && world.answers(&member.key.machine))
+        .collect();
+    assert!(serving.is_empty(), "the pool is not empty: {serving:?}");
+    let verdict = verdict(&rollout, proof).await;
+    let broken = &verdict.broken;
+    assert!(
+        broken.iter().any(|broken| broken.rule == Rule::Requests),
+        "{broken:?}"
+    );
+}
+
+/// The write of ERROR after a failed creation is lost.
+fn leave_pending(rollout: &Rollout) {
+    let name = format!(
+        "k8s-clusterapi-cluster-{}-{}-kubeapi",
+        rollout.namespace, rollout.cluster
+    );
+    let (_, balancers) = rollout.cloud.control().load_balancers(&name);
+    let pools = balancers.iter().flat_map(|(balancer, _)| &balancer.pools);
+    for member in pools.flat_map(|pool| &pool.members) {
+        if !member.plugged && member.head.provisioning == Provisioning::Error {
+            let command = json!({"set_status": {
+                "object": member.head.id, "provisioning": "PENDING_CREATE",
+            }});
+            rollout.cloud.control().run(command).unwrap();
+        }
+    }
+}
+
+/// Nothing goes wrong, and yet: KubeadmControlPlane takes the API server down while Octavia still removes its member.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn members_that_are_removed_late_lose_requests() {
+    let rollout = Rollout::start(without_the_gate(without_retries("off-late"))).await;
+    let (rollout, proof) = without_a_monitor(rollout).await;
+    rollout.roll().await;
+    rollout.until_complete().await;
+    let lost = lost_to_the_dead(&rollout);
+    let verdict = verdict(&rollout, proof).await;
+    assert_eq!(verdict.figures.replaced, 3);
+    assert!(lost > 0, "nobody noticed:\n{}", verdict.page);
+}
+
+/// The same cloud with the gate: each member has left before its API server dies, and each that joins is let in when its API server
+/// answers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn members_that_are_removed_in_time_lose_none() {
+    let rollout = Rollout::start(without_retries("in-time")).await;
+    let (rollout, proof) = without_a_monitor(rollout).await;
+    rollout.roll().await;
+    rollout.until_complete().await;
+    let figures = proof.end(rollout, &Promises::default()).await;
+    assert_eq!((figures.replaced, figures.failed), (3, 0));
+}
+
+/// OVN's balancer, which does not try another member when one refuses, and can't drain.
+fn without_retries(name: &'static str) -> Wish {
+    Wish {
+        name,
+        provider: "ovn",
+        ..Wish::default()
+    }
+}
+
+/// The provider knows no health monitors, so nobody but the gate looks whether a member answers; and it takes its time with removals.
+async fn without_a_monitor(rollout: Rollout) -> (Rollout, Proof) {
+    rollout.breaks(json!({"fault": {
+        "match": {"label": "loadbalancer_healthmonitor_create"}, "status": 501, "body": NOT_SUPPORTED,
+    }}));
+    rollout.breaks(json!({"operation": {"operation": "member-delete", "duration": 6}}));
+    rollout.until_complete().await;
+    let proof = Proof::begin(&rollout).await;
+    (rollout, proof)
+}
+
+/// Requests that failed while the data path had a member whose API server was dead after having served.
+fn lost_to_the_dead(rollout: &Rollout) -> usize {
+    let mut world = World::default();
+    let mut lost = 0;
+    for entry in rollout.timeline.entries() {
+        if matches!(entry.what, What::RequestFailed(_)) {
+            let dead = |member: &Member| {
+                member.taking
+                    && world.api_servers.get(&member.key.machine) == Some(&ApiServer::Killed)
+            };
+            lost += usize::from(world.members.values().any(dead));
+        }
+        world.learn(&entry.what);
+    }
+    lost
+}

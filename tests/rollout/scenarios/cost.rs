@@ -1,0 +1,50 @@
+//! What the gate costs: the same rolling update with it and without it, side by side, so that the machine is as busy for both.
+
+use std::time::{Duration, Instant};
+
+use super::{
+    complete,
+    controls::{verdict, without_the_gate},
+};
+use crate::{
+    invariants::Promises,
+    results::{self, Cost},
+    rollout::{Rollout, Wish},
+};
+
+/// What a machine that is replaced may take longer, the time in which the health monitor convinces itself and us included.
+const AT_MOST: Duration = Duration::from_secs(12);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_replicas_with_and_without_the_gate() {
+    let ((with, proof), (without, control)) = tokio::join!(
+        complete(Wish {
+            name: "on-plain",
+            ..Wish::default()
+        }),
+        complete(without_the_gate(Wish {
+            name: "off-plain",
+            ..Wish::default()
+        })),
+    );
+    let (with_gate, without_gate) = tokio::join!(timed(&with), timed(&without));
+    let verdict = verdict(&without, control).await;
+    let figures = proof.end(with, &Promises::default()).await;
+    assert_eq!((figures.replaced, verdict.figures.replaced), (3, 3));
+    let cost = Cost {
+        with_gate,
+        without_gate,
+        replaced: 3,
+    };
+    println!("{cost}");
+    results::write_cost(&cost);
+    assert!(cost.for_each() <= AT_MOST, "{cost}");
+}
+
+/// How long a rolling update takes.
+async fn timed(rollout: &Rollout) -> Duration {
+    let begun = Instant::now();
+    rollout.roll().await;
+    rollout.until_complete().await;
+    begun.elapsed()
+}

@@ -1,0 +1,65 @@
+//! `clusterctl describe` while a rollout is held: whoever looks there sees why.
+
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::{
+    env::programs,
+    plane::plane,
+    rollout::{Rollout, Wish},
+};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_reason_of_a_hold_is_on_the_screen() {
+    let rollout = Rollout::start(Wish {
+        name: "describe",
+        replicas: 1,
+        ..Wish::default()
+    })
+    .await;
+    rollout.until_complete().await;
+    let known = rollout.machines().await;
+    rollout.roll().await;
+    let new = rollout.machine_after(&known).await;
+    rollout.breaks(json!({"hold": {"member": new, "status": "PENDING_CREATE"}}));
+    rollout.until_held(&new, "MemberPending").await;
+    let kubeconfig = plane().await.kubernetes.admin_kubeconfig();
+    let describe = |more: &[&str]| {
+        let output = Command::new(programs::clusterctl().unwrap())
+            .args([
+                "describe",
+                "cluster",
+                &rollout.cluster,
+                "-n",
+                &rollout.namespace,
+            ])
+            .arg("--kubeconfig")
+            .arg(&kubeconfig)
+            .args(more)
+            .output()
+            .unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{error}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    // Nothing asked for: the machine's line tells what is waited for.
+    let plain = rollout
+        .until("clusterctl describe tells of the hold", async || {
+            let text = describe(&[]);
+            text.contains("PENDING_CREATE").then_some(text)
+        })
+        .await;
+    println!("{plain}");
+    assert!(plain.contains("APIServerLoadBalancerReady"), "{plain}");
+    // With the conditions: the reason too.
+    let whole = describe(&["--show-conditions=all", "--echo"]);
+    println!("{whole}");
+    let mut lines = whole.lines();
+    let told = lines
+        .any(|line| line.contains("APIServerLoadBalancerReady") && line.contains("MemberPending"));
+    assert!(told, "{whole}");
+    rollout.mends(json!({"release": ""}));
+    rollout.until_complete().await;
+    rollout.end().await;
+}

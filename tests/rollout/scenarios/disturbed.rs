@@ -1,0 +1,159 @@
+//! What others do to the load balancer and to our objects in the middle of it all.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::complete;
+use crate::{
+    env::cluster_api::condition,
+    invariants::Promises,
+    proof::Proof,
+    rollout::{HOOK, Rollout, Wish},
+};
+
+/// Situation 7: the load balancer is deleted by somebody. It is made again at the same address with every member; meanwhile no machine
+/// goes, not even one that is deleted by hand.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deleted_load_balancer_is_made_again() {
+    let (rollout, proof) = complete(Wish {
+        name: "balancer-lost",
+        ..Wish::default()
+    })
+    .await;
+    let endpoint = rollout.endpoint().await;
+    let machines = rollout.machines().await;
+    // Nothing may serve for a while: the cluster is off line, and that is somebody else's doing.
+    rollout.breaks(json!({"operation": {"operation": "load-balancer-create", "duration": 15}}));
+    rollout.intruder().await.delete_load_balancer().await;
+    let victim = machines.first().unwrap();
+    rollout.delete("Machine", victim).await;
+    rollout
+        .until_object(
+            "OpenStackCluster",
+            &rollout.cluster,
+            "is not ready",
+            |cluster| condition(cluster, "Ready").is_some_and(|(is, ..)| is == "False"),
+        )
+        .await;
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(10) {
+        let machine = rollout.get("Machine", victim).await.unwrap();
+        assert!(machine["metadata"]["annotations"][HOOK].is_string());
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    rollout.mends(json!({"clear": "operations"}));
+    rollout
+        .until_object("Machine", victim, "is gone", Value::is_null)
+        .await;
+    rollout.until_complete().await;
+    assert_eq!(rollout.endpoint().await, endpoint);
+    let promises = Promises {
+        served: false,
+        ..Promises::default()
+    };
+    proof.end(rollout, &promises).await;
+}
+
+/// Situation 9: somebody else changes the load balancer all the time, so that it is PENDING_UPDATE more often than not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_load_balancer_that_others_keep_busy() {
+    let (rollout, proof) = complete(Wish {
+        name: "busy",
+        ..Wish::default()
+    })
+    .await;
+    let storm = rollout
+        .intruder()
+        .await
+        .keep_busy(Duration::from_millis(1500));
+    rollout.roll().await;
+    rollout.until_complete().await;
+    drop(storm);
+    proof.end(rollout, &Promises::default()).await;
+}
+
+/// Situation 12: machines from before the gate get their hooks; one that is being deleted already does not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn machines_from_before_the_gate_get_hooks() {
+    let rollout = Rollout::start(Wish {
+        name: "upgrade",
+        arguments: vec!["--load-balancer-gate=off"],
+        ..Wish::default()
+    })
+    .await;
+    rollout.until_complete().await;
+    let machines = rollout.machines().await;
+    let leaving = machines.first().unwrap();
+    for machine in rollout.list("Machine").await {
+        assert!(machine["metadata"]["annotations"][HOOK].is_null());
+    }
+    rollout.stop_manager().await;
+    rollout.delete("Machine", leaving).await;
+    rollout
+        .start_manager(&["--load-balancer-gate=enforce"])
+        .await;
+    for machine in machines.iter().skip(1) {
+        rollout
+            .until_object("Machine", machine, "has our hook", |machine| {
+                machine["metadata"]["annotations"][HOOK].is_string()
+            })
+            .await;
+    }
+    rollout
+        .until_object("Machine", leaving, "is gone", |machine| {
+            assert!(
+                machine["metadata"]["annotations"][HOOK].is_null(),
+                "hooked while it is deleted: {machine:#}"
+            );
+            machine.is_null()
+        })
+        .await;
+    rollout.until_complete().await;
+    // What a machine without a hook leaves in the air nobody can help.
+    let proof = Proof::begin(&rollout).await;
+    rollout.roll().await;
+    rollout.until_complete().await;
+    // The first machines were let in without the gate.
+    let promises = Promises {
+        gate: false,
+        ..Promises::default()
+    };
+    proof.end(rollout, &promises).await;
+}
+
+/// A wiped status with one member in ERROR: what Cluster API has admitted is provisioned again at once, and nothing in the cloud changes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wiped_status_comes_back_at_once() {
+    let (rollout, proof) = complete(Wish {
+        name: "wiped",
+        ..Wish::default()
+    })
+    .await;
+    let machines = rollout.machines().await;
+    let victim = machines.first().unwrap();
+    rollout.breaks(json!({"hold": {"member": victim, "status": "ERROR", "now": true}}));
+    // What has settled is looked at every 5 min; a manager that starts looks at once.
+    rollout.start_manager(&[]).await;
+    rollout.until_seen(victim, "MemberError").await;
+    for machine in &machines {
+        rollout.wipe_status("OpenStackMachine", machine).await;
+    }
+    let begun = Instant::now();
+    for machine in &machines {
+        rollout
+            .until_object("OpenStackMachine", machine, "is provisioned", |machine| {
+                machine["status"]["initialization"]["provisioned"] == true
+            })
+            .await;
+    }
+    assert!(
+        begun.elapsed() < Duration::from_secs(15),
+        "it took {:?}",
+        begun.elapsed()
+    );
+    rollout.mends(json!({"release": ""}));
+    rollout.roll().await;
+    rollout.until_complete().await;
+    proof.end(rollout, &Promises::default()).await;
+}

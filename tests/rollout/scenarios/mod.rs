@@ -1,0 +1,55 @@
+//! What happens to a control plane, each scenario a script of faults at named moments. The situations are numbered as the list of
+//! everything that may go wrong between KubeadmControlPlane and a load balancer counts them.
+
+mod by_hand;
+mod controls;
+mod cost;
+mod describe;
+mod disturbed;
+mod endings;
+mod held;
+#[path = "../many.rs"]
+mod many;
+mod modes;
+mod octavia;
+mod plain;
+
+use crate::{
+    invariants::figures::{Figures, Hold},
+    proof::Proof,
+    rollout::{Rollout, Wish},
+};
+
+/// The gate's reasons while it waits for something that takes its time.
+const WAITS: [&str; 3] = ["MemberPending", "NoOtherMemberServing", "HealthUnavailable"];
+
+/// A control plane that is complete, and a client at work on it.
+async fn complete(wish: Wish) -> (Rollout, Proof) {
+    let rollout = Rollout::start(wish).await;
+    rollout.until_complete().await;
+    let proof = Proof::begin(&rollout).await;
+    (rollout, proof)
+}
+
+/// A machine that is replaced may cost 12 calls to Octavia, 26 with three ports, and one more for every 5 s in which somebody's
+/// health, or an end to PENDING, was waited for.
+fn assert_calls(figures: &Figures, ports: usize) {
+    let for_each = match ports {
+        1 => 12,
+        3 => 26,
+        other => panic!("nothing is promised for {other} ports"),
+    };
+    let waits = |hold: &&Hold| {
+        let mut reasons = hold.reasons.iter().map(String::as_str);
+        reasons.any(|reason| WAITS.contains(&reason))
+    };
+    let waiting = figures.holds.iter().filter(waits);
+    let looks: u64 = waiting.map(|hold| hold.lasted.as_secs() / 5).sum();
+    let replaced = u64::try_from(figures.replaced).unwrap();
+    assert!(
+        figures.octavia_calls <= for_each * replaced + looks,
+        "{} calls to Octavia for {replaced} machines and {looks} looks: {:#?}",
+        figures.octavia_calls,
+        figures.holds
+    );
+}

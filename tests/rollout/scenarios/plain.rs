@@ -1,0 +1,100 @@
+//! Nothing goes wrong: every kind of rolling update, with API servers that are there at once and with ones that need 30 s,
+//! so that a new member fails its first checks and takes a while to be up.
+
+use std::time::Duration;
+
+use super::{assert_calls, complete};
+use crate::{invariants::Promises, rollout::Wish};
+
+/// From a server's start to the start of its API server.
+const SLOW: Duration = Duration::from_secs(30);
+
+/// Replaces every machine of a control plane; the new ones take their time if it is said.
+async fn replace_all(wish: Wish, boot: Option<Duration>) {
+    let ports = 1 + wish.more_ports.len();
+    let replicas = usize::try_from(wish.replicas).unwrap();
+    let (rollout, proof) = complete(wish).await;
+    let before = rollout.player.alive();
+    if let Some(boot) = boot {
+        rollout.player.set_boot(boot);
+    }
+    rollout.roll().await;
+    rollout.until_complete().await;
+    let after = rollout.player.alive();
+    assert_eq!((before.len(), after.len()), (replicas, replicas));
+    assert!(
+        before.keys().all(|machine| !after.contains_key(machine)),
+        "{before:?} {after:?}"
+    );
+    assert_calls(&proof.end(rollout, &Promises::default()).await, ports);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_replicas() {
+    let wish = Wish {
+        name: "plain",
+        ..Wish::default()
+    };
+    replace_all(wish, None).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_replicas_with_three_ports() {
+    let wish = Wish {
+        name: "three-ports",
+        more_ports: vec![9345, 8132],
+        ..Wish::default()
+    };
+    replace_all(wish, None).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_replicas_slow() {
+    let wish = Wish {
+        name: "plain-slow",
+        ..Wish::default()
+    };
+    replace_all(wish, Some(SLOW)).await;
+}
+
+/// Situation 1: without the gate there is an outage in every such update.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_replica() {
+    let wish = Wish {
+        name: "one",
+        replicas: 1,
+        ..Wish::default()
+    };
+    replace_all(wish, None).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_replica_slow() {
+    let wish = Wish {
+        name: "one-slow",
+        replicas: 1,
+        ..Wish::default()
+    };
+    replace_all(wish, Some(SLOW)).await;
+}
+
+/// Situation 2: the old machine goes first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_surge() {
+    let wish = Wish {
+        name: "no-surge",
+        max_surge: 0,
+        ..Wish::default()
+    };
+    replace_all(wish, None).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_surge_slow() {
+    let wish = Wish {
+        name: "no-surge-slow",
+        max_surge: 0,
+        ..Wish::default()
+    };
+    replace_all(wish, Some(SLOW)).await;
+}
