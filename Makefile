@@ -2,26 +2,55 @@
 
 CARGO ?= cargo
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/capo-rs
+PROGRAMS := etcd kube-apiserver kubectl cluster-api clusterctl kstatus kube-state-metrics glua prometheus grafana
 CARGO_DENY_VERSION := 0.20.2
 CARGO_DENY := $(CACHE)/cargo-deny-$(CARGO_DENY_VERSION)/bin/cargo-deny
+CARGO_MUTANTS_VERSION := 27.1.0
+CARGO_MUTANTS := $(CACHE)/cargo-mutants-$(CARGO_MUTANTS_VERSION)/bin/cargo-mutants
+
+# The plain rolling update, and one whose second new member stays PENDING.
+SHORT_ROLLOUTS := scenarios::plain::three_replicas scenarios::held::a_pending_member_holds_the_rollout
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test deep test-openstack bench lint deny crds image-check programs
+.PHONY: help demo test alerts deep mutants rollout test-openstack bench lint deny crds image-check programs
 
 help: ## List the goals
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: programs ## Show a rollout that waits for its load balancer (KEEP=1 leaves all running)
+demo: ## Show a rollout that waits for its load balancer (KEEP=1 leaves all running, KILLS=10 kills the manager)
+	@$(MAKE) --no-print-directory programs PROGRAMS="etcd kube-apiserver cluster-api"
+	@echo "Building capo-rs, the fake cloud and the demo: some minutes the first time, nothing later"
 	@$(CARGO) build --quiet --locked --workspace --bins
-	@KEEP=$(KEEP) $(CARGO) run --quiet --locked --example demo
+	@KEEP=$(KEEP) KILLS=$(KILLS) SEED=$(SEED) $(CARGO) run --quiet --locked --example demo
 
-test: programs ## Unit tests, the wire, real etcd and kube-apiserver, the fake cloud
-	$(CARGO) test --locked --workspace --no-fail-fast
+test: programs ## Unit tests, the wire, real etcd and kube-apiserver, the fake cloud, two short rollouts
+	$(CARGO) test --locked --workspace --no-fail-fast -- --test-threads=4 --skip=metrics::rollout::a_real
+	$(CARGO) test --locked --test rollout -- --test-threads=2 --exact $(SHORT_ROLLOUTS)
+	@$(MAKE) --no-print-directory alerts
 
-deep: ## Figures at their full length: outages of two minutes, a million conversions each way
+alerts: programs ## A real Prometheus, every board and alert over a rollout in trouble
+	$(CARGO) test --locked --test suite metrics::rollout::a_real
+
+deep: ## Figures at full length, a million conversions and histories, interleavings of a small model
 	CAPO_RS_OUTAGE_SECONDS=120 $(CARGO) test --locked --test suite figures::
-	PROPTEST_CASES=1000000 $(CARGO) test --locked --test suite webhooks::round_trip
-	PROPTEST_CASES=100000 $(CARGO) test --locked --lib webhooks::
+	CAPO_RS_SHIPPED_LEASE=1 $(CARGO) test --locked --test suite whole::restarts::a_frozen_leader
+	PROPTEST_CASES=1000000 $(CARGO) test --locked --release --test round_trip
+	PROPTEST_CASES=100000 $(CARGO) test --locked --release --lib webhooks::
+	FUZZ_SECONDS=20 $(CARGO) test --locked --test fuzz
+	CAPO_RS_DEEP=1 PROPTEST_CASES=1000000 $(CARGO) test --locked --release -p membership-core --lib -- --nocapture
+
+mutants: $(CARGO_MUTANTS) ## Break the gate and what it rests on in every small way: a test must notice (docs/deep.md)
+	$(CARGO_MUTANTS) mutants --package membership-core --output target
+
+$(CARGO_MUTANTS):
+	$(CARGO) install --quiet --locked cargo-mutants --version $(CARGO_MUTANTS_VERSION) --root $(CACHE)/cargo-mutants-$(CARGO_MUTANTS_VERSION)
+
+rollout: programs ## Real KubeadmControlPlane rollouts through everything that Octavia does
+	@rm -rf target/tmp/rollout/results
+	$(CARGO) build --quiet --locked --workspace --bins
+	$(CARGO) test --locked --test rollout -- --test-threads=3 scenarios::
+	@CAPO_RS_WRITE_ROLLOUTS=1 $(CARGO) test --quiet --locked --test suite rollouts::
+	@cat docs/rollouts.md
 
 test-openstack: programs ## The same client and manager against a real OpenStack (needs root and Debian)
 	tests/contract/run.sh
@@ -47,4 +76,6 @@ image-check: ## Assemble the image's content and run it as its user (needs root)
 	deploy/image-check.sh
 
 programs:
-	@tests/env/build.sh etcd kube-apiserver
+	@[ -n "$$KUBEBUILDER_ASSETS" ] || ls -d $(CACHE)/kubernetes-* $(CACHE)/cluster-api-* >/dev/null 2>&1 || echo \
+	  "Building kube-apiserver, Cluster API's managers and others from Go modules into $(CACHE): once, about 15 minutes on two cores"
+	@tests/env/build.sh $(PROGRAMS)

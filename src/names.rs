@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-/// Namespace and name of a namespaced Kubernetes object. The kind is clear from where it is used.
+/// Namespace and name of a Kubernetes object. The kind is clear from where it is used.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectName {
-    /// The object's namespace.
+    /// The object's namespace; empty for kinds that have none.
     pub namespace: String,
     /// The object's name.
     pub name: String,
@@ -23,6 +23,9 @@ impl ObjectName {
 
 impl fmt::Display for ObjectName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.namespace.is_empty() {
+            return f.write_str(&self.name);
+        }
         write!(f, "{}/{}", self.namespace, self.name)
     }
 }

@@ -19,14 +19,19 @@ pub(super) struct Choices {
 ///
 /// # Errors
 /// Never with the types as they are.
-pub(super) fn yaml(choices: Choices) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
+pub(super) fn yaml(choices: &Choices) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
+    yaml_in(&choices.namespace)
+}
+
+/// The same for a manager in `namespace`.
+pub(super) fn yaml_in(namespace: &str) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
     let conversion = match ConversionTarget::default() {
         ConversionTarget::Service {
             name,
             certificate_authority,
             ..
         } => ConversionTarget::Service {
-            namespace: choices.namespace,
+            namespace: namespace.to_owned(),
             name,
             certificate_authority,
         },

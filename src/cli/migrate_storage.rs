@@ -32,23 +32,13 @@ pub(super) fn run(choices: &Choices) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let runtime = match tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-    {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            super::complain(&format!("can't start the runtime: {error}"));
-            return ExitCode::FAILURE;
-        }
-    };
-    let report = runtime.block_on(async {
+    let report = super::wait_for(async {
         let client = connect(choices.kubeconfig.as_deref()).await?;
         let migration = Migration {
             phases,
             ..Migration::default()
         };
-        Ok::<_, String>(migrate(&client, migration).await)
+        Ok(migrate(&client, migration).await)
     });
     let report = match report {
         Ok(report) => report,

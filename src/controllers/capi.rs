@@ -3,13 +3,8 @@
 //! Reading never fails on content: a field that is missing, unknown or of an unexpected type reads as
 //! its default, because an object of another project must not stop the watch of all the others.
 
-use std::borrow::Cow;
-
 use jiff::Timestamp;
-use k8s_openapi::{
-    NamespaceResourceScope, apimachinery::pkg::apis::meta::v1::ObjectMeta,
-    apimachinery::pkg::apis::meta::v1::OwnerReference,
-};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 
 /// The API group of Cluster API's own kinds.
@@ -29,13 +24,6 @@ pub const PAUSED_ANNOTATION: &str = "cluster.x-k8s.io/paused";
 pub const MANAGED_BY_ANNOTATION: &str = "cluster.x-k8s.io/managed-by";
 /// Annotation, presence only: clusterctl has moved the object away and deletes it here.
 pub const DELETE_FOR_MOVE_ANNOTATION: &str = "clusterctl.cluster.x-k8s.io/delete-for-move";
-/// Our pre-terminate hook on control-plane Machines: while it is there, a deletion waits before the
-/// control plane provider takes the API server down.
-pub const HOOK_ANNOTATION: &str =
-    "pre-terminate.delete.hook.machine.cluster.x-k8s.io/capo-load-balancer-member";
-/// The hook's value: names its owner.
-pub const HOOK_VALUE: &str = "capo-rs";
-
 /// A Cluster.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct Cluster {
@@ -182,9 +170,6 @@ pub struct MachineStatus {
     /// Cluster API's conditions.
     #[serde(default, deserialize_with = "lenient_list")]
     pub conditions: Vec<SeenCondition>,
-    /// How far its deletion is.
-    #[serde(default, deserialize_with = "lenient")]
-    pub deletion: MachineDeletion,
     /// Milestones that never go back.
     #[serde(default, deserialize_with = "lenient")]
     pub initialization: MachineInitialization,
@@ -196,15 +181,6 @@ pub struct NodeReference {
     /// Its name.
     #[serde(default, deserialize_with = "lenient")]
     pub name: String,
-}
-
-/// How far a Machine's deletion is. Written by Cluster API 1.14 and later.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct MachineDeletion {
-    /// Since when it waits for pre-terminate hooks.
-    #[serde(default, deserialize_with = "lenient")]
-    pub wait_for_pre_terminate_hook_start_time: Option<Timestamp>,
 }
 
 /// A Machine's milestones.
@@ -242,11 +218,6 @@ impl SeenCondition {
     pub fn is_true(&self) -> bool {
         self.status == "True"
     }
-
-    /// Its status is `False`.
-    pub fn is_false(&self) -> bool {
-        self.status == "False"
-    }
 }
 
 impl Cluster {
@@ -272,14 +243,28 @@ impl Machine {
         self.metadata.deletion_timestamp.is_some()
     }
 
-    /// It belongs to the control plane.
-    pub fn is_control_plane(&self) -> bool {
+    /// It belongs to the control plane: by its label, or because the control-plane object owns it though
+    /// somebody took the label off.
+    pub fn is_control_plane(&self, cluster: Option<&Cluster>) -> bool {
         has_label(&self.metadata, CONTROL_PLANE_LABEL)
+            || cluster
+                .and_then(|cluster| cluster.spec.control_plane_ref.as_ref())
+                .is_some_and(|control_plane| {
+                    let owners = self.metadata.owner_references.iter().flatten();
+                    owners.into_iter().any(|owner| {
+                        owner.kind == control_plane.kind && owner.name == control_plane.name
+                    })
+                })
     }
 
-    /// It carries our pre-terminate hook.
-    pub fn has_our_hook(&self) -> bool {
-        has_annotation(&self.metadata, HOOK_ANNOTATION)
+    /// Its infrastructure is the `OpenStackMachine` of this name.
+    pub fn is_on(&self, openstack_machine: &str) -> bool {
+        self.spec
+            .infrastructure_ref
+            .as_ref()
+            .is_some_and(|reference| {
+                reference.kind == "OpenStackMachine" && reference.name == openstack_machine
+            })
     }
 
     /// Cluster API has taken over its provider id: it is admitted, which can't be taken back.
@@ -288,14 +273,6 @@ impl Machine {
             .provider_id
             .as_deref()
             .is_some_and(|id| !id.is_empty())
-    }
-
-    /// Its deletion has come to the pre-terminate hooks.
-    pub fn waits_for_pre_terminate_hook(&self) -> bool {
-        self.is_deleting()
-            && self.condition("Deleting").is_some_and(|deleting| {
-                deleting.is_true() && deleting.reason == "WaitingForPreTerminateHook"
-            })
     }
 }
 
@@ -325,7 +302,7 @@ pub fn owner<'a>(metadata: &'a ObjectMeta, kind: &str) -> Option<&'a OwnerRefere
 }
 
 /// Reads a value, or its default when it is not what we expect.
-fn lenient<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+pub(super) fn lenient<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: DeserializeOwned + Default,
@@ -354,108 +331,41 @@ macro_rules! resource {
     ($kind:ident, $plural:literal) => {
         impl kube::Resource for $kind {
             type DynamicType = ();
-            type Scope = NamespaceResourceScope;
+            type Scope = k8s_openapi::NamespaceResourceScope;
 
-            fn kind((): &()) -> Cow<'_, str> {
+            fn kind((): &()) -> std::borrow::Cow<'_, str> {
                 stringify!($kind).into()
             }
 
-            fn group((): &()) -> Cow<'_, str> {
-                GROUP.into()
+            fn group((): &()) -> std::borrow::Cow<'_, str> {
+                $crate::controllers::capi::GROUP.into()
             }
 
-            fn version((): &()) -> Cow<'_, str> {
-                VERSION.into()
+            fn version((): &()) -> std::borrow::Cow<'_, str> {
+                $crate::controllers::capi::VERSION.into()
             }
 
-            fn plural((): &()) -> Cow<'_, str> {
+            fn plural((): &()) -> std::borrow::Cow<'_, str> {
                 $plural.into()
             }
 
-            fn meta(&self) -> &ObjectMeta {
+            fn meta(&self) -> &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
                 &self.metadata
             }
 
-            fn meta_mut(&mut self) -> &mut ObjectMeta {
+            fn meta_mut(
+                &mut self,
+            ) -> &mut k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
                 &mut self.metadata
             }
         }
     };
 }
 
+pub(super) use resource;
+
 resource!(Cluster, "clusters");
 resource!(Machine, "machines");
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::{Cluster, Machine, owner};
-
-    #[test]
-    fn reads_what_cluster_api_writes() {
-        let machine: Machine = serde_json::from_value(json!({
-            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
-            "metadata": {
-                "name": "c1-abcde", "namespace": "default",
-                "labels": {"cluster.x-k8s.io/control-plane": ""},
-                "deletionTimestamp": "2026-11-21T10:00:00Z",
-                "annotations": {"pre-terminate.delete.hook.machine.cluster.x-k8s.io/capo-load-balancer-member": "capo-rs"},
-            },
-            "spec": {
-                "clusterName": "c1", "version": "v1.34.4", "failureDomain": "nova",
-                "bootstrap": {"dataSecretName": "c1-abcde"},
-                "infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "OpenStackMachine", "name": "c1-abcde"},
-                "providerID": "openstack:///42",
-            },
-            "status": {
-                "nodeRef": {"name": "c1-abcde"},
-                "deletion": {"waitForPreTerminateHookStartTime": "2026-11-21T10:00:10Z"},
-                "initialization": {"infrastructureProvisioned": true},
-                "conditions": [{"type": "Deleting", "status": "True", "reason": "WaitingForPreTerminateHook",
-                    "message": "…", "lastTransitionTime": "2026-11-21T10:00:10Z", "observedGeneration": 2}],
-            },
-        }))
-        .unwrap();
-        assert!(machine.is_control_plane() && machine.is_admitted() && machine.has_our_hook());
-        assert!(machine.waits_for_pre_terminate_hook());
-        assert_eq!(
-            machine.spec.bootstrap.data_secret_name.as_deref(),
-            Some("c1-abcde")
-        );
-        assert_eq!(machine.status.node_ref.unwrap().name, "c1-abcde");
-    }
-
-    #[test]
-    fn reads_anything() {
-        for odd in [
-            json!({}),
-            json!({"metadata": {"name": "x"}, "spec": null, "status": null}),
-            json!({"metadata": {"name": "x"}, "spec": [1], "status": "no"}),
-            json!({"metadata": {"name": "x"},
-                "spec": {"paused": "yes", "controlPlaneEndpoint": {"host": 7, "port": 700_000}, "controlPlaneRef": [],
-                    "clusterName": {}, "bootstrap": 1, "providerID": null},
-                "status": {"initialization": [], "conditions": [null, 1, {"type": "Ready", "status": "True", "lastTransitionTime": 4}],
-                    "nodeRef": 3, "deletion": {"waitForPreTerminateHookStartTime": "soon"}}}),
-        ] {
-            let cluster: Cluster = serde_json::from_value(odd.clone()).unwrap();
-            assert!(!cluster.spec.paused && !cluster.spec.control_plane_endpoint.is_set());
-            let machine: Machine = serde_json::from_value(odd.clone()).unwrap();
-            assert!(!machine.is_admitted() && !machine.waits_for_pre_terminate_hook());
-            if odd["status"]["conditions"].is_array() {
-                assert!(machine.condition("Ready").unwrap().is_true());
-            }
-        }
-    }
-
-    #[test]
-    fn finds_its_owner_at_any_version() {
-        let machine: Machine = serde_json::from_value(json!({"metadata": {"ownerReferences": [
-            {"apiVersion": "v1", "kind": "Machine", "name": "no", "uid": "1"},
-            {"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Machine", "name": "yes", "uid": "2"},
-        ]}}))
-        .unwrap();
-        assert_eq!(owner(&machine.metadata, "Machine").unwrap().name, "yes");
-        assert!(owner(&machine.metadata, "Cluster").is_none());
-    }
-}
+mod tests;

@@ -1,14 +1,18 @@
 //! What every pass has at hand.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use kube::{Api, Client, runtime::reflector::Store};
 
 use super::{
+    Observer,
     backoff::Backoff,
-    capi::{Cluster, Machine},
+    capi::{Cluster, Machine, WATCH_FILTER_LABEL},
     cluster::memory::Memory,
-    machine, server,
+    health_check::MachineHealthCheck,
+    machine, machine_template,
+    pass::Logged,
+    server,
     wakes::Wakes,
 };
 use crate::{
@@ -35,16 +39,20 @@ pub struct Context {
     pub events: Events,
     /// Objects as last seen.
     pub stores: Stores,
-    /// Told how passes ended; for metrics.
-    pub observer: Box<dyn PassObserver>,
+    /// Told what happens; for metrics.
+    pub observer: Arc<dyn Observer>,
     /// When passes that failed or wait come back.
     pub(super) backoff: Backoff,
+    /// Which failures the log has told of.
+    pub(super) logged: Logged,
     /// What the cluster controller knows of load balancers it verified.
     pub(super) clusters: Memory,
     /// What the machine controller saw of Machines.
     pub(super) machines: machine::Memory,
     /// What the server controller saw of servers.
     pub(super) servers: server::Memory,
+    /// What the machine template controller looked up.
+    pub(super) machine_templates: machine_template::Memory,
     /// Machines that want a pass.
     pub(super) machine_wakes: Wakes,
     /// Servers that want a pass.
@@ -62,10 +70,20 @@ pub struct Settings {
     pub cluster_concurrency: u16,
     /// Passes over `OpenStackMachine`s at once, and over `OpenStackServer`s.
     pub machine_concurrency: u16,
+    /// Passes over `OpenStackMachineTemplate`s at once.
+    pub machine_template_concurrency: u16,
     /// The pause after a pass that found nothing to do (`--sync-period`).
     pub sync_period: Duration,
     /// Name of this process in events.
     pub instance: String,
+}
+
+impl Settings {
+    /// What `--watch-filter` asks of labels.
+    pub(super) fn label_selector(&self) -> Option<String> {
+        let value = self.watch_filter.as_ref()?;
+        Some(format!("{WATCH_FILTER_LABEL}={value}"))
+    }
 }
 
 impl Default for Settings {
@@ -75,6 +93,7 @@ impl Default for Settings {
             watch_filter: None,
             cluster_concurrency: 10,
             machine_concurrency: 10,
+            machine_template_concurrency: 10,
             sync_period: Duration::from_mins(10),
             instance: "capo-rs".to_owned(),
         }
@@ -88,6 +107,8 @@ pub struct Stores {
     pub clusters: Store<Cluster>,
     /// Cluster API's Machines.
     pub machines: Store<Machine>,
+    /// Cluster API's MachineHealthChecks. Nothing waits for them: they make messages longer.
+    pub health_checks: Store<MachineHealthCheck>,
     /// Our clusters.
     pub openstack_clusters: Store<OpenStackCluster>,
     /// Our machines.
@@ -97,7 +118,7 @@ pub struct Stores {
 }
 
 impl Stores {
-    /// Comes back once every kind was listed completely; never when a watch ended before.
+    /// Comes back once every kind that decides something was listed completely; never when a watch ended before.
     pub async fn wait_until_ready(&self) -> bool {
         let ready = futures::join!(
             self.clusters.wait_until_ready(),
@@ -108,17 +129,6 @@ impl Stores {
         );
         matches!(ready, (Ok(()), Ok(()), Ok(()), Ok(()), Ok(())))
     }
-}
-
-/// Told how every pass ended. Implemented by the metrics.
-pub trait PassObserver: Send + Sync {
-    /// A pass of `controller` ended as `outcome` ([`super::Outcome::label`]) after `duration`.
-    fn pass(&self, controller: &'static str, outcome: &'static str, duration: Duration);
-}
-
-/// For processes without metrics.
-impl PassObserver for () {
-    fn pass(&self, _: &'static str, _: &'static str, _: Duration) {}
 }
 
 impl Context {

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::{
-    Api,
+    Api, Client,
     core::{Selector, SelectorExt},
 };
 
@@ -15,7 +15,7 @@ use crate::{
         v1alpha1::OpenStackClusterIdentity,
         v1beta2::{IdentityRef, IdentityRefType},
     },
-    openstack::{Cloud, CloudProfile, ErrorClass},
+    openstack::{Cloud, CloudProfile, Clouds, ErrorClass},
     status::{Reason, conditions::kind::OPENSTACK_AUTHENTICATION_SUCCEEDED},
 };
 
@@ -77,9 +77,19 @@ pub async fn cloud(
     asker: Asker<'_>,
     reference: &IdentityRef,
 ) -> Result<Cloud, Halt> {
+    cloud_of(&context.client, &context.clouds, asker, reference).await
+}
+
+/// The same without a running manager.
+pub(crate) async fn cloud_of(
+    client: &Client,
+    clouds: &Clouds,
+    asker: Asker<'_>,
+    reference: &IdentityRef,
+) -> Result<Cloud, Halt> {
     let (namespace, name) = match &reference.type_ {
         IdentityRefType::Secret => (asker.namespace.to_owned(), reference.name.clone()),
-        IdentityRefType::ClusterIdentity => shared_secret(context, asker, reference).await?,
+        IdentityRefType::ClusterIdentity => shared_secret(client, asker, reference).await?,
         IdentityRefType::Unknown(other) => {
             return Err(refused(format!(
                 "{}: spec.identityRef.type is \"{other}\"; Secret or ClusterIdentity is needed",
@@ -87,7 +97,7 @@ pub async fn cloud(
             )));
         }
     };
-    let secrets: Api<Secret> = context.api(&namespace);
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), &namespace);
     let shown = format!("Secret {namespace}/{name}");
     let secret = secrets
         .get_opt(&name)
@@ -103,7 +113,7 @@ pub async fn cloud(
     let data = secret.data.unwrap_or_default();
     let profile =
         CloudProfile::from_secret(&data, &reference.cloud_name, reference.region.as_deref())
-            .and_then(|profile| context.clouds.cloud(profile));
+            .and_then(|profile| clouds.cloud(profile));
     profile.map_err(|problem| {
         refused(format!(
             "{}: spec.identityRef names {shown}: {problem}",
@@ -114,20 +124,25 @@ pub async fn cloud(
 
 /// The Secret of an `OpenStackClusterIdentity` that admits the asker's namespace.
 async fn shared_secret(
-    context: &Context,
+    client: &Client,
     asker: Asker<'_>,
     reference: &IdentityRef,
 ) -> Result<(String, String), Halt> {
     let name = &reference.name;
     let shown = format!("OpenStackClusterIdentity {name}");
-    let identities: Api<OpenStackClusterIdentity> = Api::all(context.client.clone());
+    let identities: Api<OpenStackClusterIdentity> = Api::all(client.clone());
     // One text for both, so that nobody learns which identities exist.
     let denied = || {
-        refused(format!(
-            "{}: spec.identityRef.name is \"{name}\", but {shown} does not exist or its namespaceSelector does not \
-             admit namespace {}; one that does is needed",
-            asker.object, asker.namespace
-        ))
+        Halt::failed(
+            OPENSTACK_AUTHENTICATION_SUCCEEDED,
+            ErrorClass::Auth,
+            Reason::IdentityAccessDenied,
+            format!(
+                "{}: spec.identityRef.name is \"{name}\", but {shown} does not exist or its namespaceSelector does not \
+                 admit namespace {}; one that does is needed",
+                asker.object, asker.namespace
+            ),
+        )
     };
     let identity = identities
         .get_opt(name)
@@ -135,7 +150,7 @@ async fn shared_secret(
         .map_err(|e| unreadable(asker, &shown, &e))?
         .ok_or_else(denied)?;
     if let Some(selector) = identity.spec.namespace_selector {
-        let namespaces: Api<Namespace> = Api::all(context.client.clone());
+        let namespaces: Api<Namespace> = Api::all(client.clone());
         let namespace = namespaces
             .get(asker.namespace)
             .await

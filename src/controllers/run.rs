@@ -10,13 +10,14 @@ use kube::{Client, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Context, PassObserver, Settings, Stores,
+    Context, Observer, Settings, Stores, alone,
     backoff::Backoff,
     capi::{self, Cluster, Machine},
     cluster::{self, memory::Memory},
-    machine, pass, server,
+    health_check::MachineHealthCheck,
+    machine, machine_template, news, pass, server,
     wakes::Wakes,
-    watches::{Route, Target, Watch},
+    watches::{Route, Target, Watch, has_conditions},
 };
 use crate::{
     api::{
@@ -40,10 +41,10 @@ pub struct Parts {
     pub membership: Membership,
     /// How this manager was told to work.
     pub settings: Settings,
-    /// Told how passes ended.
-    pub observer: Box<dyn PassObserver>,
+    /// Told what happens.
+    pub observer: Arc<dyn Observer>,
     /// Called once every kind was listed completely.
-    pub synced: Box<dyn FnOnce() + Send>,
+    pub synced: Box<dyn FnOnce(&Stores) + Send>,
 }
 
 /// Who is woken for what.
@@ -54,8 +55,7 @@ struct Bells {
     servers: Wakes,
 }
 
-/// Runs the controllers of `OpenStackCluster`, `OpenStackMachine` and `OpenStackServer` until `shutdown`;
-/// passes under way then have a moment to end.
+/// Runs the controllers of every kind until `shutdown`; passes under way then have a moment to end.
 pub async fn run(parts: Parts, shutdown: CancellationToken) {
     let Parts {
         client,
@@ -65,30 +65,39 @@ pub async fn run(parts: Parts, shutdown: CancellationToken) {
         observer,
         synced,
     } = parts;
-    let filter = settings
-        .watch_filter
-        .as_ref()
-        .map(|value| format!("{}={value}", capi::WATCH_FILTER_LABEL));
+    let filter = settings.label_selector();
     let filter = filter.as_deref();
     let clusters = Watch::<Cluster>::new(Context::watched(&client, &settings), None);
     let machines = Watch::<Machine>::new(Context::watched(&client, &settings), None);
-    let our_clusters = Watch::<OpenStackCluster>::new(Context::watched(&client, &settings), filter);
-    let our_machines = Watch::<OpenStackMachine>::new(Context::watched(&client, &settings), filter);
-    let our_servers = Watch::<OpenStackServer>::new(Context::watched(&client, &settings), None);
+    let checks = Watch::<MachineHealthCheck>::new(Context::watched(&client, &settings), None);
+    let our_clusters = Watch::<OpenStackCluster>::new(Context::watched(&client, &settings), filter)
+        .with_status(has_conditions!());
+    let our_machines = Watch::<OpenStackMachine>::new(Context::watched(&client, &settings), filter)
+        .with_status(has_conditions!());
+    let our_servers = Watch::<OpenStackServer>::new(Context::watched(&client, &settings), None)
+        .with_status(has_conditions!());
     let stores = Stores {
         clusters: clusters.store(),
         machines: machines.store(),
+        health_checks: checks.store(),
         openstack_clusters: our_clusters.store(),
         openstack_machines: our_machines.store(),
         openstack_servers: our_servers.store(),
     };
-    let (events, tell) = Events::new(client.clone(), settings.instance.clone(), shutdown.clone());
+    let counter = observer.clone();
+    let (events, tell) = Events::new(
+        client.clone(),
+        settings.instance.clone(),
+        move |reason, kind| counter.event(reason, kind),
+        shutdown.clone(),
+    );
     let bells = Bells::default();
     let follow = follow_all(
         (clusters, machines, our_clusters, our_machines, our_servers),
         &stores,
         &bells,
         &membership,
+        &observer,
         &shutdown,
     );
     let context = Arc::new(Context {
@@ -100,31 +109,43 @@ pub async fn run(parts: Parts, shutdown: CancellationToken) {
         stores,
         observer,
         backoff: Backoff::default(),
+        logged: pass::Logged::default(),
         clusters: Memory::default(),
         machines: machine::Memory::default(),
+        machine_templates: machine_template::Memory::default(),
         servers: server::Memory::default(),
         machine_wakes: bells.machines.clone(),
         server_wakes: bells.servers.clone(),
     });
+    let follow_checks = checks.run(
+        (context.observer.clone(), shutdown.clone()),
+        |_, _| {},
+        |_| Route {
+            own: Vec::new(),
+            neighbours: Vec::new(),
+        },
+        |_: &Target| {},
+    );
     let controllers = controllers(context, bells, synced, shutdown);
-    futures::join!(follow, tell, controllers);
+    futures::join!(follow, follow_checks, tell, controllers);
 }
 
 /// Every controller, once all stores are complete: a pass that sees half of the Machines decides wrongly.
 async fn controllers(
     context: Arc<Context>,
     bells: Bells,
-    synced: Box<dyn FnOnce() + Send>,
+    synced: Box<dyn FnOnce(&Stores) + Send>,
     shutdown: CancellationToken,
 ) {
     tokio::select! {
         ready = context.stores.wait_until_ready() => if !ready { return },
         () = shutdown.cancelled() => return,
     }
-    synced();
+    synced(&context.stores);
     let settings = &context.settings;
     let (of_clusters, of_machines) = (settings.cluster_concurrency, settings.machine_concurrency);
     let membership_wakes = forward(&context, &bells, &shutdown);
+    let news = news::tell(context.clone(), shutdown.clone());
     let passes: Vec<BoxFuture<'static, ()>> = vec![
         pass::run(
             cluster::CONTROLLER,
@@ -156,8 +177,9 @@ async fn controllers(
             shutdown.clone(),
         )
         .boxed(),
+        alone::run(context.clone(), shutdown.clone()).boxed(),
     ];
-    futures::join!(membership_wakes, futures::future::join_all(passes));
+    futures::join!(membership_wakes, news, futures::future::join_all(passes));
 }
 
 /// Objects whose load balancer's findings changed want a pass.
@@ -190,29 +212,17 @@ fn follow_all(
     stores: &Stores,
     bells: &Bells,
     membership: &Membership,
+    observer: &Arc<dyn Observer>,
     shutdown: &CancellationToken,
 ) -> impl Future<Output = ()> + use<> {
     let ring = |bells: &Bells| ring(bells.clone(), stores.clone(), membership.clone());
-    let clusters = clusters.run(shutdown.clone(), hash_cluster, cluster_route, ring(bells));
-    let machines = machines.run(shutdown.clone(), hash_machine, machine_route, ring(bells));
-    let our_clusters = our_clusters.run(
-        shutdown.clone(),
-        hash_our_cluster,
-        our_cluster_route,
-        ring(bells),
-    );
-    let our_machines = our_machines.run(
-        shutdown.clone(),
-        |_: &OpenStackMachine, _| {},
-        our_machine_route,
-        ring(bells),
-    );
-    let our_servers = our_servers.run(
-        shutdown.clone(),
-        hash_our_server,
-        our_server_route,
-        ring(bells),
-    );
+    let tell = || (observer.clone(), shutdown.clone());
+    let clusters = clusters.run(tell(), hash_cluster, cluster_route, ring(bells));
+    let machines = machines.run(tell(), hash_machine, machine_route, ring(bells));
+    let our_clusters = our_clusters.run(tell(), hash_our_cluster, our_cluster_route, ring(bells));
+    // Nobody else looks at one.
+    let our_machines = our_machines.run(tell(), |_, _| {}, our_machine_route, ring(bells));
+    let our_servers = our_servers.run(tell(), hash_our_server, our_server_route, ring(bells));
     async move {
         futures::join!(clusters, machines, our_clusters, our_machines, our_servers);
     }
@@ -274,7 +284,7 @@ fn hash_cluster(cluster: &Cluster, hasher: &mut DefaultHasher) {
 fn hash_machine(machine: &Machine, hasher: &mut DefaultHasher) {
     hash_meta(&machine.metadata, hasher);
     machine.status.node_ref.is_some().hash(hasher);
-    machine.waits_for_pre_terminate_hook().hash(hasher);
+    machine.waits_for_our_hook().hash(hasher);
     let told = ["APIServerPodHealthy", "NodeHealthy", "Deleting"];
     hash_conditions(&machine.status.conditions, &told, hasher);
 }
@@ -317,12 +327,16 @@ fn hash_our_server(server: &OpenStackServer, hasher: &mut DefaultHasher) {
     }
 }
 
+/// Its owners too: by them a control plane knows its Machines.
 fn hash_meta(
     meta: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
     hasher: &mut DefaultHasher,
 ) {
     (&meta.uid, meta.generation, &meta.labels, &meta.annotations).hash(hasher);
     meta.deletion_timestamp.is_some().hash(hasher);
+    for owner in meta.owner_references.iter().flatten() {
+        (&owner.kind, &owner.name, &owner.uid).hash(hasher);
+    }
 }
 
 fn hash_conditions(conditions: &[capi::SeenCondition], kinds: &[&str], hasher: &mut DefaultHasher) {
@@ -381,7 +395,7 @@ fn our_cluster_route(cluster: &OpenStackCluster) -> Route {
 fn our_machine_route(machine: &OpenStackMachine) -> Route {
     Route {
         own: vec![Target::Machine(own_name(machine))],
-        neighbours: Vec::new(),
+        neighbours: vec![Target::Machine(own_name(machine))],
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ::http::{HeaderMap, HeaderValue, StatusCode, header};
+use ::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use k8s_openapi::api::{
     authentication::v1::{TokenReview, TokenReviewSpec},
     authorization::v1::{NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
@@ -20,7 +20,7 @@ use kube::{Api, Client, api::PostParams};
 use tokio::time::timeout;
 
 use super::http::{Answer, text};
-use crate::{membership::Membership, metrics};
+use crate::metrics;
 
 /// How long an answer of Kubernetes is believed.
 const BELIEVED: Duration = Duration::from_secs(30);
@@ -31,25 +31,28 @@ const REMEMBERED: usize = 64;
 /// Longer tokens are refused unread.
 const LONGEST_TOKEN: usize = 16 * 1024;
 
-/// Renders the metrics, with members once this process leads.
+/// Renders the metrics, with members and budgets once this process leads.
 #[derive(Clone)]
 pub(super) struct Source {
     pub(super) metrics: metrics::Metrics,
-    pub(super) membership: Arc<Mutex<Option<Membership>>>,
+    pub(super) leading: Arc<Mutex<Option<metrics::Leading>>>,
 }
 
 impl Source {
     /// Answers a request for `path` from somebody who may read it.
-    pub(super) fn answer(&self, path: &str) -> Answer {
+    pub(super) fn answer(&self, method: &Method, path: &str) -> Answer {
         if path != "/metrics" {
             return text(StatusCode::NOT_FOUND, "only /metrics is here\n");
         }
-        let membership = self
-            .membership
+        if method != Method::GET && method != Method::HEAD {
+            return text(StatusCode::METHOD_NOT_ALLOWED, "only GET\n");
+        }
+        let leading = self
+            .leading
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
-        match self.metrics.render(membership.as_ref()) {
+        match self.metrics.render(leading.as_ref()) {
             Ok(body) => {
                 let mut answer = text(StatusCode::OK, body);
                 answer.headers_mut().insert(

@@ -22,6 +22,9 @@ const CONNECTION_LIFE: Duration = Duration::from_mins(5);
 /// How long a request's head may take.
 const HEAD: Duration = Duration::from_secs(10);
 
+/// Bytes of a request's head; tokens of ServiceAccounts have one or two thousand.
+const LONGEST_HEAD: usize = 32 * 1024;
+
 /// A whole answer.
 pub(super) type Answer = Response<Full<Bytes>>;
 
@@ -92,6 +95,7 @@ pub(super) async fn serve<A, AF, S, H, HF>(
                 let _ = http1::Builder::new()
                     .timer(TokioTimer::new())
                     .header_read_timeout(HEAD)
+                    .max_buf_size(LONGEST_HEAD)
                     .serve_connection(TokioIo::new(stream), service)
                     .await;
             };

@@ -5,9 +5,13 @@ use std::{path::Path, time::Duration};
 use http::Request;
 use kube::{
     Client, Config,
+    client::ClientBuilder,
     config::{KubeConfigOptions, Kubeconfig},
 };
 use tokio::time::{sleep, timeout};
+
+use super::kube_budget::Budget;
+use crate::metrics::{Metrics, RequestCount};
 
 /// How long a first answer may take.
 const FIRST_ANSWER: Duration = Duration::from_secs(10);
@@ -34,6 +38,24 @@ pub(super) async fn config(kubeconfig: Option<&Path>) -> Result<Config, String> 
     config.default_retry = false;
     config.connect_timeout = Some(Duration::from_secs(5));
     Ok(config)
+}
+
+/// A client whose requests the metrics count, and which keeps to a budget where there is one: so many a
+/// second, so many at once.
+pub(super) fn client(
+    config: Config,
+    metrics: &Metrics,
+    budget: Option<(f64, u32)>,
+) -> Result<Client, String> {
+    let host = config.cluster_url.authority();
+    let host = host.map(ToString::to_string).unwrap_or_default();
+    let count = RequestCount::new(metrics.clone(), host);
+    let client = ClientBuilder::try_from(config).map_err(|error| error.to_string())?;
+    let client = client.with_layer(&count);
+    Ok(match budget {
+        Some((qps, burst)) => client.with_layer(&Budget::new(qps, burst)).build(),
+        None => client.build(),
+    })
 }
 
 /// Comes back when the Kubernetes API answers, and tells in the log what it waits for until then.

@@ -1,8 +1,12 @@
 //! Structured logs, as text or JSON.
 
-use std::io::IsTerminal as _;
+use std::{
+    io::IsTerminal as _,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
-use tracing_subscriber::{EnvFilter, fmt, prelude::*};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::{EnvFilter, Layer, fmt, layer::Context, prelude::*};
 
 use super::settings::LoggingFormat;
 
@@ -17,7 +21,7 @@ pub fn start(verbosity: u8, format: LoggingFormat) {
     };
     // Of the libraries only what goes wrong: their debug output repeats requests.
     let filter = EnvFilter::new(format!("warn,capo_rs={ours}"));
-    let registry = tracing_subscriber::registry().with(filter);
+    let registry = tracing_subscriber::registry().with(filter).with(Count);
     let lines = fmt::layer().with_writer(std::io::stderr).with_target(false);
     // A second start in one process, as tests do it, keeps the first.
     let _ = match format {
@@ -26,4 +30,32 @@ pub fn start(verbosity: u8, format: LoggingFormat) {
             .try_init(),
         LoggingFormat::Json => registry.with(lines.json().flatten_event(true)).try_init(),
     };
+}
+
+/// Lines by level. The log is the process's, and so is their number.
+static LINES: [(Level, &str, AtomicU64); 5] = [
+    (Level::ERROR, "error", AtomicU64::new(0)),
+    (Level::WARN, "warn", AtomicU64::new(0)),
+    (Level::INFO, "info", AtomicU64::new(0)),
+    (Level::DEBUG, "debug", AtomicU64::new(0)),
+    (Level::TRACE, "trace", AtomicU64::new(0)),
+];
+
+/// How many lines of each level were logged by this process.
+pub fn messages() -> [(&'static str, u64); 5] {
+    LINES
+        .each_ref()
+        .map(|(_, name, lines)| (*name, lines.load(Ordering::Relaxed)))
+}
+
+/// Counts what the filter lets through.
+struct Count;
+
+impl<S: Subscriber> Layer<S> for Count {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let level = event.metadata().level();
+        if let Some((_, _, lines)) = LINES.iter().find(|(one, _, _)| one == level) {
+            lines.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }

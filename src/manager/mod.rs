@@ -4,8 +4,10 @@
 //! the leader lease; the work last. Stop is the reverse: the work ends, then the lease is given back,
 //! then the endpoints close.
 
+mod cluster_operator;
 mod diagnostics;
 mod http;
+mod kube_budget;
 mod kubernetes;
 pub mod leader;
 mod logging;
@@ -24,7 +26,7 @@ use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-pub use logging::start as start_logging;
+pub use logging::{messages as log_messages, start as start_logging};
 pub use settings::Settings;
 
 use crate::{metrics::Metrics, openstack::LeaseToken};
@@ -56,18 +58,25 @@ pub async fn run(settings: Settings) -> Result<(), String> {
     let clients = work::of_clients(&settings)?;
     let stop = stop_on_signals()?;
     let readiness = Readiness::default();
-    let metrics = Metrics::new().map_err(|error| error.to_string())?;
+    let metrics = Metrics::new(work::of_metrics(&settings)).map_err(|error| error.to_string())?;
     if let Some(address) = settings.health_addr.0 {
         let listener = http::bind("--health-addr", address).await?;
         tokio::spawn(probes::serve(listener, readiness.clone(), stop.never()));
     }
     let config = kubernetes::config(settings.kubeconfig.as_deref()).await?;
     let address = config.cluster_url.clone();
-    let client = Client::try_from(config).map_err(|error| error.to_string())?;
-    let membership = Arc::new(Mutex::new(None));
+    let budget = settings.kube_budget();
+    // Whoever works keeps to the budget; the leader lease does not wait in a queue.
+    let workers = match budget {
+        Some(_) => Some(kubernetes::client(config.clone(), &metrics, budget)?),
+        None => None,
+    };
+    let client = kubernetes::client(config, &metrics, None)?;
+    let leading = Arc::new(Mutex::new(None));
+    let namespace = own_namespace(&settings);
     let source = diagnostics::Source {
         metrics: metrics.clone(),
-        membership: membership.clone(),
+        leading: leading.clone(),
     };
     serve_diagnostics(&settings, source, client.clone(), &stop).await?;
     tokio::select! {
@@ -89,9 +98,10 @@ pub async fn run(settings: Settings) -> Result<(), String> {
         };
         Election::new(
             client.clone(),
-            &lease_namespace(&settings),
+            &namespace,
             timing,
             token.clone(),
+            settings.load_balancer_gate,
         )
     });
     if let Some(election) = &mut election {
@@ -108,16 +118,17 @@ pub async fn run(settings: Settings) -> Result<(), String> {
     let mut work = tokio::spawn(work::run(
         work::Parts {
             settings,
-            client,
+            client: workers.unwrap_or(client),
             metrics: metrics.clone(),
             token,
             clients,
             readiness,
-            membership,
+            leading,
+            namespace,
         },
         halt.clone(),
     ));
-    let leading = async {
+    let lease = async {
         if let Some(election) = &mut election {
             election.keep(&stop.asked).await
         } else {
@@ -126,7 +137,7 @@ pub async fn run(settings: Settings) -> Result<(), String> {
         }
     };
     let ended = tokio::select! {
-        ended = leading => ended,
+        ended = lease => ended,
         early = &mut work => return Err(match early {
             Ok(()) => "the controllers ended by themselves".to_owned(),
             Err(error) => format!("the controllers ended: {error}"),
@@ -208,25 +219,22 @@ async fn serve_diagnostics(
     let stop = stop.never();
     if settings.insecure_diagnostics {
         tokio::spawn(http::serve(listener, stop, http::plain, move |request| {
-            let answer = source.answer(request.uri().path());
+            let answer = source.answer(request.method(), request.uri().path());
             async move { answer }
         }));
         return Ok(());
     }
-    let certificate = tls::Mounted::new(
-        &settings.webhook_cert_dir,
-        settings.tls_min_version == "VersionTLS13",
-    );
+    let acceptor = tls::acceptor(settings).await?;
     let readers = diagnostics::Readers::new(client);
     tokio::spawn(http::serve(
         listener,
         stop,
-        move |stream| certificate.clone().accept(stream),
+        move |stream| acceptor.accept(stream),
         move |request| {
             let (source, readers) = (source.clone(), readers.clone());
             async move {
                 match readers.may_read(request.headers()).await {
-                    Ok(()) => source.answer(request.uri().path()),
+                    Ok(()) => source.answer(request.method(), request.uri().path()),
                     Err(status) => http::text(status, status.to_string()),
                 }
             }
@@ -235,9 +243,14 @@ async fn serve_diagnostics(
     Ok(())
 }
 
-fn lease_namespace(settings: &Settings) -> String {
-    if !settings.leader_elect_resource_namespace.is_empty() {
-        return settings.leader_elect_resource_namespace.clone();
+fn own_namespace(settings: &Settings) -> String {
+    namespace_or_own(&settings.leader_elect_resource_namespace)
+}
+
+/// `given`, or else the Pod's own namespace, or that of the shipped deployment.
+pub fn namespace_or_own(given: &str) -> String {
+    if !given.is_empty() {
+        return given.to_owned();
     }
     std::fs::read_to_string(POD_NAMESPACE)
         .ok()

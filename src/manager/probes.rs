@@ -12,7 +12,10 @@ use http::StatusCode;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::http::{self as server, plain, text};
+use super::{
+    cluster_operator::Shown,
+    http::{self as server, plain, text},
+};
 
 /// What must be true before this process is ready. Liveness asks for none of it: a restart mends
 /// neither Kubernetes nor OpenStack.
@@ -24,6 +27,8 @@ struct Facts {
     kubernetes: AtomicBool,
     webhooks: AtomicBool,
     caches: AtomicBool,
+    /// How the work stands; never a reason to be not ready.
+    operator: Shown,
 }
 
 impl Readiness {
@@ -40,6 +45,11 @@ impl Readiness {
     /// Every watch has listed its objects; or this process does not lead and only serves webhooks.
     pub(super) fn caches_synced(&self) {
         self.0.caches.store(true, Ordering::Relaxed);
+    }
+
+    /// Where the sum of the work is shown.
+    pub(super) fn operator(&self) -> Shown {
+        self.0.operator.clone()
     }
 
     /// Nothing is missing.
@@ -69,10 +79,20 @@ impl fmt::Display for Readiness {
 /// Answers the probes until `stop`.
 pub(super) async fn serve(listener: TcpListener, readiness: Readiness, stop: CancellationToken) {
     server::serve(listener, stop, plain, move |request| {
+        let verbose = request.uri().query().is_some_and(|query| {
+            query
+                .split('&')
+                .any(|word| word == "verbose" || word.starts_with("verbose="))
+        });
+        let facts = if verbose {
+            format!("{readiness}{}\n", readiness.operator().line())
+        } else {
+            readiness.to_string()
+        };
         let answer = match request.uri().path() {
             "/healthz" | "/livez" => text(StatusCode::OK, "ok"),
-            "/readyz" if readiness.is_ready() => text(StatusCode::OK, readiness.to_string()),
-            "/readyz" => text(StatusCode::SERVICE_UNAVAILABLE, readiness.to_string()),
+            "/readyz" if readiness.is_ready() => text(StatusCode::OK, facts),
+            "/readyz" => text(StatusCode::SERVICE_UNAVAILABLE, facts),
             _ => text(
                 StatusCode::NOT_FOUND,
                 "only /healthz and /readyz are here\n",

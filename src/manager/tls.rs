@@ -1,81 +1,60 @@
-//! The certificate that is mounted, read again when it changes.
+//! The certificate of the metrics: the one that is mounted for the webhooks, or one of our own making.
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use rustls::{
-    ServerConfig,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
-    version,
+    crypto::ring::default_provider,
+    pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
+    sign::CertifiedKey,
 };
-use tokio::net::TcpStream;
-use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tokio_rustls::TlsAcceptor;
 
-/// How old a loaded certificate may be before the files are read again.
-const FRESH: Duration = Duration::from_secs(10);
+use super::Settings;
+use crate::webhooks::server::{MinimumTls, certificate::Certificates};
 
-/// `tls.crt` and `tls.key` of a folder, as cert-manager and kubelet keep them there.
-#[derive(Clone)]
-pub(super) struct Mounted(Arc<Inner>);
+/// How often the files are looked at.
+const LOOK: Duration = Duration::from_secs(5);
 
-struct Inner {
-    folder: PathBuf,
-    only_tls13: bool,
-    loaded: Mutex<Option<(Instant, Arc<ServerConfig>)>>,
+/// Shakes hands with the certificate of now: that of `--webhook-cert-dir` as soon as and whenever there is a
+/// good one, until then one that this process made and nobody can verify.
+///
+/// # Errors
+/// When no certificate can be made.
+pub(super) async fn acceptor(settings: &Settings) -> Result<TlsAcceptor, String> {
+    let (what, folder) = ("metrics", settings.webhook_cert_dir.clone());
+    // Counted where the webhooks look at the same files.
+    let uncounted = Arc::new(());
+    let certificates = match Certificates::read(what, folder.clone(), uncounted.clone()).await {
+        Ok(certificates) => certificates,
+        Err(error) => {
+            if error.is_absence() {
+                tracing::info!(
+                    what,
+                    "Serving a certificate of our own making until there is one"
+                );
+            } else {
+                tracing::error!(what, %error, "The certificate can't be used; serving one of our own making");
+            }
+            Certificates::beginning_with(self_signed()?, what, folder, uncounted)
+        }
+    };
+    let minimum = if settings.tls_min_version == "VersionTLS13" {
+        MinimumTls::V1_3
+    } else {
+        MinimumTls::V1_2
+    };
+    let config = certificates
+        .server_config(minimum)
+        .map_err(|error| format!("can't serve the metrics over TLS: {error}"))?;
+    tokio::spawn(certificates.watch(LOOK));
+    Ok(config.into())
 }
 
-impl Mounted {
-    pub(super) fn new(folder: &Path, only_tls13: bool) -> Self {
-        Self(Arc::new(Inner {
-            folder: folder.to_owned(),
-            only_tls13,
-            loaded: Mutex::default(),
-        }))
-    }
-
-    /// Shakes hands with the certificate of now.
-    pub(super) async fn accept(self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
-        let config = self.config()?;
-        TlsAcceptor::from(config).accept(stream).await
-    }
-
-    /// The configuration of now; the last good one where the files can't be read at the moment.
-    fn config(&self) -> io::Result<Arc<ServerConfig>> {
-        let mut loaded = self.0.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((when, config)) = &*loaded
-            && when.elapsed() < FRESH
-        {
-            return Ok(config.clone());
-        }
-        match (self.read(), &*loaded) {
-            (Ok(config), _) => {
-                let config = Arc::new(config);
-                *loaded = Some((Instant::now(), config.clone()));
-                Ok(config)
-            }
-            (Err(_), Some((_, config))) => Ok(config.clone()),
-            (Err(error), None) => Err(error),
-        }
-    }
-
-    fn read(&self) -> io::Result<ServerConfig> {
-        let folder = &self.0.folder;
-        let certificates = CertificateDer::pem_file_iter(folder.join("tls.crt"))
-            .and_then(Iterator::collect)
-            .map_err(io::Error::other)?;
-        let key = PrivateKeyDer::from_pem_file(folder.join("tls.key")).map_err(io::Error::other)?;
-        let versions: &[&rustls::SupportedProtocolVersion] = if self.0.only_tls13 {
-            &[&version::TLS13]
-        } else {
-            &[&version::TLS13, &version::TLS12]
-        };
-        ServerConfig::builder_with_protocol_versions(versions)
-            .with_no_client_auth()
-            .with_single_cert(certificates, key)
-            .map_err(io::Error::other)
-    }
+fn self_signed() -> Result<CertifiedKey, String> {
+    let told = |error: &dyn std::fmt::Display| format!("can't make a certificate: {error}");
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])
+        .map_err(|error| told(&error))?;
+    let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+    CertifiedKey::from_der(vec![made.cert.der().clone()], key, &default_provider())
+        .map_err(|error| told(&error))
 }

@@ -6,13 +6,16 @@ use std::{
 };
 
 use kube::Client;
+use tokio::sync::oneshot;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use super::{Settings, probes::Readiness, settings::GateMode, storage_migration};
+use super::{
+    Settings, cluster_operator::Report, probes::Readiness, settings::GateMode, storage_migration,
+};
 use crate::{
     controllers::{self, UncachedMachines},
     membership::{self, Membership},
-    metrics::Metrics,
+    metrics::{self, Leading, Metrics},
     openstack::{ClientSettings, Clouds, LeaseToken},
     webhooks::{
         server::{self, Server},
@@ -31,8 +34,10 @@ pub(super) struct Parts {
     pub(super) token: LeaseToken,
     pub(super) clients: ClientSettings,
     pub(super) readiness: Readiness,
-    /// Where the metrics find the members of the leader.
-    pub(super) membership: Arc<Mutex<Option<Membership>>>,
+    /// Where the metrics find what only the leader has.
+    pub(super) leading: Arc<Mutex<Option<Leading>>>,
+    /// Where the manager runs.
+    pub(super) namespace: String,
 }
 
 /// Serves admission and conversion, by every process, leading or not. The certificate may come later than
@@ -88,7 +93,8 @@ pub(super) async fn run(parts: Parts, halt: CancellationToken) {
         token,
         clients,
         readiness,
-        membership: shown,
+        leading,
+        namespace,
     } = parts;
     let machines = UncachedMachines::new(client.clone());
     let membership = Membership::new(
@@ -96,27 +102,51 @@ pub(super) async fn run(parts: Parts, halt: CancellationToken) {
         Arc::new(machines.clone()),
         Arc::new(metrics.clone()),
     );
-    *shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(membership.clone());
     // `check` has refused unknown phases.
     let phases = Phases::without(&settings.skip_crd_migration_phases).unwrap_or(Phases::ALL);
     let migration = storage_migration::until_done(client.clone(), phases);
     let clouds = Clouds::new(clients, token, Arc::new(metrics.clone()));
+    *leading.lock().unwrap_or_else(PoisonError::into_inner) = Some(Leading {
+        membership: membership.clone(),
+        clouds: clouds.clone(),
+    });
+    let (give_stores, stores) = oneshot::channel();
+    let report = {
+        let (client, metrics, shown) = (client.clone(), metrics.clone(), readiness.operator());
+        let name = (!settings.cluster_operator_name.is_empty())
+            .then(|| settings.cluster_operator_name.clone());
+        async move {
+            if let Ok(stores) = stores.await {
+                let report = Report {
+                    client,
+                    stores,
+                    metrics,
+                    shown,
+                    name,
+                    namespace,
+                };
+                report.keep().await;
+            }
+        }
+    };
     let parts = controllers::Parts {
         client,
         clouds,
         membership: membership.clone(),
         settings: of_controllers(&settings),
-        observer: Box::new(metrics),
-        synced: Box::new(move || {
+        observer: Arc::new(metrics),
+        synced: Box::new(move |stores| {
             machines.synced();
+            let _ = give_stores.send(stores.clone());
             readiness.caches_synced();
             tracing::info!("Reconciling");
         }),
     };
+    let _reporting = AbortOnDropHandle::new(tokio::spawn(report));
     let _migrating = AbortOnDropHandle::new(tokio::spawn(migration));
     Box::pin(controllers::run(parts, halt)).await;
     membership.shutdown().await;
-    *shown.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    *leading.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }
 
 /// The OpenStack client's part of the settings.
@@ -153,9 +183,30 @@ fn of_membership(settings: &Settings) -> membership::Settings {
         warn_after: settings.member_warn_after,
         alert_after: settings.member_alert_after,
         stuck_after: settings.member_stuck_after,
+        orphan_after: settings.member_orphan_after,
+        drain_grace: settings.member_drain_grace,
         // Every object is looked at within the period, and a load balancer is one.
         schedule: membership::Schedule::default().at_least_every(settings.sync_period),
-        ..membership::Settings::default()
+    }
+}
+
+/// The metrics' part of the settings.
+pub(super) fn of_metrics(settings: &Settings) -> metrics::Settings {
+    metrics::Settings {
+        member_detail: settings.metrics_member_detail,
+        max_members: settings.metrics_max_members as usize,
+        member_alert_after: settings.member_alert_after,
+        sync_period: settings.sync_period,
+        features: vec![
+            (
+                "GateHolds",
+                settings.load_balancer_gate == GateMode::Enforce,
+            ),
+            ("GateReports", settings.load_balancer_gate != GateMode::Off),
+            ("LeaderElection", settings.leader_elect),
+            ("Webhooks", settings.webhook_port != 0),
+            ("SecureDiagnostics", !settings.insecure_diagnostics),
+        ],
     }
 }
 
@@ -166,6 +217,7 @@ fn of_controllers(settings: &Settings) -> controllers::Settings {
         watch_filter: given(&settings.watch_filter),
         cluster_concurrency: settings.openstackcluster_concurrency,
         machine_concurrency: settings.openstackmachine_concurrency,
+        machine_template_concurrency: settings.openstackmachinetemplate_concurrency,
         sync_period: settings.sync_period,
         instance: std::fs::read_to_string("/proc/sys/kernel/hostname")
             .ok()

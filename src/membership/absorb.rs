@@ -93,11 +93,20 @@ fn load_balancer(state: &mut State, credentials: bool, desired: DesiredLoadBalan
     if desired.id.is_none() {
         state.watched_since.get_or_insert(now.instant);
     }
+    // What a listener has of it was never read where nothing was wanted when it was made.
+    state.reads.structure_due |= state
+        .desired
+        .as_ref()
+        .is_some_and(|old| old.allowed_cidrs != desired.allowed_cidrs);
     if credentials && !state.credentials {
         state.trouble = None;
     }
     state.credentials = credentials;
     state.provider = Provider::of(&desired.provider);
+    // Cluster API has lost its way to the API servers: something may have become of the load balancer.
+    let connected =
+        |desired: &DesiredLoadBalancer| desired.cluster.remote_connection_since.is_some();
+    state.reads.nudged |= state.desired.as_ref().is_some_and(connected) && !connected(&desired);
     state.desired = Some(desired);
 }
 
@@ -113,20 +122,22 @@ fn machine(state: &mut State, name: &ObjectName, desired: Option<Box<DesiredMach
         return;
     };
     let ports = state.ports.len();
-    let mut relink = false;
-    if let Some(machine) = state.machines.get_mut(name) {
-        if machine.want.address != desired.address {
+    let relink = if let Some(machine) = state.machines.get_mut(name) {
+        let moved = machine.want.address != desired.address;
+        if moved {
             machine.probe.seen = None;
-            relink = true;
         }
+        // What is told of a machine rests on them, whatever its gates say.
+        state.dirty |= moved || machine.want.operator != desired.operator;
         machine.want = *desired;
+        moved
     } else {
         state
             .machines
             .insert(name.clone(), Machine::new(*desired, ports));
         state.dirty = true;
-        relink = true;
-    }
+        true
+    };
     if !relink {
         return;
     }
@@ -221,7 +232,7 @@ fn answered(
                         start: began.instant,
                         reads: 0,
                     });
-                    accepted(state, &write, began.instant, now, written);
+                    accepted(state, &write, call.sets, began.instant, now, written);
                 }
                 Err(failure) => refused(state, &write, failure, now),
             }

@@ -1,8 +1,9 @@
 //! What state a member is in: one class for every expected and every found one.
 
+use std::time::Duration;
+
 use super::{
     octavia::Provisioning,
-    provider::Provider,
     state::{Member, Owner, Part, Port, Slot},
 };
 
@@ -30,11 +31,11 @@ pub enum Class {
 }
 
 /// The class of a member that is there and whose name and address fit.
-pub(super) fn member(member: &Member, provider: Provider) -> Class {
+pub(super) fn member(member: &Member, orphan_span: Duration) -> Class {
     if matches!(member.owner, Owner::NameOnly | Owner::AddressOnly) {
         return Class::Foreign;
     }
-    if member.provisioning.is_pending() && member.lost.spans(provider.orphan_span()) {
+    if member.provisioning.is_pending() && member.lost.spans(orphan_span) {
         return Class::Orphaned;
     }
     match &member.provisioning {
@@ -49,20 +50,20 @@ pub(super) fn member(member: &Member, provider: Provider) -> Class {
 }
 
 /// The class of a machine's place in a pool.
-pub(super) fn slot(slot: &Slot, port: &Port, provider: Provider) -> Class {
+pub(super) fn slot(slot: &Slot, port: &Port, orphan_span: Duration) -> Class {
     match (slot.member, slot.foreign) {
         (Some(_), _) if slot.twins => Class::Foreign,
         (Some(index), _) => port
             .members
             .get(index)
-            .map_or(Class::Missing, |found| member(found, provider)),
+            .map_or(Class::Missing, |found| member(found, orphan_span)),
         (None, Some(_)) => Class::Foreign,
         (None, None) => Class::Missing,
     }
 }
 
 /// A listener, pool or monitor that a PUT of its own values may bring back.
-pub(super) fn part_is_broken(part: &Part, provider: Provider) -> bool {
+pub(super) fn part_is_broken(part: &Part, orphan_span: Duration) -> bool {
     part.provisioning == Provisioning::Error
-        || part.provisioning.is_pending() && part.lost.spans(provider.orphan_span())
+        || part.provisioning.is_pending() && part.lost.spans(orphan_span)
 }

@@ -3,7 +3,10 @@
 //! Everything here is a plain value that a controller derived in its last pass from Kubernetes
 //! objects and from reads of its own. Nothing in it is taken from a status that we wrote.
 
-use std::{net::IpAddr, time::Instant};
+use std::{
+    net::IpAddr,
+    time::{Duration, Instant},
+};
 
 use ipnet::IpNet;
 use jiff::Timestamp;
@@ -13,6 +16,8 @@ use crate::names::ObjectName;
 /// One cluster's API server load balancer, keyed by the name of its `OpenStackCluster`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DesiredLoadBalancer {
+    /// The generation of the `OpenStackCluster` that asks for this.
+    pub generation: i64,
     /// `managedLoadBalancer.enabled` is not false. A load balancer that was not found is still managed.
     pub enabled: bool,
     /// Octavia's id of the load balancer, as verified by the cluster controller in this process; `None` while
@@ -133,6 +138,17 @@ pub struct ServerSight {
     pub read_at: Option<Instant>,
     /// How many reads in a row saw it absent or SHUTOFF.
     pub down_reads: u32,
+}
+
+impl ServerSight {
+    /// So old, with time for the next one, that a gate which rests on it soon couldn't any more.
+    const DUE: Duration = Duration::from_secs(40);
+
+    /// Time for a newer one.
+    pub fn is_due(&self, now: Instant) -> bool {
+        self.read_at
+            .is_none_or(|read| now.saturating_duration_since(read) > Self::DUE)
+    }
 }
 
 /// The server states that the gates tell apart.

@@ -3,7 +3,7 @@
 use std::{net::IpAddr, time::Duration};
 
 use super::{
-    observer::{Decision, GateName, Operation, OperationOutcome},
+    observer::{Decision, GateName, Observer, Operation, OperationOutcome},
     octavia::{Change, Urgency},
 };
 use crate::{names::ObjectName, status::Reason};
@@ -43,16 +43,10 @@ pub enum Effect {
 /// A call to Octavia.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Call {
-    /// The status tree.
-    Tree {
-        /// The load balancer.
-        load_balancer: String,
-    },
-    /// Listeners and pools, attached or not.
-    Structure {
-        /// The load balancer.
-        load_balancer: String,
-    },
+    /// The status tree of the desired load balancer.
+    Tree,
+    /// Its listeners and pools, attached or not.
+    Structure,
     /// The members of a pool.
     Members {
         /// The pool.
@@ -63,8 +57,8 @@ pub enum Call {
         /// The monitor.
         monitor: String,
     },
-    /// A change.
-    Write(Change),
+    /// A change. Boxed, because it is large and rare.
+    Write(Box<Change>),
 }
 
 /// Something to count. Labels are as the metrics name them.
@@ -91,4 +85,21 @@ pub enum Record {
     TimeToRemoved(&'static str, Duration),
     /// A read of the tree ended.
     Read(bool, Duration),
+}
+
+impl Record {
+    /// Tells who counts.
+    pub fn tell(&self, observer: &dyn Observer) {
+        match self {
+            Self::Transition { provider, from, to } => observer.transition(provider, from, to),
+            Self::Operation(operation, outcome) => observer.operation(*operation, *outcome),
+            Self::Decision(gate, decision, reason) => observer.decision(*gate, *decision, *reason),
+            Self::HoldEnded(gate, reason, held) => observer.hold_ended(*gate, *reason, *held),
+            Self::TimeToActive(provider, operation, took) => {
+                observer.time_to_active(provider, *operation, *took);
+            }
+            Self::TimeToRemoved(provider, took) => observer.time_to_removed(provider, *took),
+            Self::Read(succeeded, took) => observer.read(*succeeded, *took),
+        }
+    }
 }

@@ -2,10 +2,13 @@
 
 use std::time::Instant;
 
+use ipnet::IpNet;
+
 use super::{
     desired::{DesiredLoadBalancer, DesiredMachine, Monitor},
+    effect::Call,
     observer::Operation,
-    octavia::{Answer, MemberDetail, Structure, Tree, Written},
+    octavia::{Answer, Change, MemberDetail, Structure, Tree, Written},
 };
 use crate::names::ObjectName;
 
@@ -80,6 +83,34 @@ pub struct InFlight {
     pub(super) id: u64,
     pub(super) began: super::state::Stamp,
     pub(super) purpose: Purpose,
+    pub(super) sets: Option<Sets>,
+}
+
+/// What a write sets that the tree does not show. What is wanted may be something else when it ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Sets {
+    /// A listener's source ranges.
+    Cidrs(Option<Vec<IpNet>>),
+    /// A monitor's numbers.
+    Numbers(Monitor),
+}
+
+impl Sets {
+    pub(super) fn of(call: &Call) -> Option<Self> {
+        let Call::Write(change) = call else {
+            return None;
+        };
+        match change.as_ref() {
+            Change::CreateListener { allowed_cidrs, .. }
+            | Change::UpdateListener { allowed_cidrs, .. } => {
+                Some(Self::Cidrs(allowed_cidrs.clone()))
+            }
+            Change::CreateMonitor { numbers, .. } | Change::UpdateMonitor { numbers, .. } => {
+                Some(Self::Numbers(*numbers))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// What a call is for.

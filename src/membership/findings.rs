@@ -1,12 +1,13 @@
 //! What the controllers, the metrics and the command line read back.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use jiff::Timestamp;
 
 use crate::{names::ObjectName, status::Reason};
 
-/// Everything known of one load balancer, published as a whole after every change.
+/// Everything known of one load balancer, published as a whole after every change. A read that changed nothing only moves
+/// the times of observation on.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a fact of its own, not a step of one state"
@@ -26,6 +27,9 @@ pub struct Findings {
     /// Load balancer, every listener, pool and monitor exist and are ACTIVE: all that the cluster's
     /// `provisioned` may ask for (no machine exists before it).
     pub infrastructure_ready: bool,
+    /// The generation of the `OpenStackCluster` whose load balancer this is, once a read after the last write
+    /// has shown that all of it is there, ACTIVE and as this generation wants it.
+    pub settled_generation: Option<i64>,
     /// The control plane was never initialised, as far as Kubernetes and what this process saw can tell: only
     /// then may a load balancer in ERROR be deleted unasked.
     pub never_initialised: bool,
@@ -39,6 +43,17 @@ pub struct Findings {
     pub members: Vec<MemberFinding>,
     /// Every control-plane machine that was handed over.
     pub machines: BTreeMap<ObjectName, MachineFinding>,
+}
+
+/// Findings that were published, and those that they replace.
+#[derive(Debug, Clone)]
+pub struct Publication {
+    /// The `OpenStackCluster`.
+    pub cluster: ObjectName,
+    /// What was published before; `None` the first time.
+    pub before: Option<Arc<Findings>>,
+    /// What is published now.
+    pub after: Arc<Findings>,
 }
 
 /// A condition's content, without its type.

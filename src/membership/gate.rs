@@ -5,8 +5,9 @@ pub use super::ground::{Ground, Ruling, Rulings};
 use super::{
     classify::{self, Class},
     desired::{Deletion, OperatorWord, ServerState},
-    octavia::{Operating, Provisioning},
-    serves::{self, Serving},
+    list::{Tri, never_initialised, never_served, server_down},
+    octavia::Provisioning,
+    serves,
     settings::GateMode,
     state::{Machine, Now, Stage, State},
 };
@@ -36,6 +37,11 @@ pub(super) fn bypass<'a>(
 /// The operator's hold, on machine or cluster.
 pub(super) fn hold<'a>(state: &'a State, machine: Option<&'a Machine>) -> Option<&'a OperatorWord> {
     words(state, machine).find(|word| matches!(word, OperatorWord::Hold { .. }))
+}
+
+/// The operator's hold counts: the modes other than enforce don't hold for it either.
+fn is_held_by_operator(state: &State, machine: &Machine) -> bool {
+    state.settings.mode == GateMode::Enforce && hold(state, Some(machine)).is_some()
 }
 
 /// What the operator wrote, on machine and cluster.
@@ -106,25 +112,30 @@ pub(super) fn admission(state: &State, machine: &Machine, now: &Now, needs: &mut
     if bypass(state, Some(machine), now).is_some() {
         return Ruling::Bypassed;
     }
-    if hold(state, Some(machine)).is_some() {
-        return Ruling::Held(Ground::OperatorHold);
+    let mode = state.settings.mode;
+    let held = match mode {
+        GateMode::Enforce => Ruling::Held,
+        GateMode::Observe | GateMode::Off => Ruling::Observed,
+    };
+    if mode != GateMode::Off && hold(state, Some(machine)).is_some() {
+        return held(Ground::OperatorHold);
     }
     if !desired.enabled {
         return Ruling::Open(Ground::Disabled);
     }
-    if state.settings.mode != GateMode::Enforce {
+    if mode == GateMode::Off {
         return Ruling::Open(Ground::NotEnforced);
     }
     if let Some(ground) = blind(state, now) {
-        return Ruling::Held(ground);
+        return held(ground);
     }
     if let Some(ground) = members_lack(state, machine) {
-        return Ruling::Held(ground);
+        return held(ground);
     }
     let opened = machine.rulings.admission == Ruling::Open(Ground::MembersActive);
     if !opened && !state.is_fresh(now) {
         needs.tree = true;
-        return Ruling::Held(Ground::NotFresh);
+        return held(Ground::NotFresh);
     }
     Ruling::Open(Ground::MembersActive)
 }
@@ -138,7 +149,7 @@ pub(super) fn members_lack(state: &State, machine: &Machine) -> Option<Ground> {
         if port.pool.is_none() {
             return Some(Ground::LoadBalancerPending);
         }
-        let class = classify::slot(slot, port, state.provider);
+        let class = classify::slot(slot, port, state.orphan_span());
         if class == Class::Missing && machine.want.address.is_none() {
             return Some(Ground::ServerNotReady);
         }
@@ -186,7 +197,7 @@ pub(super) fn before_rules(
     if bypass(state, Some(machine), now).is_some() {
         return Decided(Ruling::Bypassed);
     }
-    if hold(state, Some(machine)).is_some() {
+    if is_held_by_operator(state, machine) {
         return Decided(Ruling::Held(Ground::OperatorHold));
     }
     if !desired.enabled {
@@ -224,14 +235,6 @@ pub(super) fn before_rules(
     Rules
 }
 
-/// A question on what was seen over time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tri {
-    Yes,
-    Maybe,
-    No,
-}
-
 /// What is known of the load balancer is new enough: freshly read, or known not to be there.
 fn can_decide(state: &State, now: &Now) -> bool {
     let known = state
@@ -239,91 +242,6 @@ fn can_decide(state: &State, now: &Now) -> bool {
         .as_ref()
         .is_some_and(|desired| desired.id.is_some());
     !known || state.is_fresh(now)
-}
-
-/// The control plane was never initialised, as far as Kubernetes says and this process saw.
-pub(super) fn never_initialised(state: &State, now: &Now) -> Tri {
-    let Some(desired) = &state.desired else {
-        return Tri::Maybe;
-    };
-    if desired.cluster.initialised || state.answered {
-        return Tri::No;
-    }
-    let Some(watched) = state.watched_since else {
-        return Tri::Maybe;
-    };
-    if now.since(watched) < state.online_span() {
-        return Tri::Maybe;
-    }
-    let unprobed = state
-        .machines
-        .values()
-        .any(|machine| serves::can_probe(state, machine) && machine.probe.seen.is_none());
-    if unprobed { Tri::Maybe } else { Tri::Yes }
-}
-
-/// The machine was never admitted and serves no port.
-fn never_served(state: &State, name: &ObjectName, machine: &Machine, now: &Now) -> Tri {
-    if machine.want.admitted {
-        return Tri::No;
-    }
-    if state
-        .desired
-        .as_ref()
-        .is_some_and(|desired| desired.id.is_some())
-        && state.reads.tree.is_none()
-    {
-        return Tri::Maybe;
-    }
-    let held = machine.asked.map(|asked| asked.since.instant);
-    let mut answer = Tri::Yes;
-    for port in state.ports.iter().enumerate() {
-        match serves::serves(state, (name, machine), port, held, true, now) {
-            Serving::Yes(_) => return Tri::No,
-            Serving::NotYet(_) => answer = Tri::Maybe,
-            Serving::No(_) => {}
-        }
-    }
-    answer
-}
-
-/// The machine's server is down, and nothing says that it serves all the same.
-fn server_down(state: &State, name: &ObjectName, machine: &Machine, now: &Now) -> Tri {
-    let server = &machine.want.server;
-    if !matches!(server.state, ServerState::Absent | ServerState::Shutoff) || server.down_reads < 2
-    {
-        return Tri::No;
-    }
-    // The same credential must still see this load balancer, or else it may just be blind.
-    let sees = state.balancer.provisioning.is_some() && state.balancer.not_found == 0;
-    if !sees
-        || state
-            .desired
-            .as_ref()
-            .is_none_or(|desired| desired.id.is_none())
-    {
-        return Tri::No;
-    }
-    if !serves::server_is_recent(machine, now) {
-        return Tri::Maybe;
-    }
-    let against = serves::against(state, name, machine, now).is_some();
-    let waited = machine
-        .asked
-        .is_some_and(|asked| now.since(asked.since.instant) >= state.online_span());
-    let mut answer = Tri::Yes;
-    for (slot, port) in machine.slots.iter().zip(&state.ports) {
-        let Some(member) = slot.member.and_then(|index| port.members.get(index)) else {
-            continue;
-        };
-        let online = member.operating == Operating::Online && !against;
-        if port.monitor.is_some() && !against && !waited {
-            answer = Tri::Maybe;
-        } else if online {
-            return Tri::No;
-        }
-    }
-    answer
 }
 
 /// G2, and G3 of a machine that was deleted behind Cluster API's back: what the rules say.
@@ -363,6 +281,36 @@ pub(super) fn rules(
     }
 }
 
+/// G2 of a machine whose deletion nothing holds, as the gates only observe: what they would say.
+pub(super) fn observed_release(
+    state: &State,
+    name: &ObjectName,
+    machine: &Machine,
+    now: &Now,
+    needs: &mut Needs,
+) -> Ruling {
+    let asked = state.settings.mode == GateMode::Observe
+        && machine.want.admitted
+        && !machine.want.untouchable
+        && state.desired.as_ref().is_some_and(|desired| {
+            desired.enabled && !desired.cluster.going && !desired.cluster.untouchable
+        });
+    if !asked {
+        return Ruling::NotAsked;
+    }
+    needs.health = true;
+    if let Some(ground) = blind(state, now) {
+        return Ruling::Observed(ground);
+    }
+    match serves::others_serve(state, name, None, now) {
+        serves::Others::Serve(_) => Ruling::Open(Ground::NotEnforced),
+        serves::Others::NotYet(port, want) => {
+            Ruling::Observed(Ground::WaitingForEvidence(port, want))
+        }
+        serves::Others::None(port, lack) => Ruling::Observed(Ground::NoOther(port, lack)),
+    }
+}
+
 /// G3 of a machine that is deleting without our hook: member first, then server.
 pub(super) fn unhooked(state: &State, machine: &Machine, now: &Now) -> Ruling {
     let Some(desired) = &state.desired else {
@@ -377,7 +325,7 @@ pub(super) fn unhooked(state: &State, machine: &Machine, now: &Now) -> Ruling {
     if bypass(state, Some(machine), now).is_some() {
         return Ruling::Bypassed;
     }
-    if hold(state, Some(machine)).is_some() {
+    if is_held_by_operator(state, machine) {
         return Ruling::Held(Ground::OperatorHold);
     }
     if !desired.enabled {

@@ -30,6 +30,8 @@ pub enum Ruling {
     Open(Ground),
     /// Go ahead, the operator says so.
     Bypassed,
+    /// Go ahead, as the gates only observe; enforced, it would be held on this ground.
+    Observed(Ground),
     /// Not yet.
     Held(Ground),
 }
@@ -37,7 +39,7 @@ pub enum Ruling {
 impl Ruling {
     /// Open or bypassed.
     pub fn is_open(self) -> bool {
-        matches!(self, Self::Open(_) | Self::Bypassed)
+        matches!(self, Self::Open(_) | Self::Bypassed | Self::Observed(_))
     }
 }
 

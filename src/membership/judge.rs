@@ -8,7 +8,7 @@ use super::{
     observer::{Decision, GateName},
     octavia::Provisioning,
     serves::{self},
-    state::{Now, Stage, Stamp, State},
+    state::{Member, Now, Port, Stage, Stamp, State},
 };
 use super::{release::carry_release, verdict::show};
 use crate::status::Reason;
@@ -34,11 +34,12 @@ pub(super) fn judge(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
         state.reads.health = 0;
     }
     state.reads.health_wanted = needs.health;
-    state.reads.probes_wanted = needs.health || evidence_wanted(state, now);
-    let servers = needs.health || repair_is_near(state, now);
+    let repair_is_near = repair_is_near(state, now);
+    state.reads.probes_wanted = needs.health || evidence_wanted(state, repair_is_near);
+    let servers = needs.health || repair_is_near;
     for machine in state.machines.values_mut() {
         let wanted = servers && serves::wants_server(machine, now);
-        state.dirty |= wanted && !machine.server_wanted;
+        state.dirty |= wanted != machine.server_wanted;
         machine.server_wanted = wanted;
     }
     let shown = show(state, now);
@@ -53,9 +54,10 @@ pub(super) fn judge(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
     }
 }
 
-/// Since when which release is asked.
+/// Since when which release is asked. Whether others serve is found out anew.
 fn note_questions(state: &mut State, now: &Now) {
     for machine in state.machines.values_mut() {
+        machine.others = None;
         if machine.restoring {
             machine.restoring = !machine.slots.iter().zip(&state.ports).all(|(slot, port)| {
                 slot.member
@@ -84,7 +86,7 @@ fn note_questions(state: &mut State, now: &Now) {
 fn draft(state: &mut State, now: &Now, needs: &mut Needs) {
     let mut drafts = std::mem::take(&mut state.drafts);
     drafts.clear();
-    for (name, machine) in &state.machines {
+    for (name, machine) in state.machines.iter() {
         let mut draft = Draft {
             admission: gate::admission(state, machine, now, needs),
             release: Ruling::NotAsked,
@@ -98,7 +100,10 @@ fn draft(state: &mut State, now: &Now, needs: &mut Needs) {
                     Before::Rules => draft.ruled = true,
                 }
             }
-            Deletion::Unhooked { .. } => draft.finalizer = gate::unhooked(state, machine, now),
+            Deletion::Unhooked { .. } => {
+                draft.release = gate::observed_release(state, name, machine, now, needs);
+                draft.finalizer = gate::unhooked(state, machine, now);
+            }
             Deletion::No | Deletion::Coming { .. } => {}
         }
         drafts.push(draft);
@@ -124,14 +129,16 @@ fn decide(state: &mut State, now: &Now, needs: &mut Needs, effects: &mut Vec<Eff
     }
     let mut dirty = false;
     for (machine, draft) in state.machines.values_mut().zip(&drafts) {
-        // Called off from outside the rules: what was drained is put back.
-        if !draft.ruled
-            && machine.stage > Stage::Serving
-            && matches!(draft.release, Ruling::Held(ground) if ground != Ground::Paused)
-        {
+        // Called off from outside the rules, or open without them: should it be held again, what was drained is put back.
+        let is_over = match draft.release {
+            Ruling::Held(ground) => ground != Ground::Paused,
+            release => release.is_open(),
+        };
+        if !draft.ruled && machine.stage > Stage::Serving && is_over {
             machine.stage = Stage::Serving;
             machine.restoring = true;
         }
+        machine.offered |= draft.admission.is_open();
         let rulings = &mut machine.rulings;
         dirty |= settle(
             GateName::Admission,
@@ -190,7 +197,7 @@ fn settle(
     }
     let decided = |ruling: Ruling| match ruling {
         Ruling::NotAsked => None,
-        Ruling::Open(ground) => Some((Decision::Open, ground.reason())),
+        Ruling::Open(ground) | Ruling::Observed(ground) => Some((Decision::Open, ground.reason())),
         Ruling::Bypassed => Some((Decision::Bypassed, Reason::OperatorBypass)),
         Ruling::Held(ground) => Some((Decision::Held, ground.reason())),
     };
@@ -203,31 +210,29 @@ fn settle(
 }
 
 /// Whether answers of API servers decide what is done with a member, beyond the gates.
-fn evidence_wanted(state: &State, now: &Now) -> bool {
-    if state.machines.len() < 2 {
-        return false;
-    }
-    state.ports.iter().enumerate().any(|(index, port)| {
-        let unguarded = !State::monitor_is_usable(port)
-            && port
-                .members
-                .iter()
-                .any(|member| member.provisioning == Provisioning::Active);
-        let joining = || port.members.iter().any(super::state::Member::is_joining);
-        let mut slots = state
-            .machines
-            .values()
-            .filter_map(|machine| Some((machine, machine.slots.get(index)?)));
-        joining()
-            || repair_is_near(state, now)
-            || slots.any(|(machine, slot)| {
-                let missing = slot.member.is_none()
-                    && slot.foreign.is_none()
-                    && machine.want.address.is_some()
-                    && !serves::is_leaving(machine);
-                missing && unguarded
-            })
+fn evidence_wanted(state: &State, repair_is_near: bool) -> bool {
+    state.machines.len() > 1
+        && state.ports.iter().enumerate().any(|(index, port)| {
+            repair_is_near
+                || port.members.iter().any(Member::is_joining)
+                || is_missed(state, index) && lets_newcomers_through(state, port)
+        })
+}
+
+/// A machine that stays has no member in this port's pool.
+fn is_missed(state: &State, port: usize) -> bool {
+    state.machines.values().any(|machine| {
+        let slot = machine.slots.get(port);
+        slot.is_some_and(|slot| slot.member.is_none() && slot.foreign.is_none())
+            && machine.want.address.is_some()
+            && !serves::is_leaving(machine)
     })
+}
+
+/// Nothing but being disabled would keep clients of this port, which has a member, away from one that is not up yet.
+fn lets_newcomers_through(state: &State, port: &Port) -> bool {
+    let active = |member: &Member| member.provisioning == Provisioning::Active;
+    !state.is_guarded(port) && port.members.iter().any(active)
 }
 
 /// An admitted machine's member failed a push, and it is soon to be decided whether another one serves.
@@ -235,7 +240,7 @@ fn repair_is_near(state: &State, now: &Now) -> bool {
     state
         .machines
         .values()
-        .filter(|machine| machine.want.admitted)
+        .filter(|machine| machine.may_be_admitted())
         .flat_map(|machine| &machine.slots)
         .any(|slot| {
             let next = slot.attempts.next.filter(|_| slot.put_tried);

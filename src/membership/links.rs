@@ -25,7 +25,7 @@ pub(super) fn link(state: &mut State) {
                 Owner::Stranger
             };
         }
-        for (name, machine) in &mut state.machines {
+        for (name, machine) in state.machines.iter_mut() {
             let address = machine.want.address;
             let named = |member: &Member| {
                 member.name.strip_prefix(&port.prefix) == Some(name.name.as_str())

@@ -127,9 +127,9 @@ pub(super) fn enable(state: &State, now: &Now) -> Option<Todo> {
             );
         let may = state.settings.mode != GateMode::Enforce
             || up
-            || State::monitor_is_usable(place.port)
+            || state.is_guarded(place.port)
             || plan::any_release_is_open(state)
-            || others_answer(state, place, now) == Some(false);
+            || others_answer(state, place, now) == Answers::None;
         if !may {
             return None;
         }
@@ -146,11 +146,20 @@ pub(super) fn enable(state: &State, now: &Now) -> Option<Todo> {
     })
 }
 
-/// Whether another member of this port is known to serve without a monitor's help; `None` while probes
-/// are still out.
-fn others_answer(state: &State, place: Place<'_>, now: &Now) -> Option<bool> {
-    let mut waiting = false;
-    for (name, machine) in &state.machines {
+/// Whether another member of a port serves, as far as can be told without a monitor's help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answers {
+    /// One does, or Cluster API says so and is believed in a moment.
+    Some,
+    /// Probes, or the list that tells who is disabled, are still out.
+    Asked,
+    /// None is known to.
+    None,
+}
+
+fn others_answer(state: &State, place: Place<'_>, now: &Now) -> Answers {
+    let mut answers = Answers::None;
+    for (name, machine) in state.machines.iter() {
         if name == place.name || serves::is_leaving(machine) {
             continue;
         }
@@ -163,16 +172,20 @@ fn others_answer(state: &State, place: Place<'_>, now: &Now) -> Option<bool> {
                 && member.admin_up() != Some(false)
                 && member.weight() != Some(0)
         });
+        if in_service && member.is_some_and(|member| member.detail.is_none()) {
+            answers = Answers::Asked;
+            continue;
+        }
         if !in_service || serves::against(state, name, machine, now).is_some() {
             continue;
         }
         match serves::answers(state, machine, None, now) {
-            Serving::Yes(_) => return Some(true),
-            Serving::NotYet(Want::Probe) => waiting = true,
+            Serving::Yes(_) | Serving::NotYet(Want::Conditions) => return Answers::Some,
+            Serving::NotYet(Want::Probe) => answers = Answers::Asked,
             Serving::NotYet(_) | Serving::No(_) => {}
         }
     }
-    if waiting { None } else { Some(false) }
+    answers
 }
 
 /// Drains and removes the members of machines that leave.
@@ -192,7 +205,7 @@ pub(super) fn remove(state: &State, now: &Now) -> Option<Todo> {
                 return None;
             }
             let member = place.member()?;
-            let lost = member.lost.spans(state.provider.orphan_span());
+            let lost = member.lost.spans(state.orphan_span());
             if member.provisioning.is_pending() && !lost {
                 return None;
             }
@@ -261,10 +274,12 @@ pub(super) fn create(state: &State, desired: &DesiredLoadBalancer, now: &Now) ->
         {
             return None;
         }
-        let down = if state.settings.mode != GateMode::Enforce || State::monitor_is_usable(port) {
-            false
-        } else {
-            others_answer(state, place, now)?
+        let guarded = state.settings.mode != GateMode::Enforce || state.is_guarded(port);
+        let down = match others_answer(state, place, now) {
+            _ if guarded => false,
+            Answers::Asked => return None,
+            Answers::Some => true,
+            Answers::None => false,
         };
         let mut tags = desired.tags.clone();
         if down {

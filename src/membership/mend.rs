@@ -32,7 +32,7 @@ pub(super) fn repair(state: &State, now: &Now) -> Option<Todo> {
             port,
             ..
         } = place;
-        let class = classify::slot(slot, port, state.provider);
+        let class = classify::slot(slot, port, state.orphan_span());
         if !matches!(class, Class::Error | Class::Orphaned)
             || serves::is_leaving(machine)
             || !slot.attempts.may(now.instant)
@@ -53,7 +53,7 @@ pub(super) fn repair(state: &State, now: &Now) -> Option<Todo> {
 
 /// Whether to delete and create a broken member anew instead of pushing it again.
 fn should_replace(state: &State, place: Place<'_>, now: &Now) -> bool {
-    if place.machine.want.admitted {
+    if place.machine.may_be_admitted() {
         return place.slot.put_tried
             && state.machines.iter().any(|(name, machine)| {
                 name != place.name
@@ -80,7 +80,7 @@ fn should_replace(state: &State, place: Place<'_>, now: &Now) -> bool {
     let other_admitted = state
         .machines
         .iter()
-        .any(|(name, machine)| name != place.name && machine.want.admitted);
+        .any(|(name, machine)| name != place.name && machine.may_be_admitted());
     other_may_serve || place.slot.put_tried && !other_admitted
 }
 
@@ -93,7 +93,7 @@ pub(super) fn prune(state: &State, now: &Now) -> Option<Todo> {
         }
         port.members.iter().find_map(|member| {
             let machine = member.name.strip_prefix(&port.prefix)?;
-            let lost = member.lost.spans(state.provider.orphan_span());
+            let lost = member.lost.spans(state.orphan_span());
             if member.owner != Owner::Gone
                 || member.provisioning.is_pending() && !lost
                 || !plan::is_confirmed_gone(state, machine, now)
@@ -118,8 +118,8 @@ pub(super) fn prune(state: &State, now: &Now) -> Option<Todo> {
     })
 }
 
-/// I2: the last member of a port that is ACTIVE or may serve is removed only where its gate is open by
-/// the list or the bypass, or its Machine is deleting without our hook.
+/// I2: a member that is ACTIVE or may serve is removed beside another one that may; the last of its port only where
+/// its gate is open by the list or the bypass, or its Machine is deleting without our hook.
 pub(super) fn may_remove(
     state: &State,
     owner: Option<(&ObjectName, &Machine)>,
@@ -127,18 +127,16 @@ pub(super) fn may_remove(
     victim: &Member,
     now: &Now,
 ) -> bool {
-    let serving = |owner: Option<(&ObjectName, &Machine)>, member: &Member| {
-        member.provisioning == Provisioning::Active
-            || match owner {
-                Some((name, machine)) => serves::may_serve(state, name, machine, member, now),
-                None => {
-                    member.admin_up().unwrap_or(true)
-                        && member.weight().unwrap_or(1) > 0
-                        && member.provisioning != Provisioning::PendingDelete
-                }
+    let serving = victim.provisioning == Provisioning::Active
+        || match owner {
+            Some((name, machine)) => serves::may_serve(state, name, machine, victim, now),
+            None => {
+                victim.admin_up().unwrap_or(true)
+                    && victim.weight().unwrap_or(1) > 0
+                    && victim.provisioning != Provisioning::PendingDelete
             }
-    };
-    if !serving(owner, victim) {
+        };
+    if !serving {
         return true;
     }
     let Some(index) = state
@@ -153,7 +151,11 @@ pub(super) fn may_remove(
         let member = slot.and_then(|slot| port.members.get(slot.member?));
         !serves::is_leaving(machine)
             && member.is_some_and(|member| {
-                member.id != victim.id && serving(Some((name, machine)), member)
+                // One that was never applied serves nobody yet; one whose details are not read yet may be disabled.
+                member.id != victim.id
+                    && member.provisioning != Provisioning::PendingCreate
+                    && member.detail.is_some()
+                    && serves::may_serve(state, name, machine, member, now)
             })
     });
     if another || state.is_going() {
@@ -169,7 +171,7 @@ pub(super) fn may_remove(
         }
         // A repair: as the list has it, never admitted and serving nothing.
         Deletion::No | Deletion::Coming { .. } => {
-            !machine.want.admitted
+            !machine.may_be_admitted()
                 && matches!(
                     serves::serves(state, (name, machine), (index, port), None, true, now),
                     Serving::No(_)

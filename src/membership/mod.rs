@@ -16,6 +16,8 @@ pub mod gate;
 mod ground;
 mod judge;
 mod links;
+mod list;
+mod machines;
 mod mail;
 mod members;
 mod mend;
@@ -43,7 +45,9 @@ mod wakes;
 mod words;
 mod written;
 
+pub use findings::Publication;
 pub use observer::{Decision, GateName, Observer, Operation, OperationOutcome, Unobserved};
+pub use parts::JOINING;
 pub use provider::Provider;
 pub use registry::{MachineLookup, Membership};
 pub use report::report;

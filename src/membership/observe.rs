@@ -1,7 +1,5 @@
 //! Takes what was read of a load balancer into the state.
 
-use std::time::Duration;
-
 use super::links::{count_absences, count_linked, link};
 use super::{
     effect::{Effect, Record},
@@ -15,12 +13,6 @@ use super::{
 /// One consistent snapshot. `began` is when the read of it began.
 pub(super) fn tree(state: &mut State, began: Stamp, tree: Tree, effects: &mut Vec<Effect>) {
     let free = tree.provisioning == Provisioning::Active;
-    let before = count_linked(state);
-    let expected_absence = state
-        .machines
-        .values()
-        .any(|machine| machine.slots.iter().any(|slot| slot.deleted.is_some()));
-
     let balancer = &mut state.balancer;
     if balancer.provisioning.as_ref() != Some(&tree.provisioning) {
         balancer.provisioning = Some(tree.provisioning);
@@ -46,19 +38,22 @@ pub(super) fn tree(state: &mut State, began: Stamp, tree: Tree, effects: &mut Ve
     if vanished {
         state.reads.structure_due = true;
     }
-    if relink {
-        link(state);
-    }
-    let after = count_linked(state);
-    state.reads.suspect = before > 0 && after == 0 && !expected_absence && !state.reads.suspect;
+    let all_vanished = relink && relink_finds_none(state);
+    state.reads.suspect = all_vanished && !state.reads.suspect;
     count_absences(state, began, effects);
     watch(state, began);
     state.reads.tree = Some(began);
-    // The time of the last observation is published too, but not every few seconds.
-    let told = state.published.is_some_and(|published| {
-        began.instant.saturating_duration_since(published) < Duration::from_mins(1)
-    });
-    state.dirty |= !told;
+}
+
+/// Links members anew. Whether every machine lost its member at once, though none was to go.
+fn relink_finds_none(state: &mut State) -> bool {
+    let before = count_linked(state);
+    let expected = state
+        .machines
+        .values()
+        .any(|machine| machine.slots.iter().any(|slot| slot.deleted.is_some()));
+    link(state);
+    before > 0 && count_linked(state) == 0 && !expected
 }
 
 #[derive(Default)]
@@ -105,11 +100,10 @@ fn observe_port(
     let read = listener.map(|listener| (listener.id.as_str(), &listener.provisioning));
     changed.visible |= observe_part(&mut port.listener, read, free, began);
     let read = pool.map(|pool| (pool.id.as_str(), &pool.provisioning));
-    let old_pool = port.pool.as_ref().map(|pool| pool.id.clone());
-    changed.visible |= observe_part(&mut port.pool, read, free, began);
-    if port.pool.as_ref().map(|pool| &pool.id) != old_pool.as_ref() {
+    if port.pool.as_ref().map(|part| part.id.as_str()) != read.map(|(id, _)| id) {
         port.members_due = true;
     }
+    changed.visible |= observe_part(&mut port.pool, read, free, began);
     let read = pool
         .and_then(|pool| pool.monitor.as_ref())
         .map(|monitor| (monitor.id.as_str(), &monitor.provisioning));
@@ -232,7 +226,8 @@ fn observe_members(
         member
             .lost
             .saw(free && member.provisioning.is_pending(), began.instant);
-        if member.operating == Operating::Online {
+        // While an operation is under way it tells of what was before.
+        if member.operating == Operating::Online && member.provisioning == Provisioning::Active {
             let run = member.online.get_or_insert(OnlineRun {
                 first: began.instant,
                 last: began.instant,
@@ -257,7 +252,8 @@ fn observe_members(
         .members
         .iter()
         .any(|member| member.operating == Operating::Online);
-    port.dark.saw(!online, began.instant);
+    let dark = !online && State::monitor_is_usable(port);
+    port.dark.saw(dark, began.instant);
     changed
 }
 

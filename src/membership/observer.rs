@@ -64,6 +64,18 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// Every operation.
+    pub const ALL: [Self; 8] = [
+        Self::Create,
+        Self::Delete,
+        Self::Replace,
+        Self::Adopt,
+        Self::Drain,
+        Self::Restore,
+        Self::Repair,
+        Self::Enable,
+    ];
+
     /// As metrics name it.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -93,6 +105,9 @@ pub enum OperationOutcome {
 }
 
 impl OperationOutcome {
+    /// Every outcome.
+    pub const ALL: [Self; 4] = [Self::Success, Self::Conflict, Self::Duplicate, Self::Error];
+
     /// As metrics name it.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -47,7 +47,7 @@ pub(super) struct Port {
     pub(super) details_ahead: Vec<MemberDetail>,
     /// A list showed this part, the tree did not.
     pub(super) unseen: Option<PartKind>,
-    /// The unbroken row of reads in which no member was ONLINE.
+    /// The unbroken row of reads in which no member was ONLINE though a monitor tells.
     pub(super) dark: LostRun,
     /// An attempt at a part of it was refused.
     pub(super) refusal: Option<Refusal>,
@@ -158,6 +158,8 @@ pub(super) struct Machine {
     /// Since when nobody can tell whether another one still serves, while this one is being removed.
     pub(super) unclear: Option<Instant>,
     pub(super) rulings: Rulings,
+    /// Its admission was open once.
+    pub(super) offered: bool,
     pub(super) server_wanted: bool,
 }
 
@@ -257,7 +259,7 @@ impl Member {
 }
 
 /// Octavia tag of a member that waits for its API server.
-pub(super) const JOINING: &str = "capo-rs-joining";
+pub const JOINING: &str = "capo-rs-joining";
 
 impl Machine {
     pub(super) fn new(want: DesiredMachine, ports: usize) -> Self {
@@ -272,8 +274,14 @@ impl Machine {
             others: None,
             unclear: None,
             rulings: Rulings::default(),
+            offered: false,
             server_wanted: false,
         }
+    }
+
+    /// Cluster API has admitted it, or may have since the gate opened: what is handed over may be older than that.
+    pub(super) fn may_be_admitted(&self) -> bool {
+        self.want.admitted || self.offered
     }
 }
 

@@ -1,11 +1,11 @@
 //! What to ask Octavia next: one call, or none. Reads that are due come first, then what a release waits
 //! for, then the one write that matters most, then what the tree lacks.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{
     effect::{Call, Effect},
-    event::{InFlight, Purpose, Write},
+    event::{InFlight, Purpose, Sets, Write},
     members, mend,
     octavia::{Change, Urgency},
     release, schedule, serves,
@@ -28,15 +28,15 @@ pub(super) enum Todo {
 }
 
 pub(super) fn act(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
-    schedule::settle(state, now);
+    let due = schedule::settle(state, now);
     probe(state, now, effects);
     look_up(state, now, effects);
     if state.call.is_none()
-        && let Some((purpose, call)) = next_call(state, now)
+        && let Some((purpose, call)) = next_call(state, due, now)
     {
         begin(state, purpose, call, now, effects);
     }
-    state.alarm = schedule::alarm(state, now);
+    state.alarm = schedule::alarm(state, due, now);
 }
 
 fn begin(state: &mut State, purpose: Purpose, call: Call, now: &Now, effects: &mut Vec<Effect>) {
@@ -49,6 +49,7 @@ fn begin(state: &mut State, purpose: Purpose, call: Call, now: &Now, effects: &m
         id: state.calls,
         began: now.stamp(),
         purpose,
+        sets: Sets::of(&call),
     });
     effects.push(Effect::Call {
         id: state.calls,
@@ -75,12 +76,12 @@ fn urgency(state: &State, purpose: &Purpose) -> Urgency {
     }
 }
 
-fn next_call(state: &State, now: &Now) -> Option<(Purpose, Call)> {
+fn next_call(state: &State, due: Option<Instant>, now: &Now) -> Option<(Purpose, Call)> {
     let desired = state.desired.as_ref()?;
     if !desired.enabled || !state.credentials {
         return None;
     }
-    let load_balancer = desired.id.as_ref()?;
+    desired.id.as_ref()?;
     if state
         .trouble
         .as_ref()
@@ -88,11 +89,8 @@ fn next_call(state: &State, now: &Now) -> Option<(Purpose, Call)> {
     {
         return None;
     }
-    let tree = || {
-        let load_balancer = load_balancer.clone();
-        Some((Purpose::Tree, Call::Tree { load_balancer }))
-    };
-    if schedule::due(state).is_none_or(|due| due <= now.instant) {
+    let tree = || Some((Purpose::Tree, Call::Tree));
+    if due.is_none_or(|due| due <= now.instant) {
         return tree();
     }
     if state.reads.tree.is_none() || state.reads.suspect || state.balancer.not_found > 0 {
@@ -103,10 +101,7 @@ fn next_call(state: &State, now: &Now) -> Option<(Purpose, Call)> {
     {
         return Some(call);
     }
-    let structure = || {
-        let load_balancer = load_balancer.clone();
-        Some((Purpose::Structure, Call::Structure { load_balancer }))
-    };
+    let structure = || Some((Purpose::Structure, Call::Structure));
     if !state.balancer.is_active() {
         return None;
     }
@@ -114,7 +109,7 @@ fn next_call(state: &State, now: &Now) -> Option<(Purpose, Call)> {
     if may_write && state.read_after_write() && !state.is_stale(now) {
         match next_write(state, desired, now) {
             Some(Todo::Write(write, change)) => {
-                return Some((Purpose::Write(write), Call::Write(change)));
+                return Some((Purpose::Write(write), Call::Write(Box::new(change))));
             }
             Some(Todo::Structure) => return structure(),
             Some(Todo::Tree) => {
@@ -214,7 +209,7 @@ fn probe(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
     {
         return;
     }
-    for (name, machine) in &mut state.machines {
+    for (name, machine) in state.machines.iter_mut() {
         let Some(address) = machine.want.address else {
             continue;
         };

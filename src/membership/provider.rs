@@ -45,6 +45,12 @@ impl Provider {
         self != Self::Ovn
     }
 
+    /// A health monitor keeps clients away from a member that is not up. OVN calls a new member ONLINE and sends it
+    /// connections until enough checks have failed, and those that are refused go nowhere else.
+    pub fn monitor_guards(self) -> bool {
+        self != Self::Ovn
+    }
+
     /// How long PENDING under an ACTIVE load balancer may be an operation that still runs.
     pub fn orphan_span(self) -> Duration {
         match self {

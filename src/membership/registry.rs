@@ -2,15 +2,16 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
-use futures::{Stream, future::BoxFuture};
+use futures::{Stream, future::BoxFuture, stream};
+use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     desired::{DesiredLoadBalancer, DesiredMachine},
-    findings::Findings,
+    findings::{Findings, Publication},
     mail::{Claim, Client, Mailbox},
     observer::Observer,
     octavia::Octavia,
@@ -20,6 +21,9 @@ use super::{
     wakes::Wakes,
 };
 use crate::names::ObjectName;
+
+/// Publications that may wait to be heard.
+const PUBLICATIONS: usize = 1_024;
 
 /// Tells whether an `OpenStackMachine` exists, by an uncached read.
 pub trait MachineLookup: Send + Sync + 'static {
@@ -40,6 +44,7 @@ struct Shared {
     clusters: Mutex<Clusters>,
     cluster_wakes: Arc<Wakes>,
     machine_wakes: Arc<Wakes>,
+    listener: Arc<OnceLock<mpsc::Sender<Publication>>>,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
@@ -99,6 +104,7 @@ impl Membership {
             clusters: Mutex::default(),
             cluster_wakes: Arc::default(),
             machine_wakes: Arc::default(),
+            listener: Arc::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
         }))
@@ -234,6 +240,17 @@ impl Membership {
         self.0.machine_wakes.stream()
     }
 
+    /// Everything that is published from now on, for events and the log. The first one to ask gets it all; when
+    /// they don't keep up, they miss some.
+    pub fn publications(&self) -> impl Stream<Item = Publication> + Send + 'static {
+        let (sender, receiver) = mpsc::channel(PUBLICATIONS);
+        let _ = self.0.listener.set(sender);
+        stream::unfold(receiver, |mut receiver| async move {
+            let next = receiver.recv().await?;
+            Some((next, receiver))
+        })
+    }
+
     /// Ends every task. A call under way is dropped: what it did is read again by the next process.
     pub async fn shutdown(&self) {
         self.0.stop.cancel();
@@ -261,6 +278,7 @@ impl Membership {
             findings: Arc::clone(&running.findings),
             cluster_wakes: Arc::clone(&self.0.cluster_wakes),
             machine_wakes: Arc::clone(&self.0.machine_wakes),
+            listener: Arc::clone(&self.0.listener),
         };
         let stop = running.stop.clone();
         self.0.tasks.spawn(async move {
@@ -372,3 +390,6 @@ fn is_same(one: &Client, other: &Client) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,12 +10,16 @@ use crate::names::ObjectName;
 
 /// One release at a time, oldest deletion first; one that has begun goes on.
 pub(super) fn carry_release(state: &mut State, now: &Now, needs: &mut Needs) {
+    if !state.drafts.iter().any(|draft| draft.ruled) {
+        state.releasing = None;
+        return;
+    }
     let ruled = |state: &State, wanted: &ObjectName| {
         state
             .machines
-            .keys()
+            .iter()
             .zip(&state.drafts)
-            .any(|(name, draft)| name == wanted && draft.ruled)
+            .any(|((name, _), draft)| name == wanted && draft.ruled)
     };
     let current = state.releasing.take().filter(|name| ruled(state, name));
     let chosen = current.or_else(|| {
@@ -24,12 +28,13 @@ pub(super) fn carry_release(state: &mut State, now: &Now, needs: &mut Needs) {
             .iter()
             .zip(&state.drafts)
             .filter(|(_, draft)| draft.ruled)
-            .min_by_key(|((name, machine), _)| (machine.want.deletion.since(), *name))
+            .min_by_key(|((name, machine), _)| {
+                // After a pause the one that had begun goes on.
+                let waits = machine.stage == Stage::Serving;
+                (waits, machine.want.deletion.since(), *name)
+            })
             .map(|((name, _), _)| name.clone())
     });
-    for machine in state.machines.values_mut() {
-        machine.others = None;
-    }
     let Some(name) = chosen else { return };
     let held = state
         .machines

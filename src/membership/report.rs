@@ -23,17 +23,22 @@ pub fn report(state: &State, now: &Now) -> Findings {
     let observed = state.reads.tree.map(|read| read.wall);
     let mut members = Vec::new();
     for (index, port) in state.ports.iter().enumerate() {
-        for (name, machine) in &state.machines {
+        for (name, machine) in state.machines.iter() {
             members.push(expected_member(state, name, machine, (index, port), now));
         }
-        for member in &port.members {
-            if member.owner != Owner::Ours {
-                members.push(other_member(state, port, member, now));
-            }
-        }
+        let others = port
+            .members
+            .iter()
+            .filter(|member| member.owner != Owner::Ours);
+        let mut others: Vec<_> = others
+            .map(|member| other_member(state, port, member, now))
+            .collect();
+        others.sort_by(|a, b| a.id.cmp(&b.id));
+        members.extend(others);
     }
     members.retain(|member| member.id.is_some() || !member.message.is_empty());
-    members.sort_by(|a, b| (&a.machine, a.port, &a.id).cmp(&(&b.machine, b.port, &b.id)));
+    // A stable sort: a machine's own member stays before another one of its name.
+    members.sort_by(|a, b| (&a.machine, a.port).cmp(&(&b.machine, b.port)));
     let machines = state
         .machines
         .iter()
@@ -54,6 +59,11 @@ pub fn report(state: &State, now: &Now) -> Findings {
             .map(|status| status.as_str().to_owned()),
         absent: state.balancer.is_absent(),
         infrastructure_ready: state.shown.ready,
+        settled_generation: state
+            .desired
+            .as_ref()
+            .filter(|_| state.shown.settled)
+            .map(|desired| desired.generation),
         never_initialised: state.shown.never_initialised,
         provider: state.provider.label(),
         verdict: cluster_verdict(state, now),
@@ -84,7 +94,7 @@ fn cluster_verdict(state: &State, now: &Now) -> Verdict {
         String::new()
     } else {
         let ports = dark.join(", ");
-        format!("; no member of port {ports} is ONLINE, so it holds nothing")
+        format!("; no member of port {ports} is ONLINE, so their health holds nothing")
     };
     match state.shown.ground {
         Some(ground) => Verdict {
@@ -133,6 +143,12 @@ fn machine_finding(
             reason: ground.reason(),
             message: words::ground(state, Some((name, machine)), ground),
         },
+        Ruling::Observed(ground) => Gate::Open {
+            reason: ground.reason(),
+            message: words::observed(state, name, machine)
+                .trim_start_matches("; ")
+                .to_owned(),
+        },
         Ruling::Bypassed => Gate::Bypassed {
             message: words::operator(state, Some(machine), now)
                 .trim_start_matches("; ")
@@ -151,7 +167,7 @@ fn machine_finding(
             since,
         } => Gate::Held {
             reason,
-            message: message + words::FROZEN,
+            message: message + &words::frozen(state),
             since,
         },
         gate => gate,
@@ -167,7 +183,7 @@ fn machine_finding(
 
 /// The condition of one machine: its own members, and why it is held if it is.
 fn machine_verdict(state: &State, name: &ObjectName, machine: &Machine, now: &Now) -> Verdict {
-    let word = words::operator(state, Some(machine), now);
+    let word = words::operator(state, Some(machine), now) + &words::observed(state, name, machine);
     if state
         .desired
         .as_ref()
@@ -197,12 +213,17 @@ fn machine_verdict(state: &State, name: &ObjectName, machine: &Machine, now: &No
     let ground = held
         .or(blind)
         .or_else(|| gate::members_lack(state, machine).map(|lack| leaving.unwrap_or(lack)));
+    // Who reads the condition of a machine that waits must learn what it holds up, and the way out.
+    let frozen = match rulings.release {
+        Ruling::Held(ground) if ground != Ground::Paused => words::frozen(state),
+        _ => String::new(),
+    };
     match ground {
         Some(ground) => Verdict {
             status: tristate(ground),
             reason: ground.reason(),
             message: format!(
-                "{}{word}",
+                "{}{frozen}{word}",
                 words::ground(state, Some((name, machine)), ground)
             ),
         },
@@ -231,7 +252,7 @@ fn expected_member(
     let slot = machine.slots.get(index);
     let found = slot.and_then(|slot| port.members.get(slot.member?));
     if let (Some(member), Some(slot)) = (found, slot) {
-        let class = classify::slot(slot, port, state.provider);
+        let class = classify::slot(slot, port, state.orphan_span());
         return MemberFinding {
             machine: name.name.clone(),
             message: member_message(state, machine, member, class, now),
@@ -239,7 +260,7 @@ fn expected_member(
         };
     }
     let class = slot.map_or(Class::Missing, |slot| {
-        classify::slot(slot, port, state.provider)
+        classify::slot(slot, port, state.orphan_span())
     });
     let leaving = serves::is_leaving(machine);
     let message = match class {
@@ -337,7 +358,7 @@ fn member_message(
         Class::Active if member.weight() == Some(0) => "It has weight 0".to_owned(),
         Class::Active => String::new(),
         Class::Error if leaving => "Its deletion failed and is repeated".to_owned(),
-        Class::Error if machine.want.admitted => {
+        Class::Error if machine.may_be_admitted() => {
             "Octavia failed to apply it; it is pushed again, with growing pauses".to_owned()
         }
         Class::Error => "Octavia failed to apply it; it is made anew".to_owned(),

@@ -8,7 +8,7 @@ use super::{
     provider::Provider,
     serves,
     settings::Schedule,
-    state::{Ladder, Now, Owner, State},
+    state::{FRESH, Ladder, Now, Owner, State},
 };
 
 /// How often API servers are probed while their answers are wanted.
@@ -18,8 +18,9 @@ const HEALTH_TICK: Duration = Duration::from_secs(1);
 /// How soon something implausible is read again.
 const SOON: Duration = Duration::from_secs(2);
 
-/// Starts or ends the ladder of ever wider gaps, according to whether anything is settling.
-pub(super) fn settle(state: &mut State, now: &Now) {
+/// Starts or ends the ladder of ever wider gaps, according to whether anything is settling, and says when the
+/// next read of the tree is due; `None` before the first one: at once.
+pub(super) fn settle(state: &mut State, now: &Now) -> Option<Instant> {
     match (is_unsettled(state), &state.reads.ladder) {
         (true, None) => {
             state.reads.ladder = Some(Ladder {
@@ -36,7 +37,9 @@ pub(super) fn settle(state: &mut State, now: &Now) {
     if state.reads.interval_after != read || gap > state.reads.interval {
         state.reads.interval_after = read;
         state.reads.interval = gap;
+        state.reads.stale_after = gap.saturating_mul(3);
     }
+    due(state, gap)
 }
 
 /// Something is changing, or is to change.
@@ -127,8 +130,7 @@ pub(super) fn ladder_gap(
     }
 }
 
-/// When the next read of the tree is due; `None` before the first one: at once.
-pub(super) fn due(state: &State) -> Option<Instant> {
+fn due(state: &State, gap: Duration) -> Option<Instant> {
     let tried = state.reads.tried?;
     if let Some(trouble) = &state.trouble {
         // Asked again when the pause is over, however long the gap would be.
@@ -138,7 +140,7 @@ pub(super) fn due(state: &State) -> Option<Instant> {
         .reads
         .ladder
         .map_or(tried, |ladder| tried.max(ladder.start));
-    let mut gap = gap(state).mul_f64(state.reads.factor.clamp(0.5, 1.5));
+    let mut gap = gap.mul_f64(state.reads.factor.clamp(0.5, 1.5));
     if state.reads.wanted || state.reads.nudged {
         // What settles is read soon anyway; what has settled is read at once, but never in a hot loop.
         let soon = if state.reads.ladder.is_some() {
@@ -151,8 +153,8 @@ pub(super) fn due(state: &State) -> Option<Instant> {
     base.checked_add(gap)
 }
 
-/// When to step again if nothing else happens.
-pub(super) fn alarm(state: &State, now: &Now) -> Option<Instant> {
+/// When to step again if nothing else happens, the next read being due at `due`.
+pub(super) fn alarm(state: &State, due: Option<Instant>, now: &Now) -> Option<Instant> {
     let mut alarm: Option<Instant> = None;
     let mut at = |moment: Option<Instant>| {
         if let Some(moment) = moment.filter(|moment| *moment > now.instant) {
@@ -165,7 +167,6 @@ pub(super) fn alarm(state: &State, now: &Now) -> Option<Instant> {
     }
     let pause = state.trouble.as_ref().map(|trouble| trouble.until);
     if state.call.is_none() && state.credentials && desired.id.is_some() {
-        let due = due(state);
         at(match (due, pause) {
             (Some(due), Some(pause)) => Some(due.max(pause)),
             (due, _) => due,
@@ -193,7 +194,7 @@ pub(super) fn alarm(state: &State, now: &Now) -> Option<Instant> {
     // What was read turns stale while a call hangs.
     at(state.reads.tree.and_then(|read| {
         read.instant
-            .checked_add(state.reads.interval.saturating_mul(3) + Duration::from_millis(1))
+            .checked_add(state.reads.stale_after.max(FRESH) + Duration::from_millis(1))
     }));
     let word = |word: &super::desired::OperatorWord| match word {
         super::desired::OperatorWord::Bypass { until, .. } => {

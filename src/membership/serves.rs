@@ -30,6 +30,8 @@ pub enum Evidence {
     Ready,
     /// (c) Cluster API's conditions hold for long enough.
     Conditions,
+    /// On a port whose monitor tells nothing: Octavia has its member in service.
+    InService,
 }
 
 /// What is waited for before it can be said.
@@ -85,8 +87,6 @@ pub enum Against {
 
 /// How old a read of a server may be.
 const SERVER_AGE: Duration = Duration::from_mins(1);
-/// When a newer read of a server is asked for.
-const SERVER_WANTED: Duration = Duration::from_secs(40);
 /// How long a probe's answer counts as evidence against.
 const AGAINST_AGE: Duration = Duration::from_mins(1);
 /// How long Cluster API's conditions must hold.
@@ -94,11 +94,7 @@ const CONDITIONS: Duration = Duration::from_secs(90);
 
 /// A newer read of this machine's server is needed for evidence.
 pub(super) fn wants_server(machine: &Machine, now: &Now) -> bool {
-    machine
-        .want
-        .server
-        .read_at
-        .is_none_or(|read| now.since(read) > SERVER_WANTED)
+    machine.want.server.is_due(now.instant)
 }
 
 /// Whether a read of its server is recent enough to decide on.
@@ -176,29 +172,10 @@ pub(super) fn serves(
     ignore_deletion: bool,
     now: &Now,
 ) -> Serving {
-    let member = machine
-        .slots
-        .get(index)
-        .filter(|slot| !slot.twins)
-        .and_then(|slot| port.members.get(slot.member?));
-    let Some(member) = member else {
-        return Serving::No(Lack::NoMember);
+    let member = match in_service(machine, (index, port), ignore_deletion) {
+        Ok(member) => member,
+        Err(lack) => return Serving::No(lack),
     };
-    if machine.want.address.is_none() {
-        return Serving::No(Lack::NoMember);
-    }
-    if member.provisioning != Provisioning::Active {
-        return Serving::No(Lack::NotActive);
-    }
-    if !ignore_deletion && is_leaving(machine) {
-        return Serving::No(Lack::Leaving);
-    }
-    if member.admin_up() == Some(false) {
-        return Serving::No(Lack::AdminDown);
-    }
-    if member.weight() == Some(0) {
-        return Serving::No(Lack::Drained);
-    }
     if let Some(against) = against(state, name, machine, now) {
         return Serving::No(Lack::Against(against));
     }
@@ -224,6 +201,33 @@ pub(super) fn serves(
     answers(state, machine, held_since, now)
 }
 
+/// The machine's member of this port, if Octavia sends it clients and will go on doing so, as far as was read.
+fn in_service<'a>(
+    machine: &Machine,
+    (index, port): (usize, &'a Port),
+    ignore_deletion: bool,
+) -> Result<&'a Member, Lack> {
+    let member = machine
+        .slots
+        .get(index)
+        .filter(|slot| !slot.twins && machine.want.address.is_some())
+        .and_then(|slot| port.members.get(slot.member?))
+        .ok_or(Lack::NoMember)?;
+    if member.provisioning != Provisioning::Active {
+        return Err(Lack::NotActive);
+    }
+    if !ignore_deletion && is_leaving(machine) {
+        return Err(Lack::Leaving);
+    }
+    if member.admin_up() == Some(false) {
+        return Err(Lack::AdminDown);
+    }
+    if member.weight() == Some(0) {
+        return Err(Lack::Drained);
+    }
+    Ok(member)
+}
+
 /// Evidence (b) and (c): facts about a machine, whatever the port.
 pub(super) fn answers(
     state: &State,
@@ -236,13 +240,12 @@ pub(super) fn answers(
     {
         return Serving::Yes(Evidence::Ready);
     }
-    if let Some(since) = conditions_since(state, machine) {
+    let conditions = conditions_since(state, machine).map(|since| {
         let since = held_since.map_or(since, |held| held.max(since));
-        return if now.since(since) >= CONDITIONS {
-            Serving::Yes(Evidence::Conditions)
-        } else {
-            Serving::NotYet(Want::Conditions)
-        };
+        now.since(since) >= CONDITIONS
+    });
+    if conditions == Some(true) {
+        return Serving::Yes(Evidence::Conditions);
     }
     let probed = machine
         .probe
@@ -250,6 +253,9 @@ pub(super) fn answers(
         .is_some_and(|(began, _)| now.since(began) <= FRESH);
     if !probed && can_probe(state, machine) {
         return Serving::NotYet(Want::Probe);
+    }
+    if conditions == Some(false) {
+        return Serving::NotYet(Want::Conditions);
     }
     Serving::No(Lack::NoEvidence)
 }
@@ -291,7 +297,8 @@ pub enum Others {
     None(u16, Lack),
 }
 
-/// Asks of every machine but `leaving`, on every port that is not dark.
+/// Asks of every machine but `leaving`, on every port. Where a port is dark nobody's health holds anything, but
+/// another one's member must be in service all the same: its monitor says nothing of members that failed.
 pub(super) fn others_serve(
     state: &State,
     leaving: &ObjectName,
@@ -300,44 +307,57 @@ pub(super) fn others_serve(
 ) -> Others {
     let mut answer = Others::None(state.endpoint_port().unwrap_or_default(), Lack::NoMember);
     for (index, port) in state.ports.iter().enumerate() {
-        if index > 0 && is_dark(state, port) {
-            continue;
-        }
-        let mut best = Others::None(port.number, Lack::NoMember);
-        for (name, machine) in &state.machines {
-            if name == leaving {
-                continue;
-            }
-            match serves(
-                state,
-                (name, machine),
-                (index, port),
-                held_since,
-                false,
-                now,
-            ) {
-                Serving::Yes(evidence) => {
-                    best = Others::Serve(evidence);
-                    break;
-                }
-                Serving::NotYet(want) => best = Others::NotYet(port.number, want),
-                Serving::No(lack) => {
-                    if matches!(best, Others::None(_, Lack::NoMember)) {
-                        best = Others::None(port.number, lack);
-                    }
-                }
-            }
-        }
+        let others = state.machines.iter().filter(|(name, _)| *name != leaving);
+        let best = if index > 0 && is_dark(state, port) {
+            best_of(port, others, |_, machine| stands(machine, (index, port)))
+        } else {
+            best_of(port, others, |name, machine| {
+                let machine = (name, machine);
+                serves(state, machine, (index, port), held_since, false, now)
+            })
+        };
         answer = match (answer, best) {
             (_, Others::None(..)) => return best,
-            (Others::NotYet(..), _) if index > 0 => answer,
+            // A port before a dark one tells more than that.
+            (Others::NotYet(..), _) | (_, Others::Serve(Evidence::InService)) => answer,
             _ => best,
         };
     }
     answer
 }
 
-/// No member was ONLINE on this port for so long that its health tells nothing.
+/// The first that serves, or else why none does.
+fn best_of<'a>(
+    port: &Port,
+    machines: impl Iterator<Item = (&'a ObjectName, &'a Machine)>,
+    asks: impl Fn(&'a ObjectName, &'a Machine) -> Serving,
+) -> Others {
+    let mut best = Others::None(port.number, Lack::NoMember);
+    for (name, machine) in machines {
+        match asks(name, machine) {
+            Serving::Yes(evidence) => return Others::Serve(evidence),
+            Serving::NotYet(want) => best = Others::NotYet(port.number, want),
+            Serving::No(lack) => {
+                if matches!(best, Others::None(_, Lack::NoMember)) {
+                    best = Others::None(port.number, lack);
+                }
+            }
+        }
+    }
+    best
+}
+
+/// Asks of one machine on a dark port.
+fn stands(machine: &Machine, port: (usize, &Port)) -> Serving {
+    match in_service(machine, port, false) {
+        Ok(member) if member.detail.is_none() => Serving::NotYet(Want::Detail),
+        Ok(_) => Serving::Yes(Evidence::InService),
+        Err(lack) => Serving::No(lack),
+    }
+}
+
+/// No member was ONLINE on this port for so long that its monitor tells nothing. Where there is no usable monitor
+/// the evidence about the machines counts.
 pub(super) fn is_dark(state: &State, port: &Port) -> bool {
     match (port.dark.first, port.dark.last) {
         (Some(first), Some(last)) => {

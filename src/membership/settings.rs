@@ -13,6 +13,9 @@ pub struct Settings {
     pub alert_after: Duration,
     /// `--member-stuck-after`: from here on PENDING is called stuck.
     pub stuck_after: Duration,
+    /// `--member-orphan-after`: how long PENDING under an ACTIVE load balancer lasts until it is repaired;
+    /// without it the provider's own time.
+    pub orphan_after: Option<Duration>,
     /// How long a drained member keeps its connections before it is removed.
     pub drain_grace: Duration,
     /// When to look again.
@@ -26,6 +29,7 @@ impl Default for Settings {
             warn_after: Duration::from_mins(2),
             alert_after: Duration::from_mins(12),
             stuck_after: Duration::from_mins(35),
+            orphan_after: None,
             drain_grace: Duration::ZERO,
             schedule: Schedule::default(),
         }

@@ -24,6 +24,7 @@ use super::{
     desired::{DesiredLoadBalancer, Monitor},
     event::InFlight,
     judge::Draft,
+    machines::Machines,
     octavia::{FailureClass, Operating, Provisioning},
     provider::Provider,
     settings::Settings,
@@ -83,7 +84,7 @@ pub struct State {
     pub(super) provider: Provider,
     pub(super) balancer: Balancer,
     pub(super) ports: Vec<Port>,
-    pub(super) machines: BTreeMap<ObjectName, Machine>,
+    pub(super) machines: Machines,
     /// Since when this process could have seen health.
     pub(super) watched_since: Option<Instant>,
     /// An API server answered a probe, or a member was steadily ONLINE.
@@ -104,7 +105,6 @@ pub struct State {
     pub(super) drafts: Vec<Draft>,
     /// Something that is published changed.
     pub(super) dirty: bool,
-    pub(super) published: Option<Instant>,
     /// The present of the last step, for the words of that moment.
     pub(super) last_step: Option<Now>,
     /// When to step again if nothing else happens.
@@ -177,6 +177,8 @@ pub(super) struct Reads {
     pub(super) factor: f64,
     /// The gap that was to follow the last read, without jitter.
     pub(super) interval: Duration,
+    /// How old the last read may grow before it tells nothing; never less than [`FRESH`].
+    pub(super) stale_after: Duration,
     /// Which read that was.
     pub(super) interval_after: Option<Instant>,
 }
@@ -217,7 +219,7 @@ impl State {
             provider: Provider::Unknown,
             balancer: Balancer::default(),
             ports: Vec::new(),
-            machines: BTreeMap::new(),
+            machines: Machines::default(),
             watched_since: None,
             answered: false,
             call: None,
@@ -234,7 +236,6 @@ impl State {
             shown: Shown::default(),
             drafts: Vec::new(),
             dirty: false,
-            published: None,
             last_step: None,
             alarm: None,
         }
@@ -243,6 +244,12 @@ impl State {
     /// When to step again if nothing else happens.
     pub fn alarm(&self) -> Option<Instant> {
         self.alarm
+    }
+
+    /// When the last complete read began, and how long after it the next one is planned.
+    pub fn observation(&self) -> Option<(Timestamp, Duration)> {
+        let read = self.reads.tree?;
+        Some((read.wall, self.reads.interval))
     }
 
     /// The endpoint's own port.
@@ -268,6 +275,13 @@ impl State {
         Duration::from_secs(seconds)
     }
 
+    /// How long PENDING under an ACTIVE load balancer lasts until nothing can be under way any more.
+    pub(super) fn orphan_span(&self) -> Duration {
+        self.settings
+            .orphan_after
+            .unwrap_or_else(|| self.provider.orphan_span())
+    }
+
     /// The tree was read after our last write, at most 15 s ago, and is plausible.
     pub(super) fn is_fresh(&self, now: &Now) -> bool {
         self.read_after_write()
@@ -288,9 +302,9 @@ impl State {
 
     /// The last read is so old that it tells nothing.
     pub(super) fn is_stale(&self, now: &Now) -> bool {
-        self.reads.tree.is_none_or(|read| {
-            now.since(read.instant) > self.reads.interval.saturating_mul(3).max(FRESH)
-        })
+        self.reads
+            .tree
+            .is_none_or(|read| now.since(read.instant) > self.reads.stale_after.max(FRESH))
     }
 
     /// Nothing may be written at all.
@@ -304,6 +318,11 @@ impl State {
         self.desired
             .as_ref()
             .is_some_and(|desired| desired.cluster.going)
+    }
+
+    /// A monitor keeps clients of this port away from a member whose API server is not up yet.
+    pub(super) fn is_guarded(&self, port: &Port) -> bool {
+        self.provider.monitor_guards() && Self::monitor_is_usable(port)
     }
 
     /// A port on which every member's health is told by a monitor.
@@ -320,6 +339,11 @@ impl State {
 pub(super) const FRESH: Duration = Duration::from_secs(15);
 
 impl State {
+    /// Octavia's id of the load balancer.
+    pub(super) fn load_balancer(&self) -> Option<&str> {
+        self.desired.as_ref()?.id.as_deref()
+    }
+
     /// The cluster's CA in PEM.
     pub(super) fn ca(&self) -> Option<&str> {
         self.desired.as_ref()?.cluster.ca_pem.as_deref()

@@ -18,7 +18,6 @@ pub fn step(state: &mut State, event: Event, now: &Now, effects: &mut Vec<Effect
     plan::act(state, now, effects);
     if state.dirty {
         state.dirty = false;
-        state.published = Some(now.instant);
         effects.push(Effect::Publish);
     }
 }

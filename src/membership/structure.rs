@@ -97,11 +97,14 @@ fn make(state: &State, desired: &DesiredLoadBalancer, port: &Port) -> Option<Tod
 fn repair(state: &State, desired: &DesiredLoadBalancer, port: &Port, now: &Now) -> Option<Todo> {
     let broken = |part: &Option<Part>| {
         part.clone()
-            .filter(|part| classify::part_is_broken(part, state.provider))
+            .filter(|part| classify::part_is_broken(part, state.orphan_span()))
     };
     let number = port.number;
     let name = port.name.clone();
-    let (kind, change) = if let Some(listener) = broken(&port.listener) {
+    // The pool first: while it is broken every member write is refused, and its push frees the listener too.
+    let (kind, change) = if let Some(pool) = broken(&port.pool) {
+        (PartKind::Pool, Change::UpdatePool { id: pool.id, name })
+    } else if let Some(listener) = broken(&port.listener) {
         let id = listener.id;
         (
             PartKind::Listener,
@@ -112,8 +115,6 @@ fn repair(state: &State, desired: &DesiredLoadBalancer, port: &Port, now: &Now) 
                 allowed_cidrs: None,
             },
         )
-    } else if let Some(pool) = broken(&port.pool) {
-        (PartKind::Pool, Change::UpdatePool { id: pool.id, name })
     } else {
         let monitor = broken(&port.monitor)?;
         // A monitor can't be pushed while its pool is locked.
@@ -145,34 +146,54 @@ pub(super) fn keep(state: &State, desired: &DesiredLoadBalancer, now: &Now) -> O
         .ports
         .iter()
         .filter(|port| port.is_ready() && port.attempts.may(now.instant))
-        .find_map(|port| {
-            let number = port.number;
-            if let (Some(monitor), Some(numbers)) = (&port.monitor, port.numbers)
-                && numbers != desired.monitor
-            {
-                return Some(Todo::Write(
-                    Write::Numbers { port: number },
-                    Change::UpdateMonitor {
-                        id: monitor.id.clone(),
-                        numbers: desired.monitor,
-                    },
-                ));
-            }
-            let listener = port.listener.as_ref()?;
-            let wanted = desired.allowed_cidrs.as_ref()?;
-            let known = port.cidrs.as_ref().filter(|_| port.cidrs_known)?;
-            let same =
-                wanted.len() == known.len() && wanted.iter().all(|cidr| known.contains(cidr));
-            (!same).then(|| {
-                Todo::Write(
-                    Write::Cidrs { port: number },
-                    Change::UpdateListener {
-                        id: listener.id.clone(),
-                        name: port.name.clone(),
-                        default_pool: None,
-                        allowed_cidrs: Some(wanted.clone()),
-                    },
-                )
+        .find_map(|port| numbers(port, desired).or_else(|| ranges(port, desired)))
+}
+
+/// Whether every listener, pool and monitor is known to be as it is wanted, where Octavia tells.
+pub(super) fn is_as_wanted(state: &State) -> bool {
+    state.desired.as_ref().is_some_and(|desired| {
+        state.reads.structure.is_some()
+            && state.ports.iter().all(|port| {
+                let numbers_unread =
+                    port.monitor.is_some() && port.numbers.is_none() && port.numbers_due;
+                let ranges_unread = desired.allowed_cidrs.is_some()
+                    && !port.cidrs_known
+                    && state.reads.structure_due;
+                port.is_ready()
+                    && !numbers_unread
+                    && !ranges_unread
+                    && numbers(port, desired).is_none()
+                    && ranges(port, desired).is_none()
             })
-        })
+    })
+}
+
+fn numbers(port: &Port, desired: &DesiredLoadBalancer) -> Option<Todo> {
+    let monitor = port.monitor.as_ref()?;
+    port.numbers.filter(|numbers| *numbers != desired.monitor)?;
+    Some(Todo::Write(
+        Write::Numbers { port: port.number },
+        Change::UpdateMonitor {
+            id: monitor.id.clone(),
+            numbers: desired.monitor,
+        },
+    ))
+}
+
+fn ranges(port: &Port, desired: &DesiredLoadBalancer) -> Option<Todo> {
+    let listener = port.listener.as_ref()?;
+    let wanted = desired.allowed_cidrs.as_ref()?;
+    let known = port.cidrs.as_ref().filter(|_| port.cidrs_known)?;
+    let same = wanted.len() == known.len() && wanted.iter().all(|cidr| known.contains(cidr));
+    (!same).then(|| {
+        Todo::Write(
+            Write::Cidrs { port: port.number },
+            Change::UpdateListener {
+                id: listener.id.clone(),
+                name: port.name.clone(),
+                default_pool: None,
+                allowed_cidrs: Some(wanted.clone()),
+            },
+        )
+    })
 }

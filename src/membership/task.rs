@@ -2,18 +2,19 @@
 //! came of them. At most one call to Octavia is under way.
 
 use std::{
-    sync::{Arc, PoisonError, RwLock},
-    time::Instant,
+    sync::{Arc, OnceLock, PoisonError, RwLock},
+    time::{Duration, Instant},
 };
 
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use jiff::Timestamp;
 use rand::RngExt;
+use tokio::sync::mpsc;
 
 use super::{
-    effect::{Call, Effect, Record},
+    effect::{Call, Effect},
     event::{Answered, Event},
-    findings::{Findings, MachineFinding, MemberFinding},
+    findings::{Findings, MachineFinding, MemberFinding, Publication},
     mail::{Claim, Client, Mail, Mailbox},
     observer::Observer,
     octavia::{Octavia, Urgency},
@@ -45,6 +46,23 @@ impl Published {
             .unwrap_or_else(PoisonError::into_inner)
             .replace(findings)
     }
+
+    /// A read that found nothing new is no news to anybody, but whoever asks learns of it.
+    fn observed(&self, at: Timestamp, interval: Duration) {
+        let mut published = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(findings) = published
+            .as_mut()
+            .filter(|findings| findings.observed != Some(at))
+        else {
+            return;
+        };
+        let findings = Arc::make_mut(findings);
+        findings.observed = Some(at);
+        findings.interval_seconds = interval.as_secs_f64();
+        for member in &mut findings.members {
+            member.last_observed = at;
+        }
+    }
 }
 
 pub(super) struct Task {
@@ -57,6 +75,8 @@ pub(super) struct Task {
     pub(super) findings: Arc<Published>,
     pub(super) cluster_wakes: Arc<Wakes>,
     pub(super) machine_wakes: Arc<Wakes>,
+    /// Who hears of every publication, once somebody listens.
+    pub(super) listener: Arc<OnceLock<mpsc::Sender<Publication>>>,
 }
 
 /// What is under way.
@@ -89,6 +109,9 @@ impl Task {
                     self.carry_out(effect, &state, client.as_ref(), &pending);
                 }
             }
+            if let Some((at, interval)) = state.observation() {
+                self.findings.observed(at, interval);
+            }
         }
     }
 
@@ -101,9 +124,9 @@ impl Task {
     ) {
         match effect {
             Effect::Call { id, call, urgency } => {
-                // The core asks only while it was told that there are credentials.
-                if let Some(client) = client {
-                    pending.push(ask(client, id, call, urgency));
+                // The core asks only while it was told that there are credentials and a load balancer.
+                if let (Some(client), Some(load_balancer)) = (client, state.load_balancer()) {
+                    pending.push(ask(client, load_balancer, id, call, urgency));
                 }
             }
             Effect::Probe {
@@ -137,13 +160,21 @@ impl Task {
                 );
             }
             Effect::Publish => self.publish(&Arc::new(report(state, &now()))),
-            Effect::Record(record) => tell(self.observer.as_ref(), record),
+            Effect::Record(record) => record.tell(self.observer.as_ref()),
         }
     }
 
     /// Publishes, and wakes the objects for which something changed.
     fn publish(&self, new: &Arc<Findings>) {
         let old = self.findings.put(Arc::clone(new));
+        if let Some(listener) = self.listener.get() {
+            // Who does not keep up misses news; conditions say all of it too.
+            let _ = listener.try_send(Publication {
+                cluster: self.cluster.clone(),
+                before: old.clone(),
+                after: Arc::clone(new),
+            });
+        }
         let old = old.as_deref();
         if old.is_none_or(|old| cluster_differs(old, new)) {
             self.cluster_wakes.wake(&self.cluster);
@@ -171,6 +202,7 @@ fn cluster_differs(old: &Findings, new: &Findings) -> bool {
         || old.operating_status != new.operating_status
         || old.absent != new.absent
         || old.infrastructure_ready != new.infrastructure_ready
+        || old.settled_generation != new.settled_generation
         || old.never_initialised != new.never_initialised
         || old.verdict != new.verdict
         || old.counts_in_ready != new.counts_in_ready
@@ -217,18 +249,19 @@ fn open_mail(mail: Mail, client: &mut Client, events: &mut Vec<Event>) {
 
 fn ask(
     client: &Arc<dyn Octavia>,
+    load_balancer: &str,
     id: u64,
     call: Call,
     urgency: Urgency,
 ) -> BoxFuture<'static, Event> {
     let answered = move |answer| Event::Answered { id, answer };
     match call {
-        Call::Tree { load_balancer } => client
-            .status_tree(&load_balancer, urgency)
+        Call::Tree => client
+            .status_tree(load_balancer, urgency)
             .map(move |answer| answered(Answered::Tree(answer)))
             .boxed(),
-        Call::Structure { load_balancer } => client
-            .structure(&load_balancer, urgency)
+        Call::Structure => client
+            .structure(load_balancer, urgency)
             .map(move |answer| answered(Answered::Structure(answer)))
             .boxed(),
         Call::Members { pool } => client
@@ -243,20 +276,6 @@ fn ask(
             .write(&change, urgency)
             .map(move |answer| answered(Answered::Written(answer)))
             .boxed(),
-    }
-}
-
-fn tell(observer: &dyn Observer, record: Record) {
-    match record {
-        Record::Transition { provider, from, to } => observer.transition(provider, &from, &to),
-        Record::Operation(operation, outcome) => observer.operation(operation, outcome),
-        Record::Decision(gate, decision, reason) => observer.decision(gate, decision, reason),
-        Record::HoldEnded(gate, reason, held) => observer.hold_ended(gate, reason, held),
-        Record::TimeToActive(provider, operation, took) => {
-            observer.time_to_active(provider, operation, took);
-        }
-        Record::TimeToRemoved(provider, took) => observer.time_to_removed(provider, took),
-        Record::Read(succeeded, took) => observer.read(succeeded, took),
     }
 }
 

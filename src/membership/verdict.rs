@@ -4,11 +4,14 @@ use std::time::Instant;
 
 use super::{
     classify::{self, Class},
-    event::PartKind,
+    desired::OperatorWord,
+    event::{PartKind, Purpose},
     gate::{self, Ground},
+    list,
     octavia::{Operating, Provisioning},
     serves::{self},
     state::{Now, Port, State},
+    structure,
 };
 
 /// What time alone can change of what is published.
@@ -27,10 +30,14 @@ pub(super) struct Shown {
     pub(super) stuck: u32,
     /// The bypass that is valid now.
     pub(super) bypassed: bool,
+    /// Machines for which one is valid now.
+    pub(super) bypassed_machines: u32,
     /// The control plane was never initialised.
     pub(super) never_initialised: bool,
     /// Listeners, pools, monitors and load balancer are ACTIVE.
     pub(super) ready: bool,
+    /// All of it is as it is wanted, as of a read after the last write.
+    pub(super) settled: bool,
 }
 
 /// The cluster's side, without words.
@@ -56,17 +63,29 @@ pub(super) fn show(state: &State, now: &Now) -> Shown {
         .iter()
         .flat_map(|port| &port.members)
         .filter(|member| member.provisioning.is_pending());
+    let writes = state
+        .call
+        .as_ref()
+        .is_some_and(|call| matches!(call.purpose, Purpose::Write(_)));
     let mut shown = Shown {
         ground,
         counts: ground.is_some()
             && (at_once || past(state.balancer.unsettled_since, settings.warn_after)),
         bypassed: gate::bypass(state, None, now).is_some(),
-        never_initialised: gate::never_initialised(state, now) == gate::Tri::Yes,
+        never_initialised: list::never_initialised(state, now) == list::Tri::Yes,
         ready: state.balancer.is_active()
             && !state.ports.is_empty()
             && state.ports.iter().all(Port::is_ready),
+        settled: ground.is_none()
+            && !writes
+            && state.read_after_write()
+            && structure::is_as_wanted(state),
         ..Shown::default()
     };
+    for machine in state.machines.values() {
+        let own = matches!(&machine.want.operator, OperatorWord::Bypass { until, .. } if *until > now.wall);
+        shown.bypassed_machines += u32::from(own);
+    }
     for member in pending {
         let since = Some(member.since.instant);
         shown.alerted += u32::from(past(since, settings.alert_after));
@@ -121,7 +140,7 @@ fn worst_member(state: &State) -> Option<Ground> {
         }
         let leaving = serves::is_leaving(machine);
         for (slot, port) in machine.slots.iter().zip(&state.ports) {
-            let class = classify::slot(slot, port, state.provider);
+            let class = classify::slot(slot, port, state.orphan_span());
             let weight = match class {
                 Class::Missing | Class::Active if leaving => continue,
                 Class::Active => continue,

@@ -3,7 +3,8 @@
 use super::{
     classify::Class,
     desired::OperatorWord,
-    gate::{self, Ground},
+    gate::{self, Ground, Ruling},
+    observer::GateName,
     report,
     serves::{self, Against, Evidence, Lack, Serving, Want},
     state::{Machine, Now, State},
@@ -11,9 +12,40 @@ use super::{
 use crate::names::ObjectName;
 
 /// What a held release does to everything else, and the way out.
-pub(super) const FROZEN: &str = ". While this Machine waits, KubeadmControlPlane changes nothing else in this \
-control plane. To let it go all the same, annotate it with infrastructure.cluster.x-k8s.io/load-balancer-gate: \
-bypass until=<RFC 3339> reason=<text>";
+pub(super) fn frozen(state: &State) -> String {
+    let kubeadm = state
+        .desired
+        .as_ref()
+        .is_some_and(|desired| desired.cluster.kubeadm_control_plane);
+    let frozen = if kubeadm {
+        "While this Machine waits, KubeadmControlPlane changes nothing else in this control plane. "
+    } else {
+        ""
+    };
+    format!(
+        ". {frozen}To let it go all the same, annotate the OpenStackMachine with \
+         infrastructure.cluster.x-k8s.io/load-balancer-gate: bypass until=<RFC 3339> reason=<text>"
+    )
+}
+
+/// What the gates would hold if they were enforced, as a subordinate clause; empty where they are, or hold
+/// nothing.
+pub(super) fn observed(state: &State, name: &ObjectName, machine: &Machine) -> String {
+    [
+        (GateName::Release, machine.rulings.release),
+        (GateName::Admission, machine.rulings.admission),
+    ]
+    .into_iter()
+    .find_map(|(gate, ruling)| match ruling {
+        Ruling::Observed(held) => Some(format!(
+            "; the {} gate only observes (--load-balancer-gate) and does not hold it: {}",
+            gate.as_str(),
+            ground(state, Some((name, machine)), held)
+        )),
+        _ => None,
+    })
+    .unwrap_or_default()
+}
 
 /// What the operator wrote, as a subordinate clause; empty if nothing.
 pub(super) fn operator(state: &State, machine: Option<&Machine>, now: &Now) -> String {
@@ -120,6 +152,7 @@ pub(super) fn ground(
         }
         Ground::NoneServes => "No member serves the endpoint's port".to_owned(),
         Ground::Member(port, class) => match machine {
+            Some((name, machine)) if class == Class::Foreign => foreign(state, name, machine, port),
             Some(_) => member_class(port, class),
             None => who(state, port, class),
         },
@@ -168,8 +201,52 @@ pub(super) fn member_class(port: u16, class: Class) -> String {
     format!("Its member on port {port} {text}")
 }
 
+/// Which member is in a machine's way, by name.
+fn foreign(state: &State, name: &ObjectName, machine: &Machine, number: u16) -> String {
+    let found = state
+        .ports
+        .iter()
+        .zip(&machine.slots)
+        .find(|(port, _)| port.number == number)
+        .and_then(|(port, slot)| {
+            let member = port.members.get(slot.foreign?)?;
+            Some((port, slot, member))
+        });
+    let Some((port, slot, member)) = found else {
+        return member_class(number, Class::Foreign);
+    };
+    if slot.twins {
+        return format!(
+            "More than one member of port {number} has its name and address; nothing is written"
+        );
+    }
+    let at = member
+        .address
+        .map_or_else(|| "no address".to_owned(), |address| address.to_string());
+    let ours = member.name.strip_prefix(&port.prefix) == Some(name.name.as_str());
+    let wrong = match machine.want.address {
+        Some(address) if ours => {
+            format!("has its name, but the address {at} in place of {address}")
+        }
+        _ => format!("is called {:?} and has its address {at}", member.name),
+    };
+    format!(
+        "On port {number} member {} {wrong}. It is not ours and is left alone: delete it, or give it another {}",
+        member.id,
+        if ours { "name" } else { "address" }
+    )
+}
+
 /// Which machines' members are in this class, for the cluster.
 fn who(state: &State, port: u16, class: Class) -> String {
+    if class == Class::Foreign
+        && let Some((name, machine)) = state.machines.iter().find(|(_, machine)| {
+            let mut slots = machine.slots.iter().zip(&state.ports);
+            slots.any(|(slot, known)| known.number == port && slot.foreign.is_some())
+        })
+    {
+        return format!("{}: {}", name.name, foreign(state, name, machine, port));
+    }
     let Some(index) = state.ports.iter().position(|known| known.number == port) else {
         return String::new();
     };
@@ -182,7 +259,7 @@ fn who(state: &State, port: u16, class: Class) -> String {
                 .get(index)
                 .zip(state.ports.get(index))
                 .is_some_and(|(slot, port)| {
-                    super::classify::slot(slot, port, state.provider) == class
+                    super::classify::slot(slot, port, state.orphan_span()) == class
                 })
         })
         .map(|(name, _)| name.name.as_str())
@@ -265,5 +342,6 @@ fn evidence_text(evidence: Evidence) -> &'static str {
         Evidence::Online => "its member is steadily ONLINE",
         Evidence::Ready => "its API server answers /readyz with 200",
         Evidence::Conditions => "Cluster API finds its API server and node healthy",
+        Evidence::InService => "its member is in service",
     }
 }

@@ -2,7 +2,7 @@
 
 use super::absorb::in_trouble;
 use super::{
-    event::{PartKind, Write},
+    event::{PartKind, Sets, Write},
     observer::{Operation, OperationOutcome},
     octavia::{Answer, Failure, FailureClass, MemberDetail, Written},
     state::{Ladder, Now, Port, Refusal, Slot, State},
@@ -44,26 +44,26 @@ fn slot_mut<'a>(state: &'a mut State, machine: &ObjectName, number: u16) -> Opti
 pub(super) fn accepted(
     state: &mut State,
     write: &Write,
+    sets: Option<Sets>,
     sent: std::time::Instant,
     now: &Now,
     written: Written,
 ) {
     state.dirty = true;
-    let desired = state.desired.clone();
     match write {
         Write::MakePart { port, part } => {
             let Some(port) = port_mut(state, *port) else {
                 return;
             };
             port.refusal = None;
-            match (part, desired) {
-                (PartKind::Listener, Some(desired)) => {
-                    port.cidrs_known = desired.allowed_cidrs.is_some();
-                    port.cidrs = desired.allowed_cidrs.map(sorted);
+            match (part, sets) {
+                (PartKind::Listener, Some(Sets::Cidrs(cidrs))) => {
+                    port.cidrs_known = cidrs.is_some();
+                    port.cidrs = cidrs.map(sorted);
                 }
                 (PartKind::Pool, _) => port.members_due = false,
-                (PartKind::Monitor, Some(desired)) => {
-                    port.numbers = Some(desired.monitor);
+                (PartKind::Monitor, Some(Sets::Numbers(numbers))) => {
+                    port.numbers = Some(numbers);
                     port.numbers_due = false;
                 }
                 _ => {}
@@ -81,14 +81,14 @@ pub(super) fn accepted(
             }
         }
         Write::Numbers { port } => {
-            if let (Some(port), Some(desired)) = (port_mut(state, *port), desired) {
-                port.numbers = Some(desired.monitor);
+            if let (Some(port), Some(Sets::Numbers(numbers))) = (port_mut(state, *port), sets) {
+                port.numbers = Some(numbers);
                 port.refusal = None;
             }
         }
         Write::Cidrs { port } => {
-            if let (Some(port), Some(desired)) = (port_mut(state, *port), desired) {
-                port.cidrs = desired.allowed_cidrs.map(sorted);
+            if let (Some(port), Some(Sets::Cidrs(cidrs))) = (port_mut(state, *port), sets) {
+                port.cidrs = cidrs.map(sorted);
                 port.refusal = None;
             }
         }
@@ -153,6 +153,18 @@ fn know_detail(state: &mut State, number: u16, detail: MemberDetail) {
     }
 }
 
+/// Weight, admin state and tags may be what they were or what was asked for: a list tells.
+fn forget_detail(state: &mut State, machine: &ObjectName, number: u16) {
+    let member = slot_mut(state, machine, number).and_then(|slot| slot.member);
+    let Some(port) = port_mut(state, number) else {
+        return;
+    };
+    port.members_due = true;
+    if let Some(member) = member.and_then(|index| port.members.get_mut(index)) {
+        member.detail = None;
+    }
+}
+
 pub(super) fn refused(state: &mut State, write: &Write, failure: Failure, now: &Now) {
     state.dirty = true;
     match failure.class {
@@ -193,11 +205,7 @@ pub(super) fn refused(state: &mut State, write: &Write, failure: Failure, now: &
                         port.numbers_due = true;
                     }
                 }
-                Write::Member { port, .. } => {
-                    if let Some(port) = port_mut(state, *port) {
-                        port.members_due = true;
-                    }
-                }
+                Write::Member { machine, port, .. } => forget_detail(state, machine, *port),
                 Write::RepairPart { .. } | Write::Prune { .. } => {}
             }
             in_trouble(state, failure, now);

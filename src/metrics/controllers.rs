@@ -1,61 +1,136 @@
-//! Passes of the controllers, under controller-runtime's names.
+//! Passes, queues and watches, under the names of controller-runtime and its work queue, and our own.
 
-use std::time::Duration;
-
-use prometheus::{HistogramVec, IntCounterVec, Registry};
-
-use super::{
-    Metrics,
-    catalogue::{Result, counters, histograms},
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
-/// controller-runtime's buckets, in seconds.
-const BUCKETS: &[f64] = &[
-    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9,
-    1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0,
-    25.0, 30.0, 40.0, 50.0, 60.0,
-];
+use prometheus::{HistogramVec, IntCounterVec, Registry, proto::MetricFamily};
+
+use super::{
+    Metrics, catalogue,
+    families::{Result, count, counters, gauges, histograms, whole_gauges},
+};
+use crate::{
+    controllers::{Observer, Queue, WatchBreak},
+    status::Reason,
+};
 
 pub(super) struct Families {
     passes: IntCounterVec,
     errors: IntCounterVec,
+    never: [IntCounterVec; 3],
     durations: HistogramVec,
+    retries: IntCounterVec,
+    waits: HistogramVec,
+    work: HistogramVec,
+    watched: IntCounterVec,
+    watch_breaks: IntCounterVec,
+    events: IntCounterVec,
+    known: Mutex<Known>,
+}
+
+/// Whom to ask at the scrape.
+#[derive(Default)]
+struct Known {
+    controllers: BTreeMap<&'static str, (u16, Arc<Queue>)>,
+    kinds: BTreeMap<String, Box<dyn Fn() -> usize + Send + Sync>>,
 }
 
 impl Families {
     pub(super) fn new(registry: &Registry) -> Result<Self> {
         Ok(Self {
-            passes: counters(
-                registry,
-                "controller_runtime_reconcile_total",
-                "Passes by how they ended.",
-                &["controller", "result"],
-            )?,
-            errors: counters(
-                registry,
-                "controller_runtime_reconcile_errors_total",
-                "Passes that failed.",
-                &["controller"],
-            )?,
-            durations: histograms(
-                registry,
-                "controller_runtime_reconcile_time_seconds",
-                "Duration of passes.",
-                &["controller"],
-                BUCKETS,
-            )?,
+            passes: counters(registry, &catalogue::PASSES_TOTAL)?,
+            errors: counters(registry, &catalogue::PASS_ERRORS)?,
+            never: [
+                counters(registry, &catalogue::PASS_TERMINAL_ERRORS)?,
+                counters(registry, &catalogue::PASS_PANICS)?,
+                counters(registry, &catalogue::PASS_TIMEOUTS)?,
+            ],
+            durations: histograms(registry, &catalogue::PASS_DURATION)?,
+            retries: counters(registry, &catalogue::QUEUE_RETRIES)?,
+            waits: histograms(registry, &catalogue::QUEUE_DURATION)?,
+            work: histograms(registry, &catalogue::WORK_DURATION)?,
+            watched: counters(registry, &catalogue::WATCH_EVENTS)?,
+            watch_breaks: counters(registry, &catalogue::WATCH_RESTARTS)?,
+            events: counters(registry, &catalogue::EVENTS)?,
+            known: Mutex::default(),
         })
+    }
+
+    /// How many objects of a kind are watched.
+    pub(super) fn objects(&self, kind: &str) -> usize {
+        self.known().kinds.get(kind).map_or(0, |objects| objects())
+    }
+
+    /// What waits and what is under way, as it is now.
+    pub(super) fn queues(&self) -> Result<Vec<MetricFamily>> {
+        let registry = Registry::new();
+        let depth = whole_gauges(&registry, &catalogue::QUEUE_DEPTH)?;
+        let added = counters(&registry, &catalogue::QUEUE_ADDS)?;
+        let unfinished = gauges(&registry, &catalogue::UNFINISHED)?;
+        let longest = gauges(&registry, &catalogue::LONGEST_RUNNING)?;
+        let workers = whole_gauges(&registry, &catalogue::MAX_PASSES)?;
+        let active = whole_gauges(&registry, &catalogue::ACTIVE_PASSES)?;
+        for (name, (most, queue)) in &self.known().controllers {
+            let now = queue.depth();
+            let of = &[*name, *name];
+            // All objects have one priority; the label is what boards know.
+            depth
+                .with_label_values(&[*name, *name, "0"])
+                .set(count(now.waiting));
+            added.with_label_values(of).inc_by(now.added);
+            unfinished
+                .with_label_values(of)
+                .set(now.unfinished.as_secs_f64());
+            longest.with_label_values(of).set(now.longest.as_secs_f64());
+            workers.with_label_values(&[*name]).set(i64::from(*most));
+            active.with_label_values(&[*name]).set(count(now.running));
+        }
+        Ok(registry.gather())
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl crate::controllers::PassObserver for Metrics {
+impl Observer for Metrics {
+    fn controller(&self, name: &'static str, workers: u16, queue: Arc<Queue>) {
+        let families = &self.0.controllers;
+        for result in ["success", "error", "requeue", "requeue_after"] {
+            families.passes.with_label_values(&[name, result]);
+        }
+        families.errors.with_label_values(&[name]);
+        for never in &families.never {
+            never.with_label_values(&[name]);
+        }
+        families.durations.with_label_values(&[name]);
+        families.retries.with_label_values(&[name, name]);
+        families.waits.with_label_values(&[name, name]);
+        families.work.with_label_values(&[name, name]);
+        families.known().controllers.insert(name, (workers, queue));
+    }
+
+    fn pass_began(&self, controller: &'static str, waited: Duration) {
+        self.0
+            .controllers
+            .waits
+            .with_label_values(&[controller, controller])
+            .observe(waited.as_secs_f64());
+    }
+
     fn pass(&self, controller: &'static str, outcome: &'static str, duration: Duration) {
         let families = &self.0.controllers;
-        let errors = families.errors.with_label_values(&[controller]);
         let result = match outcome {
             "done" => "success",
             "failed" => {
-                errors.inc();
+                families.errors.with_label_values(&[controller]).inc();
+                families
+                    .retries
+                    .with_label_values(&[controller, controller])
+                    .inc();
                 "error"
             }
             _ => "requeue_after",
@@ -64,9 +139,45 @@ impl crate::controllers::PassObserver for Metrics {
             .passes
             .with_label_values(&[controller, result])
             .inc();
+        let seconds = duration.as_secs_f64();
         families
             .durations
             .with_label_values(&[controller])
-            .observe(duration.as_secs_f64());
+            .observe(seconds);
+        families
+            .work
+            .with_label_values(&[controller, controller])
+            .observe(seconds);
+    }
+
+    fn watching(&self, kind: &str, objects: Box<dyn Fn() -> usize + Send + Sync>) {
+        let families = &self.0.controllers;
+        families.watched.with_label_values(&[kind]);
+        for why in WatchBreak::ALL {
+            families
+                .watch_breaks
+                .with_label_values(&[kind, why.as_str()]);
+        }
+        families.known().kinds.insert(kind.to_owned(), objects);
+    }
+
+    fn watched(&self, kind: &str) {
+        self.0.controllers.watched.with_label_values(&[kind]).inc();
+    }
+
+    fn watch_broke(&self, kind: &str, why: WatchBreak) {
+        self.0
+            .controllers
+            .watch_breaks
+            .with_label_values(&[kind, why.as_str()])
+            .inc();
+    }
+
+    fn event(&self, reason: Reason, kind: &'static str) {
+        self.0
+            .controllers
+            .events
+            .with_label_values(&[reason.as_str(), kind])
+            .inc();
     }
 }

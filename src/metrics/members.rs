@@ -2,16 +2,19 @@
 
 use std::time::Duration;
 
-use prometheus::{HistogramVec, IntCounterVec, Registry};
+use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, Registry};
 
 use super::{
-    Metrics,
-    catalogue::{HOLD_BUCKETS, Result, SETTLING_BUCKETS, WAIT_BUCKETS, counters, histograms},
+    Metrics, catalogue,
+    families::{Result, counters, histograms},
 };
 use crate::{
     membership::{Decision, GateName, Observer, Operation, OperationOutcome},
     status::Reason,
 };
+
+/// What changes by itself in OpenStack and is read again and again.
+pub(super) const POLLED: [&str; 3] = ["load-balancer", "server", "floating-ip"];
 
 pub(super) struct Families {
     transitions: IntCounterVec,
@@ -20,66 +23,56 @@ pub(super) struct Families {
     holds: HistogramVec,
     time_to_active: HistogramVec,
     time_to_removed: HistogramVec,
-    reads: IntCounterVec,
-    read_durations: HistogramVec,
+    polled: [Reads; 3],
+}
+
+/// Reads of one of [`POLLED`]. They are the most frequent thing that is counted: their series are looked up once.
+struct Reads {
+    succeeded: IntCounter,
+    failed: IntCounter,
+    durations: Histogram,
 }
 
 impl Families {
     pub(super) fn new(registry: &Registry) -> Result<Self> {
-        Ok(Self {
-            transitions: counters(
-                registry,
-                "capo_lb_member_transitions_total",
-                "Changes of members' provisioning status between two reads.",
-                &["from", "to", "provider"],
-            )?,
-            operations: counters(
-                registry,
-                "capo_lb_member_operations_total",
-                "Operations on members by how Octavia answered.",
-                &["operation", "outcome"],
-            )?,
-            decisions: counters(
-                registry,
-                "capo_gate_decisions_total",
-                "Answers of the gates that changed.",
-                &["gate", "decision", "reason"],
-            )?,
-            holds: histograms(
-                registry,
-                "capo_gate_hold_duration_seconds",
-                "How long gates were held.",
-                &["gate", "reason"],
-                HOLD_BUCKETS,
-            )?,
-            time_to_active: histograms(
-                registry,
-                "capo_lb_member_time_to_active_seconds",
-                "From the request to the first read in which the member was ACTIVE.",
-                &["provider", "operation"],
-                SETTLING_BUCKETS,
-            )?,
-            time_to_removed: histograms(
-                registry,
-                "capo_lb_member_time_to_removed_seconds",
-                "From the request to the read that confirmed the member's absence.",
-                &["provider"],
-                SETTLING_BUCKETS,
-            )?,
-            reads: counters(
-                registry,
-                "capo_poll_cycles_total",
-                "Reads of what changes by itself in OpenStack.",
-                &["kind", "outcome"],
-            )?,
-            read_durations: histograms(
-                registry,
-                "capo_poll_duration_seconds",
-                "Duration of reads of what changes by itself in OpenStack.",
-                &["kind"],
-                WAIT_BUCKETS,
-            )?,
-        })
+        let reads = counters(registry, &catalogue::POLL_CYCLES)?;
+        let durations = histograms(registry, &catalogue::POLL_DURATION)?;
+        let families = Self {
+            transitions: counters(registry, &catalogue::TRANSITIONS)?,
+            operations: counters(registry, &catalogue::OPERATIONS)?,
+            decisions: counters(registry, &catalogue::DECISIONS)?,
+            holds: histograms(registry, &catalogue::HOLD_DURATION)?,
+            time_to_active: histograms(registry, &catalogue::TIME_TO_ACTIVE)?,
+            time_to_removed: histograms(registry, &catalogue::TIME_TO_REMOVED)?,
+            polled: POLLED.map(|kind| Reads {
+                succeeded: reads.with_label_values(&[kind, "success"]),
+                failed: reads.with_label_values(&[kind, "error"]),
+                durations: durations.with_label_values(&[kind]),
+            }),
+        };
+        for operation in Operation::ALL {
+            for outcome in OperationOutcome::ALL {
+                families
+                    .operations
+                    .with_label_values(&[operation.as_str(), outcome.as_str()]);
+            }
+        }
+        Ok(families)
+    }
+
+    /// Something that changes by itself was read, or could not be. `kind` is one of [`POLLED`].
+    pub(super) fn polled(&self, kind: &str, succeeded: bool, took: Duration) {
+        let mut all = POLLED.iter().zip(&self.polled);
+        let Some((_, reads)) = all.find(|(known, _)| **known == kind) else {
+            return;
+        };
+        let counter = if succeeded {
+            &reads.succeeded
+        } else {
+            &reads.failed
+        };
+        counter.inc();
+        reads.durations.observe(took.as_secs_f64());
     }
 }
 
@@ -137,15 +130,6 @@ impl Observer for Metrics {
     }
 
     fn read(&self, succeeded: bool, took: Duration) {
-        let outcome = if succeeded { "success" } else { "error" };
-        let members = &self.0.members;
-        members
-            .reads
-            .with_label_values(&["load-balancer", outcome])
-            .inc();
-        members
-            .read_durations
-            .with_label_values(&["load-balancer"])
-            .observe(took.as_secs_f64());
+        self.0.members.polled("load-balancer", succeeded, took);
     }
 }

@@ -1,21 +1,21 @@
 //! Calls to OpenStack.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     sync::{Mutex, PoisonError},
     time::Duration,
 };
 
-use jiff::Timestamp;
-use prometheus::{GaugeVec, HistogramVec, IntCounterVec, IntGaugeVec, Registry};
+use prometheus::{
+    GaugeVec, HistogramVec, IntCounterVec, IntGaugeVec, Registry, proto::MetricFamily,
+};
 
 use super::{
-    Metrics,
-    catalogue::{
-        DEFAULT_BUCKETS, Result, WAIT_BUCKETS, counters, gauges, histograms, seconds, whole_gauges,
-    },
+    Metrics, catalogue,
+    families::{Result, count, counters, gauges, histograms, whole_gauges},
+    label,
 };
-use crate::openstack::{CallObserver, CallOutcome, CallRecord, Service, SignInOutcome};
+use crate::openstack::{CallObserver, CallOutcome, CallRecord, Level, Service, SignInOutcome};
 
 /// Clouds beyond this many share the label value `other`: their names come from users.
 const CLOUDS: usize = 50;
@@ -35,104 +35,91 @@ pub(super) struct Families {
     token_requests: IntCounterVec,
     token_expiry: GaugeVec,
     clouds: Mutex<HashSet<String>>,
+    /// What the last request of each name to each cloud failed of. Bounded as their labels are.
+    failed: Mutex<HashMap<(String, &'static str), &'static str>>,
+}
+
+/// Why requests are made again.
+const CAUSES: [&str; 6] = [
+    "throttled",
+    "5xx",
+    "timeout",
+    "transport",
+    "conflict",
+    "reauth",
+];
+
+/// What an answer failed of, where the request is made again later.
+fn cause(status: u16) -> Option<&'static str> {
+    match status {
+        409 => Some("conflict"),
+        429 => Some("throttled"),
+        500.. => Some("5xx"),
+        _ => None,
+    }
 }
 
 impl Families {
     pub(super) fn new(registry: &Registry) -> Result<Self> {
         let families = Self {
-            requests: counters(
-                registry,
-                "capo_openstack_api_requests_total",
-                "Requests to OpenStack.",
-                &["request"],
-            )?,
-            errors: counters(
-                registry,
-                "capo_openstack_api_request_errors_total",
-                "Requests to OpenStack that failed; an object that is not there or locked is no failure.",
-                &["request"],
-            )?,
-            durations: histograms(
-                registry,
-                "capo_openstack_api_request_duration_seconds",
-                "Duration of requests to OpenStack.",
-                &["request"],
-                DEFAULT_BUCKETS,
-            )?,
-            responses: counters(
-                registry,
-                "capo_openstack_api_responses_total",
-                "Answers of OpenStack by HTTP status, or timeout, transport, parse.",
-                &["cloud", "api", "method", "code"],
-            )?,
-            in_flight: whole_gauges(
-                registry,
-                "capo_openstack_api_inflight_requests",
-                "Requests to OpenStack under way.",
-                &["api"],
-            )?,
-            retries: counters(
-                registry,
-                "capo_openstack_api_retries_total",
-                "Requests that were made once more at once.",
-                &["api", "cause"],
-            )?,
-            refused: counters(
-                registry,
-                "capo_openstack_api_refused_total",
-                "Requests that were not sent because the service is paused or does not answer.",
-                &["cloud", "api"],
-            )?,
-            limiter_wait: histograms(
-                registry,
-                "capo_openstack_ratelimiter_wait_seconds",
-                "How long requests waited for the budget.",
-                &["cloud", "api"],
-                WAIT_BUCKETS,
-            )?,
-            throttled: counters(
-                registry,
-                "capo_openstack_throttled_total",
-                "Answers that asked for fewer requests.",
-                &["cloud", "api"],
-            )?,
-            throttled_until: gauges(
-                registry,
-                "capo_openstack_throttled_until_timestamp_seconds",
-                "When the last pause that a service asked for ends.",
-                &["cloud", "api"],
-            )?,
-            retry_after: histograms(
-                registry,
-                "capo_openstack_retry_after_seconds",
-                "Values of Retry-After.",
-                &["api"],
-                &[1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0],
-            )?,
-            token_requests: counters(
-                registry,
-                "capo_openstack_token_requests_total",
-                "Sign-ins.",
-                &["cloud", "outcome"],
-            )?,
-            token_expiry: gauges(
-                registry,
-                "capo_openstack_token_expiry_timestamp_seconds",
-                "When the newest token of a cloud expires.",
-                &["cloud"],
-            )?,
+            requests: counters(registry, &catalogue::REQUESTS)?,
+            errors: counters(registry, &catalogue::REQUEST_ERRORS)?,
+            durations: histograms(registry, &catalogue::REQUEST_DURATION)?,
+            responses: counters(registry, &catalogue::RESPONSES)?,
+            in_flight: whole_gauges(registry, &catalogue::IN_FLIGHT)?,
+            retries: counters(registry, &catalogue::RETRIES)?,
+            refused: counters(registry, &catalogue::REFUSED)?,
+            limiter_wait: histograms(registry, &catalogue::LIMITER_WAIT)?,
+            throttled: counters(registry, &catalogue::THROTTLED)?,
+            throttled_until: gauges(registry, &catalogue::THROTTLED_UNTIL)?,
+            retry_after: histograms(registry, &catalogue::RETRY_AFTER)?,
+            token_requests: counters(registry, &catalogue::TOKEN_REQUESTS)?,
+            token_expiry: gauges(registry, &catalogue::TOKEN_EXPIRY)?,
             clouds: Mutex::default(),
+            failed: Mutex::default(),
         };
         for service in Service::ALL {
             families
                 .in_flight
                 .with_label_values(&[service.name()])
                 .set(0);
+            for cause in CAUSES {
+                families.retries.with_label_values(&[service.name(), cause]);
+            }
         }
         Ok(families)
     }
 
+    /// What the budgets hold, added up by cloud.
+    pub(super) fn levels(&self, levels: &[(String, Service, Level)]) -> Result<Vec<MetricFamily>> {
+        let registry = Registry::new();
+        let queue = whole_gauges(&registry, &catalogue::LIMITER_QUEUE)?;
+        let limit = gauges(&registry, &catalogue::LIMITER_LIMIT)?;
+        let tokens = gauges(&registry, &catalogue::LIMITER_TOKENS)?;
+        for (cloud, service, level) in levels {
+            let of = &[self.cloud(cloud), service.name()];
+            queue.with_label_values(of).add(count(level.waiting));
+            limit.with_label_values(of).add(level.per_second);
+            tokens.with_label_values(of).add(level.tokens);
+        }
+        Ok(registry.gather())
+    }
+
+    /// Counts a request that is made again: the last one of its name to this cloud failed.
+    fn again(&self, cloud: &str, api: &str, request: &'static str, failure: Option<&'static str>) {
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (cloud.to_owned(), request);
+        let before = match failure {
+            Some(cause) => failed.insert(key, cause),
+            None => failed.remove(&key),
+        };
+        if let Some(cause) = before {
+            self.retries.with_label_values(&[api, cause]).inc();
+        }
+    }
+
     fn cloud<'a>(&self, cloud: &'a str) -> &'a str {
+        let cloud = label(cloud);
         let mut clouds = self.clouds.lock().unwrap_or_else(PoisonError::into_inner);
         if clouds.contains(cloud) {
             return cloud;
@@ -150,27 +137,18 @@ impl CallObserver for Metrics {
         let families = &self.0.openstack;
         let request = &[record.request];
         families.requests.with_label_values(request).inc();
-        let failed = families.errors.with_label_values(request);
-        let code = match record.outcome {
-            CallOutcome::Status(status) => {
-                if status >= 400 && status != 404 && status != 409 {
-                    failed.inc();
-                }
-                status.to_string()
-            }
-            CallOutcome::TimedOut => {
-                failed.inc();
-                "timeout".to_owned()
-            }
-            CallOutcome::Transport => {
-                failed.inc();
-                "transport".to_owned()
-            }
-            CallOutcome::Unreadable => {
-                failed.inc();
-                "parse".to_owned()
-            }
+        let errors = families.errors.with_label_values(request);
+        let (code, cause) = match record.outcome {
+            CallOutcome::Status(status) => (status.to_string(), cause(status)),
+            CallOutcome::TimedOut => ("timeout".to_owned(), Some("timeout")),
+            CallOutcome::Transport => ("transport".to_owned(), Some("transport")),
+            CallOutcome::Unreadable => ("parse".to_owned(), Some("5xx")),
         };
+        let failed = match record.outcome {
+            CallOutcome::Status(status) => status >= 400 && status != 404 && status != 409,
+            _ => true,
+        };
+        errors.inc_by(u64::from(failed));
         families
             .durations
             .with_label_values(request)
@@ -185,6 +163,15 @@ impl CallObserver for Metrics {
             .limiter_wait
             .with_label_values(&[cloud, api])
             .observe(record.limiter_wait.as_secs_f64());
+        families.throttled.with_label_values(&[cloud, api]);
+        families.refused.with_label_values(&[cloud, api]);
+        families.again(cloud, api, record.request, cause);
+        let polled = match record.request {
+            "server_get" | "server_list" => "server",
+            "floating_ip_get" | "floating_ip_list" => "floating-ip",
+            _ => return,
+        };
+        self.0.members.polled(polled, !failed, record.duration);
     }
 
     fn in_flight(&self, service: Service, change: i64) {
@@ -211,7 +198,7 @@ impl CallObserver for Metrics {
         families
             .throttled_until
             .with_label_values(labels)
-            .set(seconds(Timestamp::now()) + pause.as_secs_f64());
+            .set(super::now() + pause.as_secs_f64());
         if let Some(header) = header {
             families
                 .retry_after
@@ -231,6 +218,9 @@ impl CallObserver for Metrics {
     fn signed_in(&self, cloud: &str, outcome: SignInOutcome, life: Option<Duration>) {
         let families = &self.0.openstack;
         let cloud = families.cloud(cloud);
+        for known in ["success", "unauthorized", "not_found", "error"] {
+            families.token_requests.with_label_values(&[cloud, known]);
+        }
         let outcome = match outcome {
             SignInOutcome::Success => "success",
             SignInOutcome::Unauthorized => "unauthorized",
@@ -245,7 +235,7 @@ impl CallObserver for Metrics {
             families
                 .token_expiry
                 .with_label_values(&[cloud])
-                .set(seconds(Timestamp::now()) + life.as_secs_f64());
+                .set(super::now() + life.as_secs_f64());
         }
     }
 }

@@ -2,7 +2,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
-use super::{Metrics, states};
+use super::{Metrics, Settings};
 use crate::{
     membership::{
         Observer as _,
@@ -42,15 +42,15 @@ fn member(machine: usize, status: &str) -> MemberFinding {
 }
 
 fn rendered(findings: Findings) -> String {
-    let families = states::families(&[(ObjectName::new("ns", "c1"), Arc::new(findings))]).unwrap();
-    prometheus::TextEncoder::new()
-        .encode_to_string(&families)
+    Metrics::new(Settings::default())
+        .unwrap()
+        .render_findings(&[(ObjectName::new("ns", "c1"), Arc::new(findings))])
         .unwrap()
 }
 
 #[test]
 fn calls_are_counted_as_capo_counts_them() {
-    let metrics = Metrics::new().unwrap();
+    let metrics = Metrics::new(Settings::default()).unwrap();
     for outcome in [
         CallOutcome::Status(201),
         CallOutcome::Status(409),
@@ -72,7 +72,7 @@ fn calls_are_counted_as_capo_counts_them() {
 
 #[test]
 fn names_of_clouds_cannot_blow_up_the_series() {
-    let metrics = Metrics::new().unwrap();
+    let metrics = Metrics::new(Settings::default()).unwrap();
     for cloud in 0..200 {
         metrics.call(&record(&format!("cloud-{cloud}"), CallOutcome::Status(200)));
     }
@@ -130,8 +130,8 @@ fn a_held_gate_says_why_and_since_when() {
     for line in [
         r#"capo_gate_state{cluster_name="c1",cluster_namespace="ns",gate="admission",state="Held"} 1"#,
         r#"capo_gate_state{cluster_name="c1",cluster_namespace="ns",gate="release",state="Open"} 1"#,
-        r#"capo_gate_held_reason{cluster_name="c1",cluster_namespace="ns",gate="admission",reason="MemberPending"} 1"#,
-        r#"capo_gate_held_since_timestamp_seconds{cluster_name="c1",cluster_namespace="ns",gate="admission"} 40"#,
+        r#"capo_gate_held_reason{cluster_name="c1",cluster_namespace="ns",gate="admission",machine="a",reason="MemberPending"} 1"#,
+        r#"capo_gate_held_since_timestamp_seconds{cluster_name="c1",cluster_namespace="ns",gate="admission",machine="b"} 40"#,
     ] {
         assert!(text.contains(line), "{line} is not in\n{text}");
     }
@@ -153,9 +153,33 @@ fn above_the_cap_only_remarkable_members_are_shown() {
     ));
 }
 
+/// A member of one machine's name at another address is reported after the machine's own.
+#[test]
+fn a_series_has_one_value_however_many_members_have_the_name() {
+    let text = rendered(Findings {
+        members: vec![member(1, "ERROR"), member(1, "ACTIVE")],
+        ..Findings::default()
+    });
+    let mut series: Vec<&str> = text
+        .lines()
+        .filter_map(|line| Some(line.rsplit_once(' ')?.0))
+        .collect();
+    series.sort_unstable();
+    let all = series.len();
+    series.dedup();
+    assert_eq!(series.len(), all);
+    for line in [
+        r#"machine="machine-1",port="6443",status="ERROR"} 1"#,
+        r#"capo_lb_members{cluster_name="c1",cluster_namespace="ns",port="6443",status="ACTIVE"} 1"#,
+        "capo_metrics_member_detail_suppressed 1",
+    ] {
+        assert!(text.contains(line), "{line} is not in\n{text}");
+    }
+}
+
 #[test]
 fn every_family_has_help_and_a_proper_name() {
-    let metrics = Metrics::new().unwrap();
+    let metrics = Metrics::new(Settings::default()).unwrap();
     metrics.call(&record("openstack", CallOutcome::Status(200)));
     metrics.read(true, Duration::ZERO);
     let text = metrics.render(None).unwrap();

@@ -6,10 +6,8 @@ use jiff::Timestamp;
 use prometheus::{Gauge, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Registry};
 
 use super::{
-    Metrics,
-    catalogue::{
-        DEFAULT_BUCKETS, Result, counter, counters, gauge, histograms, seconds, whole_gauges,
-    },
+    Metrics, catalogue,
+    families::{Result, counter, counters, gauge, histograms, seconds, whole_gauges},
 };
 
 pub(super) struct Families {
@@ -24,40 +22,12 @@ pub(super) struct Families {
 impl Families {
     pub(super) fn new(registry: &Registry) -> Result<Self> {
         Ok(Self {
-            requests: counters(
-                registry,
-                "controller_runtime_webhook_requests_total",
-                "Webhook requests by HTTP status.",
-                &["webhook", "code"],
-            )?,
-            durations: histograms(
-                registry,
-                "controller_runtime_webhook_latency_seconds",
-                "Duration of webhook requests.",
-                &["webhook"],
-                DEFAULT_BUCKETS,
-            )?,
-            in_flight: whole_gauges(
-                registry,
-                "controller_runtime_webhook_requests_in_flight",
-                "Webhook requests under way.",
-                &["webhook"],
-            )?,
-            reads: counter(
-                registry,
-                "certwatcher_read_certificate_total",
-                "Certificates of the webhook server that were read.",
-            )?,
-            failed_reads: counter(
-                registry,
-                "certwatcher_read_certificate_errors_total",
-                "Certificates of the webhook server that could not be used.",
-            )?,
-            not_after: gauge(
-                registry,
-                "capo_webhook_certificate_not_after_timestamp_seconds",
-                "When the certificate of the webhook server ends.",
-            )?,
+            requests: counters(registry, &catalogue::WEBHOOK_REQUESTS)?,
+            durations: histograms(registry, &catalogue::WEBHOOK_DURATION)?,
+            in_flight: whole_gauges(registry, &catalogue::WEBHOOK_IN_FLIGHT)?,
+            reads: counter(registry, &catalogue::CERTIFICATE_READS)?,
+            failed_reads: counter(registry, &catalogue::CERTIFICATE_ERRORS)?,
+            not_after: gauge(registry, &catalogue::CERTIFICATE_END)?,
         })
     }
 }

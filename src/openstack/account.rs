@@ -73,6 +73,11 @@ impl Account {
         }
     }
 
+    /// The budget of its sign-ins.
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
     /// A token that is good for now. The first caller signs in, others wait for the same answer; near
     /// its end the token is replaced in the background.
     pub(crate) async fn session(self: &Arc<Self>) -> Result<Arc<Session>, Error> {

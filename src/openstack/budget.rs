@@ -14,7 +14,7 @@ use std::{
 use governor::{
     Quota, RateLimiter,
     clock::Clock,
-    middleware::NoOpMiddleware,
+    middleware::StateInformationMiddleware,
     nanos::Nanos,
     state::{InMemoryState, NotKeyed},
 };
@@ -42,7 +42,7 @@ pub(crate) struct Limits {
 #[derive(Debug)]
 pub(crate) struct Budget {
     limits: Limits,
-    limiter: RateLimiter<NotKeyed, InMemoryState, TokioClock, NoOpMiddleware<Nanos>>,
+    limiter: RateLimiter<NotKeyed, InMemoryState, TokioClock, StateInformationMiddleware>,
     clock: TokioClock,
     state: Mutex<State>,
 }
@@ -52,9 +52,22 @@ struct State {
     waiting: BTreeMap<Ticket, Arc<Notify>>,
     issued: u64,
     in_flight: usize,
+    /// Calls that could follow at once after the last one, and when that was.
+    left: Option<(u32, Instant)>,
     circuit: Circuit,
     /// Why calls are held back, for those that are refused.
     failure: Option<super::Error>,
+}
+
+/// What a budget holds.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Level {
+    /// Calls that wait for it.
+    pub waiting: usize,
+    /// Calls a second that it allows in the long run.
+    pub per_second: f64,
+    /// Calls that it allows at once.
+    pub tokens: f64,
 }
 
 /// A place in the queue: urgent ones first, else in order of arrival.
@@ -100,7 +113,7 @@ impl Budget {
             .allow_burst(burst);
         Arc::new(Self {
             limits,
-            limiter: RateLimiter::direct_with_clock(quota, clock),
+            limiter: RateLimiter::direct_with_clock(quota, clock).with_middleware(),
             clock,
             state: Mutex::default(),
         })
@@ -127,6 +140,20 @@ impl Budget {
         })
         .await
         .unwrap_or(Err(Refusal::TooLongAWait))
+    }
+
+    /// What the budget holds at this moment.
+    pub(crate) fn level(&self) -> Level {
+        let state = self.lock();
+        let full = f64::from(self.limits.burst);
+        Level {
+            waiting: state.waiting.len(),
+            per_second: self.limits.per_second,
+            tokens: state.left.map_or(full, |(left, since)| {
+                let refilled = since.elapsed().as_secs_f64() * self.limits.per_second;
+                (f64::from(left) + refilled).min(full)
+            }),
+        }
     }
 
     fn queue(self: &Arc<Self>, priority: Priority) -> Place {
@@ -156,8 +183,11 @@ impl Budget {
         if !first || state.in_flight >= self.limits.in_flight {
             return Step::WaitForWord;
         }
-        if let Err(not_until) = self.limiter.check() {
-            return Step::WaitUntil(now + not_until.wait_time_from(self.clock.now()));
+        match self.limiter.check() {
+            Ok(left) => state.left = Some((left.remaining_burst_capacity(), now)),
+            Err(not_until) => {
+                return Step::WaitUntil(now + not_until.wait_time_from(self.clock.now()));
+            }
         }
         let probe = state.circuit.admit(now) == Admission::Probe;
         state.waiting.remove(&place.ticket);

@@ -10,11 +10,12 @@ use tokio::{sync::OnceCell, time::Instant};
 
 use super::{
     account::Account,
-    budget::{Budget, Limits},
+    budget::{Budget, Level, Limits},
     cloud::{Budgets, Cloud, Shared},
     lease::LeaseToken,
     observer::CallObserver,
     profile::{AccountKey, BudgetKey, CloudProfile, ProfileError},
+    service::Service,
     transport::Transport,
 };
 
@@ -128,6 +129,28 @@ impl Clouds {
         let shared = Arc::new(self.shared(&mut known, profile.clone())?);
         known.clouds.insert(profile, (Arc::clone(&shared), now));
         Ok(Cloud(shared))
+    }
+
+    /// What every budget in use holds, by the name of its cloud; one name may come several times.
+    pub fn levels(&self) -> Vec<(String, Service, Level)> {
+        let known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut levels = Vec::new();
+        for (key, account) in &known.accounts {
+            if let Some(account) = account.upgrade() {
+                let level = account.budget().level();
+                levels.push((key.0.name.clone(), Service::Identity, level));
+            }
+        }
+        for (key, budgets) in &known.budgets {
+            let Some(budgets) = budgets.upgrade() else {
+                continue;
+            };
+            // Sign-ins have the account's budget.
+            for service in Service::ALL.into_iter().filter(|s| *s != Service::Identity) {
+                levels.push((key.0.name.clone(), service, budgets.of(service).level()));
+            }
+        }
+        levels
     }
 
     fn shared(&self, known: &mut Known, profile: CloudProfile) -> Result<Shared, ProfileError> {

@@ -34,6 +34,7 @@ mod transport;
 pub mod volume;
 mod wire;
 
+pub use budget::Level;
 pub use cloud::Cloud;
 pub use clouds::{ClientSettings, Clouds};
 pub use error::{ConflictKind, Error, ErrorClass};

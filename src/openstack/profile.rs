@@ -177,6 +177,13 @@ fn listed(names: &[String], introduction: &str) -> String {
     format!("; {introduction} {}{more}", shown.join(", "))
 }
 
+fn clouds_yaml_of(data: &BTreeMap<String, ByteString>) -> Result<&[u8], ProfileError> {
+    let yaml = data.get("clouds.yaml").map(|yaml| yaml.0.as_slice());
+    yaml.ok_or_else(|| ProfileError::NoCloudsYaml {
+        found: data.keys().cloned().collect(),
+    })
+}
+
 const LARGEST_AUTHORITIES: usize = 512 * 1024;
 
 impl CloudProfile {
@@ -188,12 +195,7 @@ impl CloudProfile {
         cloud_name: &str,
         region: Option<&str>,
     ) -> Result<Self, ProfileError> {
-        let yaml = data
-            .get("clouds.yaml")
-            .ok_or_else(|| ProfileError::NoCloudsYaml {
-                found: data.keys().cloned().collect(),
-            })?;
-        let mut profile = clouds_yaml::read(&yaml.0, cloud_name)?;
+        let mut profile = clouds_yaml::read(clouds_yaml_of(data)?, cloud_name)?;
         if let Some(region) = region.filter(|region| !region.is_empty()) {
             profile.region = Some(region.to_owned());
         }
@@ -201,6 +203,22 @@ impl CloudProfile {
             profile.authorities = Some(authorities(&pem.0)?);
         }
         Ok(profile)
+    }
+
+    /// Whether a Secret has a `clouds.yaml` with at least one entry that [`CloudProfile::from_secret`]
+    /// takes. The error is that of the first entry.
+    pub fn check_secret(data: &BTreeMap<String, ByteString>) -> Result<(), ProfileError> {
+        let yaml = clouds_yaml_of(data)?;
+        let mut refused = None;
+        for name in clouds_yaml::names(yaml)? {
+            match Self::from_secret(data, &name, None) {
+                Ok(_) => return Ok(()),
+                Err(problem) => refused = refused.or(Some(problem)),
+            }
+        }
+        Err(refused.unwrap_or_else(|| ProfileError::Malformed {
+            problem: "it names no cloud under `clouds`".to_owned(),
+        }))
     }
 
     /// The cloud's name in its clouds.yaml.

@@ -34,6 +34,8 @@ pub mod kind {
     pub const API_SERVER_INGRESS_READY: &str = "APIServerIngressReady";
     /// The server has the floating IP it was promised from a pool.
     pub const FLOATING_ADDRESS_FROM_POOL_READY: &str = "FloatingAddressFromPoolReady";
+    /// The server's ports are as the spec has them; told only where they are not.
+    pub const PORTS_READY: &str = "PortsReady";
 }
 
 impl Verdict {

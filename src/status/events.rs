@@ -1,4 +1,4 @@
-//! Events: the same one is told once, and nobody can make us flood the API server.
+//! Events: the same one told again makes its count grow, and nobody can make us flood the API server.
 
 use std::{
     collections::HashMap,
@@ -8,18 +8,27 @@ use std::{
 
 use jiff::Timestamp;
 use k8s_openapi::{
-    api::{core::v1::ObjectReference, events::v1::Event},
+    api::{
+        core::v1::ObjectReference,
+        events::v1::{Event, EventSeries},
+    },
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
 };
-use kube::{Api, Client, api::PostParams};
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams, PostParams},
+};
+use serde_json::json;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::Reason;
 
-/// The same words about the same object are told again after this time at the earliest.
-const REPEAT_AFTER: Duration = Duration::from_mins(30);
-/// An object may have this many events at once, and one more for every [`REFILL`].
+/// The same words about the same object are one event with a count, until they were not told for so long.
+const SERIES: Duration = Duration::from_mins(30);
+/// The count of an event is written this often at most.
+const COUNT_AFTER: Duration = Duration::from_mins(1);
+/// An object may have this many writes of events at once, and one more for every [`REFILL`].
 const BURST: u32 = 20;
 const REFILL: Duration = Duration::from_secs(30);
 /// Objects remembered for the two rules above.
@@ -32,11 +41,15 @@ const CONTROLLER: &str = "capo-rs";
 const LONGEST_NOTE: usize = 1_000;
 
 /// Hands events to the one task that sends them. Never waits. Cheap to clone.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Events {
-    queue: mpsc::Sender<(ObjectReference, Told)>,
+    queue: mpsc::Sender<Letter>,
     memory: Arc<Mutex<Memory>>,
+    counter: Arc<Counter>,
 }
+
+/// Told of every event that is handed over, with Normal or Warning.
+type Counter = dyn Fn(Reason, &'static str) + Send + Sync;
 
 /// What is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,35 +60,51 @@ struct Told {
     note: String,
 }
 
+/// One write of an event.
+#[derive(Debug)]
+struct Letter {
+    about: ObjectReference,
+    told: Told,
+    /// The event's own name.
+    name: String,
+    /// How often it was told by now.
+    count: i32,
+}
+
 impl Events {
     /// The recorder, and the task that sends what it is given until `shutdown`. `instance` names this
-    /// process in the events.
+    /// process in the events; `counter` is told of each, with Normal or Warning.
     pub fn new(
         client: Client,
         instance: String,
+        counter: impl Fn(Reason, &'static str) + Send + Sync + 'static,
         shutdown: CancellationToken,
     ) -> (Self, impl Future<Output = ()> + Send) {
-        let (queue, mut waiting) = mpsc::channel::<(ObjectReference, Told)>(QUEUE);
+        let (queue, mut waiting) = mpsc::channel::<Letter>(QUEUE);
         let send = async move {
             loop {
                 let next = tokio::select! {
                     next = waiting.recv() => next,
                     () = shutdown.cancelled() => None,
                 };
-                let Some((about, told)) = next else { return };
-                let namespace = about.namespace.as_deref().unwrap_or("default");
+                let Some(letter) = next else { return };
+                let namespace = letter.about.namespace.as_deref().unwrap_or("default");
                 let events: Api<Event> = Api::namespaced(client.clone(), namespace);
-                let event = told.event(about, &instance, Timestamp::now());
-                let params = PostParams::default();
-                let sending =
-                    tokio::time::timeout(Duration::from_secs(10), events.create(&params, &event));
+                let sending = letter.send(&events, &instance, Timestamp::now());
+                let sending = tokio::time::timeout(Duration::from_secs(10), sending);
                 if let Ok(Err(error)) = sending.await {
-                    tracing::debug!(%error, "an event was not taken");
+                    tracing::debug!(%error, "An event was not taken");
                 }
             }
         };
         let memory = Arc::default();
-        (Self { queue, memory }, send)
+        let counter: Arc<Counter> = Arc::new(counter);
+        let events = Self {
+            queue,
+            memory,
+            counter,
+        };
+        (events, send)
     }
 
     /// Tells of something that went as it should.
@@ -116,19 +145,68 @@ impl Events {
             note: note.get(..end).unwrap_or_default().to_owned(),
         };
         let key = about.uid.clone().unwrap_or_default();
+        let name = format!(
+            "{}.{:x}",
+            about.name.as_deref().unwrap_or("unnamed"),
+            Timestamp::now().as_nanosecond()
+        );
         let admitted = self
             .memory
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .admit(key, &told, Instant::now());
-        if admitted && self.queue.try_send((about.clone(), told)).is_err() {
-            tracing::debug!("an event was dropped, too many are waiting");
+            .admit(key, &told, name, Instant::now());
+        let Some((name, count)) = admitted else {
+            return;
+        };
+        let kind = told.kind();
+        let letter = Letter {
+            about: about.clone(),
+            told,
+            name,
+            count,
+        };
+        if self.queue.try_send(letter).is_ok() {
+            (self.counter)(reason, kind);
+        } else {
+            tracing::debug!("An event was dropped, too many are waiting");
         }
     }
 }
 
+impl Letter {
+    /// Creates the event, or lets the count of the one that is there grow.
+    async fn send(
+        self,
+        events: &Api<Event>,
+        instance: &str,
+        now: Timestamp,
+    ) -> Result<(), kube::Error> {
+        if self.count > 1 {
+            let series = EventSeries {
+                count: self.count,
+                last_observed_time: MicroTime(now),
+            };
+            let patch = Patch::Merge(json!({ "series": series }));
+            let params = PatchParams::default();
+            match events.patch(&self.name, &params, &patch).await {
+                Ok(_) => return Ok(()),
+                // The API server keeps events for an hour only.
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let event = self.told.event(self.name, self.about, instance, now);
+        events.create(&PostParams::default(), &event).await?;
+        Ok(())
+    }
+}
+
 impl Told {
-    fn event(self, about: ObjectReference, instance: &str, now: Timestamp) -> Event {
+    fn kind(&self) -> &'static str {
+        if self.warning { "Warning" } else { "Normal" }
+    }
+
+    fn event(self, name: String, about: ObjectReference, instance: &str, now: Timestamp) -> Event {
         Event {
             metadata: ObjectMeta {
                 namespace: Some(
@@ -137,14 +215,10 @@ impl Told {
                         .clone()
                         .unwrap_or_else(|| "default".to_owned()),
                 ),
-                name: Some(format!(
-                    "{}.{:x}",
-                    about.name.as_deref().unwrap_or("unnamed"),
-                    now.as_nanosecond()
-                )),
+                name: Some(name),
                 ..ObjectMeta::default()
             },
-            type_: Some(if self.warning { "Warning" } else { "Normal" }.to_owned()),
+            type_: Some(self.kind().to_owned()),
             reason: Some(self.reason.as_str().to_owned()),
             action: Some(self.action.to_owned()),
             note: Some(self.note),
@@ -163,18 +237,35 @@ struct Memory(HashMap<String, Allowance>);
 
 #[derive(Debug)]
 struct Allowance {
-    told: Vec<(Told, Instant)>,
+    told: Vec<Series>,
     left: u32,
     refilled: Instant,
 }
 
+/// Words that were told, and how often.
+#[derive(Debug)]
+struct Series {
+    told: Told,
+    name: String,
+    count: i32,
+    last: Instant,
+    written: Instant,
+}
+
 impl Memory {
-    fn admit(&mut self, object: String, event: &Told, now: Instant) -> bool {
+    /// The name of the event to write and its count; `None` where nothing is written. `name` is for a new one.
+    fn admit(
+        &mut self,
+        object: String,
+        event: &Told,
+        name: String,
+        now: Instant,
+    ) -> Option<(String, i32)> {
         if self.0.len() >= REMEMBERED && !self.0.contains_key(&object) {
             self.0
-                .retain(|_, known| now.saturating_duration_since(known.refilled) < REPEAT_AFTER);
+                .retain(|_, known| now.saturating_duration_since(known.refilled) < SERIES);
             if self.0.len() >= REMEMBERED {
-                return false;
+                return None;
             }
         }
         let known = self.0.entry(object).or_insert_with(|| Allowance {
@@ -184,10 +275,7 @@ impl Memory {
         });
         known
             .told
-            .retain(|(_, at)| now.saturating_duration_since(*at) < REPEAT_AFTER);
-        if known.told.iter().any(|(told, _)| told == event) {
-            return false;
-        }
+            .retain(|series| now.saturating_duration_since(series.last) < SERIES);
         let rounds = now.saturating_duration_since(known.refilled).as_secs() / REFILL.as_secs();
         if let Ok(rounds) = u32::try_from(rounds)
             && rounds > 0
@@ -195,12 +283,29 @@ impl Memory {
             known.left = known.left.saturating_add(rounds).min(BURST);
             known.refilled = now;
         }
+        if let Some(series) = known.told.iter_mut().find(|series| series.told == *event) {
+            series.count = series.count.saturating_add(1);
+            series.last = now;
+            let early = now.saturating_duration_since(series.written) < COUNT_AFTER;
+            if early || known.left == 0 {
+                return None;
+            }
+            known.left -= 1;
+            series.written = now;
+            return Some((series.name.clone(), series.count));
+        }
         if known.left == 0 {
-            return false;
+            return None;
         }
         known.left -= 1;
-        known.told.push((event.clone(), now));
-        true
+        known.told.push(Series {
+            told: event.clone(),
+            name: name.clone(),
+            count: 1,
+            last: now,
+            written: now,
+        });
+        Some((name, 1))
     }
 }
 
@@ -218,12 +323,19 @@ mod tests {
     }
 
     #[test]
-    fn the_same_words_are_told_once_and_again_after_a_while() {
+    fn the_same_words_are_one_event_with_a_count() {
         let (mut memory, start) = (Memory::default(), Instant::now());
-        assert!(memory.admit("a".to_owned(), &told("x"), start));
-        assert!(!memory.admit("a".to_owned(), &told("x"), start + Duration::from_mins(1)));
-        assert!(memory.admit("b".to_owned(), &told("x"), start));
-        assert!(memory.admit("a".to_owned(), &told("x"), start + REPEAT_AFTER));
+        let mut admit = |object: &str, name: &str, at: Duration| {
+            let admitted = memory.admit(object.to_owned(), &told("x"), name.to_owned(), start + at);
+            admitted.map(|(name, count)| format!("{name}{count}"))
+        };
+        let seconds = Duration::from_secs;
+        assert_eq!(admit("a", "e", seconds(0)).as_deref(), Some("e1"));
+        assert_eq!(admit("b", "f", seconds(0)).as_deref(), Some("f1"));
+        assert_eq!(admit("a", "g", seconds(30)), None);
+        assert_eq!(admit("a", "g", seconds(60)).as_deref(), Some("e3"));
+        assert_eq!(admit("a", "g", seconds(90)), None);
+        assert_eq!(admit("a", "h", seconds(90) + SERIES).as_deref(), Some("h1"));
     }
 
     #[test]
@@ -231,11 +343,48 @@ mod tests {
         let (mut memory, start) = (Memory::default(), Instant::now());
         let admitted = |memory: &mut Memory, at| {
             (0..100)
-                .filter(|n| memory.admit("a".to_owned(), &told(&format!("{at:?}{n}")), at))
+                .filter(|n| {
+                    let told = told(&format!("{at:?}{n}"));
+                    memory
+                        .admit("a".to_owned(), &told, "e".to_owned(), at)
+                        .is_some()
+                })
                 .count()
         };
         assert_eq!(admitted(&mut memory, start), 20);
         assert_eq!(admitted(&mut memory, start + REFILL), 1);
         assert_eq!(admitted(&mut memory, start + REFILL * 200), 20);
+    }
+
+    /// A cloud that comes and goes every 20 s for ten minutes, with texts that never repeat.
+    #[test]
+    fn a_flapping_cloud_makes_a_bounded_number_of_events() {
+        let (mut memory, start) = (Memory::default(), Instant::now());
+        let mut written = 0;
+        for second in 0..600_u64 {
+            let now = start + Duration::from_secs(second);
+            let notes = [
+                format!("request {second}: 503"),
+                "held: OpenStack can't be asked".to_owned(),
+                "open again".to_owned(),
+            ];
+            for note in notes.iter().filter(|_| second % 20 < 2) {
+                let name = format!("e{second}");
+                written += i32::from(
+                    memory
+                        .admit("a".to_owned(), &told(note), name, now)
+                        .is_some(),
+                );
+            }
+        }
+        // The burst, and one for every half minute.
+        assert!((20..=40).contains(&written), "{written}");
+        assert_eq!(memory.0.len(), 1);
+        let remembered = memory
+            .0
+            .values()
+            .map(|known| known.told.len())
+            .sum::<usize>();
+        assert!(remembered <= 40, "{remembered}");
     }
 }

@@ -2,7 +2,11 @@
 
 pub mod conditions;
 pub mod events;
+mod explained;
+pub mod news;
 pub mod patch;
 mod reason;
+pub mod roll_up;
 
+pub use explained::{Explanation, explanation};
 pub use reason::Reason;

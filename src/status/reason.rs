@@ -127,7 +127,21 @@ reasons! {
     NotSupported,
     /// The object named does not exist, or more than one does.
     DependencyNotFound,
-    // Events that tell of nothing wrong.
+    // Events.
+    /// A member was created in the load balancer.
+    MemberCreated,
+    /// A member turned ACTIVE.
+    MemberActive,
+    /// A member is gone from the load balancer.
+    MemberRemoved,
+    /// A gate holds Cluster API.
+    GateHeld,
+    /// A gate does not hold any more.
+    GateOpened,
+    /// A gate is open because the operator says so.
+    GateBypassed,
+    /// The object's namespace may not use the identity it names.
+    IdentityAccessDenied,
     /// Something was created in OpenStack.
     Created,
     /// Something was deleted in OpenStack.

@@ -2,10 +2,7 @@
 
 use std::fmt;
 
-use serde_json::{Map, Value};
-
-/// A JSON object.
-pub(super) type Object = Map<String, Value>;
+use serde_json::Value;
 
 /// Where in an object we are. Built on the way down without allocating, written out only in errors.
 #[derive(Clone, Copy)]
@@ -79,16 +76,6 @@ pub struct WrongType {
     pub found: &'static str,
 }
 
-impl WrongType {
-    pub(super) fn new(path: &Path<'_>, expected: &'static str, found: &Value) -> Self {
-        Self {
-            path: path.to_string(),
-            expected,
-            found: type_name(found),
-        }
-    }
-}
-
 /// The name of a JSON type as people say it.
 pub(super) fn type_name(value: &Value) -> &'static str {
     match value {
@@ -99,106 +86,6 @@ pub(super) fn type_name(value: &Value) -> &'static str {
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
     }
-}
-
-/// The object at `key`; `None` where it is absent or null.
-pub(super) fn object<'a>(
-    parent: &'a mut Object,
-    key: &str,
-    path: &Path<'_>,
-) -> Result<Option<&'a mut Object>, WrongType> {
-    match parent.get_mut(key) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::Object(object)) => Ok(Some(object)),
-        Some(other) => Err(WrongType::new(&path.field(key), "an object", other)),
-    }
-}
-
-/// The list at `key`; `None` where it is absent or null.
-pub(super) fn list<'a>(
-    parent: &'a mut Object,
-    key: &str,
-    path: &Path<'_>,
-) -> Result<Option<&'a mut Vec<Value>>, WrongType> {
-    match parent.get_mut(key) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::Array(list)) => Ok(Some(list)),
-        Some(other) => Err(WrongType::new(&path.field(key), "a list", other)),
-    }
-}
-
-/// Calls `visit` with every object of the list at `key`.
-pub(super) fn each_object(
-    parent: &mut Object,
-    key: &str,
-    path: &Path<'_>,
-    mut visit: impl FnMut(&mut Object, &Path<'_>) -> Result<(), WrongType>,
-) -> Result<(), WrongType> {
-    let items = list(parent, key, path)?;
-    let path = path.field(key);
-    for (index, item) in items.into_iter().flatten().enumerate() {
-        let path = path.index(index);
-        match item {
-            Value::Object(object) => visit(object, &path)?,
-            other => return Err(WrongType::new(&path, "an object", other)),
-        }
-    }
-    Ok(())
-}
-
-/// Moves the value at `from` of one object to `to` of another.
-pub(super) fn shift(from: &mut Object, key: &str, to: &mut Object, new_key: &str) {
-    if let Some(value) = from.remove(key) {
-        to.insert(new_key.to_owned(), value);
-    }
-}
-
-/// Like [`shift`], for a boolean that means the opposite under its other name.
-pub(super) fn shift_inverted(
-    from: &mut Object,
-    key: &str,
-    to: &mut Object,
-    new_key: &str,
-    path: &Path<'_>,
-) -> Result<(), WrongType> {
-    match from.remove(key) {
-        None => {}
-        Some(Value::Bool(value)) => {
-            to.insert(new_key.to_owned(), Value::Bool(!value));
-        }
-        Some(Value::Null) => {
-            to.insert(new_key.to_owned(), Value::Null);
-        }
-        Some(other) => return Err(WrongType::new(&path.field(key), "a boolean", &other)),
-    }
-    Ok(())
-}
-
-/// Gives a key of an object another name.
-pub(super) fn rename(object: &mut Object, key: &str, new_key: &str) {
-    if let Some(value) = object.remove(key) {
-        object.insert(new_key.to_owned(), value);
-    }
-}
-
-/// Like [`rename`], for a boolean that means the opposite under its other name.
-pub(super) fn rename_inverted(
-    object: &mut Object,
-    key: &str,
-    new_key: &str,
-    path: &Path<'_>,
-) -> Result<(), WrongType> {
-    match object.remove(key) {
-        None => {}
-        Some(Value::Bool(value)) => {
-            object.insert(new_key.to_owned(), Value::Bool(!value));
-        }
-        Some(Value::Null) => {
-            object.insert(new_key.to_owned(), Value::Null);
-        }
-        Some(other) => return Err(WrongType::new(&path.field(key), "a boolean", &other)),
-    }
-    Ok(())
 }
 
 /// A value as it is shown in an error: JSON, cut after 120 characters.

@@ -1,12 +1,12 @@
 //! How soon Cluster API may go on after Octavia is done: a member turns ACTIVE in the cloud, its machine is
-//! provisioned in Kubernetes. One new machine in each of many clusters, all at once, on one credential.
+//! provisioned in Kubernetes. One new machine in each of many clusters, all at once, on one credential. And how much memory
+//! the manager has when all is settled.
 //!
 //! Run by `make bench`; prints the numbers and fails when a promise is broken. Operations take 1 s, load balancers 8 s.
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::panic)]
 
 #[path = "../env/mod.rs"]
 mod env;
-#[allow(dead_code, reason = "a part of it is for tests alone")]
 #[path = "../suite/figures/scene.rs"]
 mod scene;
 
@@ -30,6 +30,10 @@ const ROUNDS: [(usize, Duration, Duration); 3] = [
     (10, Duration::from_secs(1), Duration::from_secs(3)),
     (50, Duration::from_secs(4), Duration::from_secs(6)),
 ];
+/// Resident memory with one cluster, in bytes.
+const RESIDENT: u64 = 20 << 20;
+/// How long the manager is left alone before its memory is read.
+const SETTLED: Duration = Duration::from_secs(30);
 /// Sizes up to this one are measured so often that there are numbers enough.
 const AGAIN: usize = 3;
 
@@ -52,7 +56,7 @@ fn main() -> ExitCode {
     let mut kept = true;
     for (clusters, median, slowest) in ROUNDS {
         if clusters <= at_most {
-            let lags = runtime.block_on(measure(clusters));
+            let (lags, resident) = runtime.block_on(measure(clusters));
             let (p50, p99) = (quantile(&lags, 50), quantile(&lags, 99));
             let good = p50 <= median && p99 <= slowest;
             kept &= good;
@@ -60,6 +64,14 @@ fn main() -> ExitCode {
                 "{clusters:3} at once: p50 {:.2} s (promised {median:?}), p99 {:.2} s (promised {slowest:?}){}",
                 p50.as_secs_f64(),
                 p99.as_secs_f64(),
+                if good { "" } else { "  BROKEN" },
+            );
+            let good = clusters > 1 || resident <= RESIDENT;
+            kept &= good;
+            println!(
+                "    settled: {} KiB resident (promised with one: {}){}",
+                resident >> 10,
+                RESIDENT >> 10,
                 if good { "" } else { "  BROKEN" },
             );
         }
@@ -71,8 +83,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// The lags of one new machine in each of so many clusters, shortest first.
-async fn measure(clusters: usize) -> Vec<Duration> {
+/// The lags of one new machine in each of so many clusters, shortest first, and the manager's resident memory after.
+async fn measure(clusters: usize) -> (Vec<Duration>, u64) {
     let cloud = FakeCloud::start(Options {
         durations: Durations {
             server_build: 0.2,
@@ -127,9 +139,12 @@ async fn measure(clusters: usize) -> Vec<Duration> {
             }));
         }
     }
+    tokio::time::sleep(SETTLED).await;
+    let manager = scene.manager.as_ref().unwrap();
+    let resident = manager.process.resident_bytes().unwrap();
     scene.stop().await;
     lags.sort();
-    lags
+    (lags, resident)
 }
 
 /// When each machine was first seen provisioned.

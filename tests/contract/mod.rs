@@ -27,7 +27,7 @@ use capo_rs::openstack::{
 };
 use k8s_openapi::ByteString;
 
-pub(crate) use raw::Raw;
+pub(crate) use raw::{Access, Raw};
 
 /// A cloud, and what a test can do to it beyond its APIs.
 pub(crate) trait CloudUnderTest {
@@ -43,15 +43,30 @@ pub(crate) trait CloudUnderTest {
 
     /// Ends a hold; its members turn ACTIVE.
     async fn release(&self, suffix: &str);
+
+    /// How to sign in as the cloud's operator.
+    fn operator(&self) -> Access;
+
+    /// The next time a member whose name ends in `suffix` would turn ACTIVE it shows `status`: the write is lost, the
+    /// one after it is not.
+    async fn lose(&self, suffix: &str, status: &str);
+
+    /// Writes a status as an operator does in the database, to the load balancer or member of this name.
+    async fn write_status(&self, kind: Kind, name: &str, status: &str);
+
+    /// The worker that takes the next change of a member whose name ends in `suffix` will die in the middle of it,
+    /// and another one starts that knows nothing of it. [`CloudUnderTest::worker_died`] comes back when it has.
+    async fn doom_worker(&self, suffix: &str);
+
+    /// See [`CloudUnderTest::doom_worker`]; the change is under way.
+    async fn worker_died(&self);
 }
 
-/// A user of a project, both in the domain Default.
-#[derive(Debug, Clone)]
-pub(crate) struct Access {
-    pub(crate) auth_url: String,
-    pub(crate) user: String,
-    pub(crate) password: String,
-    pub(crate) project: String,
+/// What a status is written to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    LoadBalancer,
+    Member,
 }
 
 /// How Octavia's pushes to its amphorae go.

@@ -3,7 +3,14 @@
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
 
-use super::Access;
+/// A user of a project, both in the domain Default.
+#[derive(Debug, Clone)]
+pub(crate) struct Access {
+    pub(crate) auth_url: String,
+    pub(crate) user: String,
+    pub(crate) password: String,
+    pub(crate) project: String,
+}
 
 /// A signed-in client.
 pub(crate) struct Raw {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs what needs a real OpenStack: installs and starts one where there is none, and stops it again if this started it.
+# Runs what needs a real OpenStack: installs one and starts it empty where none runs, and stops it again if this started it.
 # Usage: tests/contract/run.sh [TEST NAME PART...]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -8,6 +8,9 @@ export OPENSTACK_ENV_ROOT="$ROOT" OPENSTACK_ENV_PASSWORD="$PW" OPENSTACK_ENV_AUT
 started=
 if ! alive keystone; then
   started=yes
+  # What an interrupted run left behind would use up the project's quota: begin with an empty cloud.
+  tests/env/openstack/stop.sh "$ROOT" >>"$LOG/stop.log" 2>&1
+  rm -rf "$DATA" && mkdir "$DATA"
   tests/env/openstack/setup.sh "$ROOT"
 fi
 finish() { # quietly: the tests' own summary is the last word

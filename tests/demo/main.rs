@@ -1,41 +1,71 @@
-//! Three control-plane machines, a load balancer that lies, and a gate that does not believe it.
+//! A real rollout, a load balancer that lies in the middle of it, and a client that notices nothing.
 //!
-//! Run by `make demo`. Everything listens on the loopback address and ends with this process;
-//! `KEEP=1` leaves it running until Ctrl-C.
+//! Run by `make demo`. Everything listens on the loopback address and ends with this process; `KEEP=1` leaves it
+//! running until Ctrl-C, `KILLS=10` kills the manager at ten random moments (`SEED` repeats them).
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
     clippy::panic,
+    clippy::unwrap_used,
     clippy::expect_used
 )]
 
-mod cloud;
+#[allow(
+    dead_code,
+    unused_imports,
+    unused_macros,
+    reason = "each binary uses its own part of it"
+)]
+#[path = "../contract/mod.rs"]
+mod contract;
 #[path = "../env/mod.rs"]
 mod env;
-mod record;
+mod scene;
 mod summary;
 mod table;
+#[path = "../rollout"]
+#[allow(
+    dead_code,
+    reason = "everything that the scenarios of make rollout are made of"
+)]
+mod stage {
+    pub(crate) mod client;
+    pub(crate) mod intruder;
+    pub(crate) mod invariants;
+    pub(crate) mod objects;
+    pub(crate) mod plane;
+    pub(crate) mod player;
+    pub(crate) mod proof;
+    pub(crate) mod results;
+    pub(crate) mod rollout;
+    pub(crate) mod timeline;
+    pub(crate) mod workload;
+}
 
-use std::{
-    collections::BTreeMap,
-    process::ExitCode,
-    time::{Duration, Instant},
+use std::{process::ExitCode, sync::Arc, time::Duration};
+
+use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+use serde_json::json;
+
+use stage::{
+    client, intruder, invariants, objects, plane, player, proof, results, rollout, timeline,
+    workload,
 };
 
-use cloud::DemoCloud;
-use env::{ClusterApi, Error, Installation, Kubernetes, apply, cluster_api, manager::Manager};
-use record::Record;
-use serde_json::{Value, json};
-use table::{Row, Table};
+use env::Error;
+use invariants::Promises;
+use proof::Proof;
+use rollout::{Rollout, Wish};
+use table::Table;
+use timeline::{What, management::ManagementWatch};
 
-const NAMESPACE: &str = "default";
 const CLUSTER: &str = "demo";
-const MACHINES: [&str; 3] = ["demo-cp-0", "demo-cp-1", "demo-cp-2"];
-/// How long the second machine's member stays PENDING_CREATE under an ACTIVE load balancer.
+/// How long a member stays PENDING_CREATE under an ACTIVE load balancer.
 const PENDING: Duration = Duration::from_secs(20);
-/// More than any step of it takes on a slow machine.
-const PATIENCE: Duration = Duration::from_mins(3);
-
+/// How often the table is drawn.
+const BEAT: Duration = Duration::from_millis(250);
+/// Where the manager keeps its lease.
+const LEASE: (&str, &str) = ("capo-system", "controller-leader-election-capo");
 fn main() -> ExitCode {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -52,185 +82,181 @@ fn main() -> ExitCode {
 }
 
 async fn demo() -> Result<bool, Error> {
-    let mut table = Table::new();
-    table.say("Starting etcd and kube-apiserver");
-    let kubernetes = Kubernetes::start().await?;
-    kubernetes.install_cluster_api().await?;
-    table.say("Starting the fake cloud: an OpenStack that plays what amphorav2 did in the field");
-    let cloud = DemoCloud::start(MACHINES[1], PENDING, MACHINES[2]).await?;
-    table.say("Installing capo-rs: definitions, ServiceAccount with its roles, webhooks");
-    let installation = Installation::install(&kubernetes).await?;
-    let mut manager = start_manager(&kubernetes, &installation)?;
-    manager.until_ready().await?;
-    manager.until_logged("Leading").await?;
-
-    let admin = kubernetes.admin().await?;
-    apply::apply(&admin, &[credentials(&cloud)]).await?;
-    let cluster_api = ClusterApi::play(admin.clone(), NAMESPACE);
-    let record = Record::start(cluster_api::api(&admin, NAMESPACE, "OpenStackMachine"));
-    table.say("Creating the Cluster: network, subnet, router, security groups, load balancer, floating IP");
-    let begun = Instant::now();
-    cluster_api
-        .create_cluster(CLUSTER, open_stack_cluster())
-        .await?;
-    let cluster = cluster_api
-        .wait_for("OpenStackCluster", CLUSTER, PATIENCE, |cluster| {
-            cluster["status"]["initialization"]["provisioned"] == true
+    let kills = number("KILLS")?.unwrap_or(0);
+    let seed = number("SEED")?.unwrap_or_else(rand::random);
+    let table = Arc::new(Table::new());
+    table.say("Starting etcd and kube-apiserver, Cluster API's three managers, and capo-rs as it is shipped");
+    let plane = plane::plane().await;
+    table.say("Creating the Cluster: network, subnet, router, security groups, load balancer, floating IP,");
+    table.say("and a control plane of three machines, each of them a real kube-apiserver");
+    let rollout = Rollout::start(Wish {
+        name: CLUSTER,
+        arguments: vec!["--leader-elect"],
+        ..Wish::default()
+    })
+    .await;
+    let _lease = ManagementWatch::of_lease(&rollout.client, &rollout.timeline, LEASE);
+    let drawing = {
+        let (table, timeline) = (Arc::clone(&table), rollout.timeline.clone());
+        tokio::spawn(async move {
+            loop {
+                table.show(scene::of(&timeline.entries(), timeline.clock().now()));
+                tokio::time::sleep(BEAT).await;
+            }
         })
-        .await?;
-    let endpoint = &cluster["spec"]["controlPlaneEndpoint"];
-    table.say(&format!(
-        "Cluster is provisioned after {:.1} s, endpoint {}:{}",
-        begun.elapsed().as_secs_f64(),
-        endpoint["host"].as_str().unwrap_or_default(),
-        endpoint["port"]
+    };
+    let promises = Promises {
+        lease: true,
+        // Each start looks at everything anew.
+        calls_a_minute: if kills > 0 { 240 } else { 60 },
+        ..Promises::default()
+    };
+    let killed = async {
+        if kills > 0 {
+            kill(&rollout, &table, kills, seed).await;
+        }
+    };
+    let work = async {
+        let proof = serve(&rollout, &table).await;
+        tokio::join!(roll(&rollout, &table), killed);
+        if std::env::var("KEEP").is_ok_and(|keep| keep == "1") {
+            table.say(&look_around(plane, &rollout).await?);
+            tokio::signal::ctrl_c().await?;
+        }
+        table.say("Deleting the Cluster");
+        Ok::<_, Error>(proof.verdict(&rollout, &promises).await)
+    };
+    let verdict = tokio::select! {
+        verdict = work => verdict?,
+        () = start_again(&rollout, &table) => return Err("nobody starts the manager".into()),
+    };
+    let calls = rollout.cloud.control().counters();
+    drawing.abort();
+    table.show(scene::of(
+        &rollout.timeline.entries(),
+        rollout.timeline.clock().now(),
     ));
-
-    for machine in MACHINES {
-        table.say(&format!("Cluster API creates {machine}"));
-        cluster_api
-            .create_machine(CLUSTER, machine, true, open_stack_machine())
-            .await?;
-        until_joined(&cluster_api, &mut table, machine).await?;
-        table.say(&format!("{machine} has joined"));
+    table.end();
+    println!("\n{}", summary::text(&verdict, &calls));
+    if !verdict.broken.is_empty() {
+        println!("\n{}", verdict.page);
     }
-
-    if std::env::var("KEEP").is_ok_and(|keep| keep == "1") {
-        println!("{}", look_around(&kubernetes, &cloud));
-        tokio::signal::ctrl_c().await?;
-    }
-    table.say("Deleting the Cluster");
-    cluster_api.delete("Cluster", CLUSTER).await?;
-    cluster_api
-        .wait_for("Cluster", CLUSTER, PATIENCE, Value::is_null)
-        .await?;
-    let summary = summary::Summary::of(&record.moments(), &cloud, &MACHINES)?;
-    println!("\n{summary}");
-    Ok(summary.kept_the_promise())
+    Ok(verdict.broken.is_empty())
 }
 
-fn start_manager(kubernetes: &Kubernetes, installation: &Installation) -> Result<Manager, Error> {
-    let mut arguments = installation.arguments();
-    arguments.push("--leader-elect".to_owned());
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    Manager::start(kubernetes.folder(), &installation.kubeconfig, &arguments)
+/// Three machines that serve, and a client at work.
+async fn serve(rollout: &Rollout, table: &Table) -> Proof {
+    rollout.until_complete().await;
+    let proof = Proof::begin(rollout).await;
+    table.say(&format!(
+        "Three machines serve. A client asks through {}, 20 times a second, each time over a new connection",
+        rollout.endpoint().await
+    ));
+    proof
 }
 
-/// What Cluster API does next only when the one before is a node.
-async fn until_joined(
-    cluster_api: &ClusterApi,
-    table: &mut Table,
-    machine: &str,
-) -> Result<(), Error> {
-    let begun = Instant::now();
+/// The rollout, and what amphorav2 did in the field in the middle of it.
+async fn roll(rollout: &Rollout, table: &Table) {
+    let old = rollout.machines().await;
+    table.say("KubeadmControlPlane begins to replace all three");
+    rollout.roll().await;
+    gone(rollout, &old, 1).await;
+    table.say(&format!(
+        "amphorav2 strikes: the next member stays PENDING_CREATE for {} s under an ACTIVE load balancer",
+        PENDING.as_secs()
+    ));
+    rollout.breaks(json!({"hold": {
+        "member": "", "status": "PENDING_CREATE", "count": 1, "release_after": PENDING.as_secs(),
+    }}));
+    gone(rollout, &old, 2).await;
+    table.say("And again: the next member's creation ends in ERROR, under an ACTIVE load balancer");
+    rollout.breaks(json!({"operation": {"operation": "member-create", "fail": true, "count": 1}}));
+    rollout.until_complete().await;
+    table.say("All three are replaced");
+}
+
+/// Comes back when so many of the old machines are gone.
+async fn gone(rollout: &Rollout, old: &[String], count: usize) {
+    rollout
+        .until(&format!("{count} old machines are gone"), async || {
+            let now = rollout.machines().await;
+            let left = old.iter().filter(|name| now.contains(name)).count();
+            (left + count <= old.len()).then_some(())
+        })
+        .await;
+}
+
+/// Kills the manager so many times, at moments that the seed decides, and starts it again each time.
+async fn kill(rollout: &Rollout, table: &Table, kills: u64, seed: u64) {
+    table.say(&format!(
+        "The manager will be killed {kills} times (SEED={seed})"
+    ));
+    let mut moments = StdRng::seed_from_u64(seed);
+    for count in 1..=kills {
+        tokio::time::sleep(Duration::from_millis(moments.random_range(2_000..16_000))).await;
+        let text = format!("kill -9 of the manager, {count} of {kills}");
+        rollout.timeline.note(What::Scene(text.clone()));
+        table.say(&text);
+        if let Some(manager) = rollout.manager.lock().await.as_ref() {
+            manager.process.signal("KILL").unwrap();
+        }
+    }
+}
+
+/// What a Deployment does: a manager that has ended (killed, or its lease lost on a busy machine) is started again.
+async fn start_again(rollout: &Rollout, table: &Table) {
     loop {
-        table.show(rows(cluster_api).await?);
-        let joined = cluster_api
-            .get("Machine", machine)
-            .await?
-            .is_some_and(|machine| !machine["status"]["nodeRef"].is_null());
-        if joined {
-            table.show(rows(cluster_api).await?);
-            return Ok(());
-        }
-        if begun.elapsed() > PATIENCE {
-            return Err(format!("{machine} has not joined after {PATIENCE:?}").into());
-        }
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
-}
-
-async fn rows(cluster_api: &ClusterApi) -> Result<Vec<Row>, Error> {
-    let mut machines = Vec::new();
-    for name in MACHINES {
-        let Some(machine) = cluster_api.get("OpenStackMachine", name).await? else {
-            continue;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let ended = match rollout.manager.lock().await.as_mut() {
+            Some(manager) => manager.process.ended().is_ok_and(|ended| ended.is_some()),
+            None => true,
         };
-        let server = cluster_api
-            .get("OpenStackServer", name)
-            .await?
-            .unwrap_or_default();
-        machines.push((name, machine, server));
+        if ended {
+            table.say("The manager has ended and is started again");
+            rollout.start_manager(&[]).await;
+        }
     }
-    // Read last: its members are never older than what the machines say of them.
-    let cluster = cluster_api
-        .get("OpenStackCluster", CLUSTER)
-        .await?
-        .unwrap_or_default();
-    let mut rows = Vec::new();
-    for (name, machine, server) in machines {
-        let members: BTreeMap<u16, String> =
-            cluster["status"]["apiServerManagedLoadBalancer"]["members"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .filter(|member| member["machine"] == name)
-                .filter_map(|member| {
-                    let port = u16::try_from(member["port"].as_u64()?).ok()?;
-                    Some((port, member["provisioningStatus"].as_str()?.to_owned()))
-                })
-                .collect();
-        let (_, reason, message) =
-            cluster_api::condition(&machine, "APIServerLoadBalancerReady").unwrap_or_default();
-        rows.push(Row {
-            machine: name.to_owned(),
-            server: server["status"]["instanceState"]
-                .as_str()
-                .unwrap_or("-")
-                .to_owned(),
-            members,
-            gate: if machine["status"]["initialization"]["provisioned"] == true {
-                "open"
-            } else {
-                "held"
-            },
-            reason: reason.to_owned(),
-            message: message.to_owned(),
-        });
+}
+
+fn number(name: &str) -> Result<Option<u64>, Error> {
+    match std::env::var(name) {
+        Ok(text) if !text.is_empty() => Ok(Some(
+            text.parse()
+                .map_err(|error| format!("{name}={text}: {error}"))?,
+        )),
+        _ => Ok(None),
     }
-    Ok(rows)
 }
 
-fn credentials(cloud: &DemoCloud) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Secret",
-        "metadata": {"name": "demo-cloud-config", "namespace": NAMESPACE},
-        "stringData": {"clouds.yaml": cloud.clouds_yaml()},
-    })
-}
-
-fn open_stack_cluster() -> Value {
-    json!({
-        "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackCluster",
-        "metadata": {"name": CLUSTER, "namespace": NAMESPACE},
-        "spec": {
-            "identityRef": {"name": "demo-cloud-config", "cloudName": cloud::CLOUD},
-            "managedSubnets": [{"cidr": cloud::SUBNET}],
-            "managedSecurityGroups": {"allowAllInClusterTraffic": true},
-            "apiServer": {"managedLoadBalancer": {"provider": "amphorav2"}},
-        },
-    })
-}
-
-fn open_stack_machine() -> Value {
-    json!({
-        "identityRef": {"name": "demo-cloud-config", "cloudName": cloud::CLOUD},
-        "flavor": {"filter": {"name": cloud::FLAVOR}},
-        "image": {"filter": {"name": cloud::IMAGE}},
-    })
-}
-
-fn look_around(kubernetes: &Kubernetes, cloud: &DemoCloud) -> String {
-    let kubeconfig = kubernetes.admin_kubeconfig();
-    let kubectl = format!("kubectl --kubeconfig {}", kubeconfig.display());
-    format!(
-        "\nEverything is still running. Look around with\n\n\
-         \x20 {kubectl} get openstackclusters,openstackmachines,openstackservers\n\
-         \x20 {kubectl} get openstackcluster {CLUSTER} -o yaml\n\
+/// KubeadmControlPlane keeps a kubeconfig of the workload cluster for its users.
+async fn look_around(plane: &plane::Plane, rollout: &Rollout) -> Result<String, Error> {
+    let folder = rollout.workload.folder();
+    let workload = folder.join("workload.kubeconfig");
+    let secret = rollout
+        .get("Secret", &format!("{CLUSTER}-kubeconfig"))
+        .await;
+    let value = secret.unwrap_or_default()["data"]["value"].take();
+    let content = {
+        use base64::Engine as _;
+        base64::engine::general_purpose::STANDARD.decode(value.as_str().unwrap_or_default())?
+    };
+    std::fs::write(&workload, content)?;
+    let management = plane.kubernetes.admin_kubeconfig();
+    let management = management.display();
+    let kubectl = format!("kubectl --kubeconfig {management} -n {CLUSTER}");
+    Ok(format!(
+        "Everything is still running. Look around with\n\n\
+         \x20 {kubectl} get kubeadmcontrolplanes,machines,openstackclusters,openstackmachines\n\
          \x20 {kubectl} get events --sort-by=.lastTimestamp\n\
+         \x20 target/debug/capo-rs status --kubeconfig {management} -n {CLUSTER} {CLUSTER}\n\
+         \x20 kubectl --kubeconfig {} get nodes          # through the load balancer\n\
          \x20 less {}\n\n\
-         The fake cloud answers at {}. Ctrl-C deletes the Cluster and ends it all.",
-        kubernetes.folder().join("manager.log").display(),
-        cloud.url(),
-    )
+         and roll once more with\n\n\
+         \x20 {kubectl} patch kubeadmcontrolplane {CLUSTER} --type merge \\\n\
+         \x20   -p '{{\"spec\":{{\"rollout\":{{\"after\":\"'$(date -u +%FT%TZ)'\"}}}}}}'\n\n\
+         The fake cloud answers at {}. Ctrl-C deletes the Cluster and ends it all.\n",
+        workload.display(),
+        folder.join("manager.log").display(),
+        rollout.cloud.base(),
+    ))
 }

@@ -2,60 +2,31 @@
 
 use std::{
     collections::BTreeMap,
+    fmt::Write as _,
     io::{IsTerminal as _, Write as _, stdout},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Instant,
 };
 
-/// A control-plane machine as it is now.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Row {
-    /// The machine's name.
-    pub machine: String,
-    /// Nova's state of its server.
-    pub server: String,
-    /// Octavia's provisioning status of its member, per port.
-    pub members: BTreeMap<u16, String>,
-    /// Whether Cluster API may go on.
-    pub gate: &'static str,
-    /// The condition's reason.
-    pub reason: String,
-    /// The condition's message.
-    pub message: String,
-}
+use crate::scene::{Client, Row, Scene};
 
-impl Row {
-    fn members(&self) -> String {
-        let shown: Vec<String> = self
-            .members
-            .iter()
-            .map(|(port, status)| format!("{port}:{status}"))
-            .collect();
-        if shown.is_empty() {
-            "-".to_owned()
-        } else {
-            shown.join(" ")
-        }
-    }
+/// Before every row, as wide as a time.
+const INDENT: &str = "         ";
+/// Where a terminal does not say how wide it is.
+const WIDTH: usize = 120;
 
-    fn line(&self) -> String {
-        format!(
-            "{:<12} {:<8} {:<22} {:<6} {:<18} {}",
-            self.machine,
-            self.server,
-            self.members(),
-            self.gate,
-            self.reason,
-            self.message
-        )
-    }
-}
-
-/// Prints rows as they change.
+/// Prints scenes as they change.
 pub(crate) struct Table {
     begun: Instant,
     terminal: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
     drawn: usize,
-    last: BTreeMap<String, Row>,
+    last: Scene,
+    told: BTreeMap<String, Row>,
 }
 
 impl Table {
@@ -64,67 +35,136 @@ impl Table {
         Self {
             begun: Instant::now(),
             terminal: stdout().is_terminal(),
-            drawn: 0,
-            last: BTreeMap::new(),
+            state: Mutex::default(),
         }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn time(&self) -> String {
+        format!("{:>6.1}s  ", self.begun.elapsed().as_secs_f64())
     }
 
     /// Something that is not a row: above the table on a terminal.
-    pub(crate) fn say(&mut self, text: &str) {
-        self.erase();
-        println!("{:>6.1}s  {text}", self.begun.elapsed().as_secs_f64());
-        self.draw();
+    pub(crate) fn say(&self, text: &str) {
+        let mut state = self.state();
+        let mut out = erase(&mut state);
+        let _ = writeln!(out, "{}{text}", self.time());
+        self.draw(&mut state, &mut out);
+        print(&out);
     }
 
-    /// The rows as they are now.
-    pub(crate) fn show(&mut self, rows: Vec<Row>) {
+    /// The scene as it is now.
+    pub(crate) fn show(&self, scene: Scene) {
+        let mut state = self.state();
         if self.terminal {
-            self.erase();
-            self.last = rows
-                .into_iter()
-                .map(|row| (row.machine.clone(), row))
-                .collect();
-            self.draw();
+            let mut out = erase(&mut state);
+            state.last = scene;
+            self.draw(&mut state, &mut out);
+            print(&out);
             return;
         }
-        for row in rows {
-            if self.last.get(&row.machine) != Some(&row) {
-                println!(
-                    "{:>6.1}s  {}",
-                    self.begun.elapsed().as_secs_f64(),
-                    row.line()
-                );
-                self.last.insert(row.machine.clone(), row);
+        let requests = scene.client.as_ref().map(requests).unwrap_or_default();
+        for row in scene.machines {
+            let row = Row { held: None, ..row };
+            if state.told.get(&row.machine) != Some(&row) {
+                println!("{}{requests}{}", self.time(), line(&row));
+                state.told.insert(row.machine.clone(), row);
             }
         }
+        state.last.client = scene.client;
     }
 
-    fn erase(&mut self) {
-        if self.drawn > 0 {
-            // Up as many lines as were drawn, and clear from there.
-            print!("\x1b[{}A\x1b[J", self.drawn);
-            self.drawn = 0;
+    /// The last table stays, and what comes now comes below it.
+    pub(crate) fn end(&self) {
+        let mut state = self.state();
+        if let Some(client) = state.last.client.as_ref().filter(|_| !self.terminal) {
+            println!("{}{}", self.time(), whole(client));
         }
+        state.drawn = 0;
     }
 
-    fn draw(&mut self) {
-        if !self.terminal || self.last.is_empty() {
+    fn draw(&self, state: &mut State, out: &mut String) {
+        if !self.terminal || state.last.machines.is_empty() {
             return;
         }
-        let width = 100;
-        println!(
-            "{:>6.1}s  {:<12} {:<8} {:<22} {:<6} REASON",
-            self.begun.elapsed().as_secs_f64(),
+        let width = terminal_size::terminal_size()
+            .map_or(WIDTH, |(width, _)| usize::from(width.0))
+            .saturating_sub(1);
+        let mut rows = vec![format!(
+            "{}{:<12} {:<9} {:<28} {:<12} REASON",
+            self.time(),
             "MACHINE",
             "SERVER",
-            "MEMBERS",
+            "MEMBER",
             "GATE"
+        )];
+        rows.extend(
+            state
+                .last
+                .machines
+                .iter()
+                .map(|row| format!("{INDENT}{}", line(row))),
         );
-        for row in self.last.values() {
-            let line: String = row.line().chars().take(width).collect();
-            println!("         {line}");
+        if let Some(client) = &state.last.client {
+            rows.push(format!("{INDENT}{}", whole(client)));
         }
-        self.drawn = self.last.len() + 1;
-        let _ = stdout().flush();
+        for row in &rows {
+            let shown: String = row.chars().take(width).collect();
+            let _ = writeln!(out, "{shown}");
+        }
+        state.drawn = rows.len();
     }
+}
+
+/// Up as many lines as were drawn, and clear from there.
+fn erase(state: &mut State) -> String {
+    match std::mem::take(&mut state.drawn) {
+        0 => String::new(),
+        drawn => format!("\x1b[{drawn}A\x1b[J"),
+    }
+}
+
+/// All at once, so that nothing flickers.
+fn print(text: &str) {
+    let mut out = stdout().lock();
+    let _ = out.write_all(text.as_bytes());
+    let _ = out.flush();
+}
+
+fn line(row: &Row) -> String {
+    let gate = match row.held.filter(|_| row.gate == "held") {
+        Some(held) => format!("held {:.1} s", held.as_secs_f64()),
+        None => row.gate.to_owned(),
+    };
+    let why = if row.gate == "held" && !row.message.is_empty() {
+        // Its first sentence; the rest is what an operator may do.
+        let first = row.message.split(". ").next().unwrap_or_default();
+        format!("{}: {first}", row.reason)
+    } else {
+        row.reason.clone()
+    };
+    format!(
+        "{:<12} {:<9} {:<28} {gate:<12} {why}",
+        row.machine, row.server, row.members
+    )
+}
+
+/// Requests before a line.
+fn requests(client: &Client) -> String {
+    format!("{:>5} ok {:>2} failed  ", client.answered, client.failed)
+}
+
+fn whole(client: &Client) -> String {
+    let longest = client.longest.as_ref().map(|(longest, machine)| {
+        format!(", longest hold {:.1} s ({machine})", longest.as_secs_f64())
+    });
+    format!(
+        "client       {} requests answered, {} failed{}",
+        client.answered,
+        client.failed,
+        longest.unwrap_or_default()
+    )
 }

@@ -1,11 +1,13 @@
 //! The promise against any cloud: the same manager, the same objects, the same lies told by Octavia.
 //!
 //! A cluster with three kinds of bad members under an ACTIVE load balancer: one that stays
-//! PENDING_CREATE, one whose push takes long, one whose push fails. The gate must stay shut, for the right reason,
-//! as long as that lasts, and open when it is over. Run on the fake cloud by `make test` and on a real
-//! OpenStack by `make test-openstack`.
+//! PENDING_CREATE, one whose push takes long, one whose push fails; then what is lost, whitewashed, failed by
+//! others and stuck ([`anomalies`]). The gate must stay shut, for the right reason, as long as that lasts, and open
+//! when it is over. Run on the fake cloud by `make test` and on a real OpenStack by `make test-openstack`.
 
 #![allow(clippy::unwrap_used, reason = "a test's helper fails the test")]
+
+mod anomalies;
 
 use std::time::{Duration, Instant};
 
@@ -26,6 +28,15 @@ use crate::{
 const PATIENCE: Duration = Duration::from_mins(4);
 /// How long a lie is watched.
 const LIE: Duration = Duration::from_secs(8);
+
+/// Thresholds that a test lives to see. Nothing that is watched for [`LIE`] is repaired meanwhile.
+const FLAGS: [&str; 5] = [
+    "--sync-period=10s",
+    "--member-orphan-after=20s",
+    "--member-warn-after=20s",
+    "--member-alert-after=25s",
+    "--member-stuck-after=30s",
+];
 
 /// A cluster of control-plane machines under one manager.
 struct Stage {
@@ -75,6 +86,7 @@ pub(crate) async fn holds_as_long_as_octavia_lies(under: &impl CloudUnderTest) {
     under.pushes(Pushes::Normal).await;
     stage.until_admitted(3).await;
 
+    stage.meets_the_anomalies(under, &contract).await;
     stage.delete_cluster().await;
     assert_eq!(
         leftovers(&contract, &stage.cluster).await,
@@ -87,8 +99,8 @@ impl Stage {
         let kubernetes = Kubernetes::start().await.unwrap();
         kubernetes.install_cluster_api().await.unwrap();
         let installation = Installation::install(&kubernetes).await.unwrap();
-        let arguments = installation.arguments();
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let webhooks = installation.arguments();
+        let arguments: Vec<&str> = webhooks.iter().map(String::as_str).chain(FLAGS).collect();
         let mut manager =
             Manager::start(kubernetes.folder(), &installation.kubeconfig, &arguments).unwrap();
         manager.until_ready().await.unwrap();

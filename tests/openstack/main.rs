@@ -13,9 +13,9 @@ mod env;
 #[path = "../gate/mod.rs"]
 mod gate;
 
-use std::{path::PathBuf, process::Stdio};
+use std::{path::PathBuf, process::Stdio, time::Duration};
 
-use contract::{Access, CloudUnderTest, Pushes, contract_tests};
+use contract::{Access, CloudUnderTest, Kind, Pushes, contract_tests};
 use tokio::process::Command;
 
 contract_tests!(real);
@@ -42,8 +42,13 @@ async fn real() -> RealOpenStack {
 
 impl RealOpenStack {
     async fn hold_script(&self, arguments: &[&str]) {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/env/openstack/hold.sh");
-        let status = Command::new(script)
+        self.script("hold.sh", arguments).await;
+    }
+
+    async fn script(&self, name: &str, arguments: &[&str]) {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/env/openstack");
+        let script = format!("{folder}/{name}");
+        let status = Command::new(&script)
             .arg(&self.root)
             .args(arguments)
             .stdin(Stdio::null())
@@ -86,6 +91,42 @@ impl CloudUnderTest for RealOpenStack {
 
     async fn release(&self, suffix: &str) {
         self.hold_script(&["release", suffix]).await;
+    }
+
+    fn operator(&self) -> Access {
+        Access {
+            user: "admin".into(),
+            project: "admin".into(),
+            ..self.access()
+        }
+    }
+
+    async fn lose(&self, suffix: &str, status: &str) {
+        self.hold_script(&["lose", suffix, status]).await;
+    }
+
+    async fn write_status(&self, kind: Kind, name: &str, status: &str) {
+        let table = match kind {
+            Kind::LoadBalancer => "load_balancer",
+            Kind::Member => "member",
+        };
+        self.hold_script(&["write", name, status, table]).await;
+    }
+
+    /// The push takes so long that there is time to kill the worker.
+    async fn doom_worker(&self, suffix: &str) {
+        let delay = self.root.join("run/octavia-delay");
+        tokio::fs::write(delay, format!("120 {suffix}"))
+            .await
+            .unwrap();
+    }
+
+    async fn worker_died(&self) {
+        // The flow has taken the message, and is in its tasks.
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        self.script("worker.sh", &["kill"]).await;
+        self.pushes(Pushes::Normal).await;
+        self.script("worker.sh", &["start"]).await;
     }
 }
 

@@ -1,6 +1,6 @@
 //! Pages that are written from the code say what the code says.
 
-use capo_rs::status::Reason;
+use capo_rs::status::{Reason, explanation};
 
 /// Written anew with `CAPO_RS_WRITE_DOCS=1 cargo test --test suite docs::`.
 #[test]
@@ -10,8 +10,20 @@ fn the_page_of_reasons_is_that_of_the_code() {
         .map(|reason| format!("| `{reason}` | {} |\n", reason.meaning()))
         .collect();
     let rows = rows.concat();
+    let sections: Vec<String> = Reason::ALL
+        .iter()
+        .map(|reason| {
+            let explained = explanation(*reason);
+            format!(
+                "\n## {reason}\n\n{}\n\n**What ends it.** {}\n",
+                explained.seen, explained.ends
+            )
+        })
+        .collect();
+    let sections = sections.concat();
     let page = format!(
-        "# Reasons\n\nThe same words in conditions, events and metrics. Written from the code.\n\n| reason | meaning |\n|---|---|\n{rows}"
+        "# Reasons\n\nThe same words in conditions, events, metrics and `capo-rs explain`. Written from the code.\n\n\
+         | reason | meaning |\n|---|---|\n{rows}{sections}"
     );
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reasons.md");
     if std::env::var_os("CAPO_RS_WRITE_DOCS").is_some() {

@@ -1,8 +1,9 @@
 //! The contract suite against the fake cloud, a cloud of its own for each check.
 
 use fake_cloud::{Command, Durations, FakeCloud, Hold, OperationRule, Options};
+use serde_json::json;
 
-use crate::contract::{Access, CloudUnderTest, Pushes, contract_tests};
+use crate::contract::{Access, CloudUnderTest, Kind, Pushes, contract_tests};
 
 contract_tests!(fake);
 
@@ -66,6 +67,35 @@ impl CloudUnderTest for Fake {
             .command(Command::Release(suffix.to_owned()))
             .unwrap();
     }
+
+    fn operator(&self) -> Access {
+        Access {
+            user: "admin".into(),
+            project: "admin".into(),
+            ..self.access()
+        }
+    }
+
+    async fn lose(&self, suffix: &str, status: &str) {
+        let hold = json!({"hold": {"member": suffix, "status": status, "count": 1}});
+        self.0.control().run(hold).unwrap();
+    }
+
+    async fn write_status(&self, kind: Kind, name: &str, status: &str) {
+        let kind = match kind {
+            Kind::LoadBalancer => "loadbalancer",
+            Kind::Member => "member",
+        };
+        let write = json!({"set_status": {"object": name, "kind": kind, "provisioning": status}});
+        self.0.control().run(write).unwrap();
+    }
+
+    async fn doom_worker(&self, suffix: &str) {
+        let rule = json!({"operation": {"name": suffix, "anomaly": "worker-killed", "count": 1}});
+        self.0.control().run(rule).unwrap();
+    }
+
+    async fn worker_died(&self) {}
 }
 
 #[tokio::test]

@@ -94,6 +94,19 @@ pub(super) fn server_columns() -> Vec<CustomResourceColumnDefinition> {
     ]
 }
 
+/// For kinds of which no more is to be told than whether they can be used.
+pub(super) fn ready_columns() -> Vec<CustomResourceColumnDefinition> {
+    vec![
+        column("Ready", CONDITION_READY, "Whether it can be used"),
+        age(),
+        wide(column(
+            "Reason",
+            r#"status.conditions[?(@.type=="Ready")].reason"#,
+            "Why it can be used or not",
+        )),
+    ]
+}
+
 fn column(name: &str, path: &str, description: &str) -> CustomResourceColumnDefinition {
     CustomResourceColumnDefinition {
         name: name.into(),

@@ -21,7 +21,7 @@ use schemars::{
 };
 use serde_json::{Value, json};
 
-use columns::{CONDITION_READY, cluster_columns, machine_columns, server_columns};
+use columns::{CONDITION_READY, cluster_columns, machine_columns, ready_columns, server_columns};
 
 use super::{
     GROUP,
@@ -76,7 +76,9 @@ pub fn crds(
     Ok(vec![
         definition(
             &Names::new("osci", "Cluster"),
-            vec![version::<v1alpha1::OpenStackClusterIdentity>(Vec::new())?],
+            vec![version::<v1alpha1::OpenStackClusterIdentity>(
+                ready_columns(),
+            )?],
             None,
         ),
         definition(
@@ -107,7 +109,9 @@ pub fn crds(
                 categories: None,
                 scope: "Namespaced",
             },
-            vec![version::<v1alpha1::OpenStackFloatingIPPool>(Vec::new())?],
+            vec![version::<v1alpha1::OpenStackFloatingIPPool>(
+                ready_columns(),
+            )?],
             None,
         ),
         definition(
@@ -123,8 +127,10 @@ pub fn crds(
         definition(
             &Names::new("osmt", "Namespaced"),
             vec![
-                older(version::<v1beta1::OpenStackMachineTemplate>(Vec::new())?),
-                version::<v1beta2::OpenStackMachineTemplate>(Vec::new())?,
+                older(version::<v1beta1::OpenStackMachineTemplate>(
+                    ready_columns(),
+                )?),
+                version::<v1beta2::OpenStackMachineTemplate>(ready_columns())?,
             ],
             convert,
         ),

@@ -6,13 +6,16 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Condition, NodeInfo, OpenStackClusterSpec, OpenStackMachineSpec, TemplateMetadata};
+use super::{
+    Condition, NodeInfo, OpenStackClusterSpec, OpenStackClusterTemplateStatus,
+    OpenStackMachineSpec, TemplateMetadata,
+};
 use crate::api::{resource::custom_resource, schema};
 
 custom_resource! {
     /// A template from which the OpenStackCluster of a ClusterClass is made.
     OpenStackClusterTemplate, version "v1beta1", plural "openstackclustertemplates", Namespaced,
-    spec OpenStackClusterTemplateSpec
+    spec OpenStackClusterTemplateSpec, status OpenStackClusterTemplateStatus
 }
 
 custom_resource! {

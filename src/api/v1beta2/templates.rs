@@ -14,7 +14,7 @@ use crate::api::{resource::custom_resource, schema};
 custom_resource! {
     /// A template from which the OpenStackCluster of a ClusterClass is made.
     OpenStackClusterTemplate, version "v1beta2", plural "openstackclustertemplates", Namespaced,
-    spec OpenStackClusterTemplateSpec
+    spec OpenStackClusterTemplateSpec, status OpenStackClusterTemplateStatus
 }
 
 custom_resource! {
@@ -53,6 +53,17 @@ pub struct TemplateMetadata {
     /// Its annotations.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
+}
+
+/// That the template was looked at.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct OpenStackClusterTemplateStatus {
+    /// Generation of the object to which this status belongs. -1 until it was looked at for the
+    /// first time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::observed_generation)]
+    pub observed_generation: Option<i64>,
 }
 
 /// What is wanted of the machines made from the template.

@@ -231,3 +231,22 @@ pub(crate) fn tell(visit: &mut Visit<'_>, findings: Option<&Findings>, pause: Du
         ));
     }
 }
+
+/// A new generation is not observed before the load balancer was seen as it wants it. Its task wakes us then.
+pub(crate) fn await_generation(
+    visit: &mut Visit<'_>,
+    findings: Option<&Findings>,
+    pause: Duration,
+) {
+    let generation = Some(visit.generation());
+    let status = visit.object.status.as_ref();
+    let is_observed = status.and_then(|status| status.observed_generation) == generation;
+    let settled = findings.and_then(|findings| findings.settled_generation);
+    if !is_observed && settled != generation {
+        visit.note_wait(Outcome::wait(
+            Reason::LoadBalancerPending,
+            "The load balancer was not seen yet as this generation wants it",
+            pause,
+        ));
+    }
+}

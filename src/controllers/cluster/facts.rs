@@ -19,7 +19,7 @@ use crate::{
         Context,
         capi::{self, Cluster, ContractReference, Machine},
     },
-    membership::desired::{ClusterFacts, OperatorWord},
+    membership::desired::{ClusterFacts, Health, OperatorWord},
     names::ObjectName,
 };
 
@@ -104,7 +104,7 @@ impl Neighbours {
         self.machines
             .iter()
             .map(AsRef::as_ref)
-            .filter(|machine| machine.is_control_plane())
+            .filter(|machine| machine.is_control_plane(self.cluster.as_deref()))
     }
 }
 
@@ -155,7 +155,7 @@ async fn control_plane(
             ..ControlPlane::default()
         },
         Err(error) => {
-            tracing::warn!(kind, name = reference.name, %error, "the control-plane object can't be read");
+            tracing::debug!(kind, name = reference.name, %error, "Reading the control-plane object failed");
             ControlPlane::unreadable(kind)
         }
     }
@@ -205,13 +205,15 @@ pub(crate) async fn facts(
     neighbours: &Neighbours,
     seen: &mut Seen,
 ) -> ClusterFacts {
-    let connected = neighbours
+    let connection = neighbours
         .cluster
         .as_ref()
-        .and_then(|cluster| cluster.condition(REMOTE_CONNECTION_PROBE))
-        .is_some_and(capi::SeenCondition::is_true);
+        .and_then(|cluster| cluster.condition(REMOTE_CONNECTION_PROBE));
     let now = Instant::now();
-    seen.remote_connection_since = connected.then(|| seen.remote_connection_since.unwrap_or(now));
+    let remote_connection_since = match seen.remote_connection.observe(connection, now) {
+        Health::Good(since) => Some(since),
+        Health::Bad | Health::Unknown => None,
+    };
     read_authority(
         context,
         &name.namespace,
@@ -225,7 +227,7 @@ pub(crate) async fn facts(
         going: neighbours.going(),
         initialised: neighbours.initialised(),
         operator: operator_word(operator),
-        remote_connection_since: seen.remote_connection_since,
+        remote_connection_since,
         ca_pem: seen.authority.as_ref().map(|(pem, _)| pem.clone()),
         kubeadm_control_plane: neighbours.control_plane.kubeadm,
     }
@@ -260,7 +262,7 @@ async fn read_authority(
             }
         }
         Ok(None) => seen.authority = None,
-        Err(error) => tracing::warn!(secret, %error, "the cluster's CA can't be read"),
+        Err(error) => tracing::debug!(secret, %error, "Reading the cluster's CA failed"),
     }
 }
 
@@ -274,13 +276,14 @@ pub(crate) async fn nothing_to_lose(
         .api::<Cluster>(namespace)
         .get_opt(cluster_name)
         .await?;
-    let initialised =
-        cluster.is_some_and(|cluster| cluster.status.initialization.control_plane_initialized);
+    let initialised = cluster
+        .as_ref()
+        .is_some_and(|cluster| cluster.status.initialization.control_plane_initialized);
     let machines = machines_uncached(context, namespace, cluster_name, None).await?;
     Ok(!initialised
-        && !machines
-            .iter()
-            .any(|m| m.is_control_plane() && (m.is_admitted() || m.status.node_ref.is_some())))
+        && !machines.iter().any(|m| {
+            m.is_control_plane(cluster.as_ref()) && (m.is_admitted() || m.status.node_ref.is_some())
+        }))
 }
 
 /// The Machines of a cluster, read without a cache.

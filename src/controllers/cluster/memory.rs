@@ -14,6 +14,7 @@ use super::{
     security_groups::Groups,
 };
 use crate::{
+    controllers::health::Track,
     names::ObjectName,
     openstack::network::{FloatingIp, Network, Router},
 };
@@ -35,7 +36,7 @@ pub(crate) struct Seen {
     /// Load balancers in ERROR that were replaced.
     pub replacements: Replacements,
     /// Since when the Cluster's `RemoteConnectionProbe` is True without a break.
-    pub remote_connection_since: Option<Instant>,
+    pub remote_connection: Track,
     /// The cluster's CA, and when it was read.
     pub authority: Option<(String, Instant)>,
     /// Network and all that goes with it, and when it was read, for which generation.

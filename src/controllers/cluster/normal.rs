@@ -1,12 +1,13 @@
 //! The pass over a cluster that is to be: as many steps as possible, each only where something is missing.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     balance,
     endpoint::EndpointPlan,
     facts, failure_domains, floating_ip,
     halt::{Halt, Step},
+    hooks,
     memory::Surroundings,
     network, not_colliding,
     report::{BASTION_READY, BalancerReport, BalancerWord},
@@ -17,11 +18,15 @@ use super::{
     wanted::Wanted,
 };
 use crate::{
+    api::gate_annotation,
     controllers::{
         Outcome,
         identity::{self, Asker, Identity},
     },
-    membership::findings::Verdict,
+    membership::{
+        desired::OperatorWord,
+        findings::{Findings, Verdict},
+    },
     openstack::Priority,
     status::{Reason, conditions::kind},
 };
@@ -76,10 +81,20 @@ pub(crate) async fn run(mut visit: Visit<'_>) -> Outcome {
             problem.message,
         ));
     }
+    if let OperatorWord::Refused { message } = &facts.operator {
+        let note = format!("Annotation {}: {message}", gate_annotation::KEY);
+        let events = &visit.context.events;
+        events.warning(&visit.reference(), Reason::InvalidSpec, "Gate", &note);
+    }
     visit.hand_over(for_membership, &wanted, facts);
-    tell_balancer(&mut visit, &wanted);
+    hooks::release_orphans(&visit, wanted.load_balancer.is_none()).await;
+    let findings = visit.context.membership.findings(&visit.name);
+    tell_balancer(&mut visit, &wanted, findings.as_ref());
     visit.report.provisioned =
         visit.is_clear() && visit.object.spec.control_plane_endpoint.is_some();
+    if wanted.load_balancer.is_some() {
+        balance::await_generation(&mut visit, findings.as_deref(), BALANCER_PAUSE);
+    }
     visit.end().await
 }
 
@@ -88,7 +103,7 @@ pub(crate) async fn gather_facts(
     visit: &mut Visit<'_>,
 ) -> crate::membership::desired::ClusterFacts {
     let operator = visit
-        .annotation(crate::api::gate_annotation::KEY)
+        .annotation(gate_annotation::KEY)
         .map(ToOwned::to_owned);
     facts::facts(
         visit.context,
@@ -315,7 +330,7 @@ async fn endpoint(visit: &mut Visit<'_>, shop: &Shop<'_>, surroundings: &Surroun
 }
 
 /// What the conditions and the status tell of the load balancer.
-fn tell_balancer(visit: &mut Visit<'_>, wanted: &Wanted) {
+fn tell_balancer(visit: &mut Visit<'_>, wanted: &Wanted, findings: Option<&Arc<Findings>>) {
     const KIND: &str = kind::API_SERVER_LOAD_BALANCER_READY;
     let Some(wish) = &wanted.load_balancer else {
         let verdict = Verdict {
@@ -325,7 +340,6 @@ fn tell_balancer(visit: &mut Visit<'_>, wanted: &Wanted) {
         visit.report.tell(KIND, verdict);
         return;
     };
-    let findings = visit.context.membership.findings(&visit.name);
     let surroundings = visit.seen.surroundings.as_ref().map(|(there, _, _)| there);
     if let Some(known) = visit.seen.load_balancer.clone() {
         let ranges = surroundings
@@ -339,9 +353,9 @@ fn tell_balancer(visit: &mut Visit<'_>, wanted: &Wanted) {
                 .and_then(|(fip, _)| fip.floating_ip_address),
             known,
             allowed_cidrs: ranges.iter().map(ToString::to_string).collect(),
-            findings: findings.clone(),
+            findings: findings.cloned(),
         };
         visit.report.balancer = BalancerWord::Known(Box::new(balancer));
     }
-    balance::tell(visit, findings.as_deref(), BALANCER_PAUSE);
+    balance::tell(visit, findings.map(Arc::as_ref), BALANCER_PAUSE);
 }

@@ -7,6 +7,7 @@ use kube::{ResourceExt, api::DeleteParams};
 use super::{
     FINALIZER, facts,
     halt::{Halt, Step},
+    hooks,
     normal::gather_facts,
     shop::Shop,
     spec, teardown,
@@ -49,6 +50,7 @@ pub(crate) async fn run(mut visit: Visit<'_>) -> Outcome {
         Ok(None) => {}
         Ok(Some(message)) => {
             visit.hand_over(cloud.ok(), &wanted, facts);
+            hooks::release_orphans(&visit, wanted.load_balancer.is_none()).await;
             let wait = Outcome::wait(Reason::Deleting, message.clone(), MACHINES_PAUSE);
             visit.report.ready = Some(Verdict::bad(Reason::Deleting, message));
             visit.note_wait(wait);

@@ -53,7 +53,8 @@ pub(crate) struct Report {
     pub provisioned: bool,
     /// Whether the load balancer's condition counts in Ready, once provisioned.
     pub balancer_counts: bool,
-    /// The pass had no failure, so that the status belongs to this generation.
+    /// Nothing failed and nothing is waited for. Until then Ready may be True of what was there before, so the
+    /// status does not count as this generation's.
     pub complete: bool,
 }
 
@@ -303,7 +304,14 @@ pub(crate) fn tell(events: &Events, about: &ObjectReference, report: &Report) {
     for (kind, verdict) in &report.conditions {
         let bad = match verdict.status {
             Tristate::False => !is_progress(verdict.reason),
-            Tristate::Unknown => verdict.reason == Reason::OpenStackUnavailable,
+            Tristate::Unknown => matches!(
+                verdict.reason,
+                Reason::OpenStackUnavailable
+                    | Reason::Throttled
+                    | Reason::AuthFailed
+                    | Reason::QuotaExceeded
+                    | Reason::ObservationStale
+            ),
             Tristate::True => false,
         };
         if bad && *kind != kind::PAUSED && told.insert(verdict.message.as_str()) {

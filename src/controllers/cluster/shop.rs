@@ -53,7 +53,7 @@ pub(crate) struct KnownIds {
 impl Shop<'_> {
     /// Tells that something was made.
     pub(crate) fn created(&self, kind: &str, name: &str, id: &str) {
-        tracing::info!(kind, name, id, "created");
+        tracing::info!(resource = kind, name, id, "Created in OpenStack");
         let note = format!("Created {kind} {name} with id {id}");
         self.events
             .normal(self.object, Reason::Created, "Create", &note);
@@ -61,7 +61,7 @@ impl Shop<'_> {
 
     /// Tells that something was deleted.
     pub(crate) fn deleted(&self, kind: &str, name: &str, id: &str) {
-        tracing::info!(kind, name, id, "deleted");
+        tracing::info!(resource = kind, name, id, "Deleted in OpenStack");
         let note = format!("Deleted {kind} {name} with id {id}");
         self.events
             .normal(self.object, Reason::Deleted, "Delete", &note);

@@ -158,7 +158,7 @@ impl<'a> Visit<'a> {
 
     /// Hands the load balancer and the facts around it to its task.
     pub(crate) fn hand_over(&self, cloud: Option<Cloud>, wanted: &Wanted, facts: ClusterFacts) {
-        let desired = desired(&self.seen, wanted, facts);
+        let desired = desired(self.generation(), &self.seen, wanted, facts);
         self.context
             .membership
             .set_load_balancer(&self.name, cloud, desired);
@@ -235,7 +235,7 @@ impl<'a> Visit<'a> {
 
     async fn finish(mut self) -> Outcome {
         let outcome = worst(std::mem::take(&mut self.halts));
-        self.report.complete = !matches!(outcome, Outcome::Failed { .. });
+        self.report.complete = outcome == Outcome::Done;
         let written = self.write().await;
         self.context.clusters.keep(&self.name, self.seen);
         match (written, outcome) {
@@ -272,7 +272,12 @@ pub(crate) fn kubernetes_failed(doing: &str, error: &kube::Error) -> Outcome {
 }
 
 /// What the load balancer's task is told.
-fn desired(seen: &Seen, wanted: &Wanted, facts: ClusterFacts) -> DesiredLoadBalancer {
+fn desired(
+    generation: i64,
+    seen: &Seen,
+    wanted: &Wanted,
+    facts: ClusterFacts,
+) -> DesiredLoadBalancer {
     let known = seen.load_balancer.as_ref();
     let surroundings = seen.surroundings.as_ref().map(|(there, _, _)| there);
     let provider = known.map(|lb| lb.provider.clone()).unwrap_or_default();
@@ -282,6 +287,7 @@ fn desired(seen: &Seen, wanted: &Wanted, facts: ClusterFacts) -> DesiredLoadBala
         (other.network.id != there.network.network.id).then(|| there.primary_subnet.clone())
     });
     DesiredLoadBalancer {
+        generation,
         enabled: wish.is_some(),
         id: known.map(|lb| lb.id.clone()),
         name: wanted.names.load_balancer(),

@@ -2,6 +2,7 @@
 //! may its server go (G3). Plain functions; the evidence itself is weighed in the membership room.
 
 use crate::{
+    controllers::hooks::Hooks,
     membership::{
         GateMode,
         findings::{Gate, MachineFinding},
@@ -39,8 +40,10 @@ pub(super) struct Question<'a> {
 pub(super) struct MachineSight {
     /// It is being deleted.
     pub deleting: bool,
-    /// It carries our hook.
-    pub hooked: bool,
+    /// Those of our hooks that it carries.
+    pub carried: Hooks,
+    /// Those that hold a Machine of its version.
+    pub wanted: Hooks,
 }
 
 /// Go ahead, or not yet.
@@ -57,14 +60,14 @@ pub(super) enum Answer {
     },
 }
 
-/// What is to be done about the hook on the Machine.
+/// What is to be done about our hooks on the Machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HookChange {
     /// Nothing.
     Keep,
-    /// It has none and must have one.
-    Put,
-    /// It may go.
+    /// It must have these.
+    Put(Hooks),
+    /// They may go.
     Remove,
 }
 
@@ -91,8 +94,8 @@ pub(super) fn admission(question: &Question<'_>) -> Answer {
     asked(question.finding.map(|finding| &finding.admission))
 }
 
-/// G2: what becomes of our hook on the Machine? It is never put on a Machine that is being deleted, so
-/// that a user who takes it off there has the last word.
+/// G2: what becomes of our hooks on the Machine? None is ever put on a Machine that is being deleted, so
+/// that a user who takes them off there has the last word.
 pub(super) fn hook(question: &Question<'_>) -> HookChange {
     let Some(machine) = question.machine else {
         return HookChange::Keep;
@@ -102,8 +105,8 @@ pub(super) fn hook(question: &Question<'_>) -> HookChange {
     }
     let holds = question.gated && question.mode == GateMode::Enforce && !question.going;
     let release = question.finding.is_some_and(|f| f.release.is_open());
-    match (machine.hooked, machine.deleting) {
-        (false, false) if holds => HookChange::Put,
+    match (machine.carried.any(), machine.deleting) {
+        (_, false) if holds && machine.carried != machine.wanted => HookChange::Put(machine.wanted),
         (true, false) if !question.gated || question.mode == GateMode::Off => HookChange::Remove,
         (true, true) if !holds || release => HookChange::Remove,
         _ => HookChange::Keep,
@@ -112,6 +115,9 @@ pub(super) fn hook(question: &Question<'_>) -> HookChange {
 
 /// G3: may the server go, and the finalizer with it?
 pub(super) fn farewell(question: &Question<'_>) -> Answer {
+    if question.untouchable {
+        return Answer::held(Reason::Paused, "Paused, or being moved: nothing is touched");
+    }
     if !question.gated || question.going {
         return Answer::Open;
     }
@@ -169,6 +175,16 @@ mod tests {
         }
     }
 
+    /// A Machine whose pre-terminate hook is enough.
+    fn sight(deleting: bool, hooked: bool) -> MachineSight {
+        let wanted = Hooks::wanted(Some("v1.34.0"));
+        MachineSight {
+            deleting,
+            carried: if hooked { wanted } else { Hooks::default() },
+            wanted,
+        }
+    }
+
     fn question(finding: Option<&MachineFinding>) -> Question<'_> {
         Question {
             mode: GateMode::Enforce,
@@ -177,10 +193,7 @@ mod tests {
             going: false,
             admitted: false,
             server_active: true,
-            machine: Some(MachineSight {
-                deleting: false,
-                hooked: false,
-            }),
+            machine: Some(sight(false, false)),
             finding,
         }
     }
@@ -233,10 +246,7 @@ mod tests {
             assert_eq!(admission(&question), Answer::Open);
             assert_eq!(hook(&question), HookChange::Keep);
             for deleting in [false, true] {
-                question.machine = Some(MachineSight {
-                    deleting,
-                    hooked: true,
-                });
+                question.machine = Some(sight(deleting, true));
                 let expected = if deleting || mode == GateMode::Off {
                     HookChange::Remove
                 } else {
@@ -249,12 +259,13 @@ mod tests {
 
     #[test]
     fn the_hook_through_its_life() {
-        use HookChange::{Keep, Put, Remove};
+        use HookChange::{Keep, Remove};
+        let put = HookChange::Put(Hooks::wanted(Some("v1.34.0")));
         let (open, held, not_asked) = (finding(&OPEN), finding(&held()), finding(&Gate::NotAsked));
         let cases = [
             // hooked, deleting, finding, change
-            (false, false, None, Put),
-            (false, false, Some(&open), Put),
+            (false, false, None, put),
+            (false, false, Some(&open), put),
             (true, false, Some(&open), Keep),
             (true, true, None, Keep),
             (true, true, Some(&not_asked), Keep),
@@ -266,7 +277,7 @@ mod tests {
         ];
         for (hooked, deleting, finding, expected) in cases {
             let mut asked = question(finding);
-            asked.machine = Some(MachineSight { deleting, hooked });
+            asked.machine = Some(sight(deleting, hooked));
             assert_eq!(hook(&asked), expected, "{hooked} {deleting} {finding:?}");
             asked.untouchable = true;
             assert_eq!(hook(&asked), Keep);
@@ -277,37 +288,61 @@ mod tests {
     }
 
     #[test]
+    fn a_machine_carries_the_hooks_that_its_version_needs() {
+        let both = Hooks::wanted(Some("v1.30.9"));
+        let late = Hooks::wanted(Some("v1.31.0"));
+        for (carried, wanted, deleting, expected) in [
+            (Hooks::default(), both, false, HookChange::Put(both)),
+            (late, both, false, HookChange::Put(both)),
+            (both, both, false, HookChange::Keep),
+            // Updated in place.
+            (both, late, false, HookChange::Put(late)),
+            // On its way out nothing is added, whoever took it off.
+            (late, both, true, HookChange::Keep),
+            (Hooks::default(), both, true, HookChange::Keep),
+        ] {
+            let mut question = question(None);
+            question.machine = Some(MachineSight {
+                deleting,
+                carried,
+                wanted,
+            });
+            assert_eq!(hook(&question), expected, "{carried:?} {wanted:?}");
+        }
+    }
+
+    #[test]
     fn a_cluster_that_goes_waits_for_nothing() {
         let held = finding(&held());
         let mut question = question(Some(&held));
         question.going = true;
-        question.machine = Some(MachineSight {
-            deleting: true,
-            hooked: true,
-        });
+        question.machine = Some(sight(true, true));
         assert_eq!(hook(&question), HookChange::Remove);
         assert_eq!(farewell(&question), Answer::Open);
         // Nor is a hook put on a Machine that will be deleted in a moment.
-        question.machine = Some(MachineSight {
-            deleting: false,
-            hooked: false,
-        });
+        question.machine = Some(sight(false, false));
         assert_eq!(hook(&question), HookChange::Keep);
+    }
+
+    #[test]
+    fn paused_goes_before_everything_else() {
+        let open = finding(&OPEN);
+        let mut question = question(Some(&open));
+        question.untouchable = true;
+        for (gated, going) in [(true, false), (true, true), (false, false)] {
+            (question.gated, question.going) = (gated, going);
+            assert_ne!(farewell(&question), Answer::Open, "{gated} {going}");
+            assert_eq!(hook(&question), HookChange::Keep);
+        }
     }
 
     #[test]
     fn a_load_balancer_of_ours_no_more_means_no_hook() {
         let mut question = question(None);
         question.gated = false;
-        question.machine = Some(MachineSight {
-            deleting: false,
-            hooked: true,
-        });
+        question.machine = Some(sight(false, true));
         assert_eq!(hook(&question), HookChange::Remove);
-        question.machine = Some(MachineSight {
-            deleting: true,
-            hooked: true,
-        });
+        question.machine = Some(sight(true, true));
         assert_eq!(hook(&question), HookChange::Remove);
     }
 

@@ -1,6 +1,6 @@
 //! What the load balancer's task is told about a control-plane machine, and what its gates are asked.
 
-use std::{net::IpAddr, sync::Arc, time::Instant};
+use std::{net::IpAddr, time::Instant};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -12,12 +12,21 @@ use super::{
 };
 use crate::{
     api::{gate_annotation, v1alpha1::OpenStackServer},
-    controllers::{capi::Machine, server::sight::SeenAddress},
+    controllers::{capi::Machine, hooks::Hooks, server::sight::SeenAddress},
     membership::{
         desired::{Deletion, DesiredMachine, ServerSight, ServerState},
         findings::MachineFinding,
     },
+    status::conditions::kind,
 };
+
+/// The server's object says that it is paused.
+fn shows_a_pause(server: &OpenStackServer) -> bool {
+    let conditions = server.status.iter().flat_map(|status| &status.conditions);
+    conditions
+        .filter(|condition| condition.type_ == kind::PAUSED)
+        .any(|condition| condition.status == "True")
+}
 
 /// How far the deletion of a machine is, from its `OpenStackMachine`, its `OpenStackServer` and its
 /// Machine. A server's object that is deleted alone takes the API server down all the same.
@@ -30,9 +39,9 @@ fn deletion(ours: &ObjectMeta, server: Option<&ObjectMeta>, machine: Option<&Mac
     else {
         return out_of_band.unwrap_or(Deletion::No);
     };
-    if !machine.has_our_hook() {
+    if !Hooks::on(&machine.metadata).any() {
         Deletion::Unhooked { since }
-    } else if machine.waits_for_pre_terminate_hook() {
+    } else if machine.waits_for_our_hook() {
         Deletion::AtHook { since }
     } else {
         out_of_band.unwrap_or(Deletion::Coming { since })
@@ -102,7 +111,9 @@ impl Pass<'_> {
         };
         self.context.membership.set_machine(&self.name, desired);
         self.findings = self.context.membership.findings(&cluster);
+        // What the task said may be older than the look that answered it.
         if self.finding().is_some_and(|finding| finding.server_wanted)
+            && self.server_sight().is_due(Instant::now())
             && self.around.server.is_some()
             && self.context.servers.sights.want(&self.name)
         {
@@ -110,12 +121,15 @@ impl Pass<'_> {
         }
     }
 
-    /// A server's object that is deleted alone waits for the same word as a machine's.
+    /// Wakes the server's object where only its machine hears the news: of its Cluster's pause, and of the gate for
+    /// which one that is deleted alone waits.
     pub(super) fn tell_server(&self) {
-        let deleting = |server: &Arc<OpenStackServer>| server.meta().deletion_timestamp.is_some();
-        if self.around.server.as_ref().is_some_and(deleting)
-            && gate::farewell(&self.question()) == Answer::Open
-        {
+        let Some(server) = &self.around.server else {
+            return;
+        };
+        let may_go = server.meta().deletion_timestamp.is_some()
+            && gate::farewell(&self.question()) == Answer::Open;
+        if may_go || shows_a_pause(server) != self.around.is_paused() {
             self.context.server_wakes.wake(self.name.clone());
         }
     }
@@ -175,7 +189,8 @@ impl Pass<'_> {
             server_active: self.server_active(),
             machine: self.around.machine.as_ref().map(|machine| MachineSight {
                 deleting: machine.is_deleting(),
-                hooked: machine.has_our_hook(),
+                carried: Hooks::on(&machine.metadata),
+                wanted: Hooks::wanted(machine.spec.version.as_deref()),
             }),
             finding: self.finding(),
         }
@@ -187,7 +202,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::controllers::capi::HOOK_ANNOTATION;
+    use crate::controllers::hooks::PRE_TERMINATE;
 
     fn machine(deleting: bool, hooked: bool, at_hook: bool) -> Machine {
         let mut value = json!({"metadata": {"name": "m", "annotations": {}}, "status": {}});
@@ -195,7 +210,7 @@ mod tests {
             value["metadata"]["deletionTimestamp"] = json!("2026-11-21T10:00:00Z");
         }
         if hooked {
-            value["metadata"]["annotations"][HOOK_ANNOTATION] = json!("capo-rs");
+            value["metadata"]["annotations"][PRE_TERMINATE] = json!("capo-rs");
         }
         if at_hook {
             value["status"]["conditions"] = json!([{"type": "Deleting", "status": "True",

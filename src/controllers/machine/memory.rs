@@ -7,8 +7,11 @@ use std::{
     time::Instant,
 };
 
-use super::health::Track;
-use crate::{controllers::capi::Machine, membership::desired::Health, names::ObjectName};
+use crate::{
+    controllers::{capi::Machine, health::Track},
+    membership::desired::Health,
+    names::ObjectName,
+};
 
 /// One per process. Cheap to clone.
 #[derive(Debug, Clone, Default)]

@@ -8,7 +8,6 @@
 mod delete;
 mod gate;
 mod handover;
-mod health;
 mod hook;
 mod memory;
 mod observe;

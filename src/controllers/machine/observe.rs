@@ -23,8 +23,12 @@ use crate::{
 /// The objects around a machine.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Surroundings {
-    /// The owning Machine.
+    /// The Machine that owns it, or will: the one whose infrastructure it is, as long as it has no owner.
     pub machine: Option<Arc<Machine>>,
+    /// The Machine is its owner.
+    pub owned: bool,
+    /// Names of other Machines that claim it as their infrastructure.
+    pub rivals: Vec<String>,
     /// The Cluster. `None` after an uncached read, or where nothing names one.
     pub cluster: Option<Arc<Cluster>>,
     /// The Cluster's infrastructure.
@@ -40,6 +44,21 @@ impl Surroundings {
     pub(super) async fn of(object: &OpenStackMachine, context: &Context) -> Step<Self> {
         let namespace = object.namespace().unwrap_or_default();
         let machine = machine(object, &namespace, context).await?;
+        let claims = claims(object, &namespace, context);
+        let owned = machine.is_some();
+        let machine = machine.or_else(|| {
+            let unowned = capi::owner(object.meta(), "Machine").is_none();
+            claims.first().filter(|_| unowned).cloned()
+        });
+        let rivals = claims
+            .iter()
+            .filter(|claim| {
+                machine
+                    .as_ref()
+                    .is_none_or(|machine| machine.uid() != claim.uid())
+            })
+            .map(|claim| claim.name_any())
+            .collect();
         let cluster_name = object
             .labels()
             .get(CLUSTER_NAME_LABEL)
@@ -63,8 +82,10 @@ impl Surroundings {
             control_plane: capi::has_label(object.meta(), capi::CONTROL_PLANE_LABEL)
                 || machine
                     .as_ref()
-                    .is_some_and(|machine| machine.is_control_plane()),
+                    .is_some_and(|machine| machine.is_control_plane(cluster.as_deref())),
             machine,
+            owned,
+            rivals,
             cluster,
             openstack_cluster,
             server: context.stores.openstack_servers.get(&key),
@@ -147,6 +168,16 @@ async fn machine(
     let found = cached(&context.stores.machines, context, namespace, &owner.name).await?;
     // Another Machine of the same name is not the owner.
     Ok(found.filter(|machine| machine.metadata.uid.as_deref() == Some(owner.uid.as_str())))
+}
+
+/// Machines whose infrastructure the object is, by their own word, in order of their names.
+fn claims(object: &OpenStackMachine, namespace: &str, context: &Context) -> Vec<Arc<Machine>> {
+    let name = object.name_any();
+    let mut claims = context.stores.machines.state_filter(|machine| {
+        machine.is_on(&name) && machine.metadata.namespace.as_deref() == Some(namespace)
+    });
+    claims.sort_by_key(|machine| machine.name_any());
+    claims
 }
 
 async fn openstack_cluster(

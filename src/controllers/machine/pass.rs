@@ -11,14 +11,22 @@ use super::{
     gate::{self, Answer},
     observe::Surroundings,
     report::{self, Report},
+    translate,
 };
 use crate::{
-    api::v1beta2::{OpenStackCluster, OpenStackMachine},
+    api::{
+        gate_annotation,
+        v1beta2::{OpenStackCluster, OpenStackMachine},
+    },
     controllers::{
         Context, Outcome, capi,
+        health_check::{self, Deadline},
         server::{kubernetes_failed, sight::Sight},
     },
-    membership::findings::{Findings, Verdict},
+    membership::{
+        desired::OperatorWord,
+        findings::{Findings, Gate, Verdict},
+    },
     names::ObjectName,
     status::{
         Reason,
@@ -85,7 +93,11 @@ impl<'a> Pass<'a> {
             .status
             .as_ref()
             .and_then(|status| status.initialization.as_ref()?.provisioned)
-            == Some(true);
+            == Some(true)
+            || around
+                .machine
+                .as_ref()
+                .is_some_and(|machine| machine.is_admitted());
         Ok(Self {
             name,
             context,
@@ -152,12 +164,18 @@ impl<'a> Pass<'a> {
     /// Makes what the machine needs, and asks the gates.
     async fn make(&mut self) -> Step<()> {
         let Some(machine) = self.around.machine.clone() else {
-            return Err(waiting(
-                Reason::WaitingForOwner,
-                "Waiting for Cluster API to set the owner reference",
-            ));
+            return Err(waiting(Reason::WaitingForOwner, &self.without_owner()));
         };
         self.keep_hook(&machine).await?;
+        if !self.around.owned {
+            return Err(waiting(
+                Reason::WaitingForOwner,
+                &format!(
+                    "Waiting for Cluster API to make Machine {} the owner",
+                    machine.name_any()
+                ),
+            ));
+        }
         let Some(cluster) = self.cluster_with_infrastructure() else {
             return Err(waiting(
                 Reason::WaitingForClusterInfrastructure,
@@ -183,7 +201,12 @@ impl<'a> Pass<'a> {
         }
         match answer {
             Answer::Open => Ok(()),
-            Answer::Held { reason, message } => Err(waiting(reason, &message)),
+            Answer::Held { reason, message } => {
+                let pause = self
+                    .until_warning()
+                    .map_or(WATCHED, |left| left.min(WATCHED));
+                Err(Outcome::wait(reason, message, pause))
+            }
         }
     }
 
@@ -210,6 +233,16 @@ impl<'a> Pass<'a> {
             .infrastructure_provisioned;
         let cluster = self.around.openstack_cluster.clone()?;
         provisioned.then_some(cluster)
+    }
+
+    fn without_owner(&self) -> String {
+        match capi::owner(self.object.meta(), "Machine") {
+            None => "Waiting for Cluster API to set the owner reference".to_owned(),
+            Some(owner) => format!(
+                "Its owner in metadata.ownerReferences, Machine {} with the uid {}, does not exist",
+                owner.name, owner.uid
+            ),
+        }
     }
 
     /// Forgets the machine everywhere in this process.
@@ -243,6 +276,20 @@ impl<'a> Pass<'a> {
         }
     }
 
+    /// Whether the server's own controller has seen what this machine wants of it.
+    fn server_has_caught_up(&self) -> bool {
+        let (Some(server), Some(cluster)) = (&self.around.server, &self.around.openstack_cluster)
+        else {
+            return false;
+        };
+        let observed = server
+            .status
+            .as_ref()
+            .and_then(|status| status.observed_generation);
+        observed == server.metadata.generation
+            && server.spec.identity_ref == *translate::identity(&self.object.spec, cluster)
+    }
+
     fn load_balancer(&self) -> Option<Verdict> {
         if !self.around.control_plane {
             return None;
@@ -250,10 +297,71 @@ impl<'a> Pass<'a> {
         if self.around.openstack_cluster.is_some() && !self.around.is_gated() {
             return Some(Verdict::good(Reason::LoadBalancerDisabled));
         }
-        Some(
-            self.finding()
-                .map_or_else(Verdict::default, |finding| finding.verdict.clone()),
-        )
+        let mut verdict = self
+            .finding()
+            .map_or_else(Verdict::default, |finding| finding.verdict.clone());
+        if let Some(deadline) = self.start_up_deadline() {
+            verdict.message = format!("{}. {deadline}", verdict.message);
+        }
+        Some(verdict)
+    }
+
+    /// When a MachineHealthCheck gives the machine up, once most machines would have a Node.
+    fn start_up_deadline(&self) -> Option<Deadline> {
+        self.deadline()
+            .filter(|deadline| deadline.is_near(Timestamp::now()))
+    }
+
+    /// How long it is until that is to be told; `None` when it is told, or never will be.
+    fn until_warning(&self) -> Option<Duration> {
+        let left = self.deadline()?.near_at().duration_since(Timestamp::now());
+        let left = Duration::try_from(left).ok()?;
+        (!left.is_zero()).then_some(left + Duration::from_millis(100))
+    }
+
+    /// When a MachineHealthCheck gives the machine up, as long as a gate keeps it from having a Node.
+    fn deadline(&self) -> Option<Deadline> {
+        let held = self
+            .finding()
+            .is_some_and(|finding| matches!(finding.admission, Gate::Held { .. }));
+        let machine = self.around.machine.as_deref().filter(|_| held)?;
+        let checks = self.context.stores.health_checks.state();
+        health_check::deadline(&checks, machine, self.around.cluster.as_deref())
+    }
+
+    /// Tells of what is wrong around the machine and is in nobody's outcome.
+    fn warn(&self, load_balancer: Option<&Verdict>) {
+        let about = self.object.object_ref(&());
+        let warn = |reason, action, note: &str| {
+            self.context.events.warning(&about, reason, action, note);
+        };
+        if let Some(machine) = &self.around.machine
+            && !self.around.rivals.is_empty()
+        {
+            let note = format!(
+                "Machine {} has this OpenStackMachine in spec.infrastructureRef, and so have others: {}. One server can't be \
+                 two Machines; only the first one counts here, the others never get ready",
+                machine.name_any(),
+                self.around.rivals.join(", ")
+            );
+            warn(Reason::AmbiguousMatch, "Reconcile", &note);
+        }
+        let word = self.object.annotations().get(gate_annotation::KEY);
+        if let OperatorWord::Refused { message } =
+            gate_annotation::parse_optional(word.map(String::as_str), Timestamp::now())
+        {
+            let note = format!("Annotation {}: {message}", gate_annotation::KEY);
+            warn(Reason::InvalidSpec, "Gate", &note);
+        }
+        if let Some(server) = &self.around.server
+            && let Some(refused) = report::pairs_not_supported(&self.object, server)
+        {
+            warn(Reason::NotSupported, "Reconcile", &refused);
+        }
+        if let Some(deadline) = self.start_up_deadline() {
+            let reason = load_balancer.map_or(Reason::NotYetObserved, |verdict| verdict.reason);
+            warn(reason, "Gate", &deadline.to_string());
+        }
     }
 
     async fn report(&mut self, instance: Verdict, outcome: Outcome, paused: bool) -> Outcome {
@@ -265,11 +373,15 @@ impl<'a> Pass<'a> {
             let events = &self.context.events;
             events.warning(&about, *reason, "Reconcile", message);
         }
+        let load_balancer = self.load_balancer();
+        if !paused {
+            self.warn(load_balancer.as_ref());
+        }
         let server = self.around.server.clone();
         let report = Report {
             paused,
             instance,
-            load_balancer: self.load_balancer(),
+            load_balancer,
             unreachable: self
                 .around
                 .wants_floating_ip()
@@ -285,6 +397,7 @@ impl<'a> Pass<'a> {
                 .as_ref()
                 .and_then(|server| server.spec.availability_zone.clone())
                 .filter(|zone| !zone.is_empty()),
+            complete: outcome == Outcome::Done && self.server_has_caught_up(),
         };
         let api = self.context.api::<OpenStackMachine>(&self.name.namespace);
         let now = Timestamp::now();

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{
     api::{
         v1alpha1::OpenStackServer,
-        v1beta2::{Initialization, OpenStackMachine, OpenStackMachineStatus},
+        v1beta2::{AddressPair, Initialization, OpenStackMachine, OpenStackMachineStatus},
     },
     membership::findings::{Findings, MemberFinding, Tristate, Verdict},
     status::{
@@ -35,6 +35,9 @@ pub(super) struct Report<'a> {
     pub server: Option<&'a OpenStackServer>,
     /// Where it lies.
     pub failure_domain: Option<String>,
+    /// Nothing failed and nothing is waited for, here and at the server. Until then Ready may be True of what was
+    /// there before, so the status does not count as this generation's.
+    pub complete: bool,
 }
 
 /// The status after a pass.
@@ -49,7 +52,6 @@ pub(super) fn status(object: &OpenStackMachine, report: &Report<'_>, now: Timest
         conditions.set(kind::PAUSED, &Verdict::bad(Reason::NotPaused, ""));
         conditions.set(kind::INSTANCE_READY, &report.instance);
         write(&mut status, report);
-        status.observed_generation = Some(generation);
     }
     let authentication = report
         .server
@@ -94,9 +96,46 @@ pub(super) fn status(object: &OpenStackMachine, report: &Report<'_>, now: Timest
         conditions.set(kind::FLOATING_ADDRESS_FROM_POOL_READY, &verdict);
         counted.push(kind::FLOATING_ADDRESS_FROM_POOL_READY);
     }
+    match report
+        .server
+        .and_then(|server| pairs_not_supported(object, server))
+    {
+        Some(refused) => {
+            conditions.set(
+                kind::PORTS_READY,
+                &Verdict::bad(Reason::NotSupported, refused),
+            );
+            counted.push(kind::PORTS_READY);
+        }
+        None => conditions.remove(kind::PORTS_READY),
+    }
     conditions.sum_up(&counted);
+    if !report.paused && report.complete {
+        status.observed_generation = Some(generation);
+    }
     status.conditions = conditions.into_list();
     serde_json::to_value(&status).unwrap_or_default()
+}
+
+/// What is said of address pairs that were changed after the server's ports were made with others.
+pub(super) fn pairs_not_supported(
+    object: &OpenStackMachine,
+    server: &OpenStackServer,
+) -> Option<String> {
+    let ports = object.spec.ports.iter().zip(&server.spec.ports);
+    let (index, (wanted, made)) = ports
+        .enumerate()
+        .find(|(_, (wanted, made))| wanted.allowed_address_pairs != made.allowed_address_pairs)?;
+    let list = |pairs: &[AddressPair]| -> String {
+        let each: Vec<&str> = pairs.iter().map(|pair| pair.ip_address.as_str()).collect();
+        format!("[{}]", each.join(", "))
+    };
+    Some(format!(
+        "spec.ports[{index}].allowedAddressPairs was changed to {}, and the port has {}: pairs of ports that exist are not \
+         changed by this version; change the field back, or delete the Machine, so that the next one's port is made with them",
+        list(&wanted.allowed_address_pairs),
+        list(&made.allowed_address_pairs),
+    ))
 }
 
 fn write(status: &mut OpenStackMachineStatus, report: &Report<'_>) {
@@ -226,6 +265,7 @@ mod tests {
             provisioned: false,
             server,
             failure_domain: None,
+            complete: true,
         }
     }
 

@@ -54,7 +54,7 @@ impl Pass<'_> {
         let servers = self.context.api::<OpenStackServer>(&self.name.namespace);
         match servers.create(&PostParams::default(), &wanted).await {
             Ok(made) => {
-                tracing::info!(machine = %self.name, "made the OpenStackServer");
+                tracing::info!("Creating the OpenStackServer");
                 Ok(Arc::new(made))
             }
             // The watch has not shown it yet.

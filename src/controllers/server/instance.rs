@@ -94,7 +94,7 @@ pub(super) async fn user_data(
             ));
         }
         Err(error) => {
-            tracing::debug!(%error, "the Secret with the user data could not be read");
+            tracing::debug!(%error, "Reading the Secret with the user data failed");
             return Err(Outcome::failed(
                 ErrorClass::Transient,
                 Reason::DependencyFailed,

@@ -5,6 +5,7 @@
 //! takes many passes: nothing is ever waited for within one. A server that was there and is gone is
 //! never made again: its Machine is to be replaced.
 
+pub(super) mod boot;
 mod delete;
 mod filters;
 mod instance;
@@ -16,6 +17,7 @@ mod report;
 mod resolve;
 pub mod sight;
 mod volumes;
+mod whose;
 
 use std::collections::BTreeMap;
 
@@ -29,7 +31,7 @@ use super::{
 use crate::{
     api::v1alpha1::{OpenStackServer, ResolvedServerSpec},
     names::ObjectName,
-    openstack::Error,
+    openstack::{Error, ErrorClass},
     status::{Reason, conditions::kind},
 };
 
@@ -114,6 +116,15 @@ fn failed(error: &Error, refused: Reason) -> Outcome {
         message: error.to_string(),
         retry_after: error.retry_after(),
     }
+}
+
+/// A spec leaves open what it has to say.
+fn missing(field: &str, wanted: &str) -> Outcome {
+    Outcome::failed(
+        ErrorClass::Invalid,
+        Reason::InvalidSpec,
+        format!("{field}: needs {wanted}"),
+    )
 }
 
 /// Kubernetes did not answer as it should.

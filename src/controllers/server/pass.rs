@@ -10,10 +10,10 @@ use super::{
     Claims, FINALIZER, Progress, Step,
     delete::{Deletion, Leftover},
     failed, instance, kubernetes_failed,
-    ports::{Extensions, Ports},
+    ports::{Extensions, Ports, ambiguous},
     report::{self, Report},
     resolve::Resolver,
-    volumes,
+    volumes, whose,
 };
 use crate::{
     api::v1alpha1::OpenStackServer,
@@ -38,14 +38,12 @@ pub(in crate::controllers) fn pass(
 ) -> BoxFuture<'static, Outcome> {
     async move {
         let name = ObjectName::new(object.namespace().unwrap_or_default(), object.name_any());
-        let mut progress = Progress::of(&object);
-        if progress.instance_id.is_none() {
-            progress.instance_id = server_of_machine(&object, &context);
-        }
+        let (progress, holder) = whose::progress(&object, &name, &context);
         Pass {
             name,
             context: &context,
             progress,
+            holder,
             object: (*object).clone(),
             authentication: None,
             server: None,
@@ -58,29 +56,13 @@ pub(in crate::controllers) fn pass(
     .boxed()
 }
 
-/// The server that a machine's provider id names: a machine that had one never gets another, though
-/// the server's own object or its status was lost.
-fn server_of_machine(object: &OpenStackServer, context: &Context) -> Option<String> {
-    let owners = object.owner_references();
-    let owner = owners
-        .iter()
-        .find(|owner| owner.kind == "OpenStackMachine")?;
-    let key = ObjectRef::new(&owner.name).within(&object.namespace()?);
-    let machine = context.stores.openstack_machines.get(&key)?;
-    named_server(machine.spec.provider_id.as_deref()?).map(str::to_owned)
-}
-
-/// The id in `openstack://<region>/<id>`.
-fn named_server(provider_id: &str) -> Option<&str> {
-    let (_, id) = provider_id.strip_prefix("openstack://")?.split_once('/')?;
-    (!id.is_empty() && !id.contains('/')).then_some(id)
-}
-
 struct Pass<'a> {
     name: ObjectName,
     context: &'a Context,
     object: OpenStackServer,
     progress: Progress,
+    /// Another object has the server that this one names: its id, and whose it is.
+    holder: Option<(String, ObjectName)>,
     /// Whether OpenStack takes the credentials.
     authentication: Option<Verdict>,
     /// The server as read in this pass.
@@ -174,11 +156,19 @@ impl Pass<'_> {
 
     /// Makes what is missing, one pass as far as it goes.
     async fn make(&mut self) -> Step<()> {
-        if self.object.spec.floating_ip_pool_ref.is_some() && self.progress.instance_id.is_none() {
+        if let Some((id, holder)) = &self.holder {
+            return Err(ambiguous(format!(
+                "server {id} belongs to the OpenStackServer {holder}; two machines can't share one. Delete the Machine of this \
+                 one: the server stays"
+            )));
+        }
+        if let Some(refused) = report::pool_not_supported(&self.object.spec)
+            && self.progress.instance_id.is_none()
+        {
             return Err(Outcome::failed(
                 ErrorClass::Invalid,
                 Reason::NotSupported,
-                report::POOLS_NOT_SUPPORTED,
+                refused,
             ));
         }
         let identity = self.identity().await?;
@@ -299,7 +289,7 @@ impl Pass<'_> {
             port_ids.extend(found.map(|port| port.id));
         }
         self.progress.port_ids = port_ids;
-        tracing::info!(server = %self.name, id = server.id, "took over a server of this name");
+        tracing::info!(instance = server.id, "Adopting the server of this name");
         self.see(server, read_at);
         self.ended()
     }
@@ -348,7 +338,7 @@ impl Pass<'_> {
             user_data,
         );
         let id = instance::create(cloud, &owner, &new, &doubts).await?;
-        tracing::info!(server = %owner, id, "asked for a server");
+        tracing::info!(OpenStackServer = %owner, instance = id, "Creating a server");
         let note = format!("Asked for server {} with id {id}", owner.name);
         let about = self.object.object_ref(&());
         self.context
@@ -436,28 +426,6 @@ impl Pass<'_> {
             }
             Ok(Written::Unchanged | Written::Gone) => Ok(()),
             Err(error) => Err(kubernetes_failed("Writing the status", &error)),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::named_server;
-
-    #[test]
-    fn provider_ids_name_servers() {
-        assert_eq!(named_server("openstack:///42"), Some("42"));
-        assert_eq!(named_server("openstack://R1/42"), Some("42"));
-        for odd in [
-            "",
-            "42",
-            "openstack:",
-            "openstack://",
-            "openstack://R1/",
-            "aws:///z/i",
-            "openstack://a/b/c",
-        ] {
-            assert_eq!(named_server(odd), None, "{odd}");
         }
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{Progress, sight::SeenAddress};
 use crate::{
     api::{
-        v1alpha1::{OpenStackServer, OpenStackServerStatus},
+        v1alpha1::{OpenStackServer, OpenStackServerSpec, OpenStackServerStatus},
         v1beta2::{MachineResources, NodeAddress, PortStatus},
     },
     controllers::Outcome,
@@ -126,7 +126,6 @@ pub(super) fn status(object: &OpenStackServer, report: &Report<'_>, now: Timesta
     } else {
         conditions.set(kind::PAUSED, &Verdict::bad(Reason::NotPaused, ""));
         write(&mut status, &mut conditions, report);
-        status.observed_generation = Some(generation);
     }
     let unseen = |what: &str| Verdict::unknown(Reason::NotYetObserved, what);
     conditions.set_if_absent(
@@ -138,20 +137,31 @@ pub(super) fn status(object: &OpenStackServer, report: &Report<'_>, now: Timesta
         kind::OPENSTACK_AUTHENTICATION_SUCCEEDED,
         kind::INSTANCE_READY,
     ];
-    if object.spec.floating_ip_pool_ref.is_some() {
+    if let Some(refused) = pool_not_supported(&object.spec) {
         conditions.set(
             kind::FLOATING_ADDRESS_FROM_POOL_READY,
-            &Verdict::bad(Reason::NotSupported, POOLS_NOT_SUPPORTED),
+            &Verdict::bad(Reason::NotSupported, refused),
         );
         counted.push(kind::FLOATING_ADDRESS_FROM_POOL_READY);
     }
     conditions.sum_up(&counted);
+    // Until then Ready may be True of what was there before.
+    if !report.paused && *report.outcome == Outcome::Done {
+        status.observed_generation = Some(generation);
+    }
     status.conditions = conditions.into_list();
     serde_json::to_value(&status).unwrap_or_default()
 }
 
 /// What is said of a field that this version does not honour.
-pub(super) const POOLS_NOT_SUPPORTED: &str = "spec.floatingIPPoolRef: floating IPs from pools are not supported by this version; leave the field out";
+pub(super) fn pool_not_supported(spec: &OpenStackServerSpec) -> Option<String> {
+    let pool = spec.floating_ip_pool_ref.as_ref()?;
+    Some(format!(
+        "spec.floatingIPPoolRef is {} \"{}\": floating IPs from pools are not supported by this version; leave the \
+         field out",
+        pool.kind, pool.name
+    ))
+}
 
 fn write(status: &mut OpenStackServerStatus, conditions: &mut Conditions, report: &Report<'_>) {
     if let Some(verdict) = &report.authentication {
@@ -313,8 +323,18 @@ mod tests {
             condition(&status, "Paused"),
             ("False".to_owned(), "NotPaused".to_owned())
         );
-        assert_eq!(status["observedGeneration"], json!(3));
         assert_eq!(status["ready"], json!(false));
+    }
+
+    #[test]
+    fn a_generation_counts_as_observed_once_nothing_is_waited_for() {
+        let before = json!({"observedGeneration": 2, "ready": true});
+        let wait = Outcome::wait(Reason::DependencyFailed, "soon", Duration::from_secs(1));
+        let failed = Outcome::failed(ErrorClass::Transient, Reason::OpenStackUnavailable, "down");
+        for (outcome, expected) in [(wait, 2), (failed, 2), (Outcome::Done, 3)] {
+            let status = told(&object(&before), &outcome, None);
+            assert_eq!(status["observedGeneration"], expected, "{outcome:?}");
+        }
     }
 
     #[test]

@@ -2,20 +2,16 @@
 //! `status.resolved`, so that a flavor or image that is renamed later changes nothing.
 
 use futures::future::try_join_all;
-use kube::{
-    Api,
-    api::{ApiResource, DynamicObject, GroupVersionKind},
-};
 
-use super::{Step, failed, filters, names};
+use super::{Step, boot::Boot, failed, filters, missing, names};
 use crate::{
     api::v1alpha1::{OpenStackServerSpec, ResolvedServerSpec},
     api::v1beta2::{
-        FixedIp, ImageParam, NetworkParam, PortOpts, ResolvedFixedIp, ResolvedPortSpec,
-        SecurityGroupParam, ServerGroupParam, SubnetParam,
+        FixedIp, NetworkParam, PortOpts, ResolvedFixedIp, ResolvedPortSpec, SecurityGroupParam,
+        ServerGroupParam, SubnetParam,
     },
-    controllers::{Outcome, server::names::merged_tags},
-    openstack::{Cloud, Error, ErrorClass, Priority, image::ImageFilter},
+    controllers::server::names::merged_tags,
+    openstack::{Cloud, Priority},
     status::Reason,
 };
 
@@ -40,8 +36,18 @@ pub(super) struct Resolver<'a> {
 impl Resolver<'_> {
     /// Looks everything up.
     pub(super) async fn resolve(&self) -> Step<ResolvedServerSpec> {
-        let (image, flavor, server_group) =
-            tokio::try_join!(self.image(), self.flavor(), self.server_group())?;
+        let boot = Boot {
+            cloud: self.cloud,
+            client: self.client,
+            namespace: self.namespace,
+            spec: "spec",
+            priority: PRIORITY,
+        };
+        let (image, flavor, server_group) = tokio::try_join!(
+            boot.image_id(&self.spec.image),
+            self.flavor(&boot),
+            self.server_group()
+        )?;
         Ok(ResolvedServerSpec {
             server_group_id: server_group,
             image_id: Some(image),
@@ -56,90 +62,15 @@ impl Resolver<'_> {
         try_join_all(ports.map(|(index, port)| self.port(index, port))).await
     }
 
-    async fn image(&self) -> Step<String> {
-        match &self.spec.image {
-            ImageParam { id: Some(id), .. } => {
-                let found = self.cloud.image(id, PRIORITY).await;
-                Ok(named(found, "spec.image.id", "image", id)?.id)
-            }
-            ImageParam {
-                image_ref: Some(reference),
-                ..
-            } => self.image_object(&reference.name).await,
-            ImageParam {
-                filter: Some(filter),
-                ..
-            } => {
-                let query = ImageFilter {
-                    name: filter.name.clone().filter(|name| !name.is_empty()),
-                    tags: filter.tags.clone(),
-                };
-                let what = match &query.name {
-                    Some(name) => format!("image named \"{name}\""),
-                    None => format!("image with the tags {}", query.tags.join(", ")),
-                };
-                let images = self
-                    .cloud
-                    .images(&query, PRIORITY)
-                    .await
-                    .map_err(|error| failed(&error, Reason::DependencyFailed))?;
-                Ok(filters::only_one(images, "spec.image.filter", &what, |image| &image.id)?.id)
-            }
-            _ => Err(missing("spec.image", "one of id, filter and imageRef")),
-        }
-    }
-
-    /// An Image object of the OpenStack Resource Controller in the same namespace.
-    async fn image_object(&self, name: &str) -> Step<String> {
-        let kind = GroupVersionKind::gvk("openstack.k-orc.cloud", "v1alpha1", "Image");
-        let resource = ApiResource::from_gvk_with_plural(&kind, "images");
-        let api: Api<DynamicObject> =
-            Api::namespaced_with(self.client.clone(), self.namespace, &resource);
-        let field = "spec.image.imageRef";
-        match api.get_opt(name).await {
-            Ok(Some(image)) => ready_image(&image.data).ok_or_else(|| {
-                Outcome::wait(
-                    Reason::DependencyFailed,
-                    format!("{field}: the Image {name} is not Available yet"),
-                    std::time::Duration::from_secs(10),
-                )
-            }),
-            Ok(None) => Err(Outcome::failed(
-                ErrorClass::NotFound,
-                Reason::DependencyNotFound,
-                format!(
-                    "{field}: there is no Image {name} of openstack.k-orc.cloud in the namespace {}, or that kind is not installed",
-                    self.namespace
-                ),
-            )),
-            Err(error) => {
-                tracing::debug!(%error, "an Image object could not be read");
-                Err(Outcome::failed(
-                    ErrorClass::Transient,
-                    Reason::DependencyFailed,
-                    format!("{field}: the Image {name} could not be read from the Kubernetes API"),
-                ))
-            }
-        }
-    }
-
-    async fn flavor(&self) -> Step<String> {
-        let filled = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+    async fn flavor(&self, boot: &Boot<'_>) -> Step<String> {
+        let filled = |text: &'_ Option<String>| text.clone().filter(|text| !text.is_empty());
         if let Some(id) = filled(&self.spec.flavor_id) {
-            let found = self.cloud.flavor(&id, PRIORITY).await;
-            return Ok(named(found, "spec.flavorID", "flavor", &id)?.id);
+            return Ok(boot.flavor_by_id("flavorID", &id).await?.id);
         }
-        let Some(name) = filled(&self.spec.flavor) else {
-            return Err(missing("spec.flavor", "flavor or flavorID"));
-        };
-        let mut flavors = self
-            .cloud
-            .flavors(PRIORITY)
-            .await
-            .map_err(|error| failed(&error, Reason::DependencyFailed))?;
-        flavors.retain(|flavor| flavor.name == name);
-        let what = format!("flavor named \"{name}\"");
-        Ok(filters::only_one(flavors, "spec.flavor", &what, |flavor| &flavor.id)?.id)
+        match filled(&self.spec.flavor) {
+            Some(name) => Ok(boot.flavor_by_name("flavor", &name).await?.id),
+            None => Err(boot.missing("flavor", "flavor or flavorID")),
+        }
     }
 
     async fn server_group(&self) -> Step<Option<String>> {
@@ -276,71 +207,6 @@ impl Resolver<'_> {
                 Ok(filters::only_one(groups, &field, what, |group| &group.id)?.id)
             }
             _ => Err(missing(&field, "id or filter")),
-        }
-    }
-}
-
-/// An object that was asked for by id; that it does not exist is the spec's fault.
-fn named<T>(found: Result<T, Error>, field: &str, what: &str, id: &str) -> Step<T> {
-    found.map_err(|error| {
-        if error.is_not_found() {
-            Outcome::failed(
-                ErrorClass::NotFound,
-                Reason::DependencyNotFound,
-                format!("{field}: there is no {what} with the id {id}"),
-            )
-        } else {
-            failed(&error, Reason::DependencyFailed)
-        }
-    })
-}
-
-fn missing(field: &str, wanted: &str) -> Outcome {
-    Outcome::failed(
-        ErrorClass::Invalid,
-        Reason::InvalidSpec,
-        format!("{field}: needs {wanted}"),
-    )
-}
-
-/// The Glance id of an Image object that is Available.
-fn ready_image(data: &serde_json::Value) -> Option<String> {
-    let status = data.get("status")?;
-    let available = status
-        .get("conditions")?
-        .as_array()?
-        .iter()
-        .any(|condition| {
-            condition.get("type").and_then(|v| v.as_str()) == Some("Available")
-                && condition.get("status").and_then(|v| v.as_str()) == Some("True")
-        });
-    let id = status.get("id")?.as_str().filter(|id| !id.is_empty())?;
-    available.then(|| id.to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::ready_image;
-
-    #[test]
-    fn an_image_object_counts_once_it_is_available() {
-        let available = json!([{"type": "Progressing", "status": "False"}, {"type": "Available", "status": "True"}]);
-        for (data, expected) in [
-            (json!({}), None),
-            (json!({"status": {"id": "i"}}), None),
-            (
-                json!({"status": {"id": "i", "conditions": [{"type": "Available", "status": "False"}]}}),
-                None,
-            ),
-            (json!({"status": {"conditions": available.clone()}}), None),
-            (
-                json!({"status": {"id": "i", "conditions": available}}),
-                Some("i".to_owned()),
-            ),
-        ] {
-            assert_eq!(ready_image(&data), expected, "{data}");
         }
     }
 }

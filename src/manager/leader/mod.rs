@@ -14,11 +14,14 @@ use kube::{Api, Client, api::PostParams};
 use tokio::time::{sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use super::settings::GateMode;
 use crate::openstack::LeaseToken;
 use decide::{Decision, Seen, decide, released};
 
 /// The Lease's name: CAPO's, so that the two never lead at the same time.
 pub const LEASE_NAME: &str = "controller-leader-election-capo";
+/// Annotation of the Lease: how the leader acts on the load balancer gate, and which leader that is.
+const MODE_ANNOTATION: &str = "infrastructure.cluster.x-k8s.io/load-balancer-gate-mode";
 
 /// How long a lease lasts, for how long renewing is tried, and how often.
 #[derive(Debug, Clone, Copy)]
@@ -37,6 +40,7 @@ pub struct Election {
     identity: String,
     timing: Timing,
     token: LeaseToken,
+    mode: GateMode,
     /// The lease in the version this process knows, to replace it without reading it again.
     known: Option<Lease>,
     seen: Option<Seen>,
@@ -60,14 +64,22 @@ enum Attempt {
 }
 
 impl Election {
-    /// A candidate for the Lease [`LEASE_NAME`] in `namespace`, which extends `token` while it leads.
-    pub fn new(client: Client, namespace: &str, timing: Timing, token: LeaseToken) -> Self {
+    /// A candidate for the Lease [`LEASE_NAME`] in `namespace`, which extends `token` while it leads, and
+    /// tells in the Lease how it acts on the gate.
+    pub fn new(
+        client: Client,
+        namespace: &str,
+        timing: Timing,
+        token: LeaseToken,
+        mode: GateMode,
+    ) -> Self {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         Self {
             api: Api::namespaced(client, namespace),
             identity: format!("{}_{}", host.trim(), uuid::Uuid::new_v4()),
             timing,
             token,
+            mode,
             known: None,
             seen: None,
             renewed: Instant::now(),
@@ -209,8 +221,14 @@ impl Election {
                 .and_then(|seen| seen.spec.holder_identity.clone());
             return Ok(Attempt::HeldByOther(holder.unwrap_or_default()));
         };
+        let mode = format!("{} {}", self.mode.as_str(), self.identity);
         let written = if let Some(mut lease) = known {
             lease.spec = Some(spec);
+            lease
+                .metadata
+                .annotations
+                .get_or_insert_default()
+                .insert(MODE_ANNOTATION.to_owned(), mode);
             self.api
                 .replace(LEASE_NAME, &PostParams::default(), &lease)
                 .await?
@@ -218,6 +236,7 @@ impl Election {
             let lease = Lease {
                 metadata: ObjectMeta {
                     name: Some(LEASE_NAME.to_owned()),
+                    annotations: Some([(MODE_ANNOTATION.to_owned(), mode)].into()),
                     ..ObjectMeta::default()
                 },
                 spec: Some(spec),
@@ -232,7 +251,90 @@ impl Election {
     }
 }
 
+/// Who leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leader {
+    /// The name under which it holds the lease.
+    pub identity: String,
+    /// `enforce`, `observe` or `off`; `None` for a leader that does not say, such as CAPO.
+    pub mode: Option<String>,
+}
+
+/// Who leads by the Lease in `namespace`, as far as the clocks of the two machines agree. Tells somebody who
+/// asks, and decides nothing between managers.
+///
+/// # Errors
+/// The lease can't be read.
+pub async fn leader(client: Client, namespace: &str) -> Result<Option<Leader>, kube::Error> {
+    let leases: Api<Lease> = Api::namespaced(client, namespace);
+    let lease = leases.get_opt(LEASE_NAME).await?;
+    Ok(lease.and_then(|lease| leader_of(&lease, Timestamp::now())))
+}
+
+fn leader_of(lease: &Lease, now: Timestamp) -> Option<Leader> {
+    let spec = lease.spec.as_ref()?;
+    let identity = spec
+        .holder_identity
+        .clone()
+        .filter(|name| !name.is_empty())?;
+    let renewed = spec.renew_time.as_ref()?.0;
+    let lasts = spec.lease_duration_seconds.unwrap_or(0).into();
+    if now.duration_since(renewed) > jiff::SignedDuration::from_secs(lasts) {
+        return None;
+    }
+    let annotations = lease.metadata.annotations.as_ref();
+    let mode = annotations
+        .and_then(|annotations| annotations.get(MODE_ANNOTATION))
+        .and_then(|text| text.split_once(' '))
+        // What another leader left there says nothing of this one.
+        .filter(|(_, of)| *of == identity)
+        .map(|(mode, _)| mode.to_owned());
+    Some(Leader { identity, mode })
+}
+
 /// Up to 20 % longer, so that candidates do not march in step.
 fn jittered(period: Duration) -> Duration {
     period.mul_f64(1.0 + 0.2 * rand::random::<f64>())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Leader, Lease, MODE_ANNOTATION, leader_of};
+
+    fn lease(holder: &str, annotation: Option<&str>) -> Lease {
+        serde_json::from_value(json!({
+            "metadata": {"annotations": annotation.map(|text| json!({MODE_ANNOTATION: text}))},
+            "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": "2026-11-21T10:00:00.000000Z"},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_leader_is_known_by_its_lease_and_its_mode_by_its_own_word() {
+        let leader = |mode: Option<&str>| {
+            Some(Leader {
+                identity: "us".to_owned(),
+                mode: mode.map(str::to_owned),
+            })
+        };
+        let (during, after) = ("2026-11-21T10:00:14Z", "2026-11-21T10:00:16Z");
+        for (held, now, expected) in [
+            (
+                lease("us", Some("enforce us")),
+                during,
+                leader(Some("enforce")),
+            ),
+            (lease("us", Some("off us")), during, leader(Some("off"))),
+            (lease("us", Some("enforce them")), during, leader(None)),
+            (lease("us", Some("enforce")), during, leader(None)),
+            (lease("us", None), during, leader(None)),
+            (lease("us", Some("enforce us")), after, None),
+            (lease("", Some("enforce us")), during, None),
+            (Lease::default(), during, None),
+        ] {
+            assert_eq!(leader_of(&held, now.parse().unwrap()), expected, "{held:?}");
+        }
+    }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 ///
 /// # Errors
 /// What is wrong with `text`, and what would be right.
-pub(super) fn parse(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     if text == "0" {
         return Ok(Duration::ZERO);
     }

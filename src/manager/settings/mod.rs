@@ -8,9 +8,13 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{ArgAction, Args, ValueEnum};
 
+pub(crate) use duration::parse as parse_duration;
 pub use spelling::normalise;
 
-use crate::webhooks::storage_migration::Phases;
+use crate::{metrics::MemberDetail, webhooks::storage_migration::Phases};
+
+/// While a machine is drained KubeadmControlPlane changes nothing else.
+const LONGEST_GRACE: Duration = Duration::from_hours(1);
 
 /// How the load balancer gate acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -66,6 +70,14 @@ pub struct Settings {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "10m", help_heading = "Kubernetes")]
     pub sync_period: Duration,
 
+    /// Requests per second to the Kubernetes API, 20 if only a burst is given; no limit of ours without both
+    #[arg(long, value_name = "NUMBER", value_parser = rate, allow_negative_numbers = true, help_heading = "Kubernetes")]
+    pub kube_api_qps: Option<f64>,
+
+    /// Requests to the Kubernetes API that may come at once, 30 if only a rate is given
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Kubernetes")]
+    pub kube_api_burst: Option<u32>,
+
     /// OpenStackClusters reconciled at the same time
     #[arg(long, default_value_t = 10, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Kubernetes")]
     pub openstackcluster_concurrency: u16,
@@ -73,6 +85,10 @@ pub struct Settings {
     /// OpenStackMachines, and as many OpenStackServers, reconciled at the same time
     #[arg(long, default_value_t = 10, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Kubernetes")]
     pub openstackmachine_concurrency: u16,
+
+    /// OpenStackMachineTemplates reconciled at the same time
+    #[arg(long, default_value_t = 10, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Kubernetes")]
+    pub openstackmachinetemplate_concurrency: u16,
 
     /// Work only while holding the leader lease
     #[arg(long, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, value_name = "true|false", help_heading = "Leader election")]
@@ -134,9 +150,17 @@ pub struct Settings {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "12m", help_heading = "Load balancer gate")]
     pub member_alert_after: Duration,
 
+    /// How long a drained member keeps its connections before it is removed
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "0s", help_heading = "Load balancer gate")]
+    pub member_drain_grace: Duration,
+
     /// Call a member that is pending for longer stuck
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "35m", help_heading = "Load balancer gate")]
     pub member_stuck_after: Duration,
+
+    /// Repair a member that is pending under an active load balancer for longer [default: 1m, with ovn 2m]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = "Load balancer gate")]
+    pub member_orphan_after: Option<Duration>,
 
     /// Port of the webhook server; 0 for none
     #[arg(long, default_value_t = 9443, help_heading = "Serving")]
@@ -162,6 +186,24 @@ pub struct Settings {
     /// Serve /metrics over plain HTTP and to everybody
     #[arg(long, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, value_name = "true|false", help_heading = "Serving")]
     pub insecure_diagnostics: bool,
+
+    /// Which members the metrics show one by one; all are counted
+    #[arg(long, value_enum, default_value_t = MemberDetail::Auto, help_heading = "Serving")]
+    pub metrics_member_detail: MemberDetail,
+
+    /// Members shown one by one before auto leaves out those that are well
+    #[arg(long, default_value_t = 500, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(..=100_000), help_heading = "Serving")]
+    pub metrics_max_members: u32,
+
+    /// Report in the status of the ClusterOperator of this name too; empty for none
+    #[arg(
+        long,
+        default_value = "",
+        hide_default_value = true,
+        value_name = "NAME",
+        help_heading = "Serving"
+    )]
+    pub cluster_operator_name: String,
 
     /// Oldest TLS version that is served
     #[arg(long, default_value = "VersionTLS12", value_parser = ["VersionTLS12", "VersionTLS13"], help_heading = "Serving")]
@@ -192,14 +234,6 @@ pub struct Settings {
 /// reported when they ask for something.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Accepted {
-    // The API server itself shares its capacity out, by priority and fairness.
-    #[arg(long, hide = true)]
-    kube_api_qps: Option<String>,
-    #[arg(long, hide = true)]
-    kube_api_burst: Option<String>,
-    // Nothing is reconciled about templates yet.
-    #[arg(long, hide = true)]
-    openstackmachinetemplate_concurrency: Option<String>,
     #[arg(long, hide = true)]
     scope_cache_max_size: Option<String>,
     #[arg(long, hide = true)]
@@ -237,6 +271,17 @@ fn listen_address(text: &str) -> Result<ListenAddress, String> {
     address::parse(text).map(ListenAddress)
 }
 
+impl GateMode {
+    /// As the flag spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Enforce => "enforce",
+            Self::Observe => "observe",
+            Self::Off => "off",
+        }
+    }
+}
+
 fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
@@ -244,7 +289,27 @@ fn positive(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A rate of requests, or a negative number for none, as client-go has it.
+fn rate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number.is_finite() && number != 0.0 => Ok(number),
+        _ => Err(format!(
+            "{text:?} is not a number above 0, or below 0 for no limit"
+        )),
+    }
+}
+
 impl Settings {
+    /// Requests per second and at once that the Kubernetes API may be sent; `None` for no limit.
+    pub fn kube_budget(&self) -> Option<(f64, u32)> {
+        if self.kube_api_qps.is_none() && self.kube_api_burst.is_none() {
+            return None;
+        }
+        let qps = self.kube_api_qps.unwrap_or(super::kube_budget::QPS);
+        let burst = self.kube_api_burst.unwrap_or(super::kube_budget::BURST);
+        (qps > 0.0).then_some((qps, burst))
+    }
+
     /// What one flag alone can't tell: the first contradiction between flags, naming both and what
     /// is allowed.
     ///
@@ -273,6 +338,15 @@ impl Settings {
                 self.member_warn_after, self.member_alert_after, self.member_stuck_after
             ));
         }
+        if self.member_orphan_after.is_some_and(|span| span.is_zero()) {
+            return Err("--member-orphan-after is 0: it must be above 0".to_owned());
+        }
+        if self.member_drain_grace > LONGEST_GRACE {
+            return Err(format!(
+                "--member-drain-grace is {:?}: it must be at most {LONGEST_GRACE:?}, as a deletion waits that long",
+                self.member_drain_grace
+            ));
+        }
         Phases::without(&self.skip_crd_migration_phases)
             .map_err(|error| format!("--skip-crd-migration-phases: {error}"))?;
         if self.sync_period.is_zero() {
@@ -285,12 +359,6 @@ impl Settings {
     pub fn without_effect(&self) -> Vec<&'static str> {
         let accepted = &self.accepted;
         let given = [
-            ("--kube-api-qps", accepted.kube_api_qps.is_some()),
-            ("--kube-api-burst", accepted.kube_api_burst.is_some()),
-            (
-                "--openstackmachinetemplate-concurrency",
-                accepted.openstackmachinetemplate_concurrency.is_some(),
-            ),
             (
                 "--scope-cache-max-size",
                 accepted.scope_cache_max_size.is_some(),

@@ -29,6 +29,10 @@ pub fn normalise(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString>
                 Some((name, value)) => (name, Some(value)),
                 None => (body, None),
             };
+            // -n and -o are ours; of Go's flags only v has one letter.
+            if name.len() == 1 && name != "v" {
+                return argument;
+            }
             let mut spelled = format!("--{}", name.replace('_', "-"));
             if let Some(value) = value {
                 spelled.push('=');
@@ -53,6 +57,8 @@ mod tests {
             ("-h", "-h"),
             ("crds", "crds"),
             ("-1", "-1"),
+            ("-n", "-n"),
+            ("-o=yaml", "-o=yaml"),
         ] {
             assert_eq!(normalise([given.into()]), [expected], "{given}");
         }

@@ -113,3 +113,40 @@ fn the_last_of_repeated_flags_counts_as_in_go() {
     let settings = parse(&["--webhook-port=1", "--webhook-port=2"]).unwrap();
     assert_eq!(settings.webhook_port, 2);
 }
+
+#[test]
+fn the_kubernetes_api_is_limited_only_where_somebody_asks_for_it() {
+    for (arguments, expected) in [
+        (&[][..], None),
+        (&["--kube-api-qps=5"], Some((5.0, 30))),
+        (&["--kube-api-burst=7"], Some((20.0, 7))),
+        (
+            &["--kube-api-qps=0.5", "--kube-api-burst=1"],
+            Some((0.5, 1)),
+        ),
+        (&["--kube-api-qps=-1"], None),
+    ] {
+        assert_eq!(
+            parse(arguments).unwrap().kube_budget(),
+            expected,
+            "{arguments:?}"
+        );
+    }
+    for (bad, flag) in [
+        ("--kube-api-qps=0", "--kube-api-qps"),
+        ("--kube-api-qps=fast", "--kube-api-qps"),
+        ("--kube-api-burst=0", "--kube-api-burst"),
+    ] {
+        let refused = parse(&[bad]).unwrap_err();
+        assert!(refused.contains(flag), "{refused}");
+    }
+}
+
+#[test]
+fn a_drain_grace_that_freezes_a_control_plane_is_refused() {
+    let settings = parse(&["--member-drain-grace=90s"]).unwrap();
+    assert_eq!(settings.member_drain_grace, Duration::from_secs(90));
+    settings.check().unwrap();
+    let refused = parse(&["--member-drain-grace=2h"]).unwrap().check();
+    assert!(refused.unwrap_err().contains("--member-drain-grace"));
+}

@@ -8,9 +8,22 @@
     reason = "tests count in seconds, and play calls as they are made"
 )]
 
+mod answers;
+mod calls;
+mod canonical;
+mod checks;
+mod cluster;
+mod evidence;
+mod explore;
 mod figures;
+mod guards;
 mod histories;
+mod list;
 mod model;
-mod scenarios;
+mod rules;
+mod stories;
 mod tables;
+mod tidy;
+mod two;
 mod world;
+mod writes;

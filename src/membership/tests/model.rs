@@ -1,17 +1,18 @@
 //! Octavia in a few lines: one lock per load balancer, operations that take time, fail, or get lost.
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     net::IpAddr,
     time::{Duration, Instant},
 };
+
+use ipnet::IpNet;
 
 use super::super::{
     desired::Monitor,
     octavia::{
         Answer, Change, Failure, FailureClass, ListenerDetail, ListenerRead, MemberDetail,
         MemberRead, MonitorRead, Operating, PoolDetail, PoolRead, Provisioning, Structure, Tree,
-        Written,
     },
 };
 
@@ -45,6 +46,8 @@ pub(super) struct ModelMember {
     pub(super) tags: Vec<String>,
     pub(super) provisioning: Provisioning,
     pub(super) pushed: bool,
+    /// Until then OVN calls it ONLINE, whatever it is: so long its checks have not failed often enough.
+    pub(super) assumed_up: Option<Instant>,
 }
 
 #[derive(Debug, Clone)]
@@ -62,16 +65,20 @@ pub(super) struct ModelListener {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) port: u16,
+    pub(super) allowed_cidrs: Vec<IpNet>,
     pub(super) provisioning: Provisioning,
 }
 
 #[derive(Debug, Clone)]
-struct Running {
-    target: String,
-    delete: bool,
-    fate: Fate,
-    ends: Instant,
+pub(super) struct Running {
+    pub(super) target: String,
+    pub(super) delete: bool,
+    pub(super) fate: Fate,
+    pub(super) ends: Instant,
 }
+
+/// How long checks take to find that nothing answers: three of them, 10 s apart, and their time-out.
+const CHECKS_FAIL: Duration = Duration::from_secs(35);
 
 #[derive(Debug, Clone)]
 struct Later {
@@ -87,12 +94,14 @@ pub(super) struct Model {
     pub(super) pools: Vec<ModelPool>,
     pub(super) operation: Duration,
     pub(super) monitors: bool,
+    /// As the OVN provider: a new member is called ONLINE, weights are ignored.
+    pub(super) ovn: bool,
     /// Nothing listens on this port.
     pub(super) dark_port: Option<u16>,
     /// Since when which API server is up.
-    pub(super) up: HashMap<IpAddr, Instant>,
+    pub(super) up: BTreeMap<IpAddr, Instant>,
     pub(super) fates: Vec<Fate>,
-    running: Option<Running>,
+    pub(super) running: Option<Running>,
     later: Vec<Later>,
     ids: u64,
     pub(super) writes: Vec<Change>,
@@ -107,8 +116,9 @@ impl Model {
             pools: Vec::new(),
             operation,
             monitors: true,
+            ovn: false,
             dark_port: None,
-            up: HashMap::new(),
+            up: BTreeMap::new(),
             fates: Vec::new(),
             running: None,
             later: Vec::new(),
@@ -117,7 +127,7 @@ impl Model {
         }
     }
 
-    fn id(&mut self, kind: &str) -> String {
+    pub(super) fn id(&mut self, kind: &str) -> String {
         self.ids += 1;
         format!("{kind}-{}", self.ids)
     }
@@ -148,7 +158,7 @@ impl Model {
             .collect();
         self.later.retain(|later| later.at > now);
         for target in due {
-            self.set(&target, &Provisioning::Active, true);
+            self.set(&target, &Provisioning::Active, Some(now));
         }
     }
 
@@ -174,12 +184,12 @@ impl Model {
                         pool.members.retain(|member| member.id != running.target);
                     }
                 } else {
-                    self.set(&running.target, &Provisioning::Active, true);
+                    self.set(&running.target, &Provisioning::Active, Some(running.ends));
                 }
             }
-            Fate::Fails => self.set(&running.target, &Provisioning::Error, false),
+            Fate::Fails => self.set(&running.target, &Provisioning::Error, None),
             Fate::FailsAll => {
-                self.set(&running.target, &Provisioning::Error, false);
+                self.set(&running.target, &Provisioning::Error, None);
                 if let Some(pool) = pool.and_then(|pool| self.pools.get_mut(pool)) {
                     for member in &mut pool.members {
                         member.provisioning = Provisioning::Error;
@@ -199,7 +209,8 @@ impl Model {
         }
     }
 
-    fn set(&mut self, id: &str, provisioning: &Provisioning, pushed: bool) {
+    fn set(&mut self, id: &str, provisioning: &Provisioning, pushed: Option<Instant>) {
+        let assumed_up = pushed.filter(|_| self.ovn).map(|at| at + CHECKS_FAIL);
         for listener in &mut self.listeners {
             if listener.id == id {
                 listener.provisioning = provisioning.clone();
@@ -216,8 +227,11 @@ impl Model {
             }
             for member in &mut pool.members {
                 if member.id == id {
+                    // What is late changes nothing of what was applied meanwhile.
+                    let applied = member.provisioning != Provisioning::Active;
                     member.provisioning = provisioning.clone();
-                    member.pushed |= pushed;
+                    member.pushed |= pushed.is_some();
+                    member.assumed_up = assumed_up.filter(|_| applied).or(member.assumed_up);
                 }
             }
         }
@@ -247,8 +261,11 @@ impl Model {
         if !member.admin_up || !member.pushed {
             return Operating::Offline;
         }
-        if member.weight == 0 {
+        if member.weight == 0 && !self.ovn {
             return Operating::Draining;
+        }
+        if member.assumed_up.is_some_and(|until| now < until) {
+            return Operating::Online;
         }
         match self.up.get(&member.address) {
             _ if self.dark_port == Some(member.port) => Operating::Error,
@@ -323,7 +340,7 @@ impl Model {
                         .iter()
                         .find(|pool| pool.listener.as_ref() == Some(&listener.id))
                         .map(|pool| pool.id.clone()),
-                    allowed_cidrs: Some(Vec::new()),
+                    allowed_cidrs: Some(listener.allowed_cidrs.clone()),
                 })
                 .collect(),
             pools: self
@@ -356,191 +373,9 @@ impl Model {
             .map(|(_, numbers, _)| *numbers)
             .ok_or_else(|| failure(FailureClass::NotFound))
     }
-
-    /// As Octavia: the pool must be ACTIVE, then the load balancer.
-    pub(super) fn write(&mut self, change: &Change, now: Instant) -> Answer<Written> {
-        self.advance(now);
-        if self.absent {
-            return Err(failure(FailureClass::NotFound));
-        }
-        let member_pool = match change {
-            Change::CreateMember { pool, .. }
-            | Change::UpdateMember { pool, .. }
-            | Change::DeleteMember { pool, .. } => Some(pool.clone()),
-            _ => None,
-        };
-        if let Some(pool) = &member_pool {
-            let pool = self.pools.iter().find(|known| known.id == *pool);
-            let pool = pool.ok_or_else(|| failure(FailureClass::NotFound))?;
-            if pool.provisioning != Provisioning::Active {
-                return Err(failure(FailureClass::Locked));
-            }
-        }
-        if self.provisioning != Provisioning::Active {
-            return Err(failure(FailureClass::Locked));
-        }
-        let mut written = Written::default();
-        let mut delete = false;
-        let target = match change.clone() {
-            Change::CreateListener { name, port, .. } => {
-                if self.listeners.iter().any(|known| known.port == port) {
-                    return Err(failure(FailureClass::Duplicate));
-                }
-                let id = self.id("listener");
-                self.listeners.push(ModelListener {
-                    id: id.clone(),
-                    name,
-                    port,
-                    provisioning: Provisioning::PendingCreate,
-                });
-                id
-            }
-            Change::UpdateListener {
-                id, default_pool, ..
-            } => {
-                if let Some(pool) = default_pool
-                    && let Some(pool) = self.pools.iter_mut().find(|known| known.id == pool)
-                {
-                    pool.listener = Some(id.clone());
-                }
-                id
-            }
-            Change::CreatePool { listener, name, .. } => {
-                if self
-                    .pools
-                    .iter()
-                    .any(|pool| pool.listener.as_ref() == Some(&listener))
-                {
-                    return Err(failure(FailureClass::Duplicate));
-                }
-                let id = self.id("pool");
-                self.pools.push(ModelPool {
-                    id: id.clone(),
-                    name,
-                    listener: Some(listener),
-                    provisioning: Provisioning::PendingCreate,
-                    monitor: None,
-                    members: Vec::new(),
-                });
-                id
-            }
-            Change::UpdatePool { id, .. } => id,
-            Change::CreateMonitor { pool, numbers, .. } => {
-                if !self.monitors {
-                    return Err(failure(FailureClass::NotImplemented));
-                }
-                let id = self.id("monitor");
-                let pool = self.pools.iter_mut().find(|known| known.id == pool);
-                let pool = pool.ok_or_else(|| failure(FailureClass::NotFound))?;
-                if pool.monitor.is_some() {
-                    return Err(failure(FailureClass::Duplicate));
-                }
-                pool.monitor = Some((id.clone(), numbers, Provisioning::PendingCreate));
-                id
-            }
-            Change::UpdateMonitor { id, numbers } => {
-                for pool in &mut self.pools {
-                    if let Some((known, old, _)) = &mut pool.monitor
-                        && *known == id
-                    {
-                        *old = numbers;
-                    }
-                }
-                id
-            }
-            Change::CreateMember {
-                pool,
-                name,
-                address,
-                port,
-                admin_up,
-                tags,
-                ..
-            } => {
-                let id = self.id("member");
-                let pool = self.pools.iter_mut().find(|known| known.id == pool);
-                let pool = pool.ok_or_else(|| failure(FailureClass::NotFound))?;
-                if pool
-                    .members
-                    .iter()
-                    .any(|known| known.address == address && known.port == port)
-                {
-                    return Err(failure(FailureClass::Duplicate));
-                }
-                let member = ModelMember {
-                    id: id.clone(),
-                    name,
-                    address,
-                    port,
-                    weight: 1,
-                    admin_up,
-                    tags,
-                    provisioning: Provisioning::PendingCreate,
-                    pushed: false,
-                };
-                written.member = Some(detail(&member));
-                pool.members.push(member);
-                id
-            }
-            Change::UpdateMember {
-                id,
-                weight,
-                admin_up,
-                tags,
-                ..
-            } => {
-                let member = self.members_mut().find(|known| known.id == id);
-                let member = member.ok_or_else(|| failure(FailureClass::NotFound))?;
-                member.weight = weight.unwrap_or(member.weight);
-                member.admin_up = admin_up.unwrap_or(member.admin_up);
-                if let Some(tags) = tags {
-                    member.tags = tags;
-                }
-                member.provisioning = Provisioning::PendingUpdate;
-                written.member = Some(detail(member));
-                id
-            }
-            Change::DeleteMember { id, .. } => {
-                let member = self.members_mut().find(|known| known.id == id);
-                let member = member.ok_or_else(|| failure(FailureClass::NotFound))?;
-                member.provisioning = Provisioning::PendingDelete;
-                delete = true;
-                id
-            }
-        };
-        self.writes.push(change.clone());
-        let fate = if self.fates.is_empty() {
-            Fate::Fine
-        } else {
-            self.fates.remove(0)
-        };
-        let mut ends = now + self.operation;
-        if let Fate::Hangs(seconds) = fate {
-            ends += Duration::from_secs(seconds);
-        }
-        self.provisioning = Provisioning::PendingUpdate;
-        for listener in &mut self.listeners {
-            if listener.provisioning == Provisioning::Active {
-                listener.provisioning = Provisioning::PendingUpdate;
-            }
-        }
-        if let Some(pool) = member_pool
-            && let Some(pool) = self.pools.iter_mut().find(|known| known.id == pool)
-        {
-            pool.provisioning = Provisioning::PendingUpdate;
-        }
-        written.id = Some(target.clone());
-        self.running = Some(Running {
-            target,
-            delete,
-            fate,
-            ends,
-        });
-        Ok(written)
-    }
 }
 
-fn detail(member: &ModelMember) -> MemberDetail {
+pub(super) fn detail(member: &ModelMember) -> MemberDetail {
     MemberDetail {
         id: member.id.clone(),
         weight: member.weight,

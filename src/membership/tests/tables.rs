@@ -1,22 +1,18 @@
-//! Tables: classes, gaps, precedence, the freshness of an opening.
+//! Tables: classes, gaps, providers.
 
 use std::time::{Duration, Instant};
 
 use super::{
     super::{
         classify::{self, Class},
-        desired::{Deletion, OperatorWord, ServerState},
-        findings::Gate,
-        octavia::{FailureClass, Operating, Provisioning},
+        octavia::{Operating, Provisioning},
         provider::Provider,
         schedule::ladder_gap,
         settings::Schedule,
-        state::{LostRun, Member, Owner, Stamp},
+        state::{LostRun, Member, Owner, Part, Port, Slot, Stamp},
     },
-    model::Fate,
-    world::{Line, World, address, machine_name},
+    world::address,
 };
-use crate::status::Reason;
 
 fn member(status: &str, owner: Owner, lost: &[u64]) -> Member {
     let start = Instant::now();
@@ -120,8 +116,58 @@ fn classes() {
         // Only PENDING can be lost.
         ("ERROR", Owner::Ours, &[0, 60, 120], amphora, Class::Error),
     ] {
-        let found = classify::member(&member(status, owner, lost), provider);
+        let found = classify::member(&member(status, owner, lost), provider.orphan_span());
         assert_eq!(found, class, "{status} {owner:?} {lost:?} {provider:?}");
+    }
+}
+
+#[test]
+fn places_of_machines() {
+    let mut port = Port::new("lb", 6443);
+    port.members = vec![
+        member("ACTIVE", Owner::Ours, &[]),
+        member("ERROR", Owner::Ours, &[]),
+    ];
+    for (found, foreign, twins, class) in [
+        (None, None, false, Class::Missing),
+        (Some(0), None, false, Class::Active),
+        (Some(1), None, false, Class::Error),
+        (Some(0), Some(1), false, Class::Active),
+        (None, Some(0), false, Class::Foreign),
+        (Some(0), None, true, Class::Foreign),
+        (Some(9), None, false, Class::Missing),
+    ] {
+        let slot = Slot {
+            member: found,
+            foreign,
+            twins,
+            ..Slot::default()
+        };
+        let span = Duration::from_mins(1);
+        let class_found = classify::slot(&slot, &port, span);
+        assert_eq!(class_found, class, "{found:?} {foreign:?} {twins}");
+    }
+}
+
+#[test]
+fn parts_that_a_push_may_bring_back() {
+    for (status, lost, broken) in [
+        ("ACTIVE", &[][..], false),
+        ("ACTIVE", &[0, 30, 60], false),
+        ("ERROR", &[], true),
+        ("PENDING_UPDATE", &[], false),
+        ("PENDING_UPDATE", &[0, 30, 59], false),
+        ("PENDING_UPDATE", &[0, 30, 60], true),
+    ] {
+        let like = member(status, Owner::Ours, lost);
+        let part = Part {
+            id: like.id,
+            provisioning: like.provisioning,
+            since: like.since,
+            lost: like.lost,
+        };
+        let found = classify::part_is_broken(&part, Duration::from_mins(1));
+        assert_eq!(found, broken, "{status} {lost:?}");
     }
 }
 
@@ -188,329 +234,4 @@ fn providers_by_name() {
     ] {
         assert_eq!(Provider::of(name), provider, "{name}");
     }
-}
-
-/// The release gate of the machine that leaves, as soon as everything that holds is known.
-fn release(change: impl Fn(&mut World)) -> Option<(bool, Option<Reason>)> {
-    let mut world = World::new(&[6443], Duration::from_secs(1));
-    world.controllers = false;
-    world.add_serving(1);
-    world.run(Duration::from_secs(200));
-    change(&mut world);
-    world.hand_over_load_balancer();
-    world.delete(&machine_name(1));
-    world.run(Duration::from_secs(1));
-    let finding = world.findings.machines.get(&machine_name(1))?;
-    Some(match &finding.release {
-        Gate::Held { reason, .. } | Gate::Open { reason, .. } => {
-            (finding.release.is_open(), Some(*reason))
-        }
-        Gate::Bypassed { .. } => (true, Some(Reason::OperatorBypass)),
-        Gate::NotAsked => (false, None),
-    })
-}
-
-fn bypass(world: &mut World) {
-    let until = world.present().wall + jiff::SignedDuration::from_secs(3600);
-    world.desired.cluster.operator = OperatorWord::Bypass {
-        until,
-        reason: "b".to_owned(),
-    };
-}
-
-fn hold(world: &mut World) {
-    world.change(&machine_name(1), |want| {
-        want.operator = OperatorWord::Hold {
-            reason: "h".to_owned(),
-        };
-    });
-}
-
-#[test]
-fn precedence() {
-    type Change = fn(&mut World);
-    let paused: Change = |world| world.desired.cluster.untouchable = true;
-    let paused_machine: Change =
-        |world| world.change(&machine_name(1), |want| want.untouchable = true);
-    let going: Change = |world| world.desired.cluster.going = true;
-    let disabled: Change = |world| world.desired.enabled = false;
-    let held = |reason| Some((false, Some(reason)));
-    let open = |reason| Some((true, Some(reason)));
-    let table: [(&str, &[Change], Option<(bool, Option<Reason>)>); 12] = [
-        ("nothing", &[], held(Reason::NoOtherMemberServing)),
-        (
-            "paused over all",
-            &[paused, going, bypass, hold, disabled],
-            held(Reason::Paused),
-        ),
-        (
-            "machine paused over all",
-            &[paused_machine, going, bypass],
-            held(Reason::Paused),
-        ),
-        (
-            "going over bypass",
-            &[going, bypass],
-            open(Reason::MembersActive),
-        ),
-        (
-            "going over hold",
-            &[going, hold],
-            open(Reason::MembersActive),
-        ),
-        ("going", &[going], open(Reason::MembersActive)),
-        (
-            "bypass over hold",
-            &[bypass, hold],
-            open(Reason::OperatorBypass),
-        ),
-        ("bypass", &[bypass], open(Reason::OperatorBypass)),
-        (
-            "hold over disabled",
-            &[hold, disabled],
-            held(Reason::OperatorHold),
-        ),
-        ("hold", &[hold], held(Reason::OperatorHold)),
-        ("disabled", &[disabled], open(Reason::LoadBalancerDisabled)),
-        (
-            "disabled over the rules",
-            &[disabled],
-            open(Reason::LoadBalancerDisabled),
-        ),
-    ];
-    for (name, changes, expected) in table {
-        let found = release(|world| {
-            for change in changes {
-                change(world);
-            }
-        });
-        assert_eq!(found, expected, "{name}");
-    }
-}
-
-#[test]
-fn a_refused_word_is_no_word_and_is_told() {
-    let refused = |world: &mut World| {
-        world.desired.cluster.operator = OperatorWord::Refused {
-            message: "`until` is missing".to_owned(),
-        };
-    };
-    assert_eq!(
-        release(refused),
-        Some((false, Some(Reason::NoOtherMemberServing)))
-    );
-    let mut world = World::new(&[6443], Duration::from_secs(1));
-    refused(&mut world);
-    world.hand_over_load_balancer();
-    world.run(Duration::from_secs(60));
-    assert!(
-        world
-            .findings
-            .verdict
-            .message
-            .contains("`until` is missing")
-    );
-}
-
-#[test]
-fn admission_opens_on_a_fresh_read_only() {
-    // The member is ACTIVE for long when the server turns ACTIVE at last.
-    let mut world = World::new(&[6443], Duration::from_secs(1));
-    world.controllers = false;
-    world.desired.cluster.initialised = false;
-    world.hand_over_load_balancer();
-    let name = world.add(1, false, Deletion::No);
-    world.change(&name, |want| want.server.state = ServerState::Other);
-    world.run(Duration::from_secs(400));
-    let trees = world.tally.trees;
-    world.latency = Duration::from_millis(500);
-    world.change(&name, |want| want.server.state = ServerState::Active);
-    let admission = |world: &World| {
-        world
-            .findings
-            .machines
-            .get(&name)
-            .map(|f| f.admission.clone())
-    };
-    assert!(
-        matches!(
-            admission(&world),
-            Some(Gate::Held {
-                reason: Reason::NotYetObserved,
-                ..
-            })
-        ),
-        "{:?}",
-        admission(&world)
-    );
-    world.run(Duration::from_secs(2));
-    assert!(matches!(admission(&world), Some(Gate::Open { .. })));
-    assert_eq!(world.tally.trees, trees + 1);
-    // It closes again when the member fails before Cluster API has admitted the machine.
-    world.model.fates = vec![Fate::Fails; 9];
-    for member in world.model.members_mut() {
-        member.provisioning = Provisioning::Error;
-    }
-    world.step(super::super::event::Event::Nudged);
-    world.run(Duration::from_secs(3));
-    assert!(
-        matches!(
-            admission(&world),
-            Some(Gate::Held {
-                reason: Reason::MemberError,
-                ..
-            })
-        ),
-        "{:?}",
-        admission(&world)
-    );
-}
-
-#[test]
-fn trouble_is_told_by_its_reason_and_forgotten_when_it_ends() {
-    for (class, reason) in [
-        (FailureClass::Transient, Reason::OpenStackUnavailable),
-        (FailureClass::Throttled, Reason::Throttled),
-        (FailureClass::Auth, Reason::AuthFailed),
-        (FailureClass::Denied, Reason::AuthFailed),
-        (FailureClass::NoService, Reason::OpenStackUnavailable),
-    ] {
-        let mut world = World::new(&[6443], Duration::from_secs(1));
-        world.add_serving(1);
-        world.run(Duration::from_secs(100));
-        world.line.extend([Line::Down(class); 90]);
-        world.step(super::super::event::Event::Nudged);
-        world.run(Duration::from_secs(25));
-        assert_eq!(world.findings.verdict.reason, reason, "{class:?}");
-        world.line.clear();
-        world.run(Duration::from_secs(200));
-        assert_eq!(
-            world.findings.verdict.reason,
-            Reason::MembersActive,
-            "{class:?}"
-        );
-    }
-}
-
-#[test]
-fn a_refused_write_names_its_reason_and_is_not_repeated_at_once() {
-    let mut world = World::new(&[6443], Duration::from_secs(1));
-    world.add_serving(1);
-    world.run(Duration::from_secs(100));
-    let writes = world.tally.writes;
-    world.line.push_back(Line::Down(FailureClass::Quota));
-    let name = world.add(2, false, Deletion::No);
-    world.run(Duration::from_secs(30));
-    assert_eq!(world.tally.writes, writes + 1);
-    assert_eq!(world.findings.verdict.reason, Reason::QuotaExceeded);
-    world.run(Duration::from_secs(60));
-    assert!(
-        world
-            .nodes
-            .get(&name)
-            .is_some_and(|node| node.want.admitted)
-    );
-}
-
-#[test]
-fn a_hold_is_stable_in_words_while_nothing_changes() {
-    let mut world = World::new(&[6443], Duration::from_secs(1));
-    world.add_serving(1);
-    world.run(Duration::from_secs(200));
-    world.delete(&machine_name(1));
-    world.run(Duration::from_secs(120));
-    let told = world.findings.machines.get(&machine_name(1)).cloned();
-    world.run(Duration::from_secs(1200));
-    let later = world.findings.machines.get(&machine_name(1)).cloned();
-    assert_eq!(
-        told.map(|told| (told.verdict, told.release)),
-        later.map(|later| (later.verdict, later.release))
-    );
-    let message = world
-        .findings
-        .machines
-        .get(&machine_name(1))
-        .map(|finding| format!("{:?}", finding.release))
-        .unwrap_or_default();
-    assert!(
-        message.contains("KubeadmControlPlane") && message.contains("bypass until="),
-        "{message}"
-    );
-}
-
-#[test]
-fn ovn_is_never_drained() {
-    let mut world = World::new(&[6443], Duration::from_secs(1));
-    world.desired.provider = "ovn".to_owned();
-    world.hand_over_load_balancer();
-    world.add_serving(1);
-    world.add_serving(2);
-    world.run(Duration::from_secs(200));
-    world.delete(&machine_name(1));
-    world.run(Duration::from_secs(60));
-    assert!(
-        world
-            .nodes
-            .get(&machine_name(1))
-            .is_some_and(|node| node.gone)
-    );
-    assert_eq!(world.tally.drains, 0);
-    let text = world.findings.verdict.message.clone();
-    assert!(text.contains("ovn"), "{text}");
-}
-
-#[test]
-fn a_drain_lasts_its_grace_time() {
-    let mut world = World::new(&[6443], Duration::from_secs(1));
-    world.settings.drain_grace = Duration::from_secs(90);
-    world.restart();
-    world.add_serving(1);
-    world.add_serving(2);
-    world.run(Duration::from_secs(200));
-    world.delete(&machine_name(1));
-    world.run(Duration::from_secs(60));
-    assert_eq!(world.tally.drains, 1);
-    assert!(
-        world
-            .model
-            .members()
-            .any(|member| member.address == address(1) && member.weight == 0)
-    );
-    world.run(Duration::from_secs(60));
-    assert!(
-        world
-            .nodes
-            .get(&machine_name(1))
-            .is_some_and(|node| node.gone)
-    );
-}
-
-#[test]
-fn an_admitted_member_in_error_is_pushed_with_growing_pauses_then_made_anew_while_another_serves() {
-    let mut world = World::new(&[6443], Duration::from_secs(1));
-    for index in 1..=2 {
-        world.add_serving(index);
-    }
-    world.run(Duration::from_secs(200));
-    // Every push fails for as long as it lasts.
-    world.model.fates = vec![Fate::Fails; 2];
-    for member in world.model.members_mut() {
-        if member.address == address(1) {
-            member.provisioning = Provisioning::Error;
-        }
-    }
-    world.run(Duration::from_secs(1500));
-    let member = world
-        .model
-        .members()
-        .find(|member| member.address == address(1));
-    assert!(member.is_some_and(|member| member.provisioning == Provisioning::Active));
-    assert_eq!(world.tally.repairs, 1);
-    let deletes = world
-        .model
-        .writes
-        .iter()
-        .filter(|change| matches!(change, super::super::octavia::Change::DeleteMember { .. }))
-        .count();
-    assert!(deletes >= 1);
 }

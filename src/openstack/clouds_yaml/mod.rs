@@ -79,8 +79,15 @@ impl<'de> Deserialize<'de> for Flag {
     }
 }
 
-/// Reads the cloud `name` from the text of a clouds.yaml.
-pub(crate) fn read(yaml: &[u8], name: &str) -> Result<CloudProfile, ProfileError> {
+/// The names of the clouds in the text of a clouds.yaml.
+pub(crate) fn names(yaml: &[u8]) -> Result<Vec<String>, ProfileError> {
+    let text = text_of(yaml)?;
+    let names: Option<Names> =
+        serde_saphyr::from_str_with_options(text, options()).map_err(|error| malformed(&error))?;
+    Ok(names.unwrap_or_default().clouds.into_keys().collect())
+}
+
+fn text_of(yaml: &[u8]) -> Result<&str, ProfileError> {
     if yaml.len() > LARGEST {
         return Err(ProfileError::TooLarge {
             key: "clouds.yaml",
@@ -88,17 +95,19 @@ pub(crate) fn read(yaml: &[u8], name: &str) -> Result<CloudProfile, ProfileError
             limit: LARGEST,
         });
     }
-    let text =
-        std::str::from_utf8(yaml).map_err(|_| ProfileError::NotText { key: "clouds.yaml" })?;
-    let names: Option<Names> =
-        serde_saphyr::from_str_with_options(text, options()).map_err(|error| malformed(&error))?;
-    let found = names.unwrap_or_default().clouds;
-    if !found.contains_key(name) {
+    std::str::from_utf8(yaml).map_err(|_| ProfileError::NotText { key: "clouds.yaml" })
+}
+
+/// Reads the cloud `name` from the text of a clouds.yaml.
+pub(crate) fn read(yaml: &[u8], name: &str) -> Result<CloudProfile, ProfileError> {
+    let found = names(yaml)?;
+    if !found.iter().any(|known| known == name) {
         return Err(ProfileError::UnknownCloud {
             wanted: super::error_text::stable(name),
-            found: found.into_keys().collect(),
+            found,
         });
     }
+    let text = text_of(yaml)?;
     let raw = serde_saphyr::with_deserializer_from_str_with_options(text, options(), |yaml| {
         Clouds { name }.deserialize(yaml)
     })

@@ -1,27 +1,32 @@
 //! OpenStackCluster, and the same spec in its template.
 
-use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
-use super::{conditions, kept::Kept, machine};
-use crate::webhooks::json::{self, Object, Path, WrongType};
+use serde_json::Value;
 
-pub(super) fn spec_to_v1beta2(
-    spec: &mut Object,
+use super::{
+    conditions,
+    kept::Kept,
+    machine,
+    tree::{Node, Object},
+};
+use crate::webhooks::json::{Path, WrongType};
+
+pub(super) fn spec_to_v1beta2<'a>(
+    spec: &mut Object<'a>,
     path: &Path<'_>,
-    kept: &mut Kept,
+    kept: &mut Kept<'a>,
 ) -> Result<(), WrongType> {
-    let mut api_server = Object::new();
-    json::shift(
-        spec,
+    let mut api_server = Object::default();
+    spec.shift(
         "apiServerLoadBalancer",
         &mut api_server,
         "managedLoadBalancer",
     );
-    json::shift(spec, "apiServerFloatingIP", &mut api_server, "floatingIP");
-    json::shift(spec, "apiServerFixedIP", &mut api_server, "fixedIP");
-    json::shift(spec, "apiServerPort", &mut api_server, "port");
-    json::shift_inverted(
-        spec,
+    spec.shift("apiServerFloatingIP", &mut api_server, "floatingIP");
+    spec.shift("apiServerFixedIP", &mut api_server, "fixedIP");
+    spec.shift("apiServerPort", &mut api_server, "port");
+    spec.shift_inverted(
         "disableAPIServerFloatingIP",
         &mut api_server,
         "enableFloatingIP",
@@ -29,10 +34,9 @@ pub(super) fn spec_to_v1beta2(
     )?;
     wrap(spec, "apiServer", api_server, path, kept);
 
-    let mut network = Object::new();
-    json::shift(spec, "networkMTU", &mut network, "mtu");
-    json::shift_inverted(
-        spec,
+    let mut network = Object::default();
+    spec.shift("networkMTU", &mut network, "mtu");
+    spec.shift_inverted(
         "disablePortSecurity",
         &mut network,
         "enablePortSecurity",
@@ -40,50 +44,38 @@ pub(super) fn spec_to_v1beta2(
     )?;
     wrap(spec, "managedNetwork", network, path, kept);
 
-    let mut router = Object::new();
-    json::shift(spec, "externalRouterIPs", &mut router, "externalIPs");
+    let mut router = Object::default();
+    spec.shift("externalRouterIPs", &mut router, "externalIPs");
     wrap(spec, "managedRouter", router, path, kept);
 
-    json::rename_inverted(
-        spec,
-        "disableExternalNetwork",
-        "enableExternalNetwork",
-        path,
-    )?;
-    if let Some(groups) = json::object(spec, "managedSecurityGroups", path)? {
-        json::rename(
-            groups,
+    spec.rename_inverted("disableExternalNetwork", "enableExternalNetwork", path)?;
+    if let Some(groups) = spec.object("managedSecurityGroups", path)? {
+        groups.rename(
             "allNodesSecurityGroupRules",
             "clusterNodesSecurityGroupRules",
         );
     }
     endpoint_to_v1beta2(spec, path, kept)?;
-    if let Some(bastion) = json::object(spec, "bastion", path)? {
+    if let Some(bastion) = spec.object("bastion", path)? {
         let path = path.field("bastion");
-        if let Some(spec) = json::object(bastion, "spec", &path)? {
+        if let Some(spec) = bastion.object("spec", &path)? {
             machine::spec_to_v1beta2(spec, &path.field("spec"), kept)?;
         }
     }
     Ok(())
 }
 
-pub(super) fn spec_to_v1beta1(
-    spec: &mut Object,
+pub(super) fn spec_to_v1beta1<'a>(
+    spec: &mut Object<'a>,
     path: &Path<'_>,
-    kept: &mut Kept,
+    kept: &mut Kept<'a>,
 ) -> Result<(), WrongType> {
     if let Some(mut api_server) = unwrap(spec, "apiServer", path)? {
-        json::shift(
-            &mut api_server,
-            "managedLoadBalancer",
-            spec,
-            "apiServerLoadBalancer",
-        );
-        json::shift(&mut api_server, "floatingIP", spec, "apiServerFloatingIP");
-        json::shift(&mut api_server, "fixedIP", spec, "apiServerFixedIP");
-        json::shift(&mut api_server, "port", spec, "apiServerPort");
-        json::shift_inverted(
-            &mut api_server,
+        api_server.shift("managedLoadBalancer", spec, "apiServerLoadBalancer");
+        api_server.shift("floatingIP", spec, "apiServerFloatingIP");
+        api_server.shift("fixedIP", spec, "apiServerFixedIP");
+        api_server.shift("port", spec, "apiServerPort");
+        api_server.shift_inverted(
             "enableFloatingIP",
             spec,
             "disableAPIServerFloatingIP",
@@ -92,9 +84,8 @@ pub(super) fn spec_to_v1beta1(
         keep_rest(api_server, spec, "apiServer", API_SERVER, path, kept);
     }
     if let Some(mut network) = unwrap(spec, "managedNetwork", path)? {
-        json::shift(&mut network, "mtu", spec, "networkMTU");
-        json::shift_inverted(
-            &mut network,
+        network.shift("mtu", spec, "networkMTU");
+        network.shift_inverted(
             "enablePortSecurity",
             spec,
             "disablePortSecurity",
@@ -103,61 +94,47 @@ pub(super) fn spec_to_v1beta1(
         keep_rest(network, spec, "managedNetwork", MANAGED_NETWORK, path, kept);
     }
     if let Some(mut router) = unwrap(spec, "managedRouter", path)? {
-        json::shift(&mut router, "externalIPs", spec, "externalRouterIPs");
+        router.shift("externalIPs", spec, "externalRouterIPs");
         keep_rest(router, spec, "managedRouter", MANAGED_ROUTER, path, kept);
     }
-    json::rename_inverted(
-        spec,
-        "enableExternalNetwork",
-        "disableExternalNetwork",
-        path,
-    )?;
-    if let Some(groups) = json::object(spec, "managedSecurityGroups", path)? {
-        json::rename(
-            groups,
+    spec.rename_inverted("enableExternalNetwork", "disableExternalNetwork", path)?;
+    if let Some(groups) = spec.object("managedSecurityGroups", path)? {
+        groups.rename(
             "clusterNodesSecurityGroupRules",
             "allNodesSecurityGroupRules",
         );
     }
     endpoint_to_v1beta1(spec, path, kept)?;
-    if let Some(bastion) = json::object(spec, "bastion", path)? {
+    if let Some(bastion) = spec.object("bastion", path)? {
         let path = path.field("bastion");
-        if let Some(spec) = json::object(bastion, "spec", &path)? {
+        if let Some(spec) = bastion.object("spec", &path)? {
             machine::spec_to_v1beta1(spec, &path.field("spec"), kept)?;
         }
     }
     Ok(())
 }
 
-pub(super) fn status_to_v1beta2(status: &mut Object) -> Result<(), WrongType> {
+pub(super) fn status_to_v1beta2(status: &mut Object<'_>) -> Result<(), WrongType> {
     let path = Path::root("status");
     conditions::to_v1beta2(status, &path)?;
     for gone in ["ready", "failureReason", "failureMessage"] {
         status.remove(gone);
     }
-    json::rename(
-        status,
-        "apiServerLoadBalancer",
-        "apiServerManagedLoadBalancer",
-    );
+    status.rename("apiServerLoadBalancer", "apiServerManagedLoadBalancer");
     failure_domains_to_v1beta2(status, &path)?;
-    if let Some(bastion) = json::object(status, "bastion", &path)? {
+    if let Some(bastion) = status.object("bastion", &path)? {
         machine::resolved_to_v1beta2(bastion, &path.field("bastion"))?;
     }
     Ok(())
 }
 
-pub(super) fn status_to_v1beta1(status: &mut Object) -> Result<(), WrongType> {
+pub(super) fn status_to_v1beta1(status: &mut Object<'_>) -> Result<(), WrongType> {
     let path = Path::root("status");
-    machine::set_ready(status);
+    machine::set_ready(status, &path)?;
     conditions::to_v1beta1(status, &path)?;
-    json::rename(
-        status,
-        "apiServerManagedLoadBalancer",
-        "apiServerLoadBalancer",
-    );
+    status.rename("apiServerManagedLoadBalancer", "apiServerLoadBalancer");
     failure_domains_to_v1beta1(status, &path)?;
-    if let Some(bastion) = json::object(status, "bastion", &path)? {
+    if let Some(bastion) = status.object("bastion", &path)? {
         machine::resolved_to_v1beta1(bastion, &path.field("bastion"))?;
     }
     Ok(())
@@ -175,152 +152,134 @@ const MANAGED_NETWORK: &[&str] = &["networkMTU", "disablePortSecurity"];
 const MANAGED_ROUTER: &[&str] = &["externalRouterIPs"];
 
 /// Puts the fields of `wrapped` into an object of their own, with what v1beta1 could not hold of it.
-fn wrap(
-    spec: &mut Object,
+fn wrap<'a>(
+    spec: &mut Object<'a>,
     key: &'static str,
-    mut wrapped: Object,
+    mut wrapped: Object<'a>,
     path: &Path<'_>,
-    kept: &mut Kept,
+    kept: &mut Kept<'a>,
 ) {
     let rest = kept.found(&path.field(key));
     let was_there = rest.is_some();
     if let Some(Value::Object(rest)) = rest {
         for (key, value) in rest {
-            wrapped.entry(key).or_insert(value);
+            wrapped.insert_if_absent(key, Node::Made(value));
         }
     }
     if was_there || !wrapped.is_empty() {
-        spec.insert(key.to_owned(), Value::Object(wrapped));
+        spec.insert(key, Node::Object(wrapped));
     }
 }
 
 /// Takes the object at `key` off `spec`.
-fn unwrap(spec: &mut Object, key: &str, path: &Path<'_>) -> Result<Option<Object>, WrongType> {
+fn unwrap<'a>(
+    spec: &mut Object<'a>,
+    key: &str,
+    path: &Path<'_>,
+) -> Result<Option<Object<'a>>, WrongType> {
     match spec.remove(key) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::Object(object)) => Ok(Some(object)),
-        Some(other) => Err(WrongType::new(&path.field(key), "an object", &other)),
+        Some(node) if !node.is_null() => node.into_object(&path.field(key)).map(Some),
+        _ => Ok(None),
     }
 }
 
 /// Keeps what is left of an object whose known fields were taken out, if only that it was there.
-fn keep_rest(
-    rest: Object,
-    spec: &Object,
+fn keep_rest<'a>(
+    rest: Object<'a>,
+    spec: &Object<'_>,
     key: &'static str,
     fields: &[&str],
     path: &Path<'_>,
-    kept: &mut Kept,
+    kept: &mut Kept<'a>,
 ) {
-    if !rest.is_empty() || !fields.iter().any(|field| spec.contains_key(*field)) {
-        kept.keep(&path.field(key), Value::Object(rest));
+    if !rest.is_empty() || !fields.iter().any(|field| spec.contains(field)) {
+        kept.keep(&path.field(key), Node::Object(rest));
     }
 }
 
 /// An endpoint of v1beta1 may have an empty host or port 0, which mean unset; v1beta2 leaves them out.
-fn endpoint_to_v1beta2(
-    spec: &mut Object,
+fn endpoint_to_v1beta2<'a>(
+    spec: &mut Object<'a>,
     path: &Path<'_>,
-    kept: &mut Kept,
+    kept: &mut Kept<'a>,
 ) -> Result<(), WrongType> {
-    let Some(endpoint) = json::object(spec, ENDPOINT, path)? else {
+    let Some(endpoint) = spec.object(ENDPOINT, path)? else {
         return Ok(());
     };
-    let mut unset = Object::new();
-    for (field, nothing) in [("host", json!("")), ("port", json!(0))] {
-        if endpoint.get(field) == Some(&nothing) {
-            endpoint.remove(field);
-            unset.insert(field.to_owned(), nothing);
-        }
+    let mut unset = Object::default();
+    if endpoint.text("host").is_some_and(|host| host.is_empty()) {
+        endpoint.shift("host", &mut unset, "host");
+    }
+    if endpoint.get("port").is_some_and(Node::is_zero) {
+        endpoint.shift("port", &mut unset, "port");
     }
     if !unset.is_empty() {
         if endpoint.is_empty() {
             spec.remove(ENDPOINT);
         }
-        kept.keep(&path.field(ENDPOINT), Value::Object(unset));
+        kept.keep(&path.field(ENDPOINT), Node::Object(unset));
     }
     Ok(())
 }
 
-fn endpoint_to_v1beta1(
-    spec: &mut Object,
+fn endpoint_to_v1beta1<'a>(
+    spec: &mut Object<'a>,
     path: &Path<'_>,
-    kept: &mut Kept,
+    kept: &mut Kept<'a>,
 ) -> Result<(), WrongType> {
     let Some(Value::Object(unset)) = kept.found(&path.field(ENDPOINT)) else {
         return Ok(());
     };
-    if spec.get(ENDPOINT).is_none_or(Value::is_null) {
-        spec.insert(ENDPOINT.to_owned(), Value::Object(Object::new()));
+    if spec.lacks(ENDPOINT) {
+        spec.insert(ENDPOINT, Node::Object(Object::default()));
     }
-    if let Some(endpoint) = json::object(spec, ENDPOINT, path)? {
+    if let Some(endpoint) = spec.object(ENDPOINT, path)? {
         for (field, nothing) in unset {
-            endpoint.entry(field).or_insert(nothing);
+            endpoint.insert_if_absent(field, Node::Made(nothing));
         }
     }
     Ok(())
 }
 
 const ENDPOINT: &str = "controlPlaneEndpoint";
+const DOMAINS: &str = "failureDomains";
 
 /// From a map to a list ordered by name.
-fn failure_domains_to_v1beta2(status: &mut Object, path: &Path<'_>) -> Result<(), WrongType> {
-    let path = path.field("failureDomains");
-    let domains = match status.get_mut("failureDomains") {
-        None | Some(Value::Null) => return Ok(()),
-        Some(domains) => domains,
+fn failure_domains_to_v1beta2(status: &mut Object<'_>, path: &Path<'_>) -> Result<(), WrongType> {
+    let Some(map) = status.object(DOMAINS, path)? else {
+        return Ok(());
     };
-    let Value::Object(map) = domains else {
-        return Err(WrongType::new(&path, "an object", domains));
-    };
-    let mut list = Vec::with_capacity(map.len());
-    for (name, domain) in std::mem::take(map) {
-        let mut domain = match domain {
-            Value::Object(domain) => domain,
-            Value::Null => Object::new(),
-            other => return Err(WrongType::new(&path.key(&name), "an object", &other)),
+    let path = path.field(DOMAINS);
+    let mut domains = BTreeMap::new();
+    for (name, domain) in std::mem::take(map).into_fields() {
+        let mut domain = if domain.is_null() {
+            Object::default()
+        } else {
+            domain.into_object(&path.key(&name))?
         };
-        domain.insert("name".to_owned(), Value::String(name));
-        list.push(domain);
+        domain.insert("name", Node::string(name.as_ref()));
+        domains.insert(name, Node::Object(domain));
     }
-    let name = |domain: &Object| {
-        domain
-            .get("name")
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
-    };
-    list.sort_by_cached_key(name);
-    *domains = Value::Array(list.into_iter().map(Value::Object).collect());
+    status.insert(DOMAINS, Node::List(domains.into_values().collect()));
     Ok(())
 }
 
 /// From a list to a map, which has no order.
-fn failure_domains_to_v1beta1(status: &mut Object, path: &Path<'_>) -> Result<(), WrongType> {
-    let path = path.field("failureDomains");
-    let domains = match status.get_mut("failureDomains") {
-        None | Some(Value::Null) => return Ok(()),
-        Some(domains) => domains,
+fn failure_domains_to_v1beta1(status: &mut Object<'_>, path: &Path<'_>) -> Result<(), WrongType> {
+    let Some(list) = status.list(DOMAINS, path)? else {
+        return Ok(());
     };
-    let Value::Array(list) = domains else {
-        return Err(WrongType::new(&path, "a list", domains));
-    };
-    let mut map = Object::new();
+    let path = path.field(DOMAINS);
+    let mut domains = BTreeMap::new();
     for (index, domain) in std::mem::take(list).into_iter().enumerate() {
         let path = path.index(index);
-        let mut domain = match domain {
-            Value::Object(domain) => domain,
-            other => return Err(WrongType::new(&path, "an object", &other)),
+        let mut domain = domain.into_object(&path)?;
+        let name = domain.remove("name").unwrap_or(Node::Made(Value::Null));
+        let Some(text) = name.as_str() else {
+            return Err(name.wrong(&path.field("name"), "a string"));
         };
-        let name = match domain.remove("name") {
-            Some(Value::String(name)) => name,
-            other => {
-                let found = other.unwrap_or_default();
-                return Err(WrongType::new(&path.field("name"), "a string", &found));
-            }
-        };
-        map.insert(name, Value::Object(domain));
+        domains.insert(text.into_owned(), Node::Object(domain));
     }
-    *domains = Value::Object(map);
+    status.insert(DOMAINS, Node::Object(domains.into_iter().collect()));
     Ok(())
 }

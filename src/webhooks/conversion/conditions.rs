@@ -1,8 +1,11 @@
 //! Conditions: Cluster API's own shape in v1beta1, the one of Kubernetes in v1beta2.
 
-use serde_json::Value;
+use std::collections::BTreeSet;
 
-use crate::webhooks::json::{self, Object, Path, WrongType};
+use super::tree::{Node, Object};
+use crate::webhooks::json::{Path, WrongType};
+
+const CONDITIONS: &str = "conditions";
 
 /// Cluster API's word for a condition that came without a reason, which v1beta2 requires.
 const NO_REASON: &str = "NoReasonReported";
@@ -12,15 +15,15 @@ const INGRESS_V1BETA1: &str = "APIServerIngressReadyCondition";
 const INGRESS_V1BETA2: &str = "APIServerIngressReady";
 
 /// Converts `status.conditions`.
-pub(super) fn to_v1beta2(status: &mut Object, path: &Path<'_>) -> Result<(), WrongType> {
+pub(super) fn to_v1beta2(status: &mut Object<'_>, path: &Path<'_>) -> Result<(), WrongType> {
     rename_ingress(status, path, INGRESS_V1BETA1, INGRESS_V1BETA2)?;
-    json::each_object(status, "conditions", path, |condition, _| {
+    status.each_object(CONDITIONS, path, |condition, _| {
         condition.remove("severity");
-        if is_empty(condition.get("reason")) {
-            condition.insert("reason".to_owned(), Value::from(NO_REASON));
+        if is_empty(condition, "reason") {
+            condition.insert("reason", Node::string(NO_REASON));
         }
-        if condition.get("message").is_none_or(Value::is_null) {
-            condition.insert("message".to_owned(), Value::from(""));
+        if condition.lacks("message") {
+            condition.insert("message", Node::string(""));
         }
         Ok(())
     })?;
@@ -29,40 +32,36 @@ pub(super) fn to_v1beta2(status: &mut Object, path: &Path<'_>) -> Result<(), Wro
 
 /// Converts `status.conditions`. The severity, which v1beta1 wants where a condition is False, is told
 /// by the reason.
-pub(super) fn to_v1beta1(status: &mut Object, path: &Path<'_>) -> Result<(), WrongType> {
+pub(super) fn to_v1beta1(status: &mut Object<'_>, path: &Path<'_>) -> Result<(), WrongType> {
     rename_ingress(status, path, INGRESS_V1BETA2, INGRESS_V1BETA1)?;
-    json::each_object(status, "conditions", path, |condition, _| {
-        if condition.get("reason").and_then(Value::as_str) == Some(NO_REASON) {
+    status.each_object(CONDITIONS, path, |condition, _| {
+        if condition.text("reason").as_deref() == Some(NO_REASON) {
             condition.remove("reason");
         }
-        if is_empty(condition.get("message")) {
+        if is_empty(condition, "message") {
             condition.remove("message");
         }
-        if condition.get("status").and_then(Value::as_str) == Some("False") {
+        if condition.text("status").as_deref() == Some("False") {
             let severity = severity(
-                condition
-                    .get("type")
-                    .and_then(Value::as_str)
-                    .unwrap_or_default(),
-                condition
-                    .get("reason")
-                    .and_then(Value::as_str)
-                    .unwrap_or_default(),
+                &condition.text("type").unwrap_or_default(),
+                &condition.text("reason").unwrap_or_default(),
             );
-            condition.insert("severity".to_owned(), Value::from(severity));
+            condition.insert("severity", Node::string(severity));
         }
         Ok(())
     })
 }
 
 /// Whether the condition `Ready` is True; `None` where there is no such condition.
-pub(super) fn ready(status: &Object) -> Option<bool> {
-    status
-        .get("conditions")?
-        .as_array()?
-        .iter()
-        .find(|condition| condition.get("type").and_then(Value::as_str) == Some("Ready"))
-        .map(|condition| condition.get("status").and_then(Value::as_str) == Some("True"))
+pub(super) fn ready(status: &mut Object<'_>, path: &Path<'_>) -> Result<Option<bool>, WrongType> {
+    let mut ready = None;
+    status.each_object(CONDITIONS, path, |condition, _| {
+        if ready.is_none() && condition.text("type").as_deref() == Some("Ready") {
+            ready = Some(condition.text("status").as_deref() == Some("True"));
+        }
+        Ok(())
+    })?;
+    Ok(ready)
 }
 
 /// `Info` for what only has to be waited for, `Error` for the rest.
@@ -84,48 +83,49 @@ fn severity(condition_type: &str, reason: &str) -> &'static str {
     if waiting { "Info" } else { "Error" }
 }
 
-fn is_empty(value: Option<&Value>) -> bool {
-    match value {
-        None | Some(Value::Null) => true,
-        Some(Value::String(text)) => text.is_empty(),
-        Some(_) => false,
-    }
+/// Absent, null, or an empty text.
+fn is_empty(condition: &Object<'_>, key: &str) -> bool {
+    condition.lacks(key) || condition.text(key).is_some_and(|text| text.is_empty())
 }
 
 /// Leaves both alone where both are there: two of one type are refused by list maps.
 fn rename_ingress(
-    status: &mut Object,
+    status: &mut Object<'_>,
     path: &Path<'_>,
     from: &str,
-    to: &str,
+    to: &'static str,
 ) -> Result<(), WrongType> {
-    let Some(conditions) = json::list(status, "conditions", path)? else {
-        return Ok(());
-    };
-    let is =
-        |condition: &Value, name: &str| condition.get("type").and_then(Value::as_str) == Some(name);
-    if conditions.iter().any(|condition| is(condition, to)) {
+    let (mut is_there, mut is_to_be) = (false, false);
+    status.each_object(CONDITIONS, path, |condition, _| {
+        let kind = condition.text("type");
+        is_there |= kind.as_deref() == Some(from);
+        is_to_be |= kind.as_deref() == Some(to);
+        Ok(())
+    })?;
+    if !is_there || is_to_be {
         return Ok(());
     }
-    if let Some(Value::Object(condition)) =
-        conditions.iter_mut().find(|condition| is(condition, from))
-    {
-        condition.insert("type".to_owned(), Value::from(to));
-    }
-    Ok(())
+    let mut renamed = false;
+    status.each_object(CONDITIONS, path, |condition, _| {
+        if !renamed && condition.text("type").as_deref() == Some(from) {
+            condition.insert("type", Node::string(to));
+            renamed = true;
+        }
+        Ok(())
+    })
 }
 
 /// v1beta1's list may hold a type twice and v1beta2's may not; Cluster API reads the first.
-fn keep_first_of_each_type(status: &mut Object, path: &Path<'_>) -> Result<(), WrongType> {
-    let Some(conditions) = json::list(status, "conditions", path)? else {
+fn keep_first_of_each_type(status: &mut Object<'_>, path: &Path<'_>) -> Result<(), WrongType> {
+    let Some(conditions) = status.list(CONDITIONS, path)? else {
         return Ok(());
     };
-    let mut seen = std::collections::BTreeSet::new();
-    conditions.retain(
-        |condition| match condition.get("type").and_then(Value::as_str) {
-            Some(name) => seen.insert(name.to_owned()),
-            None => true,
-        },
-    );
+    let mut seen = BTreeSet::new();
+    conditions.retain(|condition| match condition {
+        Node::Object(condition) => condition
+            .text("type")
+            .is_none_or(|name| seen.insert(name.into_owned())),
+        _ => true,
+    });
     Ok(())
 }

@@ -4,10 +4,13 @@
 //! edited since, the entry says nothing any more and goes. So unlike a copy of the whole object it
 //! can't bring back old content.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::Version;
-use crate::webhooks::json::{Object, Path, WrongType};
+use super::{
+    Version,
+    tree::{Node, Object},
+};
+use crate::webhooks::json::{Path, WrongType};
 
 /// On a v1beta2 object: what only v1beta1 can say, as JSON from path to value.
 pub const V1BETA1_FIELDS: &str = "infrastructure.cluster.x-k8s.io/v1beta1-fields";
@@ -20,48 +23,45 @@ pub const V1BETA2_FIELDS: &str = "infrastructure.cluster.x-k8s.io/v1beta2-fields
 pub const CAPO_STASH: &str = "cluster.x-k8s.io/conversion-data";
 
 /// What was kept for the version converted to, and what is to be kept for the one converted from.
-pub(super) struct Kept {
+pub(super) struct Kept<'a> {
     /// Fields of the version converted to.
-    found: Object,
+    found: Map<String, Value>,
     /// CAPO's copy, in the version converted to.
     stash: Option<Value>,
     /// Fields of the version converted from.
-    leftover: Object,
+    leftover: Object<'a>,
     annotation: &'static str,
 }
 
-impl Kept {
+impl<'a> Kept<'a> {
     /// Takes the annotations off `object`, which is being converted away from `from`. Content that
     /// can't be read is dropped: somebody edited what is ours.
-    pub(super) fn take(object: &mut Object, from: Version) -> Result<Self, WrongType> {
+    pub(super) fn take(object: &mut Object<'a>, from: Version) -> Result<Self, WrongType> {
         let (found_in, annotation) = match from {
             Version::V1Beta1 => (V1BETA2_FIELDS, V1BETA1_FIELDS),
             Version::V1Beta2 => (V1BETA1_FIELDS, V1BETA2_FIELDS),
         };
         let mut this = Self {
-            found: Object::new(),
+            found: Map::new(),
             stash: None,
-            leftover: Object::new(),
+            leftover: Object::default(),
             annotation,
         };
-        let Some(metadata) = metadata(object)? else {
+        let root = Path::root("metadata");
+        let Some(metadata) = top(object, "metadata")? else {
             return Ok(this);
         };
-        let Some(Value::Object(annotations)) = metadata.get_mut("annotations") else {
+        // Annotations of another type are none of ours.
+        let Ok(Some(annotations)) = metadata.object("annotations", &root) else {
             return Ok(this);
         };
         let before = annotations.len();
         annotations.remove(annotation);
-        if let Some(text) = annotations.remove(found_in) {
-            this.found = text
-                .as_str()
-                .and_then(|text| serde_json::from_str(text).ok())
-                .unwrap_or_default();
+        if let Some(node) = annotations.remove(found_in) {
+            this.found = read(&node).unwrap_or_default();
         }
-        if let Some(text) = annotations.remove(CAPO_STASH) {
-            this.stash = text
-                .as_str()
-                .and_then(|text| serde_json::from_str(text).ok());
+        if let Some(node) = annotations.remove(CAPO_STASH) {
+            this.stash = read(&node);
         }
         if annotations.is_empty() && before > 0 {
             metadata.remove("annotations");
@@ -69,9 +69,9 @@ impl Kept {
         Ok(this)
     }
 
-    /// Keeps `value` for the way back.
-    pub(super) fn keep(&mut self, path: &Path<'_>, value: Value) {
-        self.leftover.insert(path.to_string(), value);
+    /// Keeps `node` for the way back.
+    pub(super) fn keep(&mut self, path: &Path<'_>, node: Node<'a>) {
+        self.leftover.insert(path.to_string(), node);
     }
 
     /// What was kept of the field at `path`.
@@ -111,43 +111,30 @@ impl Kept {
     }
 
     /// Writes what is to be kept on the converted object.
-    pub(super) fn write(self, object: &mut Object) -> Result<(), WrongType> {
+    pub(super) fn write(self, object: &mut Object<'a>) -> Result<(), WrongType> {
         if self.leftover.is_empty() {
             return Ok(());
         }
-        let text = Value::Object(self.leftover).to_string();
-        let metadata = object
-            .entry("metadata")
-            .or_insert_with(|| Value::Object(Object::new()));
-        let Value::Object(metadata) = metadata else {
-            return Err(WrongType::new(
-                &Path::root("metadata"),
-                "an object",
-                metadata,
-            ));
-        };
-        let annotations = metadata
-            .entry("annotations")
-            .or_insert_with(|| Value::Object(Object::new()));
-        if annotations.is_null() {
-            *annotations = Value::Object(Object::new());
-        }
-        let Value::Object(annotations) = annotations else {
-            return Err(WrongType::new(
-                &Path::root("metadata").field("annotations"),
-                "an object",
-                annotations,
-            ));
-        };
-        annotations.insert(self.annotation.to_owned(), Value::String(text));
+        let mut text = Vec::new();
+        self.leftover.write(&mut text);
+        let root = Path::root("metadata");
+        let metadata = object.object_at("metadata", &root)?;
+        let annotations = metadata.object_at("annotations", &root.field("annotations"))?;
+        let text = String::from_utf8_lossy(&text);
+        annotations.insert(self.annotation, Node::string(text));
         Ok(())
     }
 }
 
-fn metadata(object: &mut Object) -> Result<Option<&mut Object>, WrongType> {
-    match object.get_mut("metadata") {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::Object(metadata)) => Ok(Some(metadata)),
-        Some(other) => Err(WrongType::new(&Path::root("metadata"), "an object", other)),
-    }
+/// The JSON in a text.
+fn read<T: serde::de::DeserializeOwned>(node: &Node<'_>) -> Option<T> {
+    serde_json::from_str(&node.as_str()?).ok()
+}
+
+/// An object right below the root.
+pub(super) fn top<'o, 'a>(
+    object: &'o mut Object<'a>,
+    key: &'static str,
+) -> Result<Option<&'o mut Object<'a>>, WrongType> {
+    object.child(key, &Path::root(key))
 }

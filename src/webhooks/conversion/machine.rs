@@ -1,68 +1,65 @@
 //! OpenStackMachine, and the same spec in templates and bastions.
 
-use serde_json::Value;
+use super::{
+    conditions,
+    kept::Kept,
+    tree::{Node, Object},
+};
+use crate::webhooks::json::{Path, WrongType};
 
-use super::{conditions, kept::Kept};
-use crate::webhooks::json::{self, Object, Path, WrongType};
-
-pub(super) fn spec_to_v1beta2(
-    spec: &mut Object,
+pub(super) fn spec_to_v1beta2<'a>(
+    spec: &mut Object<'a>,
     path: &Path<'_>,
-    kept: &mut Kept,
+    kept: &mut Kept<'a>,
 ) -> Result<(), WrongType> {
     let name = text(spec.remove("flavor"), "flavor", path)?;
     let id = text(spec.remove("flavorID"), "flavorID", path)?;
     let flavor = match (name, id) {
-        (None, None) => kept.found(&path.field("flavor")),
-        (Some(name), None) => Some(by_name(name)),
+        (None, None) => kept.found(&path.field("flavor")).map(Node::Made),
+        (Some(name), None) => Some(wrapped("filter", wrapped("name", name))),
         (name, Some(id)) => {
             // The id wins in v1beta1; v1beta2 has room for one of the two.
             if let Some(name) = name {
-                let mut entry = Object::new();
-                entry.insert("name".to_owned(), Value::String(name));
-                entry.insert("id".to_owned(), Value::String(id.clone()));
-                kept.keep(&path.field("flavor"), Value::Object(entry));
+                let copy = Node::string(id.as_str().unwrap_or_default());
+                let entry = Object::from_iter([("id", copy), ("name", name)]);
+                kept.keep(&path.field("flavor"), Node::Object(entry));
             }
-            Some(Value::Object(Object::from_iter([(
-                "id".to_owned(),
-                Value::String(id),
-            )])))
+            Some(wrapped("id", id))
         }
     };
     if let Some(flavor) = flavor {
-        spec.insert("flavor".to_owned(), flavor);
+        spec.insert("flavor", flavor);
     }
-    json::each_object(spec, "ports", path, |port, path| {
-        json::rename_inverted(port, "disablePortSecurity", "enablePortSecurity", path)
+    spec.each_object("ports", path, |port, path| {
+        port.rename_inverted("disablePortSecurity", "enablePortSecurity", path)
     })
 }
 
-pub(super) fn spec_to_v1beta1(
-    spec: &mut Object,
+pub(super) fn spec_to_v1beta1<'a>(
+    spec: &mut Object<'a>,
     path: &Path<'_>,
-    kept: &mut Kept,
+    kept: &mut Kept<'a>,
 ) -> Result<(), WrongType> {
     match spec.remove("flavor") {
-        None | Some(Value::Null) => {}
-        Some(flavor) => match Flavor::of(&flavor) {
+        None => {}
+        Some(flavor) if flavor.is_null() => {}
+        Some(flavor) => match Flavor::of(flavor) {
             Flavor::Id(id) => {
-                if let Some(name) = kept.flavor_beside(path, id) {
-                    spec.insert("flavor".to_owned(), Value::String(name));
+                if let Some(name) = kept.flavor_beside(path, &id.as_str().unwrap_or_default()) {
+                    spec.insert("flavor", Node::string(name));
                 }
-                spec.insert("flavorID".to_owned(), Value::from(id));
+                spec.insert("flavorID", id);
             }
-            Flavor::Name(name) => {
-                spec.insert("flavor".to_owned(), Value::from(name));
-            }
-            Flavor::Other => kept.keep(&path.field("flavor"), flavor),
+            Flavor::Name(name) => spec.insert("flavor", name),
+            Flavor::Other(flavor) => kept.keep(&path.field("flavor"), flavor),
         },
     }
-    json::each_object(spec, "ports", path, |port, path| {
-        json::rename_inverted(port, "enablePortSecurity", "disablePortSecurity", path)
+    spec.each_object("ports", path, |port, path| {
+        port.rename_inverted("enablePortSecurity", "disablePortSecurity", path)
     })
 }
 
-pub(super) fn status_to_v1beta2(status: &mut Object) -> Result<(), WrongType> {
+pub(super) fn status_to_v1beta2(status: &mut Object<'_>) -> Result<(), WrongType> {
     let path = Path::root("status");
     conditions::to_v1beta2(status, &path)?;
     for gone in ["ready", "failureReason", "failureMessage"] {
@@ -71,81 +68,104 @@ pub(super) fn status_to_v1beta2(status: &mut Object) -> Result<(), WrongType> {
     resolved_to_v1beta2(status, &path)
 }
 
-pub(super) fn status_to_v1beta1(status: &mut Object) -> Result<(), WrongType> {
+pub(super) fn status_to_v1beta1(status: &mut Object<'_>) -> Result<(), WrongType> {
     let path = Path::root("status");
-    set_ready(status);
+    set_ready(status, &path)?;
     conditions::to_v1beta1(status, &path)?;
     resolved_to_v1beta1(status, &path)
 }
 
 /// `ready` is the condition `Ready`; before there is one it is what the contract means by it.
-pub(super) fn set_ready(status: &mut Object) {
-    let ready = conditions::ready(status).unwrap_or_else(|| {
-        status
-            .get("initialization")
-            .and_then(|initialization| initialization.get("provisioned"))
-            == Some(&Value::Bool(true))
-    });
-    status.insert("ready".to_owned(), Value::Bool(ready));
+pub(super) fn set_ready(status: &mut Object<'_>, path: &Path<'_>) -> Result<(), WrongType> {
+    let ready = match conditions::ready(status, path)? {
+        Some(ready) => ready,
+        // Of another type, it says nothing.
+        None => status
+            .object("initialization", path)
+            .ok()
+            .flatten()
+            .is_some_and(|initialization| {
+                initialization.get("provisioned").and_then(Node::as_bool) == Some(true)
+            }),
+    };
+    status.insert("ready", Node::Text(if ready { "true" } else { "false" }));
+    Ok(())
 }
 
 /// Converts `resolved` of a machine's or a bastion's status.
-pub(super) fn resolved_to_v1beta2(status: &mut Object, path: &Path<'_>) -> Result<(), WrongType> {
-    let Some(resolved) = json::object(status, "resolved", path)? else {
-        return Ok(());
-    };
-    json::each_object(resolved, "ports", &path.field("resolved"), |port, path| {
-        json::rename_inverted(port, "disablePortSecurity", "enablePortSecurity", path)
-    })
+pub(super) fn resolved_to_v1beta2(
+    status: &mut Object<'_>,
+    path: &Path<'_>,
+) -> Result<(), WrongType> {
+    rename_in_resolved(status, path, "disablePortSecurity", "enablePortSecurity")
 }
 
 /// Converts `resolved` of a machine's or a bastion's status.
-pub(super) fn resolved_to_v1beta1(status: &mut Object, path: &Path<'_>) -> Result<(), WrongType> {
-    let Some(resolved) = json::object(status, "resolved", path)? else {
-        return Ok(());
-    };
-    json::each_object(resolved, "ports", &path.field("resolved"), |port, path| {
-        json::rename_inverted(port, "enablePortSecurity", "disablePortSecurity", path)
-    })
+pub(super) fn resolved_to_v1beta1(
+    status: &mut Object<'_>,
+    path: &Path<'_>,
+) -> Result<(), WrongType> {
+    rename_in_resolved(status, path, "enablePortSecurity", "disablePortSecurity")
 }
 
-enum Flavor<'a> {
-    Id(&'a str),
-    Name(&'a str),
-    /// Nothing that v1beta1 can say, such as an empty object.
-    Other,
-}
-
-impl<'a> Flavor<'a> {
-    fn of(flavor: &'a Value) -> Self {
-        let Some(flavor) = flavor.as_object().filter(|flavor| flavor.len() == 1) else {
-            return Self::Other;
-        };
-        if let Some(Value::String(id)) = flavor.get("id") {
-            return Self::Id(id);
-        }
-        match flavor.get("filter").and_then(Value::as_object) {
-            Some(filter) if filter.len() == 1 => match filter.get("name") {
-                Some(Value::String(name)) => Self::Name(name),
-                _ => Self::Other,
-            },
-            _ => Self::Other,
-        }
+fn rename_in_resolved(
+    status: &mut Object<'_>,
+    path: &Path<'_>,
+    from: &'static str,
+    to: &'static str,
+) -> Result<(), WrongType> {
+    match status.object("resolved", path)? {
+        Some(resolved) => resolved.each_object("ports", &path.field("resolved"), |port, path| {
+            port.rename_inverted(from, to, path)
+        }),
+        None => Ok(()),
     }
 }
 
-fn by_name(name: String) -> Value {
-    let filter = Object::from_iter([("name".to_owned(), Value::String(name))]);
-    Value::Object(Object::from_iter([(
-        "filter".to_owned(),
-        Value::Object(filter),
-    )]))
+enum Flavor<'a> {
+    Id(Node<'a>),
+    Name(Node<'a>),
+    /// Nothing that v1beta1 can say, such as an empty object.
+    Other(Node<'a>),
 }
 
-fn text(value: Option<Value>, field: &str, path: &Path<'_>) -> Result<Option<String>, WrongType> {
-    match value {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text)),
-        Some(other) => Err(WrongType::new(&path.field(field), "a string", &other)),
+impl<'a> Flavor<'a> {
+    fn of(mut flavor: Node<'a>) -> Self {
+        let root = Path::root("flavor");
+        let Ok(object) = flavor.object(&root) else {
+            return Self::Other(flavor);
+        };
+        if object.len() == 1 {
+            if object.text("id").is_some()
+                && let Some(id) = object.remove("id")
+            {
+                return Self::Id(id);
+            }
+            if let Ok(Some(filter)) = object.object("filter", &root)
+                && filter.len() == 1
+                && filter.text("name").is_some()
+                && let Some(name) = filter.remove("name")
+            {
+                return Self::Name(name);
+            }
+        }
+        Self::Other(flavor)
+    }
+}
+
+fn wrapped<'a>(key: &'static str, node: Node<'a>) -> Node<'a> {
+    Node::Object(Object::from_iter([(key, node)]))
+}
+
+/// A text, still as it came.
+fn text<'a>(
+    node: Option<Node<'a>>,
+    field: &str,
+    path: &Path<'_>,
+) -> Result<Option<Node<'a>>, WrongType> {
+    match node {
+        Some(node) if node.as_str().is_some() => Ok(Some(node)),
+        Some(node) if !node.is_null() => Err(node.wrong(&path.field(field), "a string")),
+        _ => Ok(None),
     }
 }

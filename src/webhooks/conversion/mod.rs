@@ -1,11 +1,11 @@
 //! Conversion between v1beta1 and v1beta2, for the four kinds that have both.
 //!
-//! It rewrites the JSON tree in place: what has the same name and shape in both versions is not even
-//! looked at, so it can't be lost, and a field that the schemas gain later needs nothing here. There is
-//! a reason beyond speed for not going through the typed structs: the API server fails a whole LIST of
-//! a kind when the conversion of one object in it fails. So every object that any schema has ever let
-//! into storage must convert, numbers out of range, empty lists and unknown enum values included.
-//! Typed structs refuse or lose some of these.
+//! It rewrites the JSON text ([`tree`]): what has the same name and shape in both versions is not even
+//! looked at, so it can't be lost, costs next to nothing, and a field that the schemas gain later needs
+//! nothing here. There is a reason beyond speed for not going through the typed structs: the API server
+//! fails a whole LIST of a kind when the conversion of one object in it fails. So every object that any
+//! schema has ever let into storage must convert, numbers out of range, empty lists and unknown enum values
+//! included. Typed structs refuse or lose some of these.
 //!
 //! What each version can't hold, and what becomes of it, is in `docs/conversion.md`.
 
@@ -16,6 +16,7 @@ mod machine;
 mod review;
 #[cfg(test)]
 mod tests;
+mod tree;
 
 pub use kept::{CAPO_STASH, V1BETA1_FIELDS, V1BETA2_FIELDS};
 pub use review::{ReviewError, review};
@@ -24,9 +25,10 @@ use serde_json::Value;
 
 use super::{
     GROUP,
-    json::{self, Object, Path, WrongType},
+    json::{Path, WrongType, type_name},
 };
-use kept::Kept;
+use kept::{Kept, top};
+use tree::{Node, Object};
 
 /// The two served versions of the kinds that are converted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +82,9 @@ impl Kind {
 /// Why an object could not be converted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConversionError {
+    /// It is no JSON.
+    #[error("not JSON: {0}")]
+    Malformed(String),
     /// A part that must be looked at has another type than its schema says.
     #[error(transparent)]
     WrongType(#[from] WrongType),
@@ -99,33 +104,76 @@ pub enum ConversionError {
     },
 }
 
+impl From<serde_json::Error> for ConversionError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Malformed(error.to_string())
+    }
+}
+
 /// Converts `object` to `desired`, an `apiVersion`. An object that has it already comes back as it is.
 pub fn convert(object: Value, desired: &str) -> Result<Value, ConversionError> {
-    let mut object = match object {
-        Value::Object(object) => object,
-        other => return Err(WrongType::new(&Path::root("object"), "an object", &other).into()),
+    let Some(fields) = object.as_object() else {
+        return Err(WrongType {
+            path: "the object".to_owned(),
+            expected: "an object",
+            found: type_name(&object),
+        }
+        .into());
     };
-    let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
-    let (kind, from) = (text("kind"), text("apiVersion"));
-    let known = (Kind::of(kind), Version::of(from), Version::of(desired));
-    let (Some(kind), Some(from), Some(to)) = known else {
-        return Err(ConversionError::Unknown {
-            kind: kind.chars().take(64).collect(),
-            from: from.chars().take(64).collect(),
-            to: desired.chars().take(64).collect(),
-        });
+    let text = |key: &str| fields.get(key).and_then(Value::as_str).unwrap_or_default();
+    let (_, from, to) = known(text("kind"), text("apiVersion"), desired)?;
+    if from == to {
+        return Ok(object);
+    }
+    let mut converted = Vec::new();
+    convert_text(&object.to_string(), desired, &mut converted)?;
+    Ok(serde_json::from_slice(&converted)?)
+}
+
+/// Converts the JSON text of an object to `desired`, an `apiVersion`, and appends it to `out`. On an error
+/// nothing is appended.
+pub fn convert_text(text: &str, desired: &str, out: &mut Vec<u8>) -> Result<(), ConversionError> {
+    let mut object = if text.trim_start().starts_with('{') {
+        serde_json::from_str::<Object<'_>>(text)?
+    } else {
+        // Told by its type, or as no JSON.
+        let other: Value = serde_json::from_str(text)?;
+        return Err(Node::Made(other)
+            .wrong(&Path::root("the object"), "an object")
+            .into());
+    };
+    let (kind, from, to) = {
+        let kind = object.text("kind").unwrap_or_default();
+        let from = object.text("apiVersion").unwrap_or_default();
+        known(&kind, &from, desired)?
     };
     if from != to {
-        object.insert("apiVersion".to_owned(), Value::from(to.api_version()));
+        object.insert("apiVersion", Node::string(to.api_version()));
         match to {
             Version::V1Beta2 => to_v1beta2(kind, &mut object)?,
             Version::V1Beta1 => to_v1beta1(kind, &mut object)?,
         }
     }
-    Ok(Value::Object(object))
+    object.write(out);
+    Ok(())
 }
 
-fn to_v1beta2(kind: Kind, object: &mut Object) -> Result<(), WrongType> {
+fn known(
+    kind: &str,
+    from: &str,
+    desired: &str,
+) -> Result<(Kind, Version, Version), ConversionError> {
+    match (Kind::of(kind), Version::of(from), Version::of(desired)) {
+        (Some(kind), Some(from), Some(to)) => Ok((kind, from, to)),
+        _ => Err(ConversionError::Unknown {
+            kind: kind.chars().take(64).collect(),
+            from: from.chars().take(64).collect(),
+            to: desired.chars().take(64).collect(),
+        }),
+    }
+}
+
+fn to_v1beta2(kind: Kind, object: &mut Object<'_>) -> Result<(), WrongType> {
     let mut kept = Kept::take(object, Version::V1Beta1)?;
     let root = Path::root("spec");
     match kind {
@@ -140,12 +188,10 @@ fn to_v1beta2(kind: Kind, object: &mut Object) -> Result<(), WrongType> {
         Kind::ClusterTemplate => {
             let template = root.field("template");
             if let Some(template_object) = template_of(object, &root)? {
-                if let Some(metadata) = kept.stashed_template_metadata()
-                    && !template_object.contains_key("metadata")
-                {
-                    template_object.insert("metadata".to_owned(), metadata);
+                if let Some(metadata) = kept.stashed_template_metadata() {
+                    template_object.insert_if_absent("metadata", Node::Made(metadata));
                 }
-                if let Some(spec) = json::object(template_object, "spec", &template)? {
+                if let Some(spec) = template_object.object("spec", &template)? {
                     cluster::spec_to_v1beta2(spec, &template.field("spec"), &mut kept)?;
                 }
             }
@@ -161,7 +207,7 @@ fn to_v1beta2(kind: Kind, object: &mut Object) -> Result<(), WrongType> {
         Kind::MachineTemplate => {
             let template = root.field("template");
             if let Some(template_object) = template_of(object, &root)?
-                && let Some(spec) = json::object(template_object, "spec", &template)?
+                && let Some(spec) = template_object.object("spec", &template)?
             {
                 machine::spec_to_v1beta2(spec, &template.field("spec"), &mut kept)?;
             }
@@ -173,7 +219,7 @@ fn to_v1beta2(kind: Kind, object: &mut Object) -> Result<(), WrongType> {
     kept.write(object)
 }
 
-fn to_v1beta1(kind: Kind, object: &mut Object) -> Result<(), WrongType> {
+fn to_v1beta1(kind: Kind, object: &mut Object<'_>) -> Result<(), WrongType> {
     let mut kept = Kept::take(object, Version::V1Beta2)?;
     let root = Path::root("spec");
     match kind {
@@ -188,7 +234,7 @@ fn to_v1beta1(kind: Kind, object: &mut Object) -> Result<(), WrongType> {
         Kind::ClusterTemplate => {
             let template = root.field("template");
             if let Some(template_object) = template_of(object, &root)?
-                && let Some(spec) = json::object(template_object, "spec", &template)?
+                && let Some(spec) = template_object.object("spec", &template)?
             {
                 cluster::spec_to_v1beta1(spec, &template.field("spec"), &mut kept)?;
             }
@@ -204,7 +250,7 @@ fn to_v1beta1(kind: Kind, object: &mut Object) -> Result<(), WrongType> {
         Kind::MachineTemplate => {
             let template = root.field("template");
             if let Some(template_object) = template_of(object, &root)?
-                && let Some(spec) = json::object(template_object, "spec", &template)?
+                && let Some(spec) = template_object.object("spec", &template)?
             {
                 machine::spec_to_v1beta1(spec, &template.field("spec"), &mut kept)?;
             }
@@ -216,28 +262,20 @@ fn to_v1beta1(kind: Kind, object: &mut Object) -> Result<(), WrongType> {
     kept.write(object)
 }
 
-fn spec(object: &mut Object) -> Result<Option<&mut Object>, WrongType> {
+fn spec<'o, 'a>(object: &'o mut Object<'a>) -> Result<Option<&'o mut Object<'a>>, WrongType> {
     top(object, "spec")
 }
 
-fn status(object: &mut Object) -> Result<Option<&mut Object>, WrongType> {
+fn status<'o, 'a>(object: &'o mut Object<'a>) -> Result<Option<&'o mut Object<'a>>, WrongType> {
     top(object, "status")
 }
 
-fn top<'a>(object: &'a mut Object, key: &'static str) -> Result<Option<&'a mut Object>, WrongType> {
-    match object.get_mut(key) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::Object(found)) => Ok(Some(found)),
-        Some(other) => Err(WrongType::new(&Path::root(key), "an object", other)),
-    }
-}
-
-fn template_of<'a>(
-    object: &'a mut Object,
+fn template_of<'o, 'a>(
+    object: &'o mut Object<'a>,
     root: &Path<'_>,
-) -> Result<Option<&'a mut Object>, WrongType> {
+) -> Result<Option<&'o mut Object<'a>>, WrongType> {
     match spec(object)? {
-        Some(spec) => json::object(spec, "template", root),
+        Some(spec) => spec.object("template", root),
         None => Ok(None),
     }
 }

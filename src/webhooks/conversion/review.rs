@@ -3,10 +3,10 @@
 use std::fmt::{self, Write as _};
 
 use serde::Deserialize;
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{json, value::RawValue};
 
-use super::{ConversionError, convert};
-use crate::webhooks::{json::type_name, weight};
+use super::convert_text;
+use crate::webhooks::weight;
 
 /// A body that is no ConversionReview, so that there is no one to answer in its terms.
 #[derive(Debug, thiserror::Error)]
@@ -75,14 +75,20 @@ pub fn review(body: &[u8]) -> Result<Vec<u8>, ReviewError> {
     let start = answer.len();
     let mut failures = Failures::default();
     for object in request.objects {
-        match convert_text(object.get(), &request.desired_api_version) {
-            Ok(converted) => {
-                if answer.len() > start {
-                    answer.push(b',');
-                }
-                serde_json::to_writer(&mut answer, &converted)?;
-            }
-            Err((name, error)) => failures.add(&name, &error),
+        let text = object.get();
+        let before = answer.len();
+        if before > start {
+            answer.push(b',');
+        }
+        let converted = weight::check(text)
+            .map_err(|error| error.to_string())
+            .and_then(|()| {
+                convert_text(text, &request.desired_api_version, &mut answer)
+                    .map_err(|error| error.to_string())
+            });
+        if let Err(error) = converted {
+            answer.truncate(before);
+            failures.add(text, error);
         }
     }
     let result = match failures.message() {
@@ -98,48 +104,26 @@ pub fn review(body: &[u8]) -> Result<Vec<u8>, ReviewError> {
     Ok(answer)
 }
 
-/// Fails with the object's name as far as it can be told, and what is wrong with it.
-fn convert_text(text: &str, desired: &str) -> Result<Value, (String, String)> {
-    weight::check(text).map_err(|error| (String::new(), error.to_string()))?;
-    let object: Value =
-        serde_json::from_str(text).map_err(|error| (String::new(), error.to_string()))?;
-    if !object.is_object() {
-        let found = type_name(&object);
-        return Err((String::new(), format!("expected an object, found {found}")));
-    }
-    // Kept aside for messages, as the object is given away.
-    let name = identity_of(&object);
-    convert(object, desired).map_err(|error: ConversionError| (name.to_string(), error.to_string()))
-}
-
 /// Kind, namespace and name of an object, for messages.
+#[derive(Deserialize, Default)]
+#[serde(default)]
 struct Identity {
     kind: String,
+    metadata: Named,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Named {
     namespace: String,
     name: String,
 }
 
-fn identity_of(object: &Value) -> Identity {
-    let text = |value: Option<&Value>| -> String {
-        value
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .chars()
-            .take(253)
-            .collect()
-    };
-    let metadata = object.get("metadata");
-    let of = |key: &str| text(metadata.and_then(|metadata| metadata.get(key)));
-    Identity {
-        kind: text(object.get("kind")),
-        namespace: of("namespace"),
-        name: of("name"),
-    }
-}
-
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}/{}", self.kind, self.namespace, self.name)
+        let Named { namespace, name } = &self.metadata;
+        // As long as a name may be.
+        write!(f, "{:.253} {namespace:.253}/{name:.253}", self.kind)
     }
 }
 
@@ -151,13 +135,20 @@ struct Failures {
 }
 
 impl Failures {
-    fn add(&mut self, name: &str, error: &str) {
-        if self.shown.len() < 5 {
-            let name = if name.is_empty() { "an object" } else { name };
-            self.shown.push(format!("{name}: {error}"));
-        } else {
+    /// Takes in what is wrong with the object that `text` is, naming it as far as that can be told.
+    fn add(&mut self, text: &str, error: String) {
+        if self.shown.len() >= 5 {
             self.more += 1;
+            return;
         }
+        // A list would be read as the fields in their order.
+        let is_object = text.starts_with('{');
+        let identity: Option<Identity> =
+            is_object.then(|| serde_json::from_str(text).ok()).flatten();
+        self.shown.push(match identity {
+            Some(identity) => format!("{identity}: {error}"),
+            None => error,
+        });
     }
 
     fn message(self) -> Option<String> {

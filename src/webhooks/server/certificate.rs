@@ -58,8 +58,17 @@ pub enum CertificateError {
     },
 }
 
+impl CertificateError {
+    /// There is no such file.
+    pub(crate) fn is_absence(&self) -> bool {
+        matches!(self, Self::Read { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+}
+
 /// The certificate in use and its files.
-pub(super) struct Certificates {
+pub(crate) struct Certificates {
+    /// What is served with it, for messages.
+    what: &'static str,
     folder: PathBuf,
     current: Arc<Current>,
     seen: Files,
@@ -67,7 +76,7 @@ pub(super) struct Certificates {
 }
 
 /// What both files held; compared as a whole, since the times of mounted secrets say little.
-#[derive(PartialEq, Eq)]
+#[derive(Default, PartialEq, Eq)]
 struct Files {
     certificate: Vec<u8>,
     key: Vec<u8>,
@@ -85,7 +94,8 @@ impl ResolvesServerCert for Current {
 
 impl Certificates {
     /// Reads the certificate for the first time.
-    pub(super) async fn read(
+    pub(crate) async fn read(
+        what: &'static str,
         folder: PathBuf,
         observer: Arc<dyn Observer>,
     ) -> Result<Self, CertificateError> {
@@ -93,6 +103,7 @@ impl Certificates {
         let key = seen.certified_key(&folder)?;
         announce(&key, observer.as_ref());
         Ok(Self {
+            what,
             folder,
             current: Arc::new(Current(RwLock::new(Arc::new(key)))),
             seen,
@@ -100,8 +111,24 @@ impl Certificates {
         })
     }
 
+    /// Begins with `key`, until there are files.
+    pub(crate) fn beginning_with(
+        key: CertifiedKey,
+        what: &'static str,
+        folder: PathBuf,
+        observer: Arc<dyn Observer>,
+    ) -> Self {
+        Self {
+            what,
+            folder,
+            current: Arc::new(Current(RwLock::new(Arc::new(key)))),
+            seen: Files::default(),
+            observer,
+        }
+    }
+
     /// TLS settings that always show the certificate in use.
-    pub(super) fn server_config(
+    pub(crate) fn server_config(
         &self,
         minimum: MinimumTls,
     ) -> Result<Arc<ServerConfig>, rustls::Error> {
@@ -119,7 +146,7 @@ impl Certificates {
 
     /// Looks at the files again and again, for ever. A pair that can't be used is reported once and the
     /// one before stays: half of a pair is what one sees while a secret is being written.
-    pub(super) async fn watch(mut self, every: Duration) {
+    pub(crate) async fn watch(mut self, every: Duration) {
         let mut reported = None;
         loop {
             tokio::time::sleep(every).await;
@@ -127,15 +154,17 @@ impl Certificates {
                 Ok(false) => {}
                 Ok(true) => {
                     reported = None;
-                    tracing::info!(folder = %self.folder.display(), "Serving a new webhook certificate");
+                    tracing::info!(what = self.what, folder = %self.folder.display(), "Serving a new certificate");
                 }
+                Err(error) if self.seen == Files::default() && error.is_absence() => {}
                 Err(error) => {
                     let text = error.to_string();
                     if reported.as_ref() != Some(&text) {
                         self.observer.certificate_failed();
                         tracing::error!(
+                            what = self.what,
                             %error,
-                            "The webhook certificate changed and can't be used; the one before stays in use"
+                            "The certificate changed and can't be used; the one before stays in use"
                         );
                         reported = Some(text);
                     }

@@ -3,7 +3,7 @@
 //! Anybody who reaches the port may send anything, since the API server shows no certificate of its own:
 //! every size, time and number is bounded here.
 
-mod certificate;
+pub(crate) mod certificate;
 mod expiry;
 mod observer;
 mod routes;
@@ -162,8 +162,12 @@ impl Server {
         settings: Settings,
         observer: Arc<dyn Observer>,
     ) -> Result<Self, ServerError> {
-        let certificates =
-            Certificates::read(settings.certificate_folder, Arc::clone(&observer)).await?;
+        let certificates = Certificates::read(
+            "webhooks",
+            settings.certificate_folder,
+            Arc::clone(&observer),
+        )
+        .await?;
         let acceptor = TlsAcceptor::from(certificates.server_config(settings.minimum_tls)?);
         let listener = bind(settings.address)
             .await

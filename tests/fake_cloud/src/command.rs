@@ -307,7 +307,9 @@ impl World {
     fn set_status(&mut self, set: &SetStatus) -> Result<Value, String> {
         let now = self.now;
         let mut written = Vec::new();
+        let mut freed = Vec::new();
         for lb in self.octavia.balancers.values_mut() {
+            let balancer = lb.head.id.clone();
             let mut objects = vec![Object::LoadBalancer];
             objects.extend(
                 lb.listeners
@@ -347,12 +349,17 @@ impl World {
                     && let Some(member) = lb.pool_mut(pool).and_then(|pool| pool.member_mut(id))
                 {
                     member.forced = if set.free {
+                        freed.push(balancer.clone());
                         None
                     } else {
                         set.operating.or(member.forced)
                     };
                 }
             }
+        }
+        // Heartbeats tell again what is so.
+        for balancer in freed {
+            self.heartbeat_soon(&balancer);
         }
         if written.is_empty() {
             return Err(format!("nothing in Octavia is called {}", set.object));

@@ -1,6 +1,6 @@
 //! The control endpoint below `/control`, and the typed handle that can do the same in-process.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -11,6 +11,7 @@ use crate::{
     command::Command,
     events::Event,
     invariants::{Finding, Leftover},
+    octavia::{AppliedListener, model::LoadBalancer},
     record::Call,
     server::Shared,
     wire::{Reply, Service},
@@ -73,6 +74,27 @@ impl Control {
     /// Everything that exists, by service and kind.
     pub fn dump(&self) -> Value {
         self.shared.with(|world| world.dump())
+    }
+
+    /// The cloud's clock, and the load balancers of this name as their rows really are at that moment,
+    /// each with what its data path runs.
+    pub fn load_balancers(
+        &self,
+        name: &str,
+    ) -> (Duration, Vec<(LoadBalancer, Vec<AppliedListener>)>) {
+        self.shared.with(|world| {
+            let found = world
+                .octavia
+                .balancers
+                .values()
+                .filter(|balancer| balancer.head.name == name)
+                .map(|balancer| {
+                    let applied = world.octavia.applied.get(&balancer.head.id);
+                    (balancer.clone(), applied.cloned().unwrap_or_default())
+                })
+                .collect();
+            (world.now.elapsed, found)
+        })
     }
 
     /// Objects that exist twice under one logical key.

@@ -114,11 +114,8 @@ impl Record {
 
     /// The calls after a sequence number, oldest first.
     pub fn since(&self, sequence: u64) -> Vec<Call> {
-        self.calls
-            .iter()
-            .filter(|call| call.sequence > sequence)
-            .cloned()
-            .collect()
+        let first = self.calls.partition_point(|call| call.sequence <= sequence);
+        self.calls.range(first..).cloned().collect()
     }
 
     /// The number of the last call.

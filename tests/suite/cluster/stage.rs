@@ -11,7 +11,7 @@ use std::{
 };
 
 use capo_rs::{
-    controllers::{self, Parts, PassObserver, Settings, UncachedMachines},
+    controllers::{self, Observer, Parts, Settings, UncachedMachines},
     membership::{self, Membership},
     openstack::{ClientSettings, Cloud, CloudProfile, Clouds, LeaseToken, NoObserver},
 };
@@ -40,7 +40,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Passes(Arc<AtomicU64>);
 
-impl PassObserver for Passes {
+impl Observer for Passes {
     fn pass(&self, controller: &'static str, _: &'static str, _: Duration) {
         if controller == "openstackcluster" {
             self.0.fetch_add(1, Ordering::SeqCst);
@@ -101,8 +101,8 @@ impl Stage {
                 namespace: Some(namespace.to_owned()),
                 ..Settings::default()
             },
-            observer: Box::new(passes.clone()),
-            synced: Box::new(move || machines.synced()),
+            observer: Arc::new(passes.clone()),
+            synced: Box::new(move |_| machines.synced()),
         };
         let shutdown = CancellationToken::new();
         tokio::spawn(controllers::run(parts, shutdown.clone()));

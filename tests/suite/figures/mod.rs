@@ -1,5 +1,6 @@
 //! Figures that are counted, on the manager as a process: calls that OpenStack got, writes that Kubernetes got.
 
+mod calls;
 mod outages;
 mod quiet;
 mod scene;

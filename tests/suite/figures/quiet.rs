@@ -5,7 +5,10 @@ use fake_cloud::{
 };
 use futures::future::join_all;
 
-use super::scene::{Plan, Scene, labels, load_balancer, octavia, until};
+use super::{
+    calls::{labels, load_balancer, octavia, until},
+    scene::{Plan, Scene},
+};
 
 const ONE: Plan<'static> = plan("one", "amphora", &[]);
 const THREE: Plan<'static> = plan("three", "ovn", &[8132, 9345]);

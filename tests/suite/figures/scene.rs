@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use fake_cloud::{Call, Control, FakeCloud, Service};
+use fake_cloud::FakeCloud;
 use serde_json::{Value, json};
 
 use crate::env::{ClusterApi, Installation, Kubernetes, apply::apply, manager::Manager};
@@ -28,7 +28,8 @@ pub(crate) struct Plan<'a> {
 /// Everything that a figure is counted on.
 pub(crate) struct Scene {
     // Dropped in this order.
-    manager: Option<Manager>,
+    /// The process, while it runs.
+    pub manager: Option<Manager>,
     /// Cluster API, as a script.
     pub cluster_api: ClusterApi,
     /// The Kubernetes API, as cluster-admin.
@@ -133,43 +134,4 @@ impl Scene {
 /// Cluster API's word for "go on".
 pub(crate) fn is_provisioned(object: &Value) -> bool {
     object["status"]["initialization"]["provisioned"] == true
-}
-
-/// The calls to Octavia after number `since`. Discovery doesn't count.
-pub(crate) fn octavia(cloud: &Control, since: u64) -> Vec<Call> {
-    let mut calls = cloud.calls_since(since);
-    calls.retain(|call| call.service == Service::LoadBalancer && call.label != "version");
-    calls
-}
-
-/// What the calls were, for messages.
-pub(crate) fn labels(calls: &[Call]) -> Vec<(f64, &str, Option<u16>)> {
-    calls
-        .iter()
-        .map(|call| (call.at, call.label.as_str(), call.status))
-        .collect()
-}
-
-/// Id of the only load balancer whose name contains `text`.
-pub(crate) fn load_balancer(cloud: &Control, text: &str) -> String {
-    let dump = cloud.dump();
-    let found = dump["load_balancers"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .find(|balancer| {
-            balancer["name"]
-                .as_str()
-                .is_some_and(|name| name.contains(text))
-        });
-    found.unwrap()["id"].as_str().unwrap().to_owned()
-}
-
-/// Waits until `wanted` holds.
-pub(crate) async fn until(what: &str, wanted: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !wanted() {
-        assert!(begun.elapsed() < PATIENCE, "not after {PATIENCE:?}: {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
 }

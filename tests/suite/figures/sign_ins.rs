@@ -2,7 +2,10 @@
 
 use fake_cloud::{Durations, FakeCloud, Options};
 
-use super::scene::{Plan, Scene, until};
+use super::{
+    calls::until,
+    scene::{Plan, Scene},
+};
 
 const CLUSTERS: usize = 20;
 

@@ -96,6 +96,8 @@ async fn a_machine_is_held_until_octavia_has_provisioned_its_member() {
 async fn a_member_whose_creation_fails_is_repaired_before_its_machine_counts() {
     let stage = cluster_with_one_machine("failed-member").await;
     stage.command(json!({"operation": {"operation": "member-create", "name": "-m1", "fail": true, "count": 1}}));
+    // Its repair takes so long that nobody overlooks it.
+    stage.command(json!({"fault": {"match": {"label": "loadbalancer_member_delete"}, "delay": 2, "count": 1}}));
     let early = std::sync::atomic::AtomicBool::new(false);
     control_plane_machine(&stage, "m1").await;
     stage
@@ -127,6 +129,12 @@ async fn the_last_serving_machine_is_held_at_our_hook_until_another_serves() {
     assert!(is_hooked(&stage.get("Machine", "m0").await));
     // Another one serves: the hook goes, then the member, then the server.
     control_plane_machine(&stage, "m1").await;
+    stage
+        .until("Machine", "m0", |machine| !is_hooked(machine))
+        .await;
+    // A gate that wants a newer look at a server has one taken, not as many as fit into the wait.
+    let looks = stage.calls("server_get");
+    assert!(looks <= 40, "servers were looked at {looks} times");
     stage.until("OpenStackMachine", "m0", Value::is_null).await;
     stage.until("Machine", "m0", Value::is_null).await;
     assert_eq!(stage.leftovers("m0"), Vec::<String>::new());
@@ -155,6 +163,31 @@ async fn a_hook_that_a_user_took_off_is_not_put_back() {
         .await;
     stage.until("Machine", "m0", Value::is_null).await;
     assert_eq!(stage.leftovers("m0"), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wiped_statuses_come_back_at_once_and_change_nothing_in_openstack() {
+    let stage = cluster_with_one_machine("wiped").await;
+    let is_ready = |object: &Value| told(object, "Ready") == ("True", "Ready");
+    stage.until("OpenStackCluster", "c1", is_ready).await;
+    stage.until("OpenStackMachine", "m0", is_ready).await;
+    let since = stage.cloud.control().last_call();
+    for (kind, name, known) in [
+        ("OpenStackServer", "m0", "instanceID"),
+        ("OpenStackMachine", "m0", "addresses"),
+        ("OpenStackCluster", "c1", "network"),
+    ] {
+        let before = stage.get(kind, name).await;
+        stage.wipe_status(kind, name).await;
+        // Nobody else asks for a pass within ten minutes, and patience ends long before.
+        let after = stage.until(kind, name, is_ready).await;
+        assert_eq!(after["status"][known], before["status"][known], "{kind}");
+        assert_eq!(
+            after["status"]["initialization"], before["status"]["initialization"],
+            "{kind}"
+        );
+    }
+    assert_eq!(stage.writes_since(since), Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

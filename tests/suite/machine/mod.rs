@@ -1,5 +1,6 @@
 //! Machines and servers against a real kube-apiserver and a fake OpenStack.
 
 mod gates;
+mod images;
 mod servers;
-mod stage;
+pub(crate) mod stage;

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::stage::{Stage, machine_spec, told};
+use crate::env::cluster_api::condition;
 
 fn is_ready(object: &Value) -> bool {
     told(object, "Ready") == ("True", "Ready")
@@ -149,6 +150,49 @@ async fn an_image_or_flavor_that_does_not_exist_is_named_and_mended() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn address_pairs_of_a_port_that_exists_are_refused_by_name() {
+    let stage = Stage::set("pairs").await;
+    stage.foreign_cluster("c1").await;
+    let mut spec = machine_spec();
+    spec["ports"] = json!([{"allowedAddressPairs": [{"ipAddress": "10.7.0.0/24"}]}]);
+    stage
+        .cluster_api
+        .create_machine("c1", "w1", false, spec.clone())
+        .await
+        .unwrap();
+    stage.until("OpenStackMachine", "w1", is_ready).await;
+    let since = stage.cloud.control().last_call();
+    let mut changed = spec["ports"].clone();
+    changed[0]["allowedAddressPairs"] = json!([{"ipAddress": "10.8.0.0/24"}]);
+    let change = |ports: &Value| json!({"spec": {"ports": ports}});
+    stage
+        .patch("OpenStackMachine", "w1", change(&changed))
+        .await;
+    let refused = stage
+        .until("OpenStackMachine", "w1", |machine| {
+            told(machine, "PortsReady") == ("False", "NotSupported")
+                && told(machine, "Ready").0 == "False"
+        })
+        .await;
+    let (_, _, message) = condition(&refused, "PortsReady").unwrap();
+    for words in [
+        "spec.ports[0].allowedAddressPairs was changed to [10.8.0.0/24]",
+        "the port has [10.7.0.0/24]",
+        "change the field back",
+    ] {
+        assert!(message.contains(words), "{message}");
+    }
+    assert!(is_provisioned(&refused), "it goes on as it is");
+    // The field is changed back: all is well.
+    stage
+        .patch("OpenStackMachine", "w1", change(&spec["ports"]))
+        .await;
+    let healed = stage.until("OpenStackMachine", "w1", is_ready).await;
+    assert_eq!(condition(&healed, "PortsReady"), None);
+    assert_eq!(stage.writes_since(since), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_that_was_lost_makes_nothing_twice() {
     let stage = Stage::set("lost-answers").await;
     stage.foreign_cluster("c1").await;
@@ -222,4 +266,14 @@ async fn a_paused_machine_is_left_alone() {
         .await;
     let machine = stage.until("OpenStackMachine", "w1", is_ready).await;
     assert_eq!(told(&machine, "Paused"), ("False", "NotPaused"));
+    // Its server hears of the next pause too, and of its end.
+    for (paused, status) in [(true, "True"), (false, "False")] {
+        let change = json!({"spec": {"paused": paused}});
+        stage.patch("Cluster", "c1", change).await;
+        stage
+            .until("OpenStackServer", "w1", |server| {
+                told(server, "Paused").0 == status
+            })
+            .await;
+    }
 }

@@ -26,10 +26,10 @@ use tokio_util::sync::CancellationToken;
 use crate::env::{ClusterApi, Kubernetes, apply::apply, cluster_api};
 
 /// How long anything may take before a test gives up.
-pub(super) const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 
 /// Everything that a test looks at and pulls on.
-pub(super) struct Stage {
+pub(crate) struct Stage {
     /// The namespace.
     pub namespace: String,
     /// The Kubernetes API, as cluster-admin.
@@ -38,13 +38,21 @@ pub(super) struct Stage {
     pub cluster_api: ClusterApi,
     /// OpenStack, as a fake.
     pub cloud: FakeCloud,
+    /// How members are tracked from the next start on.
+    pub settings: membership::Settings,
+    /// The shipped ServiceAccount's kubeconfig.
     kubeconfig: std::path::PathBuf,
     work: Option<(tokio::task::JoinHandle<()>, CancellationToken)>,
 }
 
 impl Stage {
     /// Sets everything up in `namespace` and starts the controllers.
-    pub(super) async fn set(namespace: &str) -> Self {
+    pub(crate) async fn set(namespace: &str) -> Self {
+        Self::set_as(namespace, patient()).await
+    }
+
+    /// The same with other settings of the gate.
+    pub(crate) async fn set_as(namespace: &str, settings: membership::Settings) -> Self {
         let kubernetes = Kubernetes::shared().await;
         kubernetes.install_cluster_api().await.unwrap();
         let kubeconfig = kubernetes.install_provider().await.unwrap();
@@ -74,6 +82,7 @@ impl Stage {
             cluster_api: ClusterApi::play(admin.clone(), namespace),
             admin,
             cloud,
+            settings,
             kubeconfig,
             work: None,
         };
@@ -82,24 +91,16 @@ impl Stage {
     }
 
     /// Starts the controllers, as the shipped ServiceAccount.
-    pub(super) async fn start(&mut self) {
+    pub(crate) async fn start(&mut self) {
         let client = crate::env::kubernetes::client(&self.kubeconfig)
             .await
             .unwrap();
         let machines = UncachedMachines::new(client.clone());
-        let settings = membership::Settings {
-            schedule: membership::Schedule {
-                first: vec![Duration::from_millis(200)],
-                settling: Duration::from_millis(200),
-                creating: Duration::from_millis(100),
-                health: Duration::from_millis(200),
-                health_at_most: Duration::from_millis(500),
-                ..membership::Schedule::default()
-            },
-            ..membership::Settings::default()
-        };
-        let membership =
-            Membership::new(settings, Arc::new(machines.clone()), Arc::new(Unobserved));
+        let membership = Membership::new(
+            self.settings.clone(),
+            Arc::new(machines.clone()),
+            Arc::new(Unobserved),
+        );
         let parts = controllers::Parts {
             client,
             clouds: Clouds::new(quick(), LeaseToken::unlimited(), Arc::new(NoObserver)),
@@ -108,8 +109,8 @@ impl Stage {
                 namespace: Some(self.namespace.clone()),
                 ..controllers::Settings::default()
             },
-            observer: Box::new(()),
-            synced: Box::new(move || machines.synced()),
+            observer: Arc::new(()),
+            synced: Box::new(move |_| machines.synced()),
         };
         let stop = CancellationToken::new();
         let work = tokio::spawn({
@@ -123,7 +124,7 @@ impl Stage {
     }
 
     /// Stops the controllers, as at the end of a process.
-    pub(super) async fn stop(&mut self) {
+    pub(crate) async fn stop(&mut self) {
         if let Some((work, stop)) = self.work.take() {
             stop.cancel();
             tokio::time::timeout(PATIENCE, work).await.unwrap().unwrap();
@@ -132,7 +133,7 @@ impl Stage {
 
     /// A cluster whose infrastructure somebody else makes: no controller of ours touches it. Its network
     /// is real, as far as the fake goes.
-    pub(super) async fn foreign_cluster(&self, name: &str) {
+    pub(crate) async fn foreign_cluster(&self, name: &str) {
         let network = self.network(name).await;
         self.cluster_api
             .create_cluster(
@@ -179,7 +180,7 @@ impl Stage {
     }
 
     /// A client for the fake.
-    fn openstack(&self) -> Cloud {
+    pub(crate) fn openstack(&self) -> Cloud {
         let data = BTreeMap::from([(
             "clouds.yaml".to_owned(),
             ByteString(self.cloud.clouds_yaml().into_bytes()),
@@ -191,7 +192,7 @@ impl Stage {
     }
 
     /// The object once `wanted` holds for it.
-    pub(super) async fn until(
+    pub(crate) async fn until(
         &self,
         kind: &str,
         name: &str,
@@ -204,7 +205,7 @@ impl Stage {
     }
 
     /// The object as it is.
-    pub(super) async fn get(&self, kind: &str, name: &str) -> Value {
+    pub(crate) async fn get(&self, kind: &str, name: &str) -> Value {
         self.cluster_api
             .get(kind, name)
             .await
@@ -213,15 +214,27 @@ impl Stage {
     }
 
     /// Merges `patch` into an object.
-    pub(super) async fn patch(&self, kind: &str, name: &str, patch: Value) {
+    pub(crate) async fn patch(&self, kind: &str, name: &str, patch: Value) {
         cluster_api::api(&self.admin, &self.namespace, kind)
             .patch(name, &PatchParams::default(), &Patch::Merge(patch))
             .await
             .unwrap();
     }
 
+    /// Merges `status` into an object's status.
+    pub(crate) async fn patch_status(&self, kind: &str, name: &str, status: Value) {
+        cluster_api::api(&self.admin, &self.namespace, kind)
+            .patch_status(
+                name,
+                &PatchParams::default(),
+                &Patch::Merge(json!({"status": status})),
+            )
+            .await
+            .unwrap();
+    }
+
     /// Takes an object's status away.
-    pub(super) async fn wipe_status(&self, kind: &str, name: &str) {
+    pub(crate) async fn wipe_status(&self, kind: &str, name: &str) {
         let api = cluster_api::api(&self.admin, &self.namespace, kind);
         let patch = json!([{"op": "replace", "path": "/status", "value": {}}]);
         let patch: Patch<()> = Patch::Json(serde_json::from_value(patch).unwrap());
@@ -231,7 +244,7 @@ impl Stage {
     }
 
     /// Changes that OpenStack was asked for since call number `since`, by label.
-    pub(super) fn writes_since(&self, since: u64) -> Vec<String> {
+    pub(crate) fn writes_since(&self, since: u64) -> Vec<String> {
         self.cloud
             .control()
             .calls_since(since)
@@ -242,7 +255,7 @@ impl Stage {
     }
 
     /// How often OpenStack was asked for `label` in all.
-    pub(super) fn calls(&self, label: &str) -> usize {
+    pub(crate) fn calls(&self, label: &str) -> usize {
         self.cloud
             .control()
             .calls_since(0)
@@ -252,7 +265,7 @@ impl Stage {
     }
 
     /// Servers, ports and the like whose name holds `text`.
-    pub(super) fn leftovers(&self, text: &str) -> Vec<String> {
+    pub(crate) fn leftovers(&self, text: &str) -> Vec<String> {
         self.cloud
             .control()
             .leftovers(text)
@@ -262,23 +275,40 @@ impl Stage {
     }
 
     /// Tells the fake what to do.
-    pub(super) fn command(&self, command: Value) -> Value {
+    pub(crate) fn command(&self, command: Value) -> Value {
         self.cloud.control().run(command).unwrap()
     }
 }
 
+/// Settings with which a test sees soon what an operator sees within minutes.
+pub(crate) fn patient() -> membership::Settings {
+    membership::Settings {
+        schedule: membership::Schedule {
+            first: vec![Duration::from_millis(200)],
+            settling: Duration::from_millis(200),
+            creating: Duration::from_millis(100),
+            health: Duration::from_millis(200),
+            health_at_most: Duration::from_millis(500),
+            // What changes in the load balancer without us is seen soon too.
+            steady: Duration::from_secs(2),
+            ..membership::Schedule::default()
+        },
+        ..membership::Settings::default()
+    }
+}
+
 /// The identity that all objects here use.
-pub(super) fn identity() -> Value {
+pub(crate) fn identity() -> Value {
     json!({"type": "Secret", "name": "cloud", "cloudName": "demo"})
 }
 
 /// The least that a machine asks for.
-pub(super) fn machine_spec() -> Value {
+pub(crate) fn machine_spec() -> Value {
     json!({"image": {"filter": {"name": "cirros"}}, "flavor": {"filter": {"name": "m1.small"}}})
 }
 
 /// The condition of an object as (status, reason).
-pub(super) fn told<'a>(object: &'a Value, kind: &str) -> (&'a str, &'a str) {
+pub(crate) fn told<'a>(object: &'a Value, kind: &str) -> (&'a str, &'a str) {
     let (status, reason, _) = cluster_api::condition(object, kind).unwrap_or_default();
     (status, reason)
 }

@@ -12,7 +12,7 @@ use capo_rs::{
 };
 use kube::{
     Api, Client,
-    api::{ApiResource, DynamicObject, GroupVersionKind},
+    api::{ApiResource, DynamicObject, GroupVersionKind, PostParams},
 };
 use serde_json::{Value, json};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
@@ -77,6 +77,7 @@ impl Served {
         let listening = Listening::start(|_| {}, Arc::new(())).await?;
         apply::apply(&client, &definitions(&listening)?).await?;
         apply::apply(&client, &admission(&listening)?).await?;
+        until_refused(&client).await?;
         Ok(Self {
             kubernetes,
             _listening: listening,
@@ -131,6 +132,31 @@ pub(crate) fn definitions(listening: &Listening) -> Result<Vec<Value>, Error> {
         })
         .collect::<Result<Vec<_>, _>>()?;
     Ok(definitions)
+}
+
+/// Comes back when the API server has taken up the configuration of the validating webhooks.
+async fn until_refused(client: &Client) -> Result<(), Error> {
+    let api = api(client, "OpenStackMachineTemplate", "v1beta2", "default");
+    let wrong = object(
+        "OpenStackMachineTemplate",
+        "v1beta2",
+        "refused",
+        json!({"spec": {"template": {"spec": {
+            "providerID": "openstack:///1", "flavor": {"id": "f"}, "image": {"filter": {"name": "i"}},
+        }}}}),
+    );
+    let parameters = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    for _ in 0..400 {
+        match api.create(&parameters, &wrong).await {
+            Err(kube::Error::Api(status)) if status.message.contains("providerID") => return Ok(()),
+            Err(other) => return Err(other.into()),
+            Ok(_) => tokio::time::sleep(Duration::from_millis(25)).await,
+        }
+    }
+    Err("the validating webhooks are not in force after 10 s".into())
 }
 
 /// Makes sure of a namespace.

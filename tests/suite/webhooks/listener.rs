@@ -142,7 +142,7 @@ async fn large_bodies_are_cut() {
         sending.abort();
     }
     assert!(
-        begun.elapsed() < Duration::from_secs(20),
+        begun.elapsed() < Duration::from_mins(1),
         "{:?}",
         begun.elapsed()
     );

@@ -1,10 +1,10 @@
-//! Conversion, admission and storage migration: whole generated objects, the listener as a stranger
-//! meets it, and both behind a real kube-apiserver.
+//! Conversion, admission and storage migration: the listener as a stranger
+//! meets it, and behind a real kube-apiserver.
 
 mod admission;
+mod bad_input;
 pub(crate) mod fixture;
+mod kubectl;
 mod listener;
 mod migration;
-mod round_trip;
-mod schema;
 mod versions;

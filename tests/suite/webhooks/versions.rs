@@ -1,7 +1,5 @@
 //! Both versions show the same object, now and after edits through either.
 
-use std::time::{Duration, Instant};
-
 use capo_rs::webhooks::conversion::convert;
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::{
@@ -273,9 +271,8 @@ async fn a_thousand_clusters_are_listed_and_large_ones_converted() {
         .try_collect::<Vec<_>>()
         .await
         .unwrap();
-    let begun = Instant::now();
+    // How long it may take is measured by `make bench`.
     let listed = old.list(&ListParams::default()).await.unwrap();
-    let took = begun.elapsed();
     assert_eq!(listed.items.len(), 1000);
     assert!(
         listed
@@ -283,8 +280,6 @@ async fn a_thousand_clusters_are_listed_and_large_ones_converted() {
             .iter()
             .all(|cluster| cluster.data["spec"]["apiServerPort"].is_number())
     );
-    // The goal is one second; this is a debug build beside other tests.
-    assert!(took < Duration::from_secs(10), "{took:?}");
 
     // Five hundred conditions with odd texts.
     let conditions: Vec<Value> = (0..500)

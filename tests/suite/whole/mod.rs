@@ -1,7 +1,11 @@
 //! The whole: the manager as a process with its shipped rights and webhooks, a real kube-apiserver, Cluster
 //! API as a script, OpenStack as a fake.
 
+mod done;
 mod faults;
+mod moved;
+mod others;
+mod reach;
 mod restarts;
 mod rights;
-mod stage;
+pub(crate) mod stage;

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt, time::Duration};
 
 use serde_json::Value;
 
-use super::stage::Stage;
+use super::{others, stage::Stage};
 use crate::env::apply::documents;
 
 /// One right: what may be done to what.
@@ -34,13 +34,19 @@ const WITHOUT_OCCASION: &[(&str, &str, &str, &str)] = &[
         "get",
         "openstack.k-orc.cloud",
         "images",
-        "an image.imageRef",
+        "an image.imageRef, shown in machine/images.rs",
     ),
     (
         "get",
         "cluster.x-k8s.io",
         "clusters",
         "a Cluster that the caches don't know",
+    ),
+    (
+        "get",
+        "cluster.x-k8s.io",
+        "machines",
+        "an owning Machine that the caches don't know, shown in gate/bad_input.rs",
     ),
     (
         "get",
@@ -61,6 +67,30 @@ const WITHOUT_OCCASION: &[(&str, &str, &str, &str)] = &[
         "a status write that lost a race",
     ),
     (
+        "get",
+        "infrastructure.cluster.x-k8s.io",
+        "openstackclustertemplates",
+        "a status write that lost a race",
+    ),
+    (
+        "get",
+        "infrastructure.cluster.x-k8s.io",
+        "openstackmachinetemplates",
+        "a status write that lost a race",
+    ),
+    (
+        "get",
+        "infrastructure.cluster.x-k8s.io",
+        "openstackfloatingippools",
+        "a status write that lost a race",
+    ),
+    (
+        "patch",
+        "events.k8s.io",
+        "events",
+        "an event that is told again",
+    ),
+    (
         "create",
         "authentication.k8s.io",
         "tokenreviews",
@@ -79,10 +109,17 @@ fn granted() -> BTreeSet<Right> {
     let text = std::fs::read_to_string("deploy/rbac.yaml").unwrap();
     let mut rights = BTreeSet::new();
     for role in documents(&text).unwrap() {
-        // Whoever scrapes; and the storage migration, which a test of its own runs with that role alone.
-        if ["capo-metrics-reader", "capo-storage-migration-role"]
-            .iter()
-            .any(|other| role["metadata"]["name"] == *other)
+        // Whoever scrapes, looks or edits; and the storage migration and the release of hooks, which tests of their
+        // own run with those roles alone.
+        if [
+            "capo-metrics-reader",
+            "capo-viewer-role",
+            "capo-editor-role",
+            "capo-storage-migration-role",
+            "capo-release-hooks-role",
+        ]
+        .iter()
+        .any(|other| role["metadata"]["name"] == *other)
         {
             continue;
         }
@@ -140,6 +177,9 @@ async fn a_whole_life_needs_exactly_the_shipped_rights() {
         "resident memory with one cluster: {} KiB",
         manager.process.resident_bytes().unwrap() / 1024
     );
+    for (kind, name) in others::create_all(&stage, "life").await {
+        others::until_seen(&stage, kind, &name).await;
+    }
     stage.delete_cluster("life").await;
     stage.assert_nothing_is_left_of("life");
     // An orderly stop uses the right to give the lease back.

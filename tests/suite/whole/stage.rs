@@ -1,17 +1,19 @@
 //! Everything that a test of the whole looks at and pulls on.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 
 use fake_cloud::{Durations, FakeCloud, Options};
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::env::{ClusterApi, Installation, Kubernetes, Manager, apply::apply};
 
 /// More than any step takes on a slow machine.
-pub(super) const PATIENCE: Duration = Duration::from_mins(2);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Lease times that let a test see a lease end.
-pub(super) const SHORT_LEASE: [&str; 4] = [
+pub(crate) const SHORT_LEASE: [&str; 4] = [
     "--leader-elect",
     "--leader-elect-lease-duration=3s",
     "--leader-elect-renew-deadline=2s",
@@ -19,19 +21,16 @@ pub(super) const SHORT_LEASE: [&str; 4] = [
 ];
 
 /// A management cluster and a cloud of one's own: managers elect, so two tests can't share them.
-pub(super) struct Stage {
-    pub(super) kubernetes: Kubernetes,
-    pub(super) cloud: FakeCloud,
-    pub(super) cluster_api: ClusterApi,
+pub(crate) struct Stage {
+    pub(crate) kubernetes: Kubernetes,
+    pub(crate) cloud: Arc<FakeCloud>,
+    pub(crate) cluster_api: ClusterApi,
     installation: Installation,
 }
 
 impl Stage {
     /// Sets everything up but the manager.
-    pub(super) async fn set() -> Self {
-        let kubernetes = Kubernetes::start().await.unwrap();
-        kubernetes.install_cluster_api().await.unwrap();
-        let installation = Installation::install(&kubernetes).await.unwrap();
+    pub(crate) async fn set() -> Self {
         let cloud = FakeCloud::start(Options {
             durations: Durations {
                 server_build: 0.5,
@@ -43,12 +42,20 @@ impl Stage {
         })
         .await
         .unwrap();
+        Self::with(Arc::new(cloud)).await
+    }
+
+    /// Another management cluster, before the same cloud.
+    pub(crate) async fn beside(other: &Self) -> Self {
+        Self::with(Arc::clone(&other.cloud)).await
+    }
+
+    async fn with(cloud: Arc<FakeCloud>) -> Self {
+        let kubernetes = Kubernetes::start().await.unwrap();
+        kubernetes.install_cluster_api().await.unwrap();
+        let installation = Installation::install(&kubernetes).await.unwrap();
         let admin = kubernetes.admin().await.unwrap();
-        let secret = json!({
-            "apiVersion": "v1", "kind": "Secret",
-            "metadata": {"name": "cloud-config", "namespace": "default"},
-            "stringData": {"clouds.yaml": cloud.clouds_yaml()},
-        });
+        let secret = credentials(&cloud, "default");
         apply(&admin, &[secret]).await.unwrap();
         Self {
             cluster_api: ClusterApi::play(admin, "default"),
@@ -58,8 +65,24 @@ impl Stage {
         }
     }
 
+    /// Cluster API at play in one more namespace, which has the credentials too.
+    pub(crate) async fn another_namespace(&self, name: &str) -> ClusterApi {
+        let admin = self.kubernetes.admin().await.unwrap();
+        let documents = [
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
+            credentials(&self.cloud, name),
+        ];
+        apply(&admin, &documents).await.unwrap();
+        ClusterApi::play(admin, name)
+    }
+
+    /// Cluster API's script from its beginning, after it was stopped.
+    pub(crate) async fn play_again(&self) -> ClusterApi {
+        ClusterApi::play(self.kubernetes.admin().await.unwrap(), "default")
+    }
+
     /// Starts a manager; its log goes to a folder of that name. The first one serves the webhooks.
-    pub(super) fn start_manager(&self, name: &str, arguments: &[&str]) -> Manager {
+    pub(crate) fn start_manager(&self, name: &str, arguments: &[&str]) -> Manager {
         let folder = self.kubernetes.folder().join(name);
         std::fs::create_dir_all(&folder).unwrap();
         let webhooks = self.installation.arguments();
@@ -72,7 +95,7 @@ impl Stage {
     }
 
     /// Creates a Cluster with a managed network and load balancer on this range of the loopback network.
-    pub(super) async fn create_cluster(&self, name: &str, subnet: &str) {
+    pub(crate) async fn create_cluster(&self, name: &str, subnet: &str) {
         let infrastructure = json!({
             "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackCluster",
             "metadata": {"name": name, "namespace": "default"},
@@ -90,15 +113,33 @@ impl Stage {
     }
 
     /// Creates a machine.
-    pub(super) async fn create_machine(&self, cluster: &str, name: &str, control_plane: bool) {
+    pub(crate) async fn create_machine(&self, cluster: &str, name: &str, control_plane: bool) {
         self.cluster_api
             .create_machine(cluster, name, control_plane, machine())
             .await
             .unwrap();
     }
 
+    /// Lets something listen where the machine's API server is to be: its health monitor is content with that.
+    pub(crate) async fn listen(&self, machine: &str) -> AbortOnDropHandle<()> {
+        let seen = self
+            .cluster_api
+            .wait_for("OpenStackMachine", machine, PATIENCE, |object| {
+                internal_address(object).is_some()
+            })
+            .await
+            .unwrap();
+        let address = internal_address(&seen).unwrap();
+        let listener = TcpListener::bind((address, 6443)).await.unwrap();
+        AbortOnDropHandle::new(tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                drop(stream);
+            }
+        }))
+    }
+
     /// Comes back when `status.initialization.provisioned` is true.
-    pub(super) async fn until_provisioned(&self, kind: &str, name: &str) {
+    pub(crate) async fn until_provisioned(&self, kind: &str, name: &str) {
         self.cluster_api
             .wait_for(kind, name, PATIENCE, |object| {
                 object["status"]["initialization"]["provisioned"] == true
@@ -108,7 +149,7 @@ impl Stage {
     }
 
     /// Deletes the Cluster and all that belongs to it.
-    pub(super) async fn delete_cluster(&self, name: &str) {
+    pub(crate) async fn delete_cluster(&self, name: &str) {
         self.cluster_api.delete("Cluster", name).await.unwrap();
         self.cluster_api
             .wait_for("Cluster", name, PATIENCE, Value::is_null)
@@ -117,19 +158,19 @@ impl Stage {
     }
 
     /// What of a cluster is left in OpenStack, and what exists twice.
-    pub(super) fn assert_nothing_is_left_of(&self, cluster: &str) {
+    pub(crate) fn assert_nothing_is_left_of(&self, cluster: &str) {
         let name = format!("k8s-clusterapi-cluster-default-{cluster}");
         assert_eq!(self.cloud.control().leftovers(&name), []);
         self.assert_nothing_exists_twice();
     }
 
     /// At most one object under every logical key.
-    pub(super) fn assert_nothing_exists_twice(&self) {
+    pub(crate) fn assert_nothing_exists_twice(&self) {
         assert_eq!(self.cloud.control().duplicates(), []);
     }
 
     /// Objects with a name that were created more than once, by path and name.
-    pub(super) fn created_twice(&self) -> Vec<String> {
+    pub(crate) fn created_twice(&self) -> Vec<String> {
         let mut created: BTreeMap<String, u32> = BTreeMap::new();
         for call in self.cloud.control().calls_since(0) {
             let accepted = call.status.is_none_or(|status| status < 300);
@@ -150,6 +191,22 @@ impl Stage {
             .filter_map(|(what, times)| (times > 1).then_some(what))
             .collect()
     }
+}
+
+fn internal_address(machine: &Value) -> Option<IpAddr> {
+    let addresses = machine["status"]["addresses"].as_array()?;
+    let own = addresses
+        .iter()
+        .find(|address| address["type"] == "InternalIP")?;
+    own["address"].as_str()?.parse().ok()
+}
+
+fn credentials(cloud: &FakeCloud, namespace: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": "cloud-config", "namespace": namespace},
+        "stringData": {"clouds.yaml": cloud.clouds_yaml()},
+    })
 }
 
 fn machine() -> Value {

@@ -9,6 +9,7 @@ mod faults;
 mod load_balancer;
 mod network;
 mod paging;
+mod ports;
 mod raw;
 mod sign_in;
 mod storage;

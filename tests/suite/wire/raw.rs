@@ -12,7 +12,7 @@ use tokio::{
 };
 
 /// What the server does with a connection after it read the request's head.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum Behaviour {
     /// Never answers.
     Hang,

@@ -377,6 +377,7 @@ impl World {
             tags: strings(body, "tags"),
             created: self.now.without_zone(),
             updated: None,
+            changed: self.now.elapsed,
         }
     }
 

@@ -1,5 +1,7 @@
 //! The rows of Octavia's database: a load balancer owns all that is below it.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use super::status::{Operating, Provisioning};
@@ -26,11 +28,16 @@ pub struct Head {
     pub created: String,
     /// Time of the last write to the row; none before the first.
     pub updated: Option<String>,
+    /// When `provisioning` got its value, on the cloud's own clock.
+    pub changed: Duration,
 }
 
 impl Head {
     /// Writes the provisioning status, which also stamps the row, even when nothing changes.
     pub fn set(&mut self, status: Provisioning, now: Now) {
+        if self.provisioning != status {
+            self.changed = now.elapsed;
+        }
         self.provisioning = status;
         self.updated = Some(now.without_zone());
     }

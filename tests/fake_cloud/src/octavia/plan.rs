@@ -241,7 +241,7 @@ impl Plan<'_> {
     }
 
     /// K: parents first, half-way; the object itself at the end.
-    fn early(&mut self, change: &Change) {
+    pub(super) fn early(&mut self, change: &Change) {
         self.success(change, Some(Push::Rows));
         let own = change.object();
         let steps = std::mem::take(&mut self.steps);

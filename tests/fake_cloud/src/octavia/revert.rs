@@ -128,6 +128,11 @@ impl Plan<'_> {
         if ending == Ending::Odd(Anomaly::WorkerKilled) {
             return;
         }
+        if ending == Ending::Odd(Anomaly::EarlyActive) {
+            // An event of its health checks reports everything it knows, at any moment.
+            self.early(change);
+            return;
+        }
         let failing = matches!(
             ending,
             Ending::Failure(_) | Ending::Odd(Anomaly::Failed | Anomaly::LostErrorWrite)

@@ -1,20 +1,17 @@
 //! A thousand clusters in one cloud.
 
-use std::time::Instant;
-
 use serde_json::{Value, json};
 
 use super::{Pure, id};
 use crate::settings::{Durations, Options};
 
 #[test]
-fn a_thousand_clusters_are_made_and_read_in_seconds() {
+fn a_thousand_clusters_are_made_and_read() {
     let mut cloud = Pure::with(&Options {
         durations: Durations::instant(),
         data_path: false,
         ..Options::default()
     });
-    let begun = Instant::now();
     let clusters = 1000;
     let mut balancers = Vec::new();
     for cluster in 0..clusters {
@@ -52,8 +49,6 @@ fn a_thousand_clusters_are_made_and_read_in_seconds() {
         }
         balancers.push(lb);
     }
-    let built = begun.elapsed();
-    let begun = Instant::now();
     for (cluster, lb) in balancers.iter().enumerate() {
         cloud.get(&format!(
             "/load-balancer/v2/lbaas/loadbalancers/{lb}/status"
@@ -65,11 +60,6 @@ fn a_thousand_clusters_are_made_and_read_in_seconds() {
         ));
         assert_eq!(found["loadbalancers"][0]["provisioning_status"], "ACTIVE");
     }
-    let read = begun.elapsed();
-    assert!(
-        built.as_secs() < 60 && read.as_secs() < 30,
-        "built in {built:?}, read in {read:?}"
-    );
     assert_eq!(cloud.world.duplicates(), []);
     let (status, all) = cloud.call(
         "GET",

@@ -28,6 +28,16 @@ pub(super) const ADDITIONS: &[(&str, &str, &str)] = &[
         "Cluster API reads the actual zone there",
     ),
     (
+        "openstackclusteridentities",
+        "status",
+        "whether the Secret can be used; kstatus needs a status to see that an object is new",
+    ),
+    (
+        "openstackclustertemplates",
+        "status",
+        "kstatus needs a status to see that an object is new",
+    ),
+    (
         "v1beta1",
         "status.conditions[].observedGeneration",
         "else a v1beta1 client would lose it",
@@ -38,6 +48,11 @@ pub(super) const ADDITIONS: &[(&str, &str, &str)] = &[
         "else a v1beta1 client would lose it",
     ),
 ];
+
+/// Kinds that have a status here and none in CAPO: so that tools which wait for an object to be done
+/// don't take a new one for it.
+pub(super) const WITH_STATUS: &[&str] =
+    &["openstackclusteridentities", "openstackclustertemplates"];
 
 /// Attributes that we do without on purpose: (file, path or its end, attribute, reason).
 pub(super) const LOOSER: &[(&str, &str, &str, &str)] = &[

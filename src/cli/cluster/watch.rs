@@ -1,0 +1,320 @@
+//! `watch CLUSTER`: a live board on a terminal, a line per change elsewhere, until something is so.
+
+use std::{
+    collections::HashMap,
+    io::Write as _,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use clap::{Args, ValueEnum};
+use jiff::Timestamp;
+
+use super::{
+    Screen,
+    board::{self, Part},
+    gates::{Gate, GateState},
+    live::Live,
+    seen::Place,
+    view::View,
+};
+use crate::{
+    cli::{complain, connection::Connection, wait_for},
+    manager::settings::parse_duration,
+};
+
+/// Exit code when the time is up.
+const TIMEOUT: u8 = 3;
+/// How long a change stands out.
+const FRESH: Duration = Duration::from_secs(5);
+/// Changes that come together are shown together.
+const TOGETHER: Duration = Duration::from_millis(100);
+
+/// What can be chosen.
+#[derive(Debug, Clone, Args)]
+#[command(
+    after_help = "Exit codes: 0 the gate is open, 1 an error, 2 wrong usage, 3 the time is up."
+)]
+pub(in crate::cli) struct Choices {
+    /// The Cluster's name
+    cluster: String,
+    #[command(flatten)]
+    connection: Connection,
+    /// End when this is so
+    #[arg(long, value_enum)]
+    until: Option<Until>,
+    /// End after this time, such as 30m, with 3 unless the gate is open
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    timeout: Option<Duration>,
+    /// Address, ID and message of every member too
+    #[arg(long)]
+    wide: bool,
+    /// No colours; NO_COLOR says the same
+    #[arg(long)]
+    no_color: bool,
+}
+
+/// What can be waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Until {
+    /// No gate of the cluster is held
+    Open,
+}
+
+/// Watches, and ends as the exit codes say.
+pub(in crate::cli) fn run(choices: &Choices) -> ExitCode {
+    match wait_for(watch(choices)) {
+        Ok(code) => code,
+        Err(error) => {
+            complain(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn watch(choices: &Choices) -> Result<ExitCode, String> {
+    let deadline = choices
+        .timeout
+        .map(|timeout| tokio::time::Instant::now() + timeout);
+    let timeout = async {
+        match deadline {
+            Some(deadline) => tokio::time::sleep_until(deadline).await,
+            None => std::future::pending().await,
+        }
+    };
+    let mut timeout = std::pin::pin!(timeout);
+    let begin = async {
+        let (client, namespace) = choices.connection.open().await?;
+        let place = Place::new(&client, &namespace, &choices.cluster);
+        Live::follow(&place).await
+    };
+    let live = tokio::select! {
+        live = begin => live?,
+        () = &mut timeout => return Ok(ExitCode::from(TIMEOUT)),
+    };
+    let mut paper = Paper::new(choices);
+    loop {
+        let Some(seen) = live.seen() else {
+            return Err(format!("Cluster {} is gone", choices.cluster));
+        };
+        let trouble = live.trouble();
+        if let Some(trouble) = trouble.as_ref().filter(|trouble| trouble.is_final) {
+            return Err(trouble.text.clone());
+        }
+        let view = View::of(&seen);
+        paper.show(&view, trouble.as_ref().map(|trouble| trouble.text.as_str()));
+        let open = matches!(view.gate.state, GateState::Open | GateState::Bypassed);
+        if open && choices.until == Some(Until::Open) && trouble.is_none() {
+            return Ok(ExitCode::SUCCESS);
+        }
+        tokio::select! {
+            () = live.changed() => tokio::time::sleep(TOGETHER).await,
+            () = tokio::time::sleep(paper.pause()) => {}
+            () = &mut timeout => {
+                let code = if open { 0 } else { TIMEOUT };
+                return Ok(ExitCode::from(code));
+            }
+            _ = tokio::signal::ctrl_c() => return Ok(ExitCode::from(130)),
+        }
+    }
+}
+
+/// Where the pictures go.
+enum Paper {
+    Terminal(Box<Terminal>),
+    Lines(Box<Lines>),
+}
+
+#[derive(Default)]
+struct Lines {
+    last: Option<View>,
+    trouble: String,
+}
+
+struct Terminal {
+    wide: bool,
+    no_colour: bool,
+    /// Texts of cells and when they came to be so, by table, row and column.
+    cells: HashMap<(usize, String, usize), (String, Option<Instant>)>,
+    last: Vec<String>,
+}
+
+impl Paper {
+    fn new(choices: &Choices) -> Self {
+        if Screen::of_stdout(true).width.is_none() {
+            return Self::Lines(Box::default());
+        }
+        // The other screen, without a cursor: what stood in the terminal comes back at the end.
+        put("\x1b[?1049h\x1b[?25l");
+        Self::Terminal(Box::new(Terminal {
+            wide: choices.wide,
+            no_colour: choices.no_color,
+            cells: HashMap::new(),
+            last: Vec::new(),
+        }))
+    }
+
+    /// How long to wait for a change before ages are drawn anew.
+    fn pause(&self) -> Duration {
+        match self {
+            Self::Terminal(_) => Duration::from_secs(1),
+            Self::Lines(_) => Duration::from_hours(1),
+        }
+    }
+
+    fn show(&mut self, view: &View, trouble: Option<&str>) {
+        match self {
+            Self::Terminal(terminal) => terminal.draw(view, trouble),
+            Self::Lines(lines) => lines.write(view, trouble.unwrap_or_default()),
+        }
+    }
+}
+
+impl Lines {
+    fn write(&mut self, view: &View, trouble: &str) {
+        let now = Timestamp::now()
+            .round(jiff::Unit::Second)
+            .unwrap_or_default();
+        let mut lines = changes(self.last.as_ref(), view);
+        if trouble != self.trouble {
+            lines.push(if trouble.is_empty() {
+                "connected again".to_owned()
+            } else {
+                format!("not up to date: {trouble}")
+            });
+            trouble.clone_into(&mut self.trouble);
+        }
+        for line in lines {
+            // Text from outside must not steer whatever shows the log.
+            let line = line.replace(|c: char| c.is_control(), " ");
+            put(&format!("{now}  {line}\n"));
+        }
+        self.last = Some(view.clone());
+    }
+}
+
+impl Terminal {
+    fn draw(&mut self, view: &View, trouble: Option<&str>) {
+        let screen = Screen::of_stdout(self.no_colour);
+        let mut parts = board::board(view, self.wide, screen, Timestamp::now());
+        let now = Instant::now();
+        for (table, part) in parts.iter_mut().enumerate() {
+            if let Part::Table(grid) = part {
+                grid.freshen(|row, column, text| {
+                    self.is_fresh((table, row.to_owned(), column), text, now)
+                });
+            }
+        }
+        let mut lines = board::lines(&parts, screen);
+        let foot = trouble.map_or_else(
+            || "Ctrl-C ends.".to_owned(),
+            |trouble| format!("Not up to date: {trouble}"),
+        );
+        let room = screen.height.unwrap_or(usize::MAX).saturating_sub(2).max(1);
+        if lines.len() > room {
+            lines.truncate(room.saturating_sub(1));
+            lines.push("… more on a taller terminal".to_owned());
+        }
+        self.last.clone_from(&lines);
+        let foot = foot.chars().take(screen.width.unwrap_or(80)).collect();
+        lines.extend([String::new(), foot]);
+        // Each line is cleared to its end, then all below: nothing flickers.
+        put(&format!("\x1b[H{}\x1b[K\x1b[J", lines.join("\x1b[K\r\n")));
+    }
+
+    fn is_fresh(&mut self, cell: (usize, String, usize), text: &str, now: Instant) -> bool {
+        // What stands on the first picture is no change.
+        let first = self.last.is_empty();
+        let known = self
+            .cells
+            .entry(cell)
+            .or_insert_with(|| (text.to_owned(), (!first).then_some(now)));
+        if known.0 != text {
+            *known = (text.to_owned(), Some(now));
+        }
+        known
+            .1
+            .is_some_and(|changed| now.duration_since(changed) < FRESH)
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        put(&format!("\x1b[?25h\x1b[?1049l{}\n", self.last.join("\n")));
+    }
+}
+
+fn put(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes());
+    let _ = out.flush();
+}
+
+/// What is new in `after`, a line each; everything that is not as usual where there is no `before`.
+pub(super) fn changes(before: Option<&View>, after: &View) -> Vec<String> {
+    let mut lines = Vec::new();
+    let gate = |view: &View| {
+        let gate = &view.gate;
+        (gate.state, gate.reason.clone(), gate.message.clone())
+    };
+    if before.map(gate) != Some(gate(after)) {
+        let (state, reason, message) = gate(after);
+        lines.push(format!("gate {} {reason}: {message}", state.as_str()));
+    }
+    for machine in after
+        .machines
+        .iter()
+        .filter(|machine| machine.control_plane)
+    {
+        let old = before.and_then(|view| view.machines.iter().find(|old| old.name == machine.name));
+        let said = machine.gate.as_ref().map(sentence);
+        let said_before = old.and_then(|old| old.gate.as_ref()).map(sentence);
+        if said != said_before {
+            let said = said.unwrap_or_else(|| "waits for no gate any more".to_owned());
+            lines.push(format!("{} {said}", machine.name));
+        }
+        for (port, member) in &machine.members {
+            let status = format!("{} {}", member.provisioning_status, member.operating_status);
+            let was = old.and_then(|old| old.members.get(port)).map(|member| {
+                format!("{} {}", member.provisioning_status, member.operating_status)
+            });
+            if was.as_ref() != Some(&status) {
+                let was = was.map(|was| format!(" (was {was})")).unwrap_or_default();
+                lines.push(format!("{}:{port} {status}{was}", machine.name));
+            }
+        }
+        for port in old.iter().flat_map(|old| old.members.keys()) {
+            if !machine.members.contains_key(port) {
+                lines.push(format!("{}:{port} is gone", machine.name));
+            }
+        }
+    }
+    for old in before.iter().flat_map(|view| &view.machines) {
+        if old.control_plane
+            && !after
+                .machines
+                .iter()
+                .any(|machine| machine.name == old.name)
+        {
+            lines.push(format!("{} is gone", old.name));
+        }
+    }
+    // What happened before the first look is not news.
+    if let Some(before) = before {
+        for event in &after.events {
+            if !before.events.contains(event) {
+                lines.push(format!(
+                    "event {} {}: {}",
+                    event.reason, event.object, event.note
+                ));
+            }
+        }
+    }
+    lines
+}
+
+fn sentence(gate: &Gate) -> String {
+    let name = gate.asked.unwrap_or_default();
+    let state = gate.state.as_str();
+    format!("{name} {state} {}: {}", gate.reason, gate.message)
+}

@@ -1,0 +1,273 @@
+//! MachineHealthChecks: when one of them gives a Machine up that has no Node yet. A machine that waits for
+//! its load balancer member has none, so its operator is told while there is time to do something.
+
+use std::{fmt, sync::Arc};
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use kube::core::{Selector, SelectorExt};
+use serde::Deserialize;
+
+use super::capi::{Cluster, Machine, PAUSED_ANNOTATION, SeenCondition, has_annotation, lenient};
+
+/// Annotation, presence only: no MachineHealthCheck has this Machine replaced.
+const SKIP_REMEDIATION: &str = "cluster.x-k8s.io/skip-remediation";
+/// Cluster API's default for `nodeStartupTimeoutSeconds`.
+const DEFAULT_SECONDS: u32 = 600;
+
+/// A MachineHealthCheck, trimmed to what tells when it gives up a Machine without a Node.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+pub struct MachineHealthCheck {
+    /// The usual metadata.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// What its user wants.
+    #[serde(default, deserialize_with = "lenient")]
+    pub spec: MachineHealthCheckSpec,
+}
+
+/// The fields of its spec that we read.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MachineHealthCheckSpec {
+    /// The Cluster whose Machines it looks at.
+    #[serde(default, deserialize_with = "lenient")]
+    pub cluster_name: String,
+    /// Which of them.
+    #[serde(default, deserialize_with = "lenient")]
+    pub selector: LabelSelector,
+    /// What it looks for.
+    #[serde(default, deserialize_with = "lenient")]
+    pub checks: Checks,
+}
+
+/// What a MachineHealthCheck looks for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Checks {
+    /// How long a Machine may be without a Node; 0 is for ever.
+    #[serde(default, deserialize_with = "lenient")]
+    pub node_startup_timeout_seconds: Option<u32>,
+}
+
+super::capi::resource!(MachineHealthCheck, "machinehealthchecks");
+
+/// When a Machine without a Node is given up, and by whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Deadline {
+    check: String,
+    seconds: u32,
+    counted_from: Timestamp,
+}
+
+impl Deadline {
+    /// When the Machine counts as unhealthy.
+    fn at(&self) -> Timestamp {
+        self.after(self.seconds)
+    }
+
+    /// When half of the time is over: most machines are there by then.
+    pub(super) fn near_at(&self) -> Timestamp {
+        self.after(self.seconds / 2)
+    }
+
+    /// Half of the time is over.
+    pub(super) fn is_near(&self, now: Timestamp) -> bool {
+        now >= self.near_at()
+    }
+
+    fn after(&self, seconds: u32) -> Timestamp {
+        self.counted_from
+            .saturating_add(SignedDuration::from_secs(seconds.into()))
+            .unwrap_or(Timestamp::MAX)
+    }
+}
+
+/// Says the same for as long as it holds.
+impl fmt::Display for Deadline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "MachineHealthCheck {} has this Machine replaced from {} on if it has no Node by then \
+             (spec.checks.nodeStartupTimeoutSeconds {}): mend what keeps the member from ACTIVE, or set a longer time",
+            self.check,
+            self.at(),
+            self.seconds
+        )
+    }
+}
+
+/// The earliest moment at which one of `checks` gives up `machine`, which has no Node.
+pub(super) fn deadline(
+    checks: &[Arc<MachineHealthCheck>],
+    machine: &Machine,
+    cluster: Option<&Cluster>,
+) -> Option<Deadline> {
+    let skipped = [SKIP_REMEDIATION, PAUSED_ANNOTATION]
+        .iter()
+        .any(|key| has_annotation(&machine.metadata, key));
+    let infrastructure = cluster.and_then(|cluster| cluster.condition("InfrastructureReady"));
+    // While the Cluster's infrastructure is not ready none of its Machines is judged.
+    let judged = infrastructure.is_none_or(|condition| condition.status != "False");
+    if skipped || !judged || machine.status.node_ref.is_some() {
+        return None;
+    }
+    let since = |condition: Option<&SeenCondition>| {
+        condition
+            .filter(|condition| condition.is_true())
+            .and_then(|condition| condition.last_transition_time)
+    };
+    let counted_from = [
+        machine
+            .metadata
+            .creation_timestamp
+            .as_ref()
+            .map(|time| time.0),
+        since(infrastructure),
+        since(cluster.and_then(|cluster| cluster.condition("ControlPlaneInitialized"))),
+        since(machine.condition("InfrastructureReady")),
+    ]
+    .into_iter()
+    .flatten()
+    .max()?;
+    let labels = machine.metadata.labels.clone().unwrap_or_default();
+    checks
+        .iter()
+        .filter(|check| {
+            check.metadata.namespace == machine.metadata.namespace
+                && check.spec.cluster_name == machine.spec.cluster_name
+                && Selector::try_from(check.spec.selector.clone())
+                    .is_ok_and(|selector| selector.matches(&labels))
+        })
+        .filter_map(|check| {
+            let seconds = check.spec.checks.node_startup_timeout_seconds;
+            let seconds = seconds.unwrap_or(DEFAULT_SECONDS);
+            (seconds > 0).then(|| Deadline {
+                check: check.metadata.name.clone().unwrap_or_default(),
+                seconds,
+                counted_from,
+            })
+        })
+        .min_by_key(|deadline| deadline.seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn check(spec: &Value) -> Arc<MachineHealthCheck> {
+        let value = json!({"metadata": {"name": "mhc", "namespace": "n"}, "spec": spec});
+        Arc::new(serde_json::from_value(value).unwrap())
+    }
+
+    fn of_control_plane(checks: &Value) -> Arc<MachineHealthCheck> {
+        check(&json!({"clusterName": "c1", "checks": checks,
+            "selector": {"matchLabels": {"cluster.x-k8s.io/control-plane": ""}}}))
+    }
+
+    fn machine(change: impl Fn(&mut Value)) -> Machine {
+        let mut value = json!({
+            "metadata": {"name": "m", "namespace": "n", "creationTimestamp": "2026-11-21T10:00:00Z",
+                "labels": {"cluster.x-k8s.io/control-plane": ""}},
+            "spec": {"clusterName": "c1"}, "status": {},
+        });
+        change(&mut value);
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn cluster(conditions: &Value) -> Cluster {
+        serde_json::from_value(
+            json!({"metadata": {"name": "c1"}, "status": {"conditions": conditions}}),
+        )
+        .unwrap()
+    }
+
+    fn at(
+        checks: &[Arc<MachineHealthCheck>],
+        machine: &Machine,
+        cluster: Option<&Cluster>,
+    ) -> Option<String> {
+        deadline(checks, machine, cluster).map(|deadline| deadline.at().to_string())
+    }
+
+    #[test]
+    fn the_strictest_check_that_looks_at_the_machine_counts() {
+        let plain = machine(|_| {});
+        let default = of_control_plane(&json!({}));
+        let strict = of_control_plane(&json!({"nodeStartupTimeoutSeconds": 300}));
+        let never = of_control_plane(&json!({"nodeStartupTimeoutSeconds": 0}));
+        let odd = check(&json!({"clusterName": "c1", "selector": 4, "checks": "no"}));
+        let of_workers = check(
+            &json!({"clusterName": "c1", "selector": {"matchExpressions": [
+            {"key": "cluster.x-k8s.io/control-plane", "operator": "DoesNotExist"}]}}),
+        );
+        let of_another = check(&json!({"clusterName": "c2", "selector": {}}));
+        let ten = Some("2026-11-21T10:10:00Z".to_owned());
+        assert_eq!(at(std::slice::from_ref(&default), &plain, None), ten);
+        assert_eq!(
+            at(&[default.clone(), strict, never.clone()], &plain, None),
+            Some("2026-11-21T10:05:00Z".to_owned())
+        );
+        for others in [vec![], vec![never], vec![of_workers], vec![of_another]] {
+            assert_eq!(at(&others, &plain, None), None, "{others:?}");
+        }
+        // What can't be read is read as if it said nothing.
+        assert_eq!(at(&[odd], &plain, None), ten);
+        for change in [
+            |m: &mut Value| m["status"]["nodeRef"] = json!({"name": "m"}),
+            |m: &mut Value| m["metadata"]["annotations"] = json!({SKIP_REMEDIATION: ""}),
+        ] {
+            assert_eq!(
+                at(std::slice::from_ref(&default), &machine(change), None),
+                None
+            );
+        }
+    }
+
+    #[test]
+    fn time_counts_from_the_last_thing_that_had_to_be_there() {
+        let default = [of_control_plane(&json!({}))];
+        let condition = |kind: &str, status: &str, time: &str| json!({"type": kind, "status": status, "reason": "X", "message": "", "lastTransitionTime": time});
+        let (late, later) = ("2026-11-21T11:00:00Z", "2026-11-21T12:00:00Z");
+        let ready = cluster(&json!([
+            condition("InfrastructureReady", "True", late),
+            condition("ControlPlaneInitialized", "False", later),
+        ]));
+        let plain = machine(|_| {});
+        assert_eq!(
+            at(&default, &plain, Some(&ready)).as_deref(),
+            Some("2026-11-21T11:10:00Z")
+        );
+        let up = machine(|m| {
+            m["status"]["conditions"] = json!([condition("InfrastructureReady", "True", later)]);
+        });
+        assert_eq!(
+            at(&default, &up, Some(&ready)).as_deref(),
+            Some("2026-11-21T12:10:00Z")
+        );
+        let down = cluster(&json!([condition("InfrastructureReady", "False", late)]));
+        assert_eq!(at(&default, &plain, Some(&down)), None);
+    }
+
+    #[test]
+    fn it_is_told_from_half_of_the_time_on_and_in_the_same_words() {
+        let deadline = deadline(&[of_control_plane(&json!({}))], &machine(|_| {}), None).unwrap();
+        for (now, near) in [
+            ("2026-11-21T10:04:59Z", false),
+            ("2026-11-21T10:05:00Z", true),
+            ("2026-11-21T11:05:00Z", true),
+        ] {
+            assert_eq!(deadline.is_near(now.parse().unwrap()), near, "{now}");
+        }
+        let text = deadline.to_string();
+        for word in [
+            "MachineHealthCheck mhc",
+            "2026-11-21T10:10:00Z",
+            "nodeStartupTimeoutSeconds 600",
+        ] {
+            assert!(text.contains(word), "{text}");
+        }
+    }
+}

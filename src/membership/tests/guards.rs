@@ -1,0 +1,354 @@
+//! What the rules rest on, fact by fact: who serves, who may, what may be removed, what is fresh.
+
+use std::time::{Duration, Instant};
+
+use super::{
+    super::{
+        desired::{Deletion, Health, ServerState},
+        event::ProbeOutcome,
+        gate::{Ground, Ruling},
+        mend::may_remove,
+        octavia::{Operating, Provisioning},
+        release::{lists_are_fresh, port_is_listed},
+        serves::{self, Against, Evidence, Lack, Others, Want},
+        state::{FRESH, Machine, Member, Now, OnlineRun, Port, Stage, State},
+    },
+    world::{World, machine_name},
+};
+
+const STEP: Duration = Duration::from_millis(1);
+
+/// Two machines that serve two ports; the first one is asked about.
+fn state() -> (State, Now) {
+    let mut world = World::new(&[6443, 8132], Duration::from_secs(1));
+    world.controllers = false;
+    world.add_serving(1);
+    world.add_serving(2);
+    world.run(Duration::from_secs(600));
+    let now = world.present();
+    let mut state = world.state;
+    for machine in state.machines.values_mut() {
+        machine.want.server.read_at = Some(now.instant);
+    }
+    (state, now)
+}
+
+fn machine(state: &mut State, index: u8) -> &mut Machine {
+    state.machines.get_mut(&machine_name(index)).unwrap()
+}
+
+/// The member of a machine on the first or second port.
+fn member(state: &mut State, index: u8, port: usize) -> &mut Member {
+    let slot = machine(state, index).slots[port].member.unwrap();
+    &mut state.ports[port].members[slot]
+}
+
+fn weigh(state: &mut State, index: u8, port: usize, weight: u16, admin_up: bool) {
+    let detail = member(state, index, port).detail.as_mut().unwrap();
+    (detail.weight, detail.admin_up) = (weight, admin_up);
+}
+
+fn ago(now: &Now, age: Duration) -> Instant {
+    now.instant.checked_sub(age).unwrap()
+}
+
+/// Whether the first machine's member of the first port may be removed.
+fn removes(is_owned: bool, change: impl FnOnce(&mut State)) -> bool {
+    let (mut state, now) = state();
+    change(&mut state);
+    let name = machine_name(1);
+    let owner = state.machines.get(&name).unwrap();
+    let victim = &state.ports[0].members[owner.slots[0].member.unwrap()];
+    let owner = is_owned.then_some((&name, owner));
+    may_remove(&state, owner, &state.ports[0], victim, &now)
+}
+
+#[test]
+fn a_member_may_be_removed_beside_one_that_may_serve() {
+    assert!(removes(true, |_| ()));
+    assert!(removes(true, |state| {
+        member(state, 2, 0).provisioning = Provisioning::Error;
+    }));
+    let alone: [fn(&mut State); 7] = [
+        |state| weigh(state, 2, 0, 1, false),
+        |state| weigh(state, 2, 0, 0, true),
+        |state| member(state, 2, 0).detail = None,
+        |state| member(state, 2, 0).provisioning = Provisioning::PendingCreate,
+        |state| member(state, 2, 0).provisioning = Provisioning::PendingDelete,
+        |state| machine(state, 2).want.api_server_pod = Health::Bad,
+        |state| {
+            let since = jiff::Timestamp::UNIX_EPOCH;
+            machine(state, 2).want.deletion = Deletion::Unhooked { since };
+        },
+    ];
+    for (case, change) in alone.into_iter().enumerate() {
+        for is_owned in [true, false] {
+            assert!(!removes(is_owned, change), "case {case}");
+        }
+    }
+}
+
+/// The other one may be disabled, as far as is known.
+fn alone(state: &mut State) {
+    member(state, 2, 0).detail = None;
+}
+
+#[test]
+fn the_last_one_may_go_where_it_serves_nobody_or_its_gate_is_open() {
+    let of_no_use: [fn(&mut State); 3] = [
+        |state| weigh(state, 1, 0, 1, false),
+        |state| weigh(state, 1, 0, 0, true),
+        |state| member(state, 1, 0).provisioning = Provisioning::PendingDelete,
+    ];
+    for (case, change) in of_no_use.into_iter().enumerate() {
+        for is_owned in [true, false] {
+            let removed = removes(is_owned, |state| {
+                alone(state);
+                member(state, 1, 0).provisioning = Provisioning::Error;
+                change(state);
+            });
+            assert!(removed, "case {case}");
+        }
+    }
+    for is_owned in [true, false] {
+        // ACTIVE is ACTIVE, whatever else; one in ERROR may serve as it did.
+        assert!(!removes(is_owned, |state| {
+            alone(state);
+            weigh(state, 1, 0, 0, false);
+        }));
+        assert!(!removes(is_owned, |state| {
+            alone(state);
+            member(state, 1, 0).provisioning = Provisioning::Error;
+        }));
+        assert!(removes(is_owned, |state| {
+            alone(state);
+            state.desired.as_mut().unwrap().cluster.going = true;
+        }));
+    }
+    let since = jiff::Timestamp::UNIX_EPOCH;
+    let leaves = |deletion: Deletion, release: Ruling, stage: Stage| {
+        removes(true, |state| {
+            alone(state);
+            let machine = machine(state, 1);
+            machine.want.deletion = deletion;
+            machine.rulings.release = release;
+            machine.stage = stage;
+        })
+    };
+    let (open, held) = (Ruling::Open(Ground::Going), Ruling::Held(Ground::Removing));
+    assert!(leaves(Deletion::Unhooked { since }, held, Stage::Serving));
+    assert!(leaves(Deletion::AtHook { since }, open, Stage::Serving));
+    assert!(leaves(Deletion::OutOfBand { since }, open, Stage::Serving));
+    assert!(!leaves(Deletion::AtHook { since }, open, Stage::Removing));
+    assert!(!leaves(Deletion::AtHook { since }, held, Stage::Serving));
+    assert!(!leaves(Deletion::No, open, Stage::Serving));
+    let never_admitted = |provisioning: Provisioning| {
+        removes(true, |state| {
+            alone(state);
+            member(state, 1, 0).provisioning = provisioning;
+            let machine = machine(state, 1);
+            machine.want.admitted = false;
+            machine.offered = false;
+        })
+    };
+    assert!(never_admitted(Provisioning::Error));
+    assert!(!never_admitted(Provisioning::Active));
+}
+
+/// Who else serves both ports.
+fn others(change: impl FnOnce(&mut State, &Now)) -> Others {
+    let (mut state, now) = state();
+    change(&mut state, &now);
+    serves::others_serve(&state, &machine_name(1), None, &now)
+}
+
+/// Nobody was ONLINE on this port in so many reads over so long.
+fn darken(state: &mut State, now: &Now, port: usize, reads: u32, span: Duration) {
+    for member in &mut state.ports[port].members {
+        member.operating = Operating::Error;
+        member.online = None;
+    }
+    let dark = &mut state.ports[port].dark;
+    (dark.first, dark.last) = (Some(ago(now, span)), Some(now.instant));
+    dark.reads = reads;
+}
+
+#[test]
+fn others_serve_every_port_or_the_one_that_lacks_is_named() {
+    assert_eq!(others(|_, _| ()), Others::Serve(Evidence::Online));
+    let table: [(fn(&mut State, &Now), Others); 9] = [
+        (
+            |state, _| machine(state, 2).slots[1].member = None,
+            Others::None(8132, Lack::NoMember),
+        ),
+        (
+            |state, _| machine(state, 2).slots[1].twins = true,
+            Others::None(8132, Lack::NoMember),
+        ),
+        (
+            |state, _| machine(state, 2).want.address = None,
+            Others::None(6443, Lack::NoMember),
+        ),
+        (
+            |state, _| member(state, 2, 1).provisioning = Provisioning::PendingUpdate,
+            Others::None(8132, Lack::NotActive),
+        ),
+        (
+            |state, _| weigh(state, 2, 1, 1, false),
+            Others::None(8132, Lack::AdminDown),
+        ),
+        (
+            |state, _| weigh(state, 2, 1, 0, true),
+            Others::None(8132, Lack::Drained),
+        ),
+        (
+            |state, _| machine(state, 2).want.server.state = ServerState::Shutoff,
+            Others::None(6443, Lack::Server),
+        ),
+        (
+            |state, _| machine(state, 2).want.server.read_at = None,
+            Others::NotYet(6443, Want::Server),
+        ),
+        (
+            |state, now| {
+                member(state, 2, 1).online = Some(OnlineRun {
+                    first: now.instant,
+                    last: now.instant,
+                    reads: 2,
+                });
+            },
+            Others::NotYet(8132, Want::OnlineSpan),
+        ),
+    ];
+    for (case, (change, expected)) in table.into_iter().enumerate() {
+        assert_eq!(others(change), expected, "case {case}");
+    }
+}
+
+#[test]
+fn a_dark_port_asks_for_a_member_in_service_and_for_nobodys_health() {
+    let span = state().0.online_span();
+    let dark = |change: fn(&mut State)| {
+        others(|state, now| {
+            darken(state, now, 1, 2, span);
+            change(state);
+        })
+    };
+    assert_eq!(dark(|_| ()), Others::Serve(Evidence::Online));
+    assert_eq!(
+        dark(|state| member(state, 2, 1).provisioning = Provisioning::Error),
+        Others::None(8132, Lack::NotActive)
+    );
+    assert_eq!(
+        dark(|state| weigh(state, 2, 1, 1, false)),
+        Others::None(8132, Lack::AdminDown)
+    );
+    assert_eq!(
+        dark(|state| weigh(state, 2, 1, 0, true)),
+        Others::None(8132, Lack::Drained)
+    );
+    assert_eq!(
+        dark(|state| member(state, 2, 1).detail = None),
+        Others::NotYet(8132, Want::Detail)
+    );
+    // Not for long enough, or not seen twice; and never the endpoint's.
+    for (port, reads, span) in [
+        (1, 2, span.saturating_sub(STEP)),
+        (1, 1, span),
+        (0, 2, span),
+    ] {
+        let number = [6443, 8132][port];
+        assert_eq!(
+            others(|state, now| darken(state, now, port, reads, span)),
+            Others::None(number, Lack::NotOnline)
+        );
+    }
+}
+
+#[test]
+fn evidence_against_an_api_server_counts_for_a_minute() {
+    let minute = Duration::from_mins(1);
+    let against = |own: (ProbeOutcome, Duration), other: Option<(ProbeOutcome, Duration)>| {
+        let (mut state, now) = state();
+        let seen = |(outcome, age): (ProbeOutcome, Duration)| (ago(&now, age), outcome);
+        machine(&mut state, 1).probe.seen = Some(seen(own));
+        machine(&mut state, 2).probe.seen = other.map(seen);
+        let name = machine_name(1);
+        let machine = state.machines.get(&name).unwrap();
+        serves::against(&state, &name, machine, &now)
+    };
+    let other = Some((ProbeOutcome::Ready, minute));
+    let table = [
+        (ProbeOutcome::NotReady, Some(Against::NotReady)),
+        (ProbeOutcome::WrongCertificate, Some(Against::Certificate)),
+        (ProbeOutcome::Refused, Some(Against::Refused)),
+        (ProbeOutcome::NoConnection, None),
+        (ProbeOutcome::Answered, None),
+        (ProbeOutcome::Ready, None),
+    ];
+    for (outcome, expected) in table {
+        assert_eq!(against((outcome, minute), other), expected);
+        assert_eq!(against((outcome, minute + STEP), other), None);
+    }
+    // A refusal says something only where another one could be reached meanwhile.
+    let refused = (ProbeOutcome::Refused, minute);
+    assert_eq!(against(refused, None), None);
+    assert_eq!(against(refused, Some(refused)), None);
+    let old = Some((ProbeOutcome::Ready, minute + STEP));
+    assert_eq!(against(refused, old), None);
+}
+
+#[test]
+fn whom_to_ask_has_an_address_and_a_certificate_to_expect() {
+    let can = |change: fn(&mut State)| {
+        let (mut state, _) = state();
+        change(&mut state);
+        let machine = state.machines.get(&machine_name(1)).unwrap();
+        serves::can_probe(&state, machine)
+    };
+    assert!(can(|_| ()));
+    assert!(!can(|state| machine(state, 1).want.address = None));
+    assert!(!can(|state| state
+        .desired
+        .as_mut()
+        .unwrap()
+        .cluster
+        .ca_pem = None));
+}
+
+#[test]
+fn lists_are_fresh_that_began_a_moment_ago_and_after_the_last_write() {
+    let listed = |change: fn(&mut State, &Now)| {
+        let (mut state, now) = state();
+        for port in &mut state.ports {
+            port.listed = Some(now.instant);
+        }
+        state.last_write = Some(now.instant);
+        change(&mut state, &now);
+        let is_listed = |port: &Port| port_is_listed(&state, port, &now);
+        (is_listed(&state.ports[1]), lists_are_fresh(&state, &now))
+    };
+    let (fresh, outdated) = ((true, true), (false, false));
+    assert_eq!(listed(|_, _| ()), fresh);
+    assert_eq!(listed(|state, _| state.ports[1].listed = None), outdated);
+    assert_eq!(
+        listed(|state, _| {
+            state.ports[1].listed = None;
+            state.ports[1].pool = None;
+        }),
+        fresh
+    );
+    assert_eq!(
+        listed(|state, now| state.ports[1].listed = Some(ago(now, STEP))),
+        outdated
+    );
+    for (age, expected) in [(FRESH, fresh), (FRESH + STEP, outdated)] {
+        let (mut state, now) = state();
+        state.last_write = None;
+        for port in &mut state.ports {
+            port.listed = Some(ago(&now, age));
+        }
+        let is_listed = port_is_listed(&state, &state.ports[1], &now);
+        assert_eq!((is_listed, lists_are_fresh(&state, &now)), expected);
+    }
+}

@@ -1,0 +1,398 @@
+//! The canonical form of a world: worlds that nothing can tell apart become one.
+//!
+//! - Every moment is moved to the begin of its tick, for all that is decided on is how many ticks ago it was. Only the
+//!   moments that are compared with each other (reads, lists, the last write) keep their order within the tick.
+//! - Nothing asks whether something is older than its last threshold, how long a row is or what a count is beyond that.
+//!   (Thresholds that can be set are set in ticks: [`explore`](super::explore).)
+//! - The wall clock stands still; of deletions only their order is left.
+//! - What only metrics and texts use is forgotten. Ids of members are numbered anew.
+
+use std::{
+    collections::HashSet,
+    hash::{DefaultHasher, Hash, Hasher},
+    time::{Duration, Instant},
+};
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{
+    super::{
+        desired::Deletion,
+        event::Event,
+        parts::{LostRun, OnlineRun},
+        state::{Stamp, State},
+    },
+    canonical::Canonical,
+    world::{Todo, World},
+};
+
+/// How long nothing but order distinguishes moments: more than the 15 s for which a read is fresh, and no more than any
+/// other time that is asked for.
+pub(super) const TICK: Duration = Duration::from_secs(20);
+/// A read is stale after three times the widest gap, two ticks.
+const STALE: u32 = 7;
+/// PENDING is stuck after four ticks. A server's read and evidence against count for a minute, a lookup for 75 s.
+const STUCK: u32 = 4;
+/// It is warned after two ticks; so long is the steady gap.
+const WARNED: u32 = 3;
+/// ONLINE counts after one tick; so long is the monitor's span, and more than a probe rests.
+const ONLINE: u32 = 1;
+
+/// The clock of a world.
+#[derive(Clone, Copy)]
+struct Clock {
+    start: Instant,
+    now: Instant,
+}
+
+impl Clock {
+    fn tick(self, moment: Instant) -> u32 {
+        let since = moment.saturating_duration_since(self.start);
+        u32::try_from(since.as_secs() / TICK.as_secs()).unwrap_or(u32::MAX)
+    }
+
+    /// The begin of its tick, or of the oldest one that counts.
+    fn floor(self, moment: Instant, oldest: u32) -> Instant {
+        let oldest = self.tick(self.now).saturating_sub(oldest);
+        self.start + TICK * self.tick(moment).max(oldest)
+    }
+
+    fn stamp(self, stamp: &mut Stamp, oldest: u32) {
+        stamp.instant = self.floor(stamp.instant, oldest);
+        stamp.wall = Timestamp::UNIX_EPOCH;
+    }
+
+    fn maybe(self, moment: &mut Option<Instant>, oldest: u32) {
+        if let Some(moment) = moment {
+            *moment = self.floor(*moment, oldest);
+        }
+    }
+
+    /// A moment that is only asked whether it has come.
+    fn coming(self, moment: &mut Option<Instant>) {
+        *moment = moment.filter(|moment| self.tick(*moment) >= self.tick(self.now));
+        self.maybe(moment, 0);
+    }
+
+    fn row(self, first: &mut Instant, last: &mut Instant, longest: u32) {
+        let span = (self.tick(*last) - self.tick(*first)).min(longest);
+        *last = self.floor(*last, longest);
+        *first = last.checked_sub(TICK * span).unwrap_or(*last);
+    }
+
+    fn lost(self, run: &mut LostRun, longest: u32) {
+        run.reads = run.reads.min(3);
+        if let (Some(first), Some(last)) = (&mut run.first, &mut run.last) {
+            self.row(first, last, longest);
+        }
+    }
+
+    fn online(self, run: &mut OnlineRun) {
+        run.reads = run.reads.min(2);
+        self.row(&mut run.first, &mut run.last, ONLINE);
+    }
+}
+
+pub(super) fn tidy(world: &mut World) {
+    let clock = Clock {
+        start: world.start,
+        now: world.now,
+    };
+    world.recent.clear();
+    world.most_per_minute = 0;
+    world.model.writes.clear();
+    events(world, clock);
+    deletions(world);
+    ages(&mut world.state, clock);
+    for machine in world.state.machines.values_mut() {
+        clock.maybe(&mut machine.want.server.read_at, STUCK);
+    }
+    for node in world.nodes.values_mut() {
+        clock.maybe(&mut node.want.server.read_at, STUCK);
+        node.want.server.down_reads = node.want.server.down_reads.min(2);
+    }
+    for (began, _) in world.probed.values_mut() {
+        *began = clock.floor(*began, STUCK);
+    }
+    for up in world.model.up.values_mut() {
+        *up = clock.floor(*up, ONLINE);
+    }
+    if let Some(running) = &mut world.model.running {
+        // It ends when it is its turn.
+        running.ends = world.now + Duration::from_hours(1_000);
+    }
+    order(world, clock);
+}
+
+/// What is on its way: nothing from a process that is gone, and nothing twice.
+fn events(world: &mut World, clock: Clock) {
+    let epoch = std::mem::take(&mut world.epoch);
+    let mut seen = HashSet::new();
+    world.queue.retain_mut(|(_, _, todo)| match todo {
+        Todo::Feed(of, _) if *of != epoch => false,
+        Todo::Feed(of, event) => {
+            *of = 0;
+            if let Event::Probed { began, .. } = event {
+                *began = clock.floor(*began, STUCK);
+            }
+            true
+        }
+        other => seen.insert(format!("{other:?}")),
+    });
+    // The call under way is the first one.
+    let state = &mut world.state;
+    state.calls = u64::from(state.call.is_some());
+    for (_, _, todo) in &mut world.queue {
+        if let Todo::Feed(_, Event::Answered { id, .. }) = todo {
+            *id = u64::from(state.call.as_ref().is_some_and(|call| call.id == *id));
+        }
+    }
+    if let Some(call) = &mut state.call {
+        call.id = 1;
+    }
+}
+
+fn deletions(world: &mut World) {
+    let base = Timestamp::UNIX_EPOCH;
+    let mut order: Vec<Timestamp> = world
+        .nodes
+        .values()
+        .map(|node| node.want.deletion)
+        .chain(
+            world
+                .state
+                .machines
+                .values()
+                .map(|machine| machine.want.deletion),
+        )
+        .filter_map(Deletion::since)
+        .collect();
+    order.sort_unstable();
+    order.dedup();
+    let rank = |since: Timestamp| {
+        let rank = order.partition_point(|other| *other < since);
+        base + SignedDuration::from_secs(i64::try_from(rank).unwrap_or(i64::MAX))
+    };
+    let renumber = |deletion: &mut Deletion| match deletion {
+        Deletion::No => {}
+        Deletion::Coming { since }
+        | Deletion::AtHook { since }
+        | Deletion::Unhooked { since }
+        | Deletion::OutOfBand { since } => *since = rank(*since),
+    };
+    for node in world.nodes.values_mut() {
+        renumber(&mut node.want.deletion);
+    }
+    for machine in world.state.machines.values_mut() {
+        renumber(&mut machine.want.deletion);
+    }
+    // The next one is later.
+    let next = i64::try_from(order.len()).unwrap_or(i64::MAX);
+    world.wall = base + SignedDuration::from_secs(next);
+}
+
+fn ages(state: &mut State, clock: Clock) {
+    state.last_step = None;
+    // Made anew in every step.
+    state.drafts.clear();
+    state.balancer.unsettled_since = None;
+    state.balancer.not_found = state.balancer.not_found.min(3);
+    if let Some(since) = &mut state.balancer.since {
+        clock.stamp(since, STUCK);
+    }
+    clock.maybe(&mut state.watched_since, ONLINE);
+    clock.maybe(&mut state.alarm, 0);
+    if let Some(trouble) = &mut state.trouble {
+        clock.stamp(&mut trouble.since, 0);
+        trouble.until = clock.floor(trouble.until, 0);
+        trouble.failures = trouble.failures.min(7);
+    }
+    for lookup in state.lookups.values_mut() {
+        lookup.asked = clock.floor(lookup.asked, STUCK);
+    }
+    let reads = &mut state.reads;
+    clock.maybe(&mut reads.tried, WARNED);
+    reads.health = 0;
+    // What the tree lacks is read again with every second steady read, not every sixth.
+    reads.steady = reads.steady.max(4);
+    if let Some(ladder) = &mut reads.ladder {
+        // Every gap is the same, so all that counts is whether a read was tried since.
+        ladder.start = if reads.tried.is_some_and(|tried| ladder.start <= tried) {
+            clock.start
+        } else {
+            clock.floor(ladder.start, WARNED)
+        };
+        ladder.reads = ladder.reads.min(1);
+    }
+    let unseen = state.ports.iter().any(|port| port.unseen.is_some());
+    if !unseen && let Some(structure) = &mut reads.structure {
+        *structure = clock.start;
+    }
+    for port in &mut state.ports {
+        // A list of an earlier tick is not fresh any more.
+        port.listed = port
+            .listed
+            .filter(|listed| clock.tick(*listed) == clock.tick(clock.now));
+        clock.coming(&mut port.attempts.next);
+        port.attempts.made = port.attempts.made.min(4);
+        clock.lost(&mut port.dark, ONLINE);
+        for part in [&mut port.listener, &mut port.pool, &mut port.monitor]
+            .into_iter()
+            .flatten()
+        {
+            clock.stamp(&mut part.since, 0);
+            clock.lost(&mut part.lost, WARNED);
+        }
+        for member in &mut port.members {
+            clock.stamp(&mut member.since, STUCK);
+            clock.lost(&mut member.lost, WARNED);
+            member.ownerless_reads = member.ownerless_reads.min(2);
+            if let Some(run) = &mut member.online {
+                clock.online(run);
+            }
+        }
+    }
+    for machine in state.machines.values_mut() {
+        machine.want.server.down_reads = machine.want.server.down_reads.min(2);
+        clock.maybe(&mut machine.probe.asked, ONLINE);
+        if let Some((began, _)) = &mut machine.probe.seen {
+            *began = clock.floor(*began, STUCK);
+        }
+        if let Some(asked) = &mut machine.asked {
+            clock.stamp(&mut asked.since, WARNED);
+        }
+        clock.maybe(&mut machine.drained, 0);
+        clock.maybe(&mut machine.unclear, WARNED);
+        machine.others = None;
+        // For texts and metrics.
+        machine.rulings.admission_since = None;
+        machine.rulings.release_since = None;
+        machine.rulings.finalizer_since = None;
+        for slot in &mut machine.slots {
+            slot.absent_reads = slot.absent_reads.min(2);
+            clock.maybe(&mut slot.deleted, 0);
+            if let Some((sent, _)) = &mut slot.posted {
+                *sent = clock.floor(*sent, 0);
+            }
+            clock.coming(&mut slot.attempts.next);
+            slot.attempts.made = slot.attempts.made.min(4);
+        }
+    }
+}
+
+/// Moments that are compared with each other keep their order within their tick, and now comes after all of them.
+fn order(world: &mut World, clock: Clock) {
+    let state = &mut world.state;
+    // A write before all that was read since is as good as none.
+    let reads = state
+        .reads
+        .tree
+        .iter()
+        .chain(state.call.iter().map(|call| &call.began));
+    let oldest = reads
+        .map(|stamp| stamp.instant)
+        .chain(state.ports.iter().filter_map(|port| port.listed))
+        .min();
+    state.last_write = state
+        .last_write
+        .filter(|written| oldest.is_some_and(|oldest| *written > oldest));
+    let mut moments: Vec<&mut Instant> = Vec::new();
+    moments.extend(state.last_write.as_mut());
+    moments.extend(state.reads.structure.as_mut());
+    moments.extend(state.reads.interval_after.as_mut());
+    moments.extend(
+        state
+            .ports
+            .iter_mut()
+            .filter_map(|port| port.listed.as_mut()),
+    );
+    for stamp in state
+        .reads
+        .tree
+        .iter_mut()
+        .chain(state.call.iter_mut().map(|call| &mut call.began))
+    {
+        stamp.wall = Timestamp::UNIX_EPOCH;
+        moments.push(&mut stamp.instant);
+    }
+    moments.sort_unstable();
+    let mut last: Option<(Instant, Instant)> = None;
+    for moment in moments {
+        let floor = clock.floor(*moment, STALE);
+        let moved = match last {
+            Some((old, new)) if old == *moment => new,
+            Some((_, new)) if clock.tick(new) == clock.tick(floor) => {
+                new + Duration::from_millis(1)
+            }
+            _ => floor,
+        };
+        last = Some((*moment, moved));
+        *moment = moved;
+    }
+    let floor = clock.floor(world.now, 0);
+    world.now = match last {
+        Some((_, new)) if clock.tick(new) == clock.tick(floor) => new + Duration::from_millis(1),
+        _ => floor,
+    };
+}
+
+/// What tells a tidy world from others.
+pub(super) fn key(world: &World, budget: impl std::fmt::Debug) -> u128 {
+    let mut text = Canonical::new(world.now);
+    let model = &world.model;
+    let running = model.running.as_ref();
+    text.write(&(
+        budget,
+        &world.state,
+        &world.snapshot,
+        &world.taken,
+        &model.provisioning,
+        &model.listeners,
+        &model.pools,
+        running.map(|running| (&running.target, running.delete)),
+        &model.up,
+        world.wall,
+    ));
+    for (name, node) in &world.nodes {
+        text.write(&(name, &node.want, node.known, node.gone));
+    }
+    let mut queue: Vec<String> = Vec::new();
+    for (_, _, todo) in &world.queue {
+        let mut item = Canonical::new(world.now);
+        item.text.clear();
+        item.write(todo);
+        queue.push(item.text);
+    }
+    queue.sort_unstable();
+    text.write(&queue);
+    let text = renumbered(&text.text);
+    let hash = |seed: u8| {
+        let mut hasher = DefaultHasher::new();
+        (seed, &text).hash(&mut hasher);
+        u128::from(hasher.finish())
+    };
+    hash(1) << 64 | hash(2)
+}
+
+/// Members are called by number in the order in which they are named.
+fn renumbered(text: &str) -> String {
+    const ID: &str = "\"member-";
+    let mut known: Vec<&str> = Vec::new();
+    let mut new = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(ID) {
+        let end = after.find('"').unwrap_or(after.len());
+        let (number, after) = after.split_at(end);
+        let index = known.iter().position(|id| *id == number);
+        let index = index.unwrap_or_else(|| {
+            known.push(number);
+            known.len() - 1
+        });
+        new.push_str(before);
+        new.push_str(ID);
+        new.push_str(&index.to_string());
+        rest = after;
+    }
+    new.push_str(rest);
+    new
+}

@@ -1,0 +1,138 @@
+//! Machines and servers.
+
+use super::*;
+
+#[test]
+fn a_machines_fields() {
+    let base = full_machine();
+    let ports = |first: Value, second: Value| json!({"ports": [first, second]});
+    let b = json!({"nameSuffix": "b"});
+    let allowed = [
+        json!({"providerID": "openstack:///1"}),
+        json!({"identityRef": {"name": "d"}}),
+        json!({"identityRef": null}),
+        ports(
+            json!({"nameSuffix": "a", "allowedAddressPairs": [{"ipAddress": "10.0.0.1"}]}),
+            b.clone(),
+        ),
+        ports(
+            json!({"nameSuffix": "a"}),
+            json!({"nameSuffix": "b", "allowedAddressPairs": [{"ipAddress": "1.1.1.1"}]}),
+        ),
+    ];
+    for patch in allowed {
+        let new = patched(&base, &json!({"spec": patch}));
+        assert_eq!(
+            errors(Kind::Machine, Some(&base), &new),
+            Vec::<String>::new(),
+            "{patch}"
+        );
+    }
+    let refused = [
+        (
+            json!({"flavor": {"id": "g"}}),
+            "spec.flavor.id: Forbidden: \"g\": can't be changed",
+        ),
+        (json!({"image": {"id": "j"}}), "spec.image.id"),
+        (
+            json!({"sshKeyName": null}),
+            "spec.sshKeyName: Forbidden: null",
+        ),
+        (json!({"tags": ["b"]}), "spec.tags[0]"),
+        (
+            json!({"configDrive": true}),
+            "spec.configDrive: Forbidden: true",
+        ),
+        (
+            json!({"identityRef": {"region": "r"}}),
+            "spec.identityRef.region",
+        ),
+        (
+            json!({"ports": [{"nameSuffix": "a"}]}),
+            "spec.ports: Forbidden",
+        ),
+        (
+            ports(
+                json!({"nameSuffix": "c", "allowedAddressPairs": [{"ipAddress": "10.0.0.0/8"}]}),
+                b,
+            ),
+            "spec.ports[0].nameSuffix: Forbidden: \"c\"",
+        ),
+    ];
+    for (patch, expected) in refused {
+        let new = patched(&base, &json!({"spec": patch}));
+        let errors = errors(Kind::Machine, Some(&base), &new).join("\n");
+        assert!(errors.contains(expected), "{patch}: {errors}");
+    }
+    let started = patched(&base, &json!({"spec": {"providerID": "openstack:///1"}}));
+    for other in [json!("openstack:///2"), Value::Null] {
+        let new = patched(&started, &json!({"spec": {"providerID": other}}));
+        let errors = errors(Kind::Machine, Some(&started), &new).join("");
+        assert!(
+            errors.contains("is set once and was \"openstack:///1\""),
+            "{errors}"
+        );
+    }
+}
+
+#[test]
+fn a_new_machine_or_server() {
+    for kind in [Kind::Machine, Kind::Server] {
+        let root = json!({"additionalBlockDevices": [{"name": "etcd"}, {"name": "root"}]});
+        assert_eq!(
+            errors(kind, None, &machine(root.clone())),
+            Vec::<String>::new()
+        );
+        let both = patched(
+            &machine(root),
+            &json!({"spec": {"rootVolume": {"sizeGiB": 1}}}),
+        );
+        assert_eq!(
+            errors(kind, None, &both),
+            [
+                "spec.additionalBlockDevices[1].name: Forbidden: \"root\": is the root volume's name while rootVolume is \
+              set; choose another"
+            ]
+        );
+        let port = |port: Value| machine(json!({"ports": [port]}));
+        for good in [
+            json!({"enablePortSecurity": true, "securityGroups": [{"id": "g"}]}),
+            json!({"enablePortSecurity": false, "securityGroups": []}),
+            json!({"securityGroups": [{"id": "g"}]}),
+        ] {
+            assert_eq!(errors(kind, None, &port(good)), Vec::<String>::new());
+        }
+        for bad in ["enablePortSecurity", "disablePortSecurity"] {
+            let off = Value::from(bad.starts_with("disable"));
+            let bad = port(json!({(bad): off, "securityGroups": [{"id": "g"}]}));
+            let errors = errors(kind, None, &bad).join("");
+            assert!(
+                errors.contains("spec.ports[0].securityGroups: Forbidden: [{\"id\":\"g\"}]"),
+                "{errors}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_servers_identity_may_change_and_nothing_else() {
+    let base = full_machine();
+    let new = patched(&base, &json!({"spec": {"identityRef": {"name": "d"}}}));
+    assert_eq!(
+        errors(Kind::Server, Some(&base), &new),
+        Vec::<String>::new()
+    );
+    for patch in [
+        json!({"sshKeyName": "x"}),
+        json!({"ports": [{"nameSuffix": "a"}, {"nameSuffix": "b"}]}),
+        json!({"identityRef": {"region": "x"}}),
+        json!({"availabilityZone": "x"}),
+    ] {
+        let new = patched(&base, &json!({"spec": patch}));
+        assert_ne!(
+            errors(Kind::Server, Some(&base), &new),
+            Vec::<String>::new(),
+            "{patch}"
+        );
+    }
+}

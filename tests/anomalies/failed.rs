@@ -1,0 +1,241 @@
+//! Octavia's ordinary failures: ERROR under an ACTIVE load balancer (A, B, F, H of the table in
+//! `tests/fake_cloud/README.md`).
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::{
+    Scenario, scenarios,
+    scene::{Scene, Shape, is_provisioned, tells},
+};
+
+pub(super) fn all() -> Vec<Scenario> {
+    scenarios![
+        "a-create": a_creation_fails,
+        "a-first": the_first_creation_fails,
+        "a-drain": a_drain_fails,
+        "a-delete": a_deletion_fails,
+        "a-settled": a_settled_member_turns_error,
+        "b-batch": a_batch_fails_group_by_group,
+        "f-additive": a_failed_additive_batch_removes_nobody,
+        "h-load-balancer": the_load_balancer_fails,
+    ]
+}
+
+/// A: made anew, as an update would not plug it.
+async fn a_creation_fails(name: &'static str) {
+    let scene = Scene::with(name, Shape::default(), 1).await;
+    scene.strike(
+        json!({"operation": {"operation": "member-create", "name": "-cp-1", "fail": true,
+        "stage": "network", "count": 1}}),
+    );
+    scene.slow("loadbalancer_member_delete");
+    let mark = scene.mark();
+    scene.join(1).await;
+    scene
+        .until_told("cp-1", "MemberError", "is in ERROR; it is repaired")
+        .await;
+    // It may be over before the gauge of this cluster is asked for.
+    scene
+        .until_metric(
+            r#"capo_gate_decisions_total{decision="Held",gate="admission",reason="MemberError"}"#,
+        )
+        .await;
+    scene.until_admitted(1).await;
+    scene
+        .end_with(mark, &["POST member", "DELETE member", "POST member"])
+        .await;
+}
+
+/// A: nothing else may serve, so it is pushed again rather than deleted.
+async fn the_first_creation_fails(name: &'static str) {
+    let scene = Scene::with(name, Shape::default(), 0).await;
+    scene.strike(json!({"operation": {"operation": "member-create", "name": "-cp-0", "fail": true, "count": 1}}));
+    scene.slow("loadbalancer_member_update");
+    let mark = scene.mark();
+    scene.join(0).await;
+    scene
+        .until_told("cp-0", "MemberError", "is in ERROR; it is repaired")
+        .await;
+    scene.until_admitted(0).await;
+    scene.end_with(mark, &["POST member", "PUT member"]).await;
+}
+
+/// A: it may still get connections, and goes all the same once another one serves.
+async fn a_drain_fails(name: &'static str) {
+    let scene = Scene::with(name, Shape::default(), 2).await;
+    scene.strike(json!({"operation": {"operation": "member-update", "name": "-cp-0", "fail": true, "count": 1}}));
+    let mark = scene.mark();
+    scene.leave(0).await;
+    scene.until_gone(0).await;
+    scene.end_with(mark, &["PUT member", "DELETE member"]).await;
+}
+
+/// A: 204 was not the deletion.
+async fn a_deletion_fails(name: &'static str) {
+    a_deletion_is_asked_again(name, &json!({"fail": true}), "ERROR").await;
+}
+
+/// A deletion that goes wrong like this and leaves the member so: asked again, and confirmed by absence.
+pub(super) async fn a_deletion_is_asked_again(name: &'static str, wrong: &Value, left: &str) {
+    let scene = Scene::with(name, Shape::default(), 2).await;
+    let mut operation = json!({"operation": "member-delete", "name": "-cp-0", "count": 1});
+    for (key, value) in wrong.as_object().into_iter().flatten() {
+        operation[key] = value.clone();
+    }
+    scene.strike(json!({"operation": operation}));
+    let mark = scene.mark();
+    scene.leave(0).await;
+    scene
+        .until_true("the deletion goes wrong", |truth| {
+            truth.status == "ACTIVE" && truth.all("cp-0", 1, left)
+        })
+        .await;
+    scene
+        .until_metric(&scene.held("release", "MemberDraining"))
+        .await;
+    scene.until_gone(0).await;
+    scene
+        .end_with(mark, &["PUT member", "DELETE member", "DELETE member"])
+        .await;
+}
+
+/// A later ERROR is seen, told and pushed again; if that fails too it is made anew, because another one serves.
+async fn a_settled_member_turns_error(name: &'static str) {
+    let scene = Scene::with(name, Shape::default(), 2).await;
+    let mark = scene.mark();
+    scene.slow("loadbalancer_member_update");
+    scene.strike(json!({"set_status": {"object": scene.member(1), "provisioning": "ERROR"}}));
+    scene
+        .until_told("cp-1", "MemberError", "is in ERROR; it is repaired")
+        .await;
+    scene.until_well().await;
+    assert_eq!(scene.writes(mark), ["PUT member"]);
+
+    scene.strike(json!({"operation": {"operation": "member-update", "name": "-cp-1", "fail": true, "count": 1}}));
+    let mark = scene.mark();
+    scene.strike(json!({"set_status": {"object": scene.member(1), "provisioning": "ERROR"}}));
+    let held = scene
+        .until_machine(1, "ERROR", |machine| {
+            tells(machine, "False", "MemberError", "")
+        })
+        .await;
+    assert!(is_provisioned(&held), "an admitted machine stays so");
+    scene.until_told("c", "MemberError", "cp-1: ").await;
+    scene
+        .until_true("it is made anew", |_| scene.writes(mark).len() == 3)
+        .await;
+    scene
+        .end_with(mark, &["PUT member", "DELETE member", "POST member"])
+        .await;
+}
+
+/// B: the load balancer turns ACTIVE three times, seconds before the last members turn ERROR.
+async fn a_batch_fails_group_by_group(name: &'static str) {
+    let scene = Scene::with(name, Shape::default(), 2).await;
+    scene.strike(json!({"hold": {"member": "-cp-2", "status": "PENDING_CREATE", "count": 1}}));
+    scene.join(2).await;
+    scene
+        .until_told("cp-2", "MemberPending", "is PENDING_CREATE")
+        .await;
+    scene.strike(
+        json!({"operation": {"operation": "member-batch", "anomaly": "B", "gap": 3, "count": 1}}),
+    );
+    let mut members = scene.listed();
+    members.push(json!({"name": "stranger", "address": "10.6.0.250", "protocol_port": 6443}));
+    let path = format!("pools/{}/members", scene.pool());
+    let mark = scene.mark();
+    scene
+        .octavia(
+            "demo",
+            Method::PUT,
+            &path,
+            Some(json!({"members": members})),
+        )
+        .await;
+    scene.leave(0).await;
+    scene
+        .until_true("a group is unlocked before the next one", |truth| {
+            truth.status == "ACTIVE" && truth.all("cp-1", 1, "ERROR")
+        })
+        .await;
+    scene.until_admitted(2).await;
+    scene.until_gone(0).await;
+    let truth = scene.truth();
+    assert!(
+        truth.members.iter().any(|member| member.name == "stranger"),
+        "{truth:?}"
+    );
+    // Of those that may serve, none was deleted but the one that leaves.
+    let writes = scene.writes(mark);
+    let deleted = writes
+        .iter()
+        .filter(|write| *write == "DELETE member")
+        .count();
+    assert!(deleted <= 2, "{writes:?}");
+    scene.end().await;
+}
+
+/// F: every member is in ERROR while all of them serve; a deletion that is asked meanwhile waits.
+async fn a_failed_additive_batch_removes_nobody(name: &'static str) {
+    let scene = Scene::with(name, Shape::default(), 3).await;
+    scene.strike(json!({"operation": {"operation": "member-batch", "anomaly": "F", "count": 1}}));
+    // The first repair takes long enough for the deletion to come before anybody is ACTIVE again.
+    scene.strike(json!({"operation": {"operation": "member-update", "duration": 15, "count": 1}}));
+    let path = format!("pools/{}/members?additive_only=true", scene.pool());
+    let mark = scene.mark();
+    scene
+        .octavia("demo", Method::PUT, &path, Some(json!({"members": []})))
+        .await;
+    scene.leave(0).await;
+    scene
+        .until_true("all are in ERROR", |truth| {
+            truth.status == "ACTIVE" && truth.members.iter().all(|member| member.status == "ERROR")
+        })
+        .await;
+    scene
+        .until_told("cp-0", "NoOtherMemberServing", "its member is not ACTIVE")
+        .await;
+    scene.until_told("c", "MemberError", "").await;
+    scene.until_gone(0).await;
+    scene.until_well().await;
+    // It may go as soon as one other serves again, before the third is repaired.
+    let writes = scene.writes(mark);
+    assert_eq!(writes[..2], ["PUT member", "PUT member"], "{writes:?}");
+    let deleted = writes
+        .iter()
+        .filter(|write| *write == "DELETE member")
+        .count();
+    assert_eq!(
+        deleted, 1,
+        "the one that leaves, and nobody else: {writes:?}"
+    );
+    println!("{name}: {writes:?}");
+    scene.end().await;
+}
+
+/// H: nothing was ever in it, so it is made anew.
+async fn the_load_balancer_fails(name: &'static str) {
+    let scene = Scene::empty(name, Shape::default()).await;
+    scene.strike(
+        json!({"operation": {"operation": "load-balancer-create", "anomaly": "H", "count": 1}}),
+    );
+    scene.cluster(Shape::default(), json!({})).await;
+    scene.until_cluster(is_provisioned).await;
+    let writes = scene.writes(0);
+    assert_eq!(
+        writes[..3],
+        [
+            "POST loadbalancer",
+            "DELETE loadbalancer",
+            "POST loadbalancer"
+        ],
+        "{writes:?}"
+    );
+    scene.join(0).await;
+    scene.until_admitted(0).await;
+    let _: Value = scene
+        .until_cluster(|cluster| tells(cluster, "True", "MembersActive", ""))
+        .await;
+    scene.end().await;
+}

@@ -1,0 +1,195 @@
+//! PENDING that nothing will ever end, and PENDING that ends by itself, under an ACTIVE load balancer (C, D, J,
+//! K, L, M of the table in `tests/fake_cloud/README.md`).
+
+use serde_json::json;
+
+use super::{
+    Scenario,
+    failed::a_deletion_is_asked_again,
+    scenarios,
+    scene::{Scene, Shape, is_provisioned, tells},
+};
+
+const LOST: &str = "is PENDING though the load balancer is ACTIVE; it is repaired";
+
+pub(super) fn all() -> Vec<Scenario> {
+    scenarios![
+        "c-create": a_creation_is_lost,
+        "c-second-port": a_creation_on_the_second_port_is_lost,
+        "c-settled": a_settled_member_turns_pending,
+        "c-delete": a_deletion_is_lost,
+        "d-outage": the_database_is_away,
+        "j-report": a_provider_forgets_the_member,
+        "k-early": the_load_balancer_is_active_early,
+        "l-listener": the_worker_dies_before_the_listeners,
+        "m-certificate": a_listener_misses_its_certificate,
+        "n-stale": another_node_answers,
+    ]
+}
+
+/// The creation of a member goes wrong in this way.
+fn anomaly(letter: &str, member: &str) -> serde_json::Value {
+    json!({"operation": {"operation": "member-create", "name": member, "anomaly": letter, "count": 1}})
+}
+
+/// C: what amphorav2 did in the field.
+async fn a_creation_is_lost(name: &'static str) {
+    let scene = Scene::with(name, Shape::default(), 1).await;
+    scene.strike(anomaly("C", "-cp-1"));
+    scene.slow("loadbalancer_member_delete");
+    let mark = scene.mark();
+    scene.join(1).await;
+    scene.until_held(1, "MemberPending", "").await;
+    scene
+        .until_told("cp-1", "MemberPending", "is PENDING_CREATE")
+        .await;
+    scene.until_told("cp-1", "MemberPending", LOST).await;
+    scene.until_admitted(1).await;
+    scene
+        .end_with(mark, &["POST member", "DELETE member", "POST member"])
+        .await;
+}
+
+/// C on one of two ports: the machine is not admitted on the other one's account.
+async fn a_creation_on_the_second_port_is_lost(name: &'static str) {
+    let shape = Shape {
+        more_ports: &[8443],
+        ..Shape::default()
+    };
+    let scene = Scene::with(name, shape, 1).await;
+    scene.strike(anomaly("C", "-8443-cp-1"));
+    scene.join(1).await;
+    scene.until_held(1, "MemberPending", "on port 8443").await;
+    let truth = scene.truth();
+    let on = |port| truth.of_machine("cp-1").find(|member| member.port == port);
+    assert_eq!(
+        on(6443).map(|member| member.status.as_str()),
+        Some("ACTIVE")
+    );
+    scene.until_admitted(1).await;
+    scene.until_well().await;
+    assert_eq!(scene.truth().of_machine("cp-1").count(), scene.ports());
+    scene.end().await;
+}
+
+/// C: an admitted machine's member is never deleted for it.
+async fn a_settled_member_turns_pending(name: &'static str) {
+    let scene = Scene::with(name, Shape::default(), 2).await;
+    scene.slow("loadbalancer_member_update");
+    let mark = scene.mark();
+    scene.strike(
+        json!({"set_status": {"object": scene.member(1), "provisioning": "PENDING_UPDATE"}}),
+    );
+    scene
+        .until_told("cp-1", "MemberPending", "is PENDING_UPDATE")
+        .await;
+    scene.until_told("cp-1", "MemberPending", LOST).await;
+    scene.end_with(mark, &["PUT member"]).await;
+}
+
+/// C: nobody will ever end it.
+async fn a_deletion_is_lost(name: &'static str) {
+    a_deletion_is_asked_again(name, &json!({"anomaly": "C"}), "PENDING_DELETE").await;
+}
+
+/// D: listener and pool stay PENDING too, so that every member write answers 409: the pool is pushed first.
+async fn the_database_is_away(name: &'static str) {
+    let scene = Scene::with(name, Shape::default(), 2).await;
+    scene.strike(json!({"operation": {"operation": "member-create", "name": "-cp-2", "anomaly": "D", "gap": 2, "count": 1}}));
+    let mark = scene.mark();
+    scene.join(2).await;
+    scene
+        .until_true("the load balancer alone is ACTIVE", |truth| {
+            truth.status == "ACTIVE" && truth.pools[0].1 == "PENDING_UPDATE"
+        })
+        .await;
+    scene.until_held(2, "MemberPending", "").await;
+    scene.until_admitted(2).await;
+    scene
+        .end_with(
+            mark,
+            &["POST member", "PUT pool", "DELETE member", "POST member"],
+        )
+        .await;
+}
+
+/// J: a provider nobody knows reports everything but the member.
+async fn a_provider_forgets_the_member(name: &'static str) {
+    let shape = Shape {
+        provider: "f5",
+        ..Shape::default()
+    };
+    let scene = Scene::with(name, shape, 1).await;
+    scene.strike(anomaly("J", "-cp-1"));
+    scene.slow("loadbalancer_member_delete");
+    let mark = scene.mark();
+    scene.join(1).await;
+    scene.until_told("cp-1", "MemberPending", LOST).await;
+    scene.until_admitted(1).await;
+    scene
+        .until_machine(1, "the profile", |machine| {
+            tells(machine, "True", "MembersActive", "provider profile other")
+        })
+        .await;
+    scene
+        .end_with(mark, &["POST member", "DELETE member", "POST member"])
+        .await;
+}
+
+/// K: load balancer, pool and listener are ACTIVE seconds before the member.
+async fn the_load_balancer_is_active_early(name: &'static str) {
+    let scene = Scene::with(name, Shape::default(), 1).await;
+    let mark = scene.mark();
+    scene.join_under_an_early_active().await;
+    scene.until_admitted(1).await;
+    scene.end_with(mark, &["POST member"]).await;
+}
+
+/// L: the member is well and its machine goes on; the listener is pushed.
+async fn the_worker_dies_before_the_listeners(name: &'static str) {
+    let scene = Scene::with(name, Shape::default(), 1).await;
+    scene.strike(anomaly("L", "-cp-1"));
+    scene.slow("loadbalancer_listener_update");
+    let mark = scene.mark();
+    scene.join(1).await;
+    scene.until_admitted(1).await;
+    scene.until_told("c", "LoadBalancerPending", "").await;
+    scene.end_with(mark, &["POST member", "PUT listener"]).await;
+}
+
+/// M: the listener is in ERROR, which the cluster's Ready tells at once, and is pushed again.
+async fn a_listener_misses_its_certificate(name: &'static str) {
+    let scene = Scene::with(name, Shape::default(), 1).await;
+    scene.strike(anomaly("M", "-cp-1"));
+    scene.slow("loadbalancer_listener_update");
+    let mark = scene.mark();
+    scene.join(1).await;
+    scene
+        .until_told(
+            "c",
+            "LoadBalancerError",
+            "The listener of port 6443 is in ERROR",
+        )
+        .await;
+    scene.until_admitted(1).await;
+    scene.end_with(mark, &["POST member", "PUT listener"]).await;
+}
+
+/// N: what was just made is not there for a while; it is not made twice.
+async fn another_node_answers(name: &'static str) {
+    let scene = Scene::with(name, Shape::default(), 1).await;
+    scene.strike(json!({"operation": {"operation": "member-create", "name": "-cp-1", "anomaly": "N", "gap": 4, "count": 1}}));
+    let mark = scene.mark();
+    scene.join(1).await;
+    scene.until_admitted(1).await;
+    let made = scene.writes(mark);
+    assert_eq!(
+        made.iter().filter(|write| *write == "POST member").count(),
+        1,
+        "{made:?}"
+    );
+    assert!(is_provisioned(
+        &scene.until_cluster(|cluster| !cluster.is_null()).await
+    ));
+    scene.end().await;
+}

@@ -1,0 +1,104 @@
+//! Octavia's providers: the same rules, each with its own times, and what OVN can't do.
+
+use serde_json::json;
+
+use super::{
+    Scenario, scenarios,
+    scene::{Scene, Shape, tells},
+};
+
+pub(super) fn all() -> Vec<Scenario> {
+    scenarios![
+        "provider-amphora": amphora,
+        "provider-octavia": the_alias,
+        "ovn-early": ovn_reports_active_early,
+        "ovn-removal": ovn_does_not_drain,
+        "ovn-untrue": ovn_calls_a_failed_creation_active,
+    ]
+}
+
+fn ovn() -> Shape {
+    Shape {
+        provider: "ovn",
+        ..Shape::default()
+    }
+}
+
+/// A machine joins, another one leaves; the condition names the profile.
+async fn plain(scene: Scene, profile: &str, leaving: &[&str]) {
+    let words = format!("provider profile {profile}");
+    scene
+        .until_machine(1, "the profile", |machine| {
+            tells(machine, "True", "MembersActive", &words)
+        })
+        .await;
+    scene
+        .until_cluster(|cluster| tells(cluster, "True", "MembersActive", &words))
+        .await;
+    let mark = scene.mark();
+    scene.leave(0).await;
+    scene.until_gone(0).await;
+    scene.end_with(mark, leaving).await;
+}
+
+async fn amphora(name: &'static str) {
+    let shape = Shape {
+        provider: "amphora",
+        ..Shape::default()
+    };
+    let scene = Scene::with(name, shape, 2).await;
+    plain(scene, "amphora", &["PUT member", "DELETE member"]).await;
+}
+
+async fn the_alias(name: &'static str) {
+    let shape = Shape {
+        provider: "octavia",
+        ..Shape::default()
+    };
+    let scene = Scene::with(name, shape, 2).await;
+    plain(scene, "amphora", &["PUT member", "DELETE member"]).await;
+}
+
+/// Weight 0 keeps nobody away there, so it is not asked for.
+async fn ovn_does_not_drain(name: &'static str) {
+    let scene = Scene::with(name, ovn(), 2).await;
+    // Newcomers come in disabled, and are enabled by a write of its own.
+    scene
+        .until_true("both are enabled", |truth| {
+            truth.members.iter().all(|member| member.up)
+        })
+        .await;
+    plain(scene, "ovn", &["DELETE member"]).await;
+}
+
+/// A health event reports the load balancer ACTIVE in the middle of an operation.
+async fn ovn_reports_active_early(name: &'static str) {
+    let scene = Scene::with(name, ovn(), 1).await;
+    let mark = scene.mark();
+    scene.join_under_an_early_active().await;
+    scene.until_admitted(1).await;
+    // Made once and never taken for lost. A PUT enables it, where it joined disabled beside one that serves.
+    let writes = scene.writes(mark);
+    let made_once = writes.first().is_some_and(|write| *write == "POST member")
+        && writes[1..].iter().all(|write| *write == "PUT member");
+    assert!(made_once, "{writes:?}");
+    scene.end().await;
+}
+
+/// A failed creation reads ACTIVE there: it is admitted, disabled as it joined, and counts for nobody's release until
+/// the write that enables it has really made it.
+async fn ovn_calls_a_failed_creation_active(name: &'static str) {
+    let scene = Scene::with(name, ovn(), 1).await;
+    scene.strike(json!({"operation": {"operation": "member-create", "name": "-cp-1", "fail": true, "count": 1}}));
+    scene.join(1).await;
+    scene.until_admitted(1).await;
+    scene.leave(0).await;
+    scene
+        .until_told("cp-0", "NoOtherMemberServing", "cp-1: ")
+        .await;
+    scene.until_gone(0).await;
+    let served = scene.truth().in_data_path;
+    assert_eq!(served, [(6443, scene.member(1))]);
+    scene.until_well().await;
+    scene.end().await;
+}

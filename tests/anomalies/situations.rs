@@ -1,0 +1,200 @@
+//! What Cluster API does around the gates, where a script of it is enough: remediation, a control plane that is
+//! frozen by a hold, a health check's impatience, no monitor, another kind of control plane.
+
+use std::sync::atomic::Ordering;
+
+use jiff::{Timestamp, ToSpan as _};
+use serde_json::{Value, json};
+
+use super::{
+    Scenario, scenarios,
+    scene::{Scene, Shape, is_provisioned, tells, told},
+    watch::HOOK,
+};
+use crate::env::cluster_api::condition;
+
+const GATE: &str = "infrastructure.cluster.x-k8s.io/load-balancer-gate";
+
+pub(super) fn all() -> Vec<Scenario> {
+    scenarios![
+        "situation-4": a_broken_machine_is_remediated,
+        "situation-5-heals": the_other_member_heals,
+        "situation-5-bypass": the_operator_lets_it_go,
+        "situation-14": a_health_check_gives_the_new_machine_up,
+        "situation-15": there_is_no_monitor,
+        "situation-17": the_control_plane_is_not_kubeadms,
+    ]
+}
+
+/// 4, after initialisation: its server is down, others serve.
+async fn a_broken_machine_is_remediated(name: &'static str) {
+    let scene = Scene::with(name, Shape::default(), 3).await;
+    scene.strike(json!({"set_server": {"server": "cp-1", "status": "SHUTOFF"}}));
+    scene.strike(json!({"set_status": {"object": scene.member(1), "operating": "ERROR"}}));
+    scene.leave(1).await;
+    scene.until_gone(1).await;
+    scene.until_well().await;
+    let left = scene.truth();
+    assert_eq!(
+        (
+            left.of_machine("cp-0").count(),
+            left.of_machine("cp-2").count()
+        ),
+        (1, 1)
+    );
+    scene.end().await;
+}
+
+/// The last one that serves is to go. Its hold says what it freezes and what is the way out.
+async fn hold_the_last_one(name: &'static str) -> Scene {
+    let scene = Scene::with(name, Shape::default(), 2).await;
+    scene.strike(json!({"set_status": {"object": scene.member(1), "operating": "ERROR"}}));
+    scene.hold_the_first().await;
+    scene
+}
+
+/// 5: as soon as the other one is up again.
+async fn the_other_member_heals(name: &'static str) {
+    let scene = hold_the_last_one(name).await;
+    scene.strike(json!({"set_status": {"object": scene.member(1), "free": true}}));
+    scene.until_gone(0).await;
+    scene.until_well().await;
+    scene.end().await;
+}
+
+/// 5: or on the operator's word, with a reason and an end.
+async fn the_operator_lets_it_go(name: &'static str) {
+    let scene = hold_the_last_one(name).await;
+    let machine = scene
+        .until_machine(0, "held", |machine| {
+            tells(machine, "False", "NoOtherMemberServing", "")
+        })
+        .await;
+    assert!(
+        told(&machine).contains("KubeadmControlPlane changes nothing else"),
+        "{}",
+        told(&machine)
+    );
+    assert!(
+        told(&machine).contains("bypass until="),
+        "{}",
+        told(&machine)
+    );
+    // It is the operator's decision that nobody serves for a while.
+    scene.watch.excused.store(true, Ordering::SeqCst);
+    let until = Timestamp::now().checked_add(10.minutes()).unwrap();
+    let word = json!({GATE: format!("bypass until={until} reason=both are broken")});
+    scene
+        .patch(
+            "OpenStackMachine",
+            "cp-0",
+            json!({"metadata": {"annotations": word}}),
+        )
+        .await;
+    scene.until_gone(0).await;
+    scene.end().await;
+}
+
+/// 14: the new machine is held for longer than its health check waits, and deleted. It was never admitted: it
+/// goes at once, and the old one stays.
+async fn a_health_check_gives_the_new_machine_up(name: &'static str) {
+    let scene = Scene::with(name, Shape::default(), 1).await;
+    scene.strike(json!({"hold": {"member": "-cp-1", "status": "PENDING_CREATE"}}));
+    scene.join(1).await;
+    scene.until_held(1, "MemberPending", "").await;
+    // It goes with its member still there: nothing is waited for.
+    scene.watch.excused.store(true, Ordering::SeqCst);
+    scene.leave(1).await;
+    scene.until_gone(1).await;
+    scene
+        .until_true("its member is gone", |truth| {
+            truth.of_machine("cp-1").count() == 0
+        })
+        .await;
+    scene.watch.excused.store(false, Ordering::SeqCst);
+    scene.join(2).await;
+    scene.until_admitted(2).await;
+    scene.until_well().await;
+    assert!(scene.truth().all("cp-0", 1, "ACTIVE"));
+    scene.end().await;
+}
+
+/// 15: where Octavia makes no monitor, Cluster API's own conditions are evidence, once they have held for 90 s.
+async fn there_is_no_monitor(name: &'static str) {
+    let scene = Scene::empty(name, Shape::default()).await;
+    scene.strike(json!({"fault": {"match": {"label": "loadbalancer_healthmonitor_create"}, "status": 501,
+        "body": r#"{"faultcode": "Server", "faultstring": "Provider does not support a requested option", "debuginfo": null}"#}}));
+    scene.cluster(Shape::default(), json!({})).await;
+    scene.until_cluster(is_provisioned).await;
+    for index in 0..2 {
+        scene.join(index).await;
+        scene.until_admitted(index).await;
+    }
+    // Nothing keeps clients away from it: it comes in disabled, and is enabled on that evidence.
+    assert!(scene.truth().of_machine("cp-1").all(|member| !member.up));
+    scene
+        .until_true("it is enabled", |truth| {
+            let mut members = truth.members.iter();
+            members.all(|member| member.up && member.operating == "NO_MONITOR")
+        })
+        .await;
+    scene.leave(0).await;
+    scene
+        .until_told(
+            "cp-0",
+            "NoOtherMemberServing",
+            "cp-1: healthy, but not for long enough yet",
+        )
+        .await;
+    scene.until_gone(0).await;
+    scene.until_well().await;
+    scene.end().await;
+}
+
+/// 17: nobody removes a last hook of its own, so ours is the only one; the rules are the same.
+async fn the_control_plane_is_not_kubeadms(name: &'static str) {
+    let scene = Scene::empty(name, Shape::default()).await;
+    scene.cluster(Shape::default(), json!({})).await;
+    scene
+        .patch(
+            "Cluster",
+            "c",
+            json!({"spec": {"controlPlaneRef": {"kind": "RKE2ControlPlane"}}}),
+        )
+        .await;
+    scene.until_cluster(is_provisioned).await;
+    for index in 0..2 {
+        scene.join(index).await;
+        let cleanup = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/kcp-cleanup";
+        scene
+            .patch(
+                "Machine",
+                &format!("cp-{index}"),
+                json!({"metadata": {"annotations": {cleanup: null}}}),
+            )
+            .await;
+        scene.until_admitted(index).await;
+    }
+    scene
+        .until("Machine", "cp-0", "hooked", |machine| {
+            machine["metadata"]["annotations"][HOOK] == "capo-rs"
+        })
+        .await;
+    scene.leave(0).await;
+    scene
+        .until("Machine", "cp-0", "it waits for us", |machine| {
+            machine.is_null()
+                || condition(machine, "Deleting")
+                    .is_some_and(|(_, reason, _)| reason == "WaitingForPreTerminateHook")
+        })
+        .await;
+    scene.until_gone(0).await;
+    scene.until_well().await;
+    let last: Value = scene
+        .until_machine(1, "the last one", |machine| {
+            tells(machine, "True", "MembersActive", "")
+        })
+        .await;
+    assert!(is_provisioned(&last));
+    scene.end().await;
+}

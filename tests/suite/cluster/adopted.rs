@@ -1,0 +1,303 @@
+//! A cluster that CAPO made, with a control-plane machine: taken over without a single write to OpenStack.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::stage::{PATIENCE, Stage, is, quick};
+use crate::{
+    contract::{Access, Raw, until},
+    env::apply::apply,
+};
+
+/// Somebody signed in who makes things as CAPO does.
+struct Capo {
+    raw: Raw,
+}
+
+impl Capo {
+    async fn make(&self, service: &str, path: &str, kind: &str, body: Value) -> Value {
+        let url = self.raw.address(service, path);
+        let (status, answer) = self
+            .raw
+            .send(Method::POST, &url, Some(json!({kind: body})))
+            .await;
+        assert!(status < 300, "{path}: {status} {answer}");
+        answer[kind].clone()
+    }
+
+    async fn put(&self, service: &str, path: &str, body: Value) {
+        let url = self.raw.address(service, path);
+        let (status, answer) = self.raw.send(Method::PUT, &url, Some(body)).await;
+        assert!(status < 300, "{path}: {status} {answer}");
+    }
+
+    async fn balancer_is_active(&self, id: &str) {
+        until("the load balancer is ACTIVE", async || {
+            let path = format!("loadbalancers/{id}");
+            let (_, found) = self.raw.get("load-balancer", &path).await;
+            found["loadbalancer"]["provisioning_status"] == "ACTIVE"
+        })
+        .await;
+    }
+
+    async fn listed(&self, service: &str, path: &str, kind: &str, name: &str) -> Value {
+        let (_, all) = self.raw.get(service, path).await;
+        let all = all[kind].as_array().unwrap();
+        all.iter().find(|one| one["name"] == name).unwrap().clone()
+    }
+
+    /// A group with the rules that CAPO gives it where not all traffic is allowed in the cluster.
+    async fn security_groups(&self, base: &str, tag: &str) -> (Value, Value) {
+        let mut ids = Vec::new();
+        for role in ["controlplane", "worker"] {
+            let name = format!("k8s-cluster-{base}-secgroup-{role}");
+            let body = json!({"name": name, "description": "Cluster API managed group"});
+            let group = self
+                .make("network", "security-groups", "security_group", body)
+                .await;
+            self.tag("security-groups", &group["id"], tag).await;
+            ids.push(group["id"].clone());
+        }
+        let (control_plane, worker) = (ids[0].clone(), ids[1].clone());
+        let tcp = |group: &Value, ports: (u16, u16), from: Value| {
+            let mut rule = json!({"security_group_id": group, "direction": "ingress", "ethertype": "IPv4",
+                "protocol": "tcp", "port_range_min": ports.0, "port_range_max": ports.1});
+            for (key, value) in from.as_object().unwrap() {
+                rule[key] = value.clone();
+            }
+            rule
+        };
+        let from = |group: &Value| json!({"remote_group_id": group});
+        let mut rules = vec![
+            tcp(&control_plane, (6443, 6443), json!({})),
+            tcp(&control_plane, (2379, 2380), from(&control_plane)),
+            tcp(&control_plane, (10250, 10250), from(&control_plane)),
+            tcp(&control_plane, (10250, 10250), from(&worker)),
+            tcp(&worker, (10250, 10250), from(&worker)),
+            tcp(&worker, (10250, 10250), from(&control_plane)),
+        ];
+        for protocol in ["tcp", "udp"] {
+            for source in [
+                json!({"remote_ip_prefix": "10.6.0.0/24"}),
+                from(&worker),
+                from(&control_plane),
+            ] {
+                let mut rule = tcp(&worker, (30000, 32767), source);
+                rule["protocol"] = json!(protocol);
+                rules.push(rule);
+            }
+        }
+        for rule in rules {
+            self.make(
+                "network",
+                "security-group-rules",
+                "security_group_rule",
+                rule,
+            )
+            .await;
+        }
+        (control_plane, worker)
+    }
+
+    async fn tag(&self, collection: &str, id: &Value, tag: &str) {
+        let path = format!("{collection}/{}/tags", id.as_str().unwrap());
+        self.put("network", &path, json!({"tags": [tag]})).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[expect(clippy::too_many_lines, reason = "everything that CAPO leaves behind")]
+async fn a_cluster_that_capo_made_is_taken_over_without_a_write() {
+    let stage = Stage::set("capo-made", quick()).await;
+    let (base, tag) = ("capo-made-c1", "of-capo-made-c1");
+    let description = format!("Created by cluster-api-provider-openstack cluster {base}");
+    let access = Access {
+        auth_url: stage.cloud.auth_url(),
+        user: "demo".into(),
+        password: "secret".into(),
+        project: "demo".into(),
+    };
+    let capo = Capo {
+        raw: Raw::sign_in(&access).await,
+    };
+    let named = format!("k8s-clusterapi-cluster-{base}");
+
+    // Network.
+    let network = capo
+        .make(
+            "network",
+            "networks",
+            "network",
+            json!({"name": named, "admin_state_up": true}),
+        )
+        .await;
+    capo.tag("networks", &network["id"], tag).await;
+    let subnet = json!({"name": named, "network_id": network["id"], "cidr": "10.6.0.0/24", "ip_version": 4,
+        "description": description, "dns_nameservers": ["9.9.9.9"]});
+    let subnet = capo.make("network", "subnets", "subnet", subnet).await;
+    capo.tag("subnets", &subnet["id"], tag).await;
+    let public = capo
+        .listed("network", "networks", "networks", "public")
+        .await;
+    let router = json!({"name": named, "description": description,
+        "external_gateway_info": {"network_id": public["id"]}});
+    let router = capo.make("network", "routers", "router", router).await;
+    capo.tag("routers", &router["id"], tag).await;
+    let path = format!(
+        "routers/{}/add_router_interface",
+        router["id"].as_str().unwrap()
+    );
+    capo.put("network", &path, json!({"subnet_id": subnet["id"]}))
+        .await;
+    let (control_plane, worker) = capo.security_groups(base, tag).await;
+
+    // Load balancer and its floating IP.
+    let balancer_name = format!("{named}-kubeapi");
+    let balancer = json!({"name": balancer_name, "description": description, "vip_subnet_id": subnet["id"],
+        "vip_network_id": network["id"], "tags": [tag]});
+    let balancer = capo
+        .make("load-balancer", "loadbalancers", "loadbalancer", balancer)
+        .await;
+    let id = balancer["id"].as_str().unwrap();
+    capo.balancer_is_active(id).await;
+    let floating = json!({"floating_network_id": public["id"], "description": description, "port_id": balancer["vip_port_id"]});
+    let floating = capo
+        .make("network", "floatingips", "floatingip", floating)
+        .await;
+    capo.tag("floatingips", &floating["id"], tag).await;
+    let port_name = format!("{balancer_name}-6443");
+    let listener = json!({"name": port_name, "loadbalancer_id": id, "protocol": "TCP", "protocol_port": 6443, "tags": [tag]});
+    let listener = capo
+        .make("load-balancer", "listeners", "listener", listener)
+        .await;
+    capo.balancer_is_active(id).await;
+    let pool = json!({"name": port_name, "listener_id": listener["id"], "protocol": "TCP",
+        "lb_algorithm": "ROUND_ROBIN", "tags": [tag]});
+    let pool = capo.make("load-balancer", "pools", "pool", pool).await;
+    capo.balancer_is_active(id).await;
+    let monitor = json!({"name": port_name, "pool_id": pool["id"], "type": "TCP", "delay": 10, "timeout": 5,
+        "max_retries": 5, "max_retries_down": 3});
+    capo.make("load-balancer", "healthmonitors", "healthmonitor", monitor)
+        .await;
+    capo.balancer_is_active(id).await;
+
+    // A server with its port, and its member.
+    let port = json!({"name": "cp-0-0", "network_id": network["id"], "security_groups": [control_plane],
+        "fixed_ips": [{"subnet_id": subnet["id"]}], "description": "Created by cluster-api-provider-openstack cluster c1"});
+    let port = capo.make("network", "ports", "port", port).await;
+    capo.tag("ports", &port["id"], tag).await;
+    let address = port["fixed_ips"][0]["ip_address"].clone();
+    let flavor = capo
+        .listed("compute", "flavors/detail", "flavors", "m1.small")
+        .await;
+    let image = capo.listed("image", "images", "images", "cirros").await;
+    let server = json!({"name": "cp-0", "flavorRef": flavor["id"], "imageRef": image["id"],
+        "networks": [{"port": port["id"]}]});
+    let server = capo.make("compute", "servers", "server", server).await;
+    let server_path = format!("servers/{}", server["id"].as_str().unwrap());
+    until("the server is ACTIVE", async || {
+        capo.raw.get("compute", &server_path).await.1["server"]["status"] == "ACTIVE"
+    })
+    .await;
+    let member = json!({"name": format!("{port_name}-cp-0"), "address": address, "protocol_port": 6443, "tags": [tag]});
+    let path = format!("pools/{}/members", pool["id"].as_str().unwrap());
+    capo.make("load-balancer", &path, "member", member).await;
+    capo.balancer_is_active(id).await;
+    let mark = stage.cloud.control().last_call();
+
+    // The objects, as CAPO leaves them: paused, as its operator does before the deployments are swapped.
+    let mut infrastructure = stage.cluster("c1", json!({}));
+    infrastructure["metadata"]["annotations"] = json!({"cluster.x-k8s.io/paused": ""});
+    infrastructure["metadata"]["finalizers"] =
+        json!(["openstackcluster.infrastructure.cluster.x-k8s.io"]);
+    infrastructure["spec"]["controlPlaneEndpoint"] =
+        json!({"host": floating["floating_ip_address"], "port": 6443});
+    stage
+        .cluster_api
+        .create_cluster("c1", infrastructure)
+        .await
+        .unwrap();
+    let machine = json!({"identityRef": {"type": "Secret", "name": "cloud-config", "cloudName": "demo"},
+        "flavor": {"filter": {"name": "m1.small"}}, "image": {"filter": {"name": "cirros"}},
+        "providerID": format!("openstack:///{}", server["id"].as_str().unwrap())});
+    stage
+        .cluster_api
+        .create_machine("c1", "cp-0", true, machine.clone())
+        .await
+        .unwrap();
+    let owner = stage
+        .cluster_api
+        .get("OpenStackMachine", "cp-0")
+        .await
+        .unwrap()
+        .unwrap();
+    let object = json!({
+        "apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1", "kind": "OpenStackServer",
+        "metadata": {"name": "cp-0", "namespace": stage.namespace,
+            "labels": {"cluster.x-k8s.io/cluster-name": "c1"},
+            "finalizers": ["openstackserver.infrastructure.cluster.x-k8s.io"],
+            "ownerReferences": [{"apiVersion": owner["apiVersion"], "kind": "OpenStackMachine", "name": "cp-0",
+                "uid": owner["metadata"]["uid"]}]},
+        "spec": {"identityRef": machine["identityRef"], "flavor": "m1.small", "image": machine["image"], "sshKeyName": "",
+            "tags": [tag], "userDataRef": {"name": "cp-0-bootstrap"},
+            "ports": [{"network": {"id": network["id"]}, "fixedIPs": [{"subnet": {"id": subnet["id"]}}],
+                "description": "Created by cluster-api-provider-openstack cluster c1", "tags": [tag],
+                "securityGroups": [{"id": control_plane}]}]},
+    });
+    apply(&stage.admin, &[object]).await.unwrap();
+    for (kind, name, status) in [
+        (
+            "OpenStackServer",
+            "cp-0",
+            json!({"ready": true, "instanceID": server["id"], "instanceState": "ACTIVE",
+            "resolved": {"imageID": image["id"], "flavorID": flavor["id"], "ports": [{"name": "cp-0-0",
+                "networkID": network["id"], "fixedIPs": [{"subnet": subnet["id"]}], "securityGroups": [control_plane],
+                "description": "Created by cluster-api-provider-openstack cluster c1", "tags": [tag]}]},
+            "resources": {"ports": [{"id": port["id"]}]}}),
+        ),
+        (
+            "OpenStackMachine",
+            "cp-0",
+            json!({"initialization": {"provisioned": true}, "instanceID": server["id"],
+            "instanceState": "ACTIVE"}),
+        ),
+        (
+            "OpenStackCluster",
+            "c1",
+            json!({"initialization": {"provisioned": true},
+            "network": {"id": network["id"], "name": named, "subnets": [{"id": subnet["id"], "name": named, "cidr": "10.6.0.0/24"}]},
+            "router": {"id": router["id"], "name": named}, "externalNetwork": {"id": public["id"], "name": "public"},
+            "controlPlaneSecurityGroup": {"id": control_plane, "name": format!("k8s-cluster-{base}-secgroup-controlplane")},
+            "workerSecurityGroup": {"id": worker, "name": format!("k8s-cluster-{base}-secgroup-worker")},
+            "apiServerManagedLoadBalancer": {"id": id, "name": balancer_name, "ip": floating["floating_ip_address"],
+                "internalIP": balancer["vip_address"]}}),
+        ),
+    ] {
+        stage.patch_status(kind, name, status).await;
+    }
+
+    // Unpaused under the other deployment: everything is found to be as it should.
+    stage
+        .patch(
+            "c1",
+            json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": null}}}),
+        )
+        .await;
+    let taken = stage
+        .until("c1", |cluster| {
+            is(cluster, "Ready", "True") && is(cluster, "APIServerLoadBalancerReady", "True")
+        })
+        .await;
+    assert_eq!(taken["status"]["apiServerManagedLoadBalancer"]["id"], id);
+    stage
+        .cluster_api
+        .wait_for("OpenStackMachine", "cp-0", PATIENCE, |machine| {
+            is(machine, "Ready", "True")
+        })
+        .await
+        .unwrap();
+    stage.one_more_pass("c1").await;
+    let written = stage.writes_since(mark);
+    assert_eq!(written, Vec::<String>::new(), "taking over changes nothing");
+    stage.delete("c1").await;
+}

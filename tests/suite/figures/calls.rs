@@ -1,0 +1,46 @@
+//! What a cloud was asked, counted.
+
+use std::time::{Duration, Instant};
+
+use fake_cloud::{Call, Control, Service};
+
+use super::scene::PATIENCE;
+
+/// The calls to Octavia after number `since`. Discovery doesn't count.
+pub(crate) fn octavia(cloud: &Control, since: u64) -> Vec<Call> {
+    let mut calls = cloud.calls_since(since);
+    calls.retain(|call| call.service == Service::LoadBalancer && call.label != "version");
+    calls
+}
+
+/// What the calls were, for messages.
+pub(crate) fn labels(calls: &[Call]) -> Vec<(f64, &str, Option<u16>)> {
+    calls
+        .iter()
+        .map(|call| (call.at, call.label.as_str(), call.status))
+        .collect()
+}
+
+/// Id of the only load balancer whose name contains `text`.
+pub(crate) fn load_balancer(cloud: &Control, text: &str) -> String {
+    let dump = cloud.dump();
+    let found = dump["load_balancers"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .find(|balancer| {
+            balancer["name"]
+                .as_str()
+                .is_some_and(|name| name.contains(text))
+        });
+    found.unwrap()["id"].as_str().unwrap().to_owned()
+}
+
+/// Waits until `wanted` holds.
+pub(crate) async fn until(what: &str, wanted: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !wanted() {
+        assert!(begun.elapsed() < PATIENCE, "not after {PATIENCE:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

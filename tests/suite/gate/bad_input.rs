@@ -1,0 +1,209 @@
+//! Bad input around the gate: told by name, nothing removed that is not ours, nothing stuck in silence.
+
+use serde_json::{Value, json};
+
+use super::scene::{
+    PRE_TERMINATE, address, annotate, balancer_name, cluster, create, has_joined, is_hooked,
+    is_provisioned, join, member, member_writes, stranger, until_held, until_warned,
+};
+use crate::machine::stage::{Stage, told};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hook_is_ours_by_its_key_and_put_back_while_nothing_is_deleted() {
+    let stage = Stage::set("hook-edited").await;
+    cluster(&stage, "10.6.0.0/24", "amphora").await;
+    join(&stage, &["m0"]).await;
+    annotate(&stage, "Machine", "m0", json!({PRE_TERMINATE: null})).await;
+    stage.until("Machine", "m0", is_hooked).await;
+    // Its value is edited: it holds all the same, and goes when it may.
+    annotate(
+        &stage,
+        "Machine",
+        "m0",
+        json!({PRE_TERMINATE: "\u{1f3a3} {not ours}"}),
+    )
+    .await;
+    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    until_held(&stage, "m0", "NoOtherMemberServing", &[]).await;
+    create(&stage, "m1").await;
+    has_joined(&stage, "m1").await;
+    stage.until("Machine", "m0", Value::is_null).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_control_plane_machine_without_its_label_is_known_by_its_owner() {
+    let stage = Stage::set("no-label").await;
+    cluster(&stage, "10.6.0.0/24", "amphora").await;
+    join(&stage, &["m0"]).await;
+    let control_plane = stage.get("KubeadmControlPlane", "c1").await;
+    let owner = json!([{
+        "apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "KubeadmControlPlane", "name": "c1",
+        "uid": control_plane["metadata"]["uid"], "controller": true,
+    }]);
+    stage
+        .patch(
+            "Machine",
+            "m0",
+            json!({"metadata": {"ownerReferences": owner}}),
+        )
+        .await;
+    let bare = json!({"metadata": {"labels": {"cluster.x-k8s.io/control-plane": null}}});
+    stage.patch("Machine", "m0", bare.clone()).await;
+    stage.patch("OpenStackMachine", "m0", bare).await;
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    assert!(is_hooked(&stage.get("Machine", "m0").await));
+    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    until_held(&stage, "m0", "NoOtherMemberServing", &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_without_an_owner_says_whom_it_waits_for() {
+    let stage = Stage::set("no-owner").await;
+    cluster(&stage, "10.6.0.0/24", "amphora").await;
+    let object = |name: &str, owners: Value| {
+        json!({
+            "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackMachine",
+            "metadata": {"name": name, "namespace": stage.namespace, "ownerReferences": owners,
+                "labels": {"cluster.x-k8s.io/cluster-name": "c1"}},
+            "spec": crate::machine::stage::machine_spec(),
+        })
+    };
+    let gone = json!([{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "name": "was-here",
+        "uid": "11111111-2222-3333-4444-555555555555"}]);
+    let objects = [object("alone", json!([])), object("orphan", gone)];
+    crate::env::apply::apply(&stage.admin, &objects)
+        .await
+        .unwrap();
+    for (name, words) in [
+        (
+            "alone",
+            "Waiting for Cluster API to set the owner reference",
+        ),
+        (
+            "orphan",
+            "Machine was-here with the uid 11111111-2222-3333-4444-555555555555, does not exist",
+        ),
+    ] {
+        stage
+            .until("OpenStackMachine", name, |machine| {
+                crate::env::cluster_api::condition(machine, "InstanceReady").is_some_and(
+                    |(_, reason, message)| reason == "WaitingForOwner" && message.contains(words),
+                )
+            })
+            .await;
+    }
+    assert_eq!(stage.calls("server_create"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_foreign_member_in_the_way_is_named_and_left_alone() {
+    let stage = Stage::set("foreign").await;
+    cluster(&stage, "10.6.0.0/24", "amphora").await;
+    join(&stage, &["m0"]).await;
+
+    // Our name at another address, while nobody knows the machine's own.
+    stage.command(json!({"server_rule": {"name": "m1", "build": 20}}));
+    create(&stage, "m1").await;
+    stage
+        .until("OpenStackMachine", "m1", |machine| {
+            machine["spec"]["providerID"].is_string()
+        })
+        .await;
+    let ours = format!("{}-6443-m1", balancer_name(&stage));
+    let far = stranger(&stage, &ours, "10.6.0.250".parse().unwrap()).await;
+    let before = stage.cloud.control().last_call();
+    let words = [far.id.as_str(), "10.6.0.250", "has its name"];
+    let held = until_held(&stage, "m1", "MemberUnknown", &words).await;
+    assert!(!is_provisioned(&held));
+    until_warned(&stage, "OpenStackMachine", "m1", &words).await;
+    assert_eq!(member_writes(&stage, before), []);
+
+    // It goes: all is well.
+    let pool = super::scene::pool(&stage).await;
+    let gate = capo_rs::openstack::Priority::Gate;
+    stage
+        .openstack()
+        .delete_member(&pool.id, &far.id, gate)
+        .await
+        .unwrap();
+    has_joined(&stage, "m1").await;
+
+    // Our address under another name: of the addresses that come next, one will be m2's.
+    let last = address(&stage, "m1").await;
+    let std::net::IpAddr::V4(last) = last else {
+        panic!("{last}")
+    };
+    let mut strangers = Vec::new();
+    for step in 1..=3 {
+        let next = std::net::Ipv4Addr::from(u32::from(last) + step);
+        strangers.push(stranger(&stage, &format!("monitoring-{step}"), next.into()).await);
+    }
+    create(&stage, "m2").await;
+    let held = until_held(
+        &stage,
+        "m2",
+        "MemberUnknown",
+        &["\"monitoring-", "has its address"],
+    )
+    .await;
+    let in_the_way = strangers
+        .iter()
+        .find(|stranger| super::scene::gate(&held).2.contains(&stranger.id))
+        .unwrap();
+    assert!(member(&stage, "m2").await.is_none());
+    stage
+        .openstack()
+        .delete_member(&pool.id, &in_the_way.id, gate)
+        .await
+        .unwrap();
+    has_joined(&stage, "m2").await;
+    // The others are nobody's business.
+    let left = stage.openstack().members(&pool.id, gate).await.unwrap();
+    let left: Vec<&str> = left.iter().map(|member| member.name.as_str()).collect();
+    assert_eq!(
+        left.iter()
+            .filter(|name| name.starts_with("monitoring-"))
+            .count(),
+        2,
+        "{left:?}"
+    );
+    assert_eq!(
+        told(&stage.get("OpenStackMachine", "m2").await, "Ready").0,
+        "True"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hook_whose_machine_is_gone_is_taken_off_when_its_member_is() {
+    let stage = Stage::set("hook-orphan").await;
+    cluster(&stage, "10.6.0.0/24", "amphora").await;
+    join(&stage, &["m0"]).await;
+    // Somebody strips the finalizer: the last member that serves stays, and so does the hook, not in silence.
+    strip(&stage, "m0").await;
+    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    until_warned(
+        &stage,
+        "Machine",
+        "m0",
+        &["OpenStackMachine m0 is gone", "capo-load-balancer-member"],
+    )
+    .await;
+    assert!(member(&stage, "m0").await.is_some());
+    assert!(is_hooked(&stage.get("Machine", "m0").await));
+    // Another one serves: the member is removed, and with it goes the hook.
+    create(&stage, "m1").await;
+    has_joined(&stage, "m1").await;
+    stage.until("Machine", "m0", Value::is_null).await;
+    assert!(member(&stage, "m0").await.is_none());
+}
+
+async fn strip(stage: &Stage, name: &str) {
+    stage
+        .cluster_api
+        .delete("OpenStackMachine", name)
+        .await
+        .unwrap();
+    let bare = json!({"metadata": {"finalizers": null}});
+    stage.patch("OpenStackMachine", name, bare).await;
+    stage.until("OpenStackMachine", name, Value::is_null).await;
+}

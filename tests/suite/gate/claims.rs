@@ -1,0 +1,146 @@
+//! Two objects that claim one: one load balancer, one server, one OpenStackMachine; and a machine that a
+//! MachineHealthCheck is about to give up.
+
+use serde_json::{Value, json};
+
+use super::scene::{cluster, create, gate, is_provisioned, join, until_held, until_warned};
+use crate::{
+    env::{apply::apply, cluster_api::condition},
+    machine::stage::{Stage, machine_spec, told},
+};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_younger_of_two_clusters_that_claim_one_load_balancer_stops_and_says_why() {
+    let stage = Stage::set("claims-balancer").await;
+    cluster(&stage, "10.6.0.0/24", "amphora").await;
+    join(&stage, &["m0"]).await;
+    let first = stage.get("OpenStackCluster", "c1").await;
+    let mut second = first.clone();
+    second["metadata"] = json!({"name": "c1-again", "namespace": stage.namespace,
+        "ownerReferences": first["metadata"]["ownerReferences"], "labels": first["metadata"]["labels"]});
+    second.as_object_mut().unwrap().remove("status");
+    // Creation times are whole seconds.
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    let before = stage.cloud.control().last_call();
+    apply(&stage.admin, &[second]).await.unwrap();
+    stage
+        .until("OpenStackCluster", "c1-again", |cluster| {
+            condition(cluster, "NetworkReady").is_some_and(|(status, reason, message)| {
+                (status, reason) == ("False", "AmbiguousMatch")
+                    && message.contains("claims-balancer/c1")
+            })
+        })
+        .await;
+    until_warned(
+        &stage,
+        "OpenStackCluster",
+        "c1-again",
+        &["AmbiguousMatch", "claims-balancer/c1"],
+    )
+    .await;
+    assert_eq!(stage.writes_since(before), Vec::<String>::new());
+    // The first one goes on as if nothing was.
+    join(&stage, &["m1"]).await;
+    // The copy goes without a trace: nothing of the first one's is taken down with it.
+    let before = stage.cloud.control().last_call();
+    stage
+        .cluster_api
+        .delete("OpenStackCluster", "c1-again")
+        .await
+        .unwrap();
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    let deleted: Vec<String> = stage
+        .writes_since(before)
+        .into_iter()
+        .filter(|label| label.ends_with("_delete"))
+        .collect();
+    assert_eq!(deleted, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_machine_for_one_server_gets_nothing_and_takes_nothing_with_it() {
+    let stage = Stage::set("claims-server").await;
+    cluster(&stage, "10.6.0.0/24", "amphora").await;
+    join(&stage, &["m0"]).await;
+    let provider_id = stage.get("OpenStackMachine", "m0").await["spec"]["providerID"].clone();
+    let mut spec = machine_spec();
+    spec["providerID"] = provider_id;
+    stage
+        .cluster_api
+        .create_machine("c1", "copy", true, spec)
+        .await
+        .unwrap();
+    let refused = stage
+        .until("OpenStackMachine", "copy", |machine| {
+            told(machine, "InstanceReady") == ("False", "AmbiguousMatch")
+        })
+        .await;
+    let (_, _, message) = condition(&refused, "InstanceReady").unwrap();
+    assert!(
+        message.contains("OpenStackServer claims-server/m0"),
+        "{message}"
+    );
+    assert!(!is_provisioned(&refused));
+    stage.cluster_api.delete("Machine", "copy").await.unwrap();
+    stage.until("Machine", "copy", Value::is_null).await;
+    assert_eq!(stage.calls("server_delete"), 0);
+    assert_eq!(
+        told(&stage.get("OpenStackMachine", "m0").await, "Ready").0,
+        "True"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_machines_with_one_openstackmachine_are_told_by_name() {
+    let stage = Stage::set("claims-machine").await;
+    cluster(&stage, "10.6.0.0/24", "amphora").await;
+    join(&stage, &["m0"]).await;
+    let rival = json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
+        "metadata": {"name": "rival", "namespace": stage.namespace,
+            "labels": {"cluster.x-k8s.io/cluster-name": "c1", "cluster.x-k8s.io/control-plane": ""}},
+        "spec": {"clusterName": "c1", "version": "v1.34.4", "bootstrap": {"dataSecretName": "m0-bootstrap"},
+            "infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "OpenStackMachine", "name": "m0"}},
+    });
+    apply(&stage.admin, &[rival]).await.unwrap();
+    until_warned(
+        &stage,
+        "OpenStackMachine",
+        "m0",
+        &["AmbiguousMatch", "Machine m0", "rival"],
+    )
+    .await;
+    assert!(super::scene::is_hooked(&stage.get("Machine", "m0").await));
+    assert!(!super::scene::is_hooked(
+        &stage.get("Machine", "rival").await
+    ));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_held_machine_is_told_of_the_health_check_that_will_give_it_up() {
+    let stage = Stage::set("health-check").await;
+    cluster(&stage, "10.6.0.0/24", "amphora").await;
+    join(&stage, &["m0"]).await;
+    let check = json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineHealthCheck",
+        "metadata": {"name": "patience", "namespace": stage.namespace},
+        "spec": {"clusterName": "c1", "selector": {"matchLabels": {"cluster.x-k8s.io/control-plane": ""}},
+            "checks": {"nodeStartupTimeoutSeconds": 14}},
+    });
+    apply(&stage.admin, &[check]).await.unwrap();
+    stage.command(json!({"hold": {"member": "-m1", "status": "PENDING_CREATE"}}));
+    create(&stage, "m1").await;
+    until_held(&stage, "m1", "MemberPending", &["PENDING_CREATE"]).await;
+    let words = [
+        "MachineHealthCheck patience",
+        "nodeStartupTimeoutSeconds 14",
+    ];
+    until_held(&stage, "m1", "MemberPending", &words).await;
+    until_warned(&stage, "OpenStackMachine", "m1", &words).await;
+    stage.command(json!({"release": ""}));
+    stage
+        .until("OpenStackMachine", "m1", |machine| {
+            is_provisioned(machine) && !gate(machine).2.contains("MachineHealthCheck")
+        })
+        .await;
+}

@@ -1,0 +1,160 @@
+//! What counts as serving where no health monitor can tell, and what does not.
+
+use std::net::IpAddr;
+
+use capo_rs::membership::{
+    event::ProbeOutcome,
+    probe::{Prober as _, TlsProber},
+};
+use serde_json::{Value, json};
+
+use super::{
+    api_server::ApiServer,
+    scene::{address, first_up, gate, join, until_held},
+};
+use crate::{
+    env::{Authority, Kubernetes, kubernetes::free_port},
+    machine::stage::Stage,
+};
+
+const LOCAL: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+async fn probe(port: u16, authority: &Authority) -> ProbeOutcome {
+    TlsProber::new()
+        .probe(LOCAL, port, authority.certificate().into())
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_real_kube_apiserver_is_ready_under_its_own_authority_only() {
+    let kubernetes = Kubernetes::shared().await;
+    let port: u16 = kubernetes
+        .url()
+        .rsplit_once(':')
+        .and_then(|(_, port)| port.parse().ok())
+        .unwrap();
+    let ours = kubernetes.authority();
+    assert_eq!(probe(port, ours).await, ProbeOutcome::Ready);
+    let other = Authority::new("somebody else").unwrap();
+    assert_eq!(probe(port, &other).await, ProbeOutcome::WrongCertificate);
+    assert_eq!(
+        probe(free_port().unwrap(), ours).await,
+        ProbeOutcome::Refused
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_200_is_evidence_for_and_only_server_errors_and_other_certificates_are_against() {
+    let authority = Authority::new("cluster").unwrap();
+    let port = free_port().unwrap();
+    let server = ApiServer::listen((LOCAL, port), &authority, &["kubernetes"], 200).await;
+    for (status, outcome) in [
+        (200, ProbeOutcome::Ready),
+        (401, ProbeOutcome::Answered),
+        (403, ProbeOutcome::Answered),
+        (404, ProbeOutcome::Answered),
+        (500, ProbeOutcome::NotReady),
+        (503, ProbeOutcome::NotReady),
+    ] {
+        server.answer(status);
+        assert_eq!(probe(port, &authority).await, outcome, "{status}");
+    }
+    // Under the cluster's authority, but neither for the address nor for the Service: says nothing.
+    let port = free_port().unwrap();
+    let _other = ApiServer::listen((LOCAL, port), &authority, &["kubelet"], 200).await;
+    assert_eq!(probe(port, &authority).await, ProbeOutcome::Answered);
+    // No authority, no evidence.
+    let nothing = TlsProber::new()
+        .probe(LOCAL, port, "no certificate".into())
+        .await;
+    assert_eq!(nothing, ProbeOutcome::NoConnection);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_monitor_an_answer_of_200_releases_and_nothing_less() {
+    let (stage, authority, _m0) = first_up("evidence", "127.91.0.0/24").await;
+    join(&stage, &["m1"]).await;
+    let other = address(&stage, "m1").await;
+    let m1 = ApiServer::listen((other, 6443), &authority, &["kubernetes"], 200).await;
+    stage
+        .until("OpenStackMachine", "m1", |machine| {
+            gate(machine).0 == "True"
+        })
+        .await;
+    // It was let in on this evidence; now it is asked for another reason, and does not answer so well.
+    super::joining::until_enabled(&stage, "m1").await;
+    pod_health(&stage, "m1", "Unknown").await;
+    m1.answer(401);
+    // The answer with which it was let in is none any more.
+    tokio::time::sleep(std::time::Duration::from_secs(16)).await;
+    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    until_held(
+        &stage,
+        "m0",
+        "HealthUnavailable",
+        &["m1: its health can't be told"],
+    )
+    .await;
+    m1.answer(403);
+    tokio::time::sleep(std::time::Duration::from_secs(6)).await;
+    until_held(
+        &stage,
+        "m0",
+        "HealthUnavailable",
+        &["m1: its health can't be told"],
+    )
+    .await;
+    m1.answer(503);
+    until_held(
+        &stage,
+        "m0",
+        "NoOtherMemberServing",
+        &["m1: /readyz answers 5xx"],
+    )
+    .await;
+    m1.answer(200);
+    drop(m1);
+    until_held(
+        &stage,
+        "m0",
+        "NoOtherMemberServing",
+        &["m1: its port is closed"],
+    )
+    .await;
+    let foreign = Authority::new("somebody else").unwrap();
+    let impostor = ApiServer::listen((other, 6443), &foreign, &["kubernetes"], 200).await;
+    until_held(
+        &stage,
+        "m0",
+        "NoOtherMemberServing",
+        &["m1: it shows another certificate"],
+    )
+    .await;
+    drop(impostor);
+    pod_health(&stage, "m1", "False").await;
+    let m1 = ApiServer::listen((other, 6443), &authority, &["kubernetes"], 200).await;
+    until_held(
+        &stage,
+        "m0",
+        "NoOtherMemberServing",
+        &["m1: APIServerPodHealthy is False"],
+    )
+    .await;
+    pod_health(&stage, "m1", "Unknown").await;
+    stage.until("Machine", "m0", Value::is_null).await;
+    drop(m1);
+}
+
+/// What KubeadmControlPlane says of the machine's API server.
+async fn pod_health(stage: &Stage, name: &str, status: &str) {
+    let machine = stage.get("Machine", name).await;
+    let mut conditions = machine["status"]["conditions"].as_array().unwrap().clone();
+    for condition in &mut conditions {
+        if condition["type"] == "APIServerPodHealthy" {
+            condition["status"] = json!(status);
+        }
+    }
+    stage
+        .patch_status("Machine", name, json!({"conditions": conditions}))
+        .await;
+}

@@ -1,0 +1,85 @@
+//! Members that join where no health monitor keeps clients away from an API server that is not up yet.
+
+use std::time::{Duration, Instant};
+
+use super::{
+    api_server::ApiServer,
+    scene::{
+        JOINING, address, cluster, create, first_up, is_provisioned, join, member, member_writes,
+    },
+};
+use crate::machine::stage::{PATIENCE, Stage};
+
+/// Comes back when the machine's member gets traffic and its tag is off.
+pub(super) async fn until_enabled(stage: &Stage, name: &str) {
+    let begun = Instant::now();
+    loop {
+        let found = member(stage, name).await.unwrap();
+        if found.admin_state_up {
+            assert!(!found.tags.iter().any(|tag| tag == JOINING), "{found:?}");
+            return;
+        }
+        assert!(begun.elapsed() < PATIENCE, "never enabled: {found:?}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+async fn is_joining(stage: &Stage, name: &str) -> bool {
+    let found = member(stage, name).await.unwrap();
+    !found.admin_state_up && found.tags.iter().any(|tag| tag == JOINING)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_joins_serving_ones_gets_traffic_when_its_api_server_answers() {
+    let (stage, authority, m0) = first_up("joining", "127.92.0.0/24").await;
+
+    // The first one: kubeadm reaches its own API server through the endpoint.
+    let writes = member_writes(&stage, 0);
+    assert_eq!(writes.len(), 1, "{writes:#?}");
+    let body = writes[0].body.as_ref().unwrap();
+    assert_ne!(body["member"]["admin_state_up"], false);
+    // The second one is admitted all the same, and waits for its API server.
+    join(&stage, &["m1"]).await;
+    assert!(is_joining(&stage, "m1").await);
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert!(is_joining(&stage, "m1").await);
+    let own = address(&stage, "m1").await;
+    let m1 = ApiServer::listen((own, 6443), &authority, &["kubernetes"], 200).await;
+    until_enabled(&stage, "m1").await;
+
+    // The third one is let in without any evidence when the others are not well.
+    create(&stage, "m2").await;
+    stage.until("OpenStackMachine", "m2", is_provisioned).await;
+    assert!(is_joining(&stage, "m2").await);
+    m0.answer(500);
+    m1.answer(500);
+    until_enabled(&stage, "m2").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_an_operator_took_down_stays_down_and_does_not_count() {
+    let stage = Stage::set("admin-down").await;
+    cluster(&stage, "10.6.0.0/24", "amphora").await;
+    join(&stage, &["m0", "m1"]).await;
+    let down = member(&stage, "m1").await.unwrap();
+    let pool = super::scene::pool(&stage).await;
+    let update = capo_rs::openstack::load_balancer::MemberUpdate {
+        admin_state_up: Some(false),
+        ..Default::default()
+    };
+    stage
+        .openstack()
+        .update_member(
+            &pool.id,
+            &down.id,
+            &update,
+            capo_rs::openstack::Priority::Gate,
+        )
+        .await
+        .unwrap();
+    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    super::scene::until_held(&stage, "m0", "NoOtherMemberServing", &["m1: its member is"]).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(!member(&stage, "m1").await.unwrap().admin_state_up);
+    assert!(!stage.get("Machine", "m0").await["metadata"].is_null());
+}

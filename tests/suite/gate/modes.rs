@@ -1,0 +1,108 @@
+//! `--load-balancer-gate=observe` and `off`, taken up in the middle of things: a Machine is held and already
+//! deleting, a member still waits for its API server.
+
+use capo_rs::membership::GateMode;
+use serde_json::Value;
+
+use super::{
+    api_server::ApiServer,
+    joining::until_enabled,
+    scene::{
+        PRE_TERMINATE, cluster, create, first_up, gate, has, is_provisioned, join, member,
+        operating, until_held,
+    },
+};
+use crate::machine::stage::Stage;
+
+/// m0 is held at our hook, as m1 joins admin-down; then the manager stops.
+async fn held_and_joining(namespace: &str, range: &str) -> (Stage, ApiServer) {
+    let (mut stage, _, server) = first_up(namespace, range).await;
+    join(&stage, &["m1"]).await;
+    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    until_held(&stage, "m0", "NoOtherMemberServing", &["m1: its"]).await;
+    stage.stop().await;
+    for machine in ["m0", "m1"] {
+        assert!(has(&stage.get("Machine", machine).await, PRE_TERMINATE));
+    }
+    assert!(!member(&stage, "m1").await.unwrap().admin_state_up);
+    (stage, server)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn off_takes_every_hook_off_and_lets_everybody_in() {
+    let (mut stage, _m0) = held_and_joining("mode-off", "127.93.0.0/24").await;
+    stage.settings.mode = GateMode::Off;
+    stage.start().await;
+    stage.until("Machine", "m0", Value::is_null).await;
+    until_enabled(&stage, "m1").await;
+    stage
+        .until("Machine", "m1", |machine| !has(machine, PRE_TERMINATE))
+        .await;
+    // A machine whose member does not come up is admitted, and gets no hook.
+    stage.command(serde_json::json!({"hold": {"member": "-m2", "status": "PENDING_CREATE"}}));
+    create(&stage, "m2").await;
+    stage.until("OpenStackMachine", "m2", is_provisioned).await;
+    assert!(!has(&stage.get("Machine", "m2").await, PRE_TERMINATE));
+    stage.command(serde_json::json!({"release": ""}));
+    stage.cluster_api.delete("Cluster", "c1").await.unwrap();
+    stage.until("Cluster", "c1", Value::is_null).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn observing_says_what_it_would_hold_and_holds_nothing() {
+    let (mut stage, _m0) = held_and_joining("mode-observe", "127.94.0.0/24").await;
+    stage.settings.mode = GateMode::Observe;
+    stage.start().await;
+    stage.until("Machine", "m0", Value::is_null).await;
+    until_enabled(&stage, "m1").await;
+    // Admission: the condition is False, and yet the machine counts.
+    stage.command(serde_json::json!({"hold": {"member": "-m2", "status": "PENDING_CREATE"}}));
+    create(&stage, "m2").await;
+    stage
+        .until("OpenStackMachine", "m2", |machine| {
+            let (status, reason, message) = gate(machine);
+            is_provisioned(machine)
+                && (status, reason) == ("False", "MemberPending")
+                && (message.contains("only observes") || message.contains("PENDING_CREATE"))
+        })
+        .await;
+    stage.command(serde_json::json!({"release": ""}));
+    let m2 = stage
+        .until("Machine", "m2", |machine| {
+            machine["status"]["nodeRef"].is_object()
+        })
+        .await;
+    assert!(!has(&m2, PRE_TERMINATE), "no hook is put");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn observing_says_that_a_release_would_be_held() {
+    let mut stage = Stage::set("mode-observe-release").await;
+    stage.settings.mode = GateMode::Observe;
+    stage.stop().await;
+    stage.start().await;
+    cluster(&stage, "10.6.0.0/24", "amphora").await;
+    for name in ["m0", "m1"] {
+        create(&stage, name).await;
+        stage
+            .until("Machine", name, |machine| {
+                machine["status"]["nodeRef"].is_object()
+            })
+            .await;
+    }
+    operating(&stage, "m1", "ERROR").await;
+    // So that there is time to look: Nova takes long.
+    stage.command(serde_json::json!({"server_rule": {"name": "m0", "delete": 8}}));
+    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    let going = stage
+        .until("OpenStackMachine", "m0", |machine| {
+            machine.is_null() || gate(machine).2.contains("release gate only observes")
+        })
+        .await;
+    let (_, _, message) = gate(&going);
+    assert!(
+        message.contains("No other member is known to serve port 6443"),
+        "{message}"
+    );
+    stage.until("Machine", "m0", Value::is_null).await;
+}

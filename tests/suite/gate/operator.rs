@@ -1,0 +1,130 @@
+//! The operator's word: hold, bypass, and what becomes of a word that is none.
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::scene::{
+    WORD, annotate, cluster, create, gate, is_provisioned, join, until_held, until_warned,
+};
+use crate::{env::cluster_api::condition, machine::stage::Stage};
+
+fn bypass(left: SignedDuration) -> Value {
+    json!({WORD: format!("bypass until={} reason=ticket 12", Timestamp::now() + left)})
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hold_holds_what_would_go_and_ends_when_it_is_taken_away() {
+    let stage = Stage::set("word-hold").await;
+    cluster(&stage, "10.6.0.0/24", "amphora").await;
+    join(&stage, &["m0", "m1"]).await;
+    let hold = json!({WORD: "hold reason=change freeze"});
+    annotate(&stage, "OpenStackCluster", "c1", hold).await;
+    stage
+        .until("OpenStackCluster", "c1", |cluster| {
+            condition(cluster, "APIServerLoadBalancerReady").is_some_and(|(_, _, message)| {
+                message.contains("held by the operator: change freeze")
+            })
+        })
+        .await;
+    // Neither comes a machine in nor does one go.
+    create(&stage, "m2").await;
+    until_held(&stage, "m2", "OperatorHold", &["change freeze"]).await;
+    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    until_held(&stage, "m0", "OperatorHold", &["change freeze"]).await;
+    assert!(!is_provisioned(&stage.get("OpenStackMachine", "m2").await));
+    // A bypass on one machine goes before a hold on all.
+    annotate(
+        &stage,
+        "OpenStackMachine",
+        "m2",
+        bypass(SignedDuration::from_hours(1)),
+    )
+    .await;
+    stage.until("OpenStackMachine", "m2", is_provisioned).await;
+    annotate(&stage, "OpenStackCluster", "c1", json!({WORD: null})).await;
+    stage.until("Machine", "m0", Value::is_null).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bypass_lets_in_shows_everywhere_and_runs_out() {
+    let stage = Stage::set("word-bypass").await;
+    cluster(&stage, "10.6.0.0/24", "amphora").await;
+    join(&stage, &["m0"]).await;
+    stage.command(json!({"hold": {"member": "-m1", "status": "PENDING_CREATE"}}));
+    create(&stage, "m1").await;
+    until_held(&stage, "m1", "MemberPending", &[]).await;
+    annotate(
+        &stage,
+        "OpenStackMachine",
+        "m1",
+        bypass(SignedDuration::from_secs(8)),
+    )
+    .await;
+    stage.until("OpenStackMachine", "m1", is_provisioned).await;
+    stage.command(json!({"release": ""}));
+    stage
+        .until("OpenStackMachine", "m1", |machine| {
+            let (status, reason, message) = gate(machine);
+            (status, reason) == ("True", "OperatorBypass") && message.contains("ticket 12")
+        })
+        .await;
+    // Over: the same word opens nothing any more, and says so.
+    stage
+        .until("OpenStackMachine", "m1", |machine| {
+            gate(machine).1 == "MembersActive"
+        })
+        .await;
+    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    stage.until("Machine", "m0", Value::is_null).await;
+    stage.cluster_api.delete("Machine", "m1").await.unwrap();
+    until_held(
+        &stage,
+        "m1",
+        "NoOtherMemberServing",
+        &["It is the only member"],
+    )
+    .await;
+    annotate(&stage, "OpenStackMachine", "m1", json!({"test/pass": "1"})).await;
+    until_held(
+        &stage,
+        "m1",
+        "NoOtherMemberServing",
+        &["annotation is refused", "in the past"],
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_word_that_is_none_opens_nothing_and_is_told_by_condition_and_event() {
+    let stage = Stage::set("word-refused").await;
+    cluster(&stage, "10.6.0.0/24", "amphora").await;
+    join(&stage, &["m0"]).await;
+    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    until_held(&stage, "m0", "NoOtherMemberServing", &[]).await;
+    for (text, found) in [
+        (
+            "bypass until=tomorrow reason=x",
+            "until=tomorrow is not a date",
+        ),
+        (
+            "bypass until=2001-01-01T00:00:00Z reason=x",
+            "is in the past",
+        ),
+        ("bypass until=2999-01-01T00:00:00Z", "bypass needs a reason"),
+        ("open sesame", "\"open\" is not known"),
+    ] {
+        for (kind, name) in [("OpenStackMachine", "m0"), ("OpenStackCluster", "c1")] {
+            annotate(&stage, kind, name, json!({WORD: text})).await;
+            until_held(
+                &stage,
+                "m0",
+                "NoOtherMemberServing",
+                &["annotation is refused", found],
+            )
+            .await;
+            until_warned(&stage, kind, name, &["InvalidSpec", WORD, found]).await;
+            annotate(&stage, kind, name, json!({WORD: null})).await;
+        }
+    }
+    assert!(stage.get("OpenStackMachine", "m0").await["metadata"]["deletionTimestamp"].is_null());
+}

@@ -1,0 +1,93 @@
+//! Kubernetes before 1.31: KubeadmControlPlane does not wait for our pre-terminate hook there, so a
+//! pre-drain hook holds with the same question.
+
+use serde_json::Value;
+
+use super::scene::{
+    CONTROL_PLANE_HOOK, PRE_DRAIN, PRE_TERMINATE, cluster, has, has_joined, member, operating,
+    until_held,
+};
+use crate::{
+    env::cluster_api::condition,
+    machine::stage::{Stage, machine_spec},
+};
+
+async fn join_old(stage: &Stage, names: &[&str]) {
+    for name in names {
+        stage
+            .cluster_api
+            .create_machine_of("c1", name, true, machine_spec(), "v1.30.9")
+            .await
+            .unwrap();
+        has_joined(stage, name).await;
+        assert!(has(&stage.get("Machine", name).await, PRE_DRAIN), "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_old_machine_is_held_before_its_node_is_drained() {
+    let stage = Stage::set("pre-drain").await;
+    cluster(&stage, "10.6.0.0/24", "amphora").await;
+    join_old(&stage, &["m0", "m1"]).await;
+    operating(&stage, "m1", "ERROR").await;
+    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    until_held(
+        &stage,
+        "m0",
+        "NoOtherMemberServing",
+        &["m1: its member is not ONLINE"],
+    )
+    .await;
+    let held = stage.get("Machine", "m0").await;
+    let (_, reason, _) = condition(&held, "Deleting").unwrap();
+    assert_eq!(reason, "WaitingForPreDrainHook");
+    assert!(
+        has(&held, CONTROL_PLANE_HOOK),
+        "etcd member and API server live"
+    );
+    assert!(member(&stage, "m0").await.is_some());
+    // The other one serves again: both hooks go, the member before the API server.
+    operating(&stage, "m1", "ONLINE").await;
+    stage.until("Machine", "m0", Value::is_null).await;
+    assert_eq!(stage.leftovers("m0"), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_cluster_api_passes_over_it_the_other_hook_still_holds_server_and_member() {
+    let stage = Stage::set("pre-drain-passed").await;
+    cluster(&stage, "10.6.0.0/24", "amphora").await;
+    join_old(&stage, &["m0"]).await;
+    // No other control-plane machine stays: pre-drain hooks are not waited for.
+    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    until_held(
+        &stage,
+        "m0",
+        "NoOtherMemberServing",
+        &["It is the only member"],
+    )
+    .await;
+    let held = stage
+        .until("Machine", "m0", |machine| !has(machine, CONTROL_PLANE_HOOK))
+        .await;
+    assert!(has(&held, PRE_TERMINATE) && has(&held, PRE_DRAIN));
+    assert!(member(&stage, "m0").await.is_some());
+    assert_eq!(stage.calls("server_delete"), 0);
+    // A user takes both off: that one machine goes, and nothing puts them back.
+    let off = serde_json::json!({PRE_TERMINATE: null, PRE_DRAIN: null});
+    super::scene::annotate(&stage, "Machine", "m0", off).await;
+    stage.until("Machine", "m0", Value::is_null).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_that_is_updated_in_place_carries_what_its_version_needs() {
+    let stage = Stage::set("pre-drain-version").await;
+    cluster(&stage, "10.6.0.0/24", "amphora").await;
+    join_old(&stage, &["m0"]).await;
+    let version = |version: &str| serde_json::json!({"spec": {"version": version}});
+    stage.patch("Machine", "m0", version("v1.31.0")).await;
+    stage
+        .until("Machine", "m0", |machine| {
+            has(machine, PRE_TERMINATE) && !has(machine, PRE_DRAIN)
+        })
+        .await;
+}

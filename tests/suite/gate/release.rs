@@ -1,0 +1,169 @@
+//! A machine that goes: drained, removed and confirmed absent before its API server dies, one at a time.
+
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use super::scene::{
+    CONTROL_PLANE_HOOK, WORD, annotate, cluster, has, is_hooked, join, member, member_writes,
+    operating, until_held,
+};
+use crate::machine::stage::{PATIENCE, Stage, patient};
+
+const GRACE: Duration = Duration::from_secs(3);
+
+async fn with_grace(namespace: &str, grace: Duration) -> Stage {
+    let mut settings = patient();
+    settings.drain_grace = grace;
+    Stage::set_as(namespace, settings).await
+}
+
+/// The id of a machine's member.
+async fn id_of(stage: &Stage, machine: &str) -> String {
+    member(stage, machine).await.unwrap().id
+}
+
+fn is_drain(call: &fake_cloud::Call) -> bool {
+    call.body
+        .as_ref()
+        .is_some_and(|body| body["member"]["weight"] == 0)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_is_drained_for_its_grace_time_and_gone_before_etcd_and_api_server_die() {
+    let stage = with_grace("release-order", GRACE).await;
+    cluster(&stage, "10.6.0.0/24", "amphora").await;
+    join(&stage, &["m0", "m1"]).await;
+    let leaving = id_of(&stage, "m0").await;
+    let before = stage.cloud.control().last_call();
+    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    // KubeadmControlPlane drops its own hook when it takes etcd member and API server down.
+    let begun = Instant::now();
+    loop {
+        let machine = stage.get("Machine", "m0").await;
+        if !has(&machine, CONTROL_PLANE_HOOK) {
+            break;
+        }
+        assert!(begun.elapsed() < PATIENCE, "never released: {machine:#}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(member(&stage, "m0").await.is_none(), "still in the pool");
+    let writes = member_writes(&stage, before);
+    let of_m0: Vec<_> = writes
+        .iter()
+        .filter(|call| call.path.contains(&leaving))
+        .collect();
+    let methods: Vec<&str> = of_m0.iter().map(|call| call.method.as_str()).collect();
+    assert_eq!(methods, ["PUT", "DELETE"], "{writes:#?}");
+    assert!(is_drain(of_m0[0]));
+    assert!(of_m0[1].at - of_m0[0].at >= GRACE.as_secs_f64());
+    stage.until("Machine", "m0", Value::is_null).await;
+    assert_eq!(stage.leftovers("m0"), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_provider_that_cannot_drain_goes_without() {
+    let stage = Stage::set("release-ovn").await;
+    cluster(&stage, "10.6.0.0/24", "ovn").await;
+    join(&stage, &["m0", "m1"]).await;
+    // Newcomers come in disabled there, and are enabled by a write of its own.
+    super::joining::until_enabled(&stage, "m1").await;
+    let before = stage.cloud.control().last_call();
+    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    stage.until("Machine", "m0", Value::is_null).await;
+    let writes = member_writes(&stage, before);
+    let methods: Vec<&str> = writes.iter().map(|call| call.method.as_str()).collect();
+    assert_eq!(methods, ["DELETE"], "{writes:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drained_member_is_restored_when_the_last_other_one_fails_meanwhile() {
+    let stage = with_grace("release-restore", Duration::from_mins(10)).await;
+    cluster(&stage, "10.6.0.0/24", "amphora").await;
+    join(&stage, &["m0", "m1"]).await;
+    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    until_held(
+        &stage,
+        "m0",
+        "MemberDraining",
+        &["being drained", "bypass until="],
+    )
+    .await;
+    let drained = async || member(&stage, "m0").await.unwrap().weight == 0;
+    let begun = Instant::now();
+    while !drained().await {
+        assert!(begun.elapsed() < PATIENCE, "never drained");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    operating(&stage, "m1", "ERROR").await;
+    let held = until_held(
+        &stage,
+        "m0",
+        "NoOtherMemberServing",
+        &[
+            "m1: its member is not ONLINE",
+            "KubeadmControlPlane changes nothing else",
+        ],
+    )
+    .await;
+    assert!(held["metadata"]["deletionTimestamp"].is_null());
+    let begun = Instant::now();
+    while member(&stage, "m0").await.unwrap().weight != 1 {
+        assert!(begun.elapsed() < PATIENCE, "never restored");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let machine = stage.get("Machine", "m0").await;
+    assert!(is_hooked(&machine) && has(&machine, CONTROL_PLANE_HOOK));
+    // The hold starts over, and the way out that its message names works.
+    let until = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
+    let word = format!("bypass until={until} reason=known");
+    annotate(&stage, "OpenStackMachine", "m0", json!({WORD: word})).await;
+    stage.until("Machine", "m0", Value::is_null).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_three_deleted_at_once_two_go_one_by_one_and_the_last_is_held() {
+    let stage = Stage::set("release-three").await;
+    cluster(&stage, "10.6.0.0/24", "amphora").await;
+    join(&stage, &["m0", "m1", "m2"]).await;
+    let mut ids = Vec::new();
+    for name in ["m0", "m1", "m2"] {
+        ids.push(id_of(&stage, name).await);
+    }
+    let before = stage.cloud.control().last_call();
+    for name in ["m0", "m1", "m2"] {
+        stage.cluster_api.delete("Machine", name).await.unwrap();
+    }
+    let mut left = BTreeSet::from(["m0", "m1", "m2"]);
+    let begun = Instant::now();
+    while left.len() > 1 {
+        for name in left.clone() {
+            if stage.get("Machine", name).await.is_null() {
+                left.remove(name);
+            }
+        }
+        assert!(begun.elapsed() < PATIENCE, "left: {left:?}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let last = left.into_iter().next().unwrap();
+    until_held(
+        &stage,
+        last,
+        "NoOtherMemberServing",
+        &["It is the only member"],
+    )
+    .await;
+    assert!(member(&stage, last).await.is_some());
+    // Whatever was written for one was written before anything for the next.
+    let writes = member_writes(&stage, before);
+    let mut order: Vec<usize> = writes
+        .iter()
+        .filter_map(|call| ids.iter().position(|id| call.path.contains(id.as_str())))
+        .collect();
+    let all = order.clone();
+    order.dedup();
+    assert_eq!(order.len(), 2, "two at a time: {all:?} {writes:#?}");
+}

@@ -1,0 +1,164 @@
+//! `capo-rs release-hooks`: the way back without a manager.
+
+use std::{
+    path::Path,
+    process::{Command, Output},
+};
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use serde_json::{Value, json};
+
+use super::{
+    joining::until_enabled,
+    scene::{PRE_TERMINATE, first_up, has, is_hooked, join, member, until_held},
+};
+use crate::{
+    env::{Kubernetes, apply::apply},
+    machine::stage::Stage,
+};
+
+/// Somebody with exactly the shipped role for this command.
+async fn releaser(stage: &Stage, kubernetes: &Kubernetes) -> std::path::PathBuf {
+    let name = format!("releaser-of-{}", stage.namespace);
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": {"name": name, "namespace": "capo-system"}});
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "capo-release-hooks-role"},
+        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "capo-system"}],
+    });
+    apply(&stage.admin, &[account, binding]).await.unwrap();
+    kubernetes
+        .kubeconfig_of_service_account("capo-system", &name)
+        .await
+        .unwrap()
+}
+
+async fn run(kubeconfig: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_capo-rs"));
+    command
+        .arg("release-hooks")
+        .arg(format!("--kubeconfig={}", kubeconfig.display()))
+        .args(arguments)
+        .env_remove("POD_NAMESPACE");
+    tokio::task::spawn_blocking(move || command.output().unwrap())
+        .await
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hooks_go_and_joining_members_come_in_without_a_manager() {
+    let kubernetes = Kubernetes::shared().await;
+    let (mut stage, _, _m0) = first_up("release-hooks", "127.95.0.0/24").await;
+    join(&stage, &["m1"]).await;
+    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    until_held(&stage, "m0", "NoOtherMemberServing", &[]).await;
+    stage.stop().await;
+    let kubeconfig = releaser(&stage, kubernetes).await;
+
+    // The credentials are gone: the hooks go all the same, and it is said what could not be done.
+    let broken = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cloud", "namespace": stage.namespace},
+        "stringData": {"clouds.yaml": "clouds: {}"}});
+    apply(&stage.admin, &[broken]).await.unwrap();
+    let output = run(&kubeconfig, &["--namespace=release-hooks"]).await;
+    let (out, complaints) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{out}{complaints}");
+    for machine in ["m0", "m1"] {
+        assert!(
+            out.contains(&format!("hooks taken off: Machine release-hooks/{machine}")),
+            "{out}"
+        );
+    }
+    assert!(
+        out.contains("Machines released: 2, members let in: 0, failures: 1"),
+        "{out}"
+    );
+    assert!(
+        complaints.contains("OpenStackCluster release-hooks/c1"),
+        "{complaints}"
+    );
+    assert!(!is_hooked(&stage.get("Machine", "m1").await));
+    // One that was deleting already goes on: the scripted control plane drops its own hook now.
+    stage
+        .until("Machine", "m0", |machine| {
+            !has(machine, PRE_TERMINATE) && !has(machine, super::scene::CONTROL_PLANE_HOOK)
+        })
+        .await;
+    assert!(!member(&stage, "m1").await.unwrap().admin_state_up);
+
+    // With credentials the rest is done; a second run finds nothing more to do.
+    let mended = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cloud", "namespace": stage.namespace},
+        "stringData": {"clouds.yaml": stage.cloud.clouds_yaml()}});
+    apply(&stage.admin, &[mended]).await.unwrap();
+    let output = run(&kubeconfig, &["--namespace=release-hooks"]).await;
+    let (out, complaints) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{out}{complaints}");
+    assert!(
+        out.contains("let in: load balancer member") && out.contains("-6443-m1"),
+        "{out}"
+    );
+    assert!(
+        complaints.contains("warning: nobody holds the lease capo-system/"),
+        "{complaints}"
+    );
+    until_enabled(&stage, "m1").await;
+    let output = run(&kubeconfig, &["--namespace=release-hooks"]).await;
+    assert!(text(&output.stdout).contains("Machines released: 0, members let in: 0, failures: 0"));
+
+    // The next manager takes up where things are: m1 is hooked again, m0 goes.
+    stage.start().await;
+    stage.until("Machine", "m0", Value::is_null).await;
+    stage.until("Machine", "m1", is_hooked).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_refuses_to_work_beside_a_manager_that_would_put_the_hooks_back() {
+    let kubernetes = Kubernetes::shared().await;
+    let stage = Stage::set("release-beside").await;
+    let kubeconfig = releaser(&stage, kubernetes).await;
+    let lease = |mode: Option<&str>| {
+        let annotations = mode.map(|mode| {
+            json!({"infrastructure.cluster.x-k8s.io/load-balancer-gate-mode": format!("{mode} manager-1")})
+        });
+        json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"name": "controller-leader-election-capo", "namespace": "release-beside", "annotations": annotations},
+            "spec": {"holderIdentity": "manager-1", "leaseDurationSeconds": 600,
+                "renewTime": jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()},
+        })
+    };
+    let arguments = [
+        "--namespace=release-beside",
+        "--leader-elect-resource-namespace=release-beside",
+    ];
+    for (mode, refused, words) in [
+        (Some("enforce"), true, "enforces the load balancer gate"),
+        (Some("observe"), false, "--load-balancer-gate=observe"),
+        (Some("off"), false, "--load-balancer-gate=off"),
+        (None, false, "does not say how it acts on the gate"),
+    ] {
+        let leases: Api<Lease> = Api::namespaced(stage.admin.clone(), "release-beside");
+        let _ = leases
+            .delete(
+                "controller-leader-election-capo",
+                &kube::api::DeleteParams::default(),
+            )
+            .await;
+        apply(&stage.admin, &[lease(mode)]).await.unwrap();
+        let output = run(&kubeconfig, &arguments).await;
+        let complaints = text(&output.stderr);
+        assert_eq!(output.status.success(), !refused, "{mode:?}: {complaints}");
+        assert!(
+            complaints.contains(words) && complaints.contains("manager-1"),
+            "{complaints}"
+        );
+        if refused {
+            assert!(complaints.contains("--replicas=0") && output.stdout.is_empty());
+        }
+    }
+}

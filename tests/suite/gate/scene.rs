@@ -1,0 +1,271 @@
+//! A cluster with control-plane machines, and what tests of the gate look at in it.
+
+use std::net::IpAddr;
+
+use capo_rs::openstack::{
+    Priority,
+    load_balancer::{LoadBalancerFilter, Member, NewMember, Pool},
+};
+use k8s_openapi::api::events::v1::Event;
+use kube::{Api, api::ListParams};
+use serde_json::{Value, json};
+
+use super::api_server::ApiServer;
+use crate::{
+    env::{Authority, apply::apply, cluster_api::condition},
+    machine::stage::{Stage, identity, machine_spec},
+};
+
+pub(super) const PRE_TERMINATE: &str =
+    "pre-terminate.delete.hook.machine.cluster.x-k8s.io/capo-load-balancer-member";
+pub(super) const PRE_DRAIN: &str =
+    "pre-drain.delete.hook.machine.cluster.x-k8s.io/capo-load-balancer-member";
+/// The hook behind which KubeadmControlPlane takes etcd member and API server down.
+pub(super) const CONTROL_PLANE_HOOK: &str =
+    "pre-terminate.delete.hook.machine.cluster.x-k8s.io/kcp-cleanup";
+/// The operator's word.
+pub(super) const WORD: &str = "infrastructure.cluster.x-k8s.io/load-balancer-gate";
+/// Tag of a member that waits for its API server.
+pub(super) const JOINING: &str = "capo-rs-joining";
+
+/// A cluster `c1` with a managed network and load balancer, whose health monitor is quick.
+pub(super) async fn cluster(stage: &Stage, range: &str, provider: &str) {
+    let spec = json!({
+        "identityRef": identity(),
+        "managedSubnets": [{"cidr": range}],
+        "managedSecurityGroups": {},
+        "apiServer": {"managedLoadBalancer": {
+            "enabled": true, "provider": provider,
+            "monitor": {"delay": 1, "timeout": 1, "maxRetries": 1, "maxRetriesDown": 1}}},
+    });
+    let object = json!({
+        "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackCluster",
+        "metadata": {"name": "c1", "namespace": stage.namespace}, "spec": spec,
+    });
+    stage
+        .cluster_api
+        .create_cluster("c1", object)
+        .await
+        .unwrap();
+    stage.until("OpenStackCluster", "c1", is_provisioned).await;
+}
+
+/// Creates a control-plane machine.
+pub(super) async fn create(stage: &Stage, name: &str) {
+    stage
+        .cluster_api
+        .create_machine("c1", name, true, machine_spec())
+        .await
+        .unwrap();
+}
+
+/// Creates control-plane machines one after the other, as a control plane does.
+pub(super) async fn join(stage: &Stage, names: &[&str]) {
+    for name in names {
+        create(stage, name).await;
+        has_joined(stage, name).await;
+    }
+}
+
+/// Comes back when the machine is admitted, has a node and carries our hook.
+pub(super) async fn has_joined(stage: &Stage, name: &str) {
+    stage
+        .until("Machine", name, |machine| {
+            machine["status"]["nodeRef"].is_object() && is_hooked(machine)
+        })
+        .await;
+}
+
+/// A cluster whose members' health nobody tells, and its first machine `m0`, whose API server is up.
+pub(super) async fn first_up(namespace: &str, range: &str) -> (Stage, Authority, ApiServer) {
+    let stage = Stage::set(namespace).await;
+    stage.command(json!({"assumed_health": "silent"}));
+    let authority = authority(&stage).await;
+    cluster(&stage, range, "amphora").await;
+    join(&stage, &["m0"]).await;
+    let own = address(&stage, "m0").await;
+    let server = ApiServer::listen((own, 6443), &authority, &["kubernetes"], 200).await;
+    (stage, authority, server)
+}
+
+/// The cluster's authority, as Cluster API keeps it.
+async fn authority(stage: &Stage) -> Authority {
+    let authority = Authority::new("cluster authority").unwrap();
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": "c1-ca", "namespace": stage.namespace},
+        "stringData": {"tls.crt": authority.certificate(), "tls.key": "not needed"},
+    });
+    apply(&stage.admin, &[secret]).await.unwrap();
+    authority
+}
+
+pub(super) fn is_provisioned(object: &Value) -> bool {
+    object["status"]["initialization"]["provisioned"] == true
+}
+
+pub(super) fn has(object: &Value, annotation: &str) -> bool {
+    object["metadata"]["annotations"][annotation].is_string()
+}
+
+pub(super) fn is_hooked(machine: &Value) -> bool {
+    has(machine, PRE_TERMINATE)
+}
+
+/// What the gate's condition says: status, reason, message.
+pub(super) fn gate(object: &Value) -> (&str, &str, &str) {
+    condition(object, "APIServerLoadBalancerReady").unwrap_or_default()
+}
+
+/// Comes back when the machine's condition has this reason and its message all of these words.
+pub(super) async fn until_held(stage: &Stage, name: &str, reason: &str, words: &[&str]) -> Value {
+    stage
+        .until("OpenStackMachine", name, |machine| {
+            let (status, shown, message) = gate(machine);
+            status != "True" && shown == reason && words.iter().all(|word| message.contains(word))
+        })
+        .await
+}
+
+/// The machine's own address.
+pub(super) async fn address(stage: &Stage, name: &str) -> IpAddr {
+    let machine = stage
+        .until("OpenStackMachine", name, |machine| {
+            internal(machine).is_some()
+        })
+        .await;
+    internal(&machine).unwrap()
+}
+
+fn internal(machine: &Value) -> Option<IpAddr> {
+    let addresses = machine["status"]["addresses"].as_array()?;
+    let own = addresses
+        .iter()
+        .find(|address| address["type"] == "InternalIP")?;
+    own["address"].as_str()?.parse().ok()
+}
+
+/// The endpoint's pool.
+pub(super) async fn pool(stage: &Stage) -> Pool {
+    let cloud = stage.openstack();
+    let filter = LoadBalancerFilter {
+        name: Some(balancer_name(stage)),
+        ..LoadBalancerFilter::default()
+    };
+    let found = cloud.load_balancers(&filter, Priority::Gate).await.unwrap();
+    let pools = cloud.pools(&found[0].id, Priority::Gate).await.unwrap();
+    pools.into_iter().next().unwrap()
+}
+
+pub(super) fn balancer_name(stage: &Stage) -> String {
+    format!("k8s-clusterapi-cluster-{}-c1-kubeapi", stage.namespace)
+}
+
+/// A machine's member, as its user sees it.
+pub(super) async fn member(stage: &Stage, machine: &str) -> Option<Member> {
+    let pool = pool(stage).await;
+    let members = stage
+        .openstack()
+        .members(&pool.id, Priority::Gate)
+        .await
+        .unwrap();
+    let name = format!("-6443-{machine}");
+    members
+        .into_iter()
+        .find(|member| member.name.ends_with(&name))
+}
+
+/// Makes a member by hand and waits until Octavia has done so.
+pub(super) async fn stranger(stage: &Stage, name: &str, address: IpAddr) -> Member {
+    let (cloud, pool) = (stage.openstack(), pool(stage).await);
+    let new = NewMember {
+        name: name.to_owned(),
+        address,
+        protocol_port: 6443,
+        subnet_id: None,
+        weight: None,
+        admin_state_up: true,
+        tags: Vec::new(),
+    };
+    // Octavia may be at work on one of ours.
+    loop {
+        match cloud.create_member(&pool.id, &new, Priority::Gate).await {
+            Ok(member) => return member,
+            Err(error) => assert!(error.conflict().is_some(), "{error}"),
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+}
+
+/// Writes of members since call number `since`, as `PUT <name or id> <body>`.
+pub(super) fn member_writes(stage: &Stage, since: u64) -> Vec<fake_cloud::Call> {
+    stage
+        .cloud
+        .control()
+        .calls_since(since)
+        .into_iter()
+        .filter(|call| {
+            call.method != "GET"
+                && call.path.contains("/members")
+                && call.status.is_some_and(|status| status < 300)
+        })
+        .collect()
+}
+
+/// How a member reads to its health monitor from now on.
+pub(super) async fn operating(stage: &Stage, machine: &str, status: &str) {
+    let member = member(stage, machine).await.unwrap();
+    stage.command(
+        json!({"set_status": {"object": member.id, "kind": "member", "operating": status}}),
+    );
+}
+
+/// Sets or removes annotations.
+pub(super) async fn annotate(stage: &Stage, kind: &str, name: &str, annotations: Value) {
+    stage
+        .patch(
+            kind,
+            name,
+            json!({"metadata": {"annotations": annotations}}),
+        )
+        .await;
+}
+
+/// Warnings about an object, as `reason: note`.
+pub(super) async fn warnings(stage: &Stage, kind: &str, name: &str) -> Vec<String> {
+    let events: Api<Event> = Api::namespaced(stage.admin.clone(), &stage.namespace);
+    let list = events.list(&ListParams::default()).await.unwrap();
+    list.items
+        .into_iter()
+        .filter(|event| event.type_.as_deref() == Some("Warning"))
+        .filter(|event| {
+            event.regarding.as_ref().is_some_and(|about| {
+                about.name.as_deref() == Some(name) && about.kind.as_deref() == Some(kind)
+            })
+        })
+        .map(|event| {
+            format!(
+                "{}: {}",
+                event.reason.unwrap_or_default(),
+                event.note.unwrap_or_default()
+            )
+        })
+        .collect()
+}
+
+/// Comes back when a warning about an object has all of these words.
+pub(super) async fn until_warned(stage: &Stage, kind: &str, name: &str, words: &[&str]) {
+    let begun = std::time::Instant::now();
+    loop {
+        let warnings = warnings(stage, kind, name).await;
+        let told = |warning: &String| words.iter().all(|word| warning.contains(word));
+        if warnings.iter().any(told) {
+            return;
+        }
+        assert!(
+            begun.elapsed() < crate::machine::stage::PATIENCE,
+            "no warning about {kind} {name} with {words:?}: {warnings:#?}"
+        );
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+}

@@ -1,0 +1,83 @@
+//! Images that are Kubernetes objects of the OpenStack Resource Controller, read with the shipped role.
+
+use serde_json::{Value, json};
+
+use super::stage::{Stage, identity, told};
+use crate::env::{apply::apply, cluster_api::condition};
+
+/// The kind as far as it is read: any spec, any status.
+fn definition() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "images.openstack.k-orc.cloud"},
+        "spec": {
+            "group": "openstack.k-orc.cloud", "scope": "Namespaced",
+            "names": {"kind": "Image", "plural": "images", "singular": "image", "listKind": "ImageList"},
+            "versions": [{"name": "v1alpha1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}],
+        },
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_image_object_is_missed_by_name_waited_for_and_used() {
+    let stage = Stage::set("image-object").await;
+    stage.foreign_cluster("c1").await;
+    let spec = json!({"identityRef": identity(), "flavor": {"filter": {"name": "m1.small"}},
+        "image": {"imageRef": {"name": "node"}}});
+    stage
+        .cluster_api
+        .create_machine("c1", "w1", false, spec)
+        .await
+        .unwrap();
+    let until_told = async |reason: &str, words: &str| {
+        stage
+            .until("OpenStackMachine", "w1", |machine| {
+                condition(machine, "InstanceReady").is_some_and(|(status, why, message)| {
+                    status == "False" && why == reason && message.contains(words)
+                })
+            })
+            .await
+    };
+    // Not even the kind is there.
+    until_told(
+        "DependencyNotFound",
+        "spec.image.imageRef: there is no Image node of openstack.k-orc.cloud in the namespace image-object",
+    )
+    .await;
+    apply(&stage.admin, &[definition()]).await.unwrap();
+    let glance = glance_id(&stage).await;
+    let image = |available: &str| {
+        json!({"apiVersion": "openstack.k-orc.cloud/v1alpha1", "kind": "Image",
+            "metadata": {"name": "node", "namespace": stage.namespace},
+            "status": {"id": glance, "conditions": [{"type": "Available", "status": available}]}})
+    };
+    apply(&stage.admin, &[image("False")]).await.unwrap();
+    until_told(
+        "DependencyFailed",
+        "spec.image.imageRef: the Image node is not Available yet",
+    )
+    .await;
+    apply(&stage.admin, &[image("True")]).await.unwrap();
+    stage
+        .until("OpenStackMachine", "w1", |machine| {
+            told(machine, "Ready") == ("True", "Ready")
+        })
+        .await;
+    let server = stage.get("OpenStackServer", "w1").await;
+    assert_eq!(server["status"]["resolved"]["imageID"], glance);
+}
+
+/// The id of the cloud's image `cirros`.
+async fn glance_id(stage: &Stage) -> String {
+    let query = capo_rs::openstack::image::ImageFilter {
+        name: Some("cirros".to_owned()),
+        ..Default::default()
+    };
+    let images = stage
+        .openstack()
+        .images(&query, capo_rs::openstack::Priority::Gate)
+        .await
+        .unwrap();
+    images[0].id.clone()
+}

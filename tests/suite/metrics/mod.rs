@@ -1,0 +1,11 @@
+//! What Prometheus scrapes, what Grafana shows, and what wakes the operator.
+
+mod boards;
+mod catalogue;
+mod deploying;
+mod exposition;
+mod fleet;
+mod rollout;
+mod rules;
+mod selectors;
+mod serving;

@@ -1,0 +1,211 @@
+//! One manager, one real Prometheus that scrapes it every two seconds, and clusters on clouds that each go wrong in
+//! their own way.
+
+use std::time::{Duration, Instant};
+
+use fake_cloud::{Durations, FakeCloud, Options};
+use serde_json::{Value, json};
+
+use super::quick;
+use crate::{
+    env::{ClusterApi, Installation, Kubernetes, Manager, Prometheus, apply::apply},
+    metrics::serving::reader,
+};
+
+/// More than anything takes on a busy machine.
+pub(super) const PATIENCE: Duration = Duration::from_mins(10);
+
+pub(super) struct Stage {
+    // Dropped in this order.
+    pub(super) prometheus: Prometheus,
+    manager: Manager,
+    cluster_api: ClusterApi,
+    kubernetes: Kubernetes,
+    token: String,
+}
+
+/// A cloud, by the name of its credentials in Kubernetes and in clouds.yaml.
+pub(super) async fn cloud() -> FakeCloud {
+    FakeCloud::start(Options {
+        durations: Durations {
+            server_build: 1.0,
+            load_balancer_create: 1.0,
+            operation: 0.5,
+            heartbeat: 0.5,
+            ..Durations::instant()
+        },
+        data_path: false,
+        ..Options::default()
+    })
+    .await
+    .unwrap()
+}
+
+impl Stage {
+    pub(super) async fn set() -> Self {
+        let kubernetes = Kubernetes::start().await.unwrap();
+        kubernetes.install_cluster_api().await.unwrap();
+        let installation = Installation::install(&kubernetes).await.unwrap();
+        let mut arguments = installation.arguments();
+        arguments.extend(
+            [
+                "--insecure-diagnostics=false",
+                "--leader-elect",
+                // A busy machine is no reason to lose the lease.
+                "--leader-elect-lease-duration=5m",
+                "--leader-elect-renew-deadline=4m",
+                "--sync-period=5s",
+                "--member-warn-after=4s",
+                "--member-alert-after=15s",
+                "--member-stuck-after=60s",
+                // What is held stays held until it was told of.
+                "--member-orphan-after=10m",
+            ]
+            .map(str::to_owned),
+        );
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let mut manager =
+            Manager::start(kubernetes.folder(), &installation.kubeconfig, &arguments).unwrap();
+        manager.until_ready().await.unwrap();
+        manager.until_logged("Leading").await.unwrap();
+        let token = reader(&kubernetes).await;
+        let prometheus = prometheus(&kubernetes, &manager, &token).await;
+        let admin = kubernetes.admin().await.unwrap();
+        Self {
+            prometheus,
+            manager,
+            cluster_api: ClusterApi::play(admin, "default"),
+            kubernetes,
+            token,
+        }
+    }
+
+    /// Hands out the credentials of a cloud, which is called `name` in its clouds.yaml.
+    pub(super) async fn credentials(&self, name: &str, cloud: &FakeCloud) {
+        let named = cloud
+            .clouds_yaml()
+            .replace("  demo:\n", &format!("  {name}:\n"));
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "default"},
+            "stringData": {"clouds.yaml": named},
+        });
+        apply(&self.kubernetes.admin().await.unwrap(), &[secret])
+            .await
+            .unwrap();
+    }
+
+    /// Creates a cluster with a control-plane machine and waits until that has joined.
+    pub(super) async fn cluster(&self, name: &str, cloud: &str) {
+        let infrastructure = json!({
+            "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackCluster",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {
+                "identityRef": {"name": cloud, "cloudName": cloud},
+                "managedSubnets": [{"cidr": "10.6.0.0/24"}],
+                "managedSecurityGroups": {"allowAllInClusterTraffic": true},
+                // Members count as healthy after 15 s instead of 45.
+                "apiServer": {"managedLoadBalancer": {
+                    "provider": "amphorav2", "monitor": {"delay": 3, "timeout": 2, "maxRetries": 1, "maxRetriesDown": 1},
+                }},
+            },
+        });
+        self.cluster_api
+            .create_cluster(name, infrastructure)
+            .await
+            .unwrap();
+        self.until(name, "OpenStackCluster", |object| {
+            object["status"]["initialization"]["provisioned"] == true
+        })
+        .await;
+        self.machine(name, cloud, 0).await;
+        self.until_joined(name, 0).await;
+    }
+
+    /// Comes back when no alert fires or is about to.
+    pub(super) async fn until_all_is_quiet(&self) {
+        let begun = Instant::now();
+        loop {
+            let alerts = self.prometheus.at("ALERTS", super::now()).await.unwrap();
+            if alerts["result"] == json!([]) {
+                return;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{alerts}");
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+
+    /// Creates a further control-plane machine.
+    pub(super) async fn machine(&self, cluster: &str, cloud: &str, index: u8) {
+        let spec = json!({
+            "identityRef": {"name": cloud, "cloudName": cloud},
+            "flavor": {"filter": {"name": "m1.small"}}, "image": {"filter": {"name": "ubuntu-kube"}},
+        });
+        self.cluster_api
+            .create_machine(cluster, &format!("{cluster}-cp-{index}"), true, spec)
+            .await
+            .unwrap();
+    }
+
+    pub(super) async fn until_joined(&self, cluster: &str, index: u8) {
+        self.until(&format!("{cluster}-cp-{index}"), "Machine", |machine| {
+            !machine["status"]["nodeRef"].is_null()
+        })
+        .await;
+    }
+
+    /// Deletes a machine as a rollout does, and waits until it is gone.
+    pub(super) async fn replace(&self, machine: &str) {
+        self.cluster_api.delete("Machine", machine).await.unwrap();
+        self.until(machine, "Machine", Value::is_null).await;
+    }
+
+    async fn until(&self, name: &str, kind: &str, wanted: impl Fn(&Value) -> bool) {
+        self.cluster_api
+            .wait_for(kind, name, PATIENCE, wanted)
+            .await
+            .unwrap();
+    }
+
+    /// The metrics, as Prometheus gets them.
+    pub(super) async fn scrape(&self) -> String {
+        let root = self.kubernetes.authority().certificate();
+        let root = reqwest::Certificate::from_pem(root.as_bytes()).unwrap();
+        let client = reqwest::Client::builder()
+            .tls_certs_only([root])
+            .build()
+            .unwrap();
+        let url = format!("https://{}", self.manager.metrics_url());
+        let answer = client
+            .get(url)
+            .bearer_auth(&self.token)
+            .send()
+            .await
+            .unwrap();
+        assert_eq!(answer.status(), 200);
+        answer.text().await.unwrap()
+    }
+}
+
+async fn prometheus(kubernetes: &Kubernetes, manager: &Manager, token: &str) -> Prometheus {
+    let folder = kubernetes.folder().join("prometheus");
+    std::fs::create_dir_all(&folder).unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let address = manager.metrics_url();
+    let configuration = json!({
+        "global": {"scrape_interval": "2s", "scrape_timeout": "2s", "evaluation_interval": "1s"},
+        "rule_files": [write("rules.yaml", &quick::rules())],
+        "scrape_configs": [{
+            "job_name": "capo-controller-manager", "scheme": "https",
+            "authorization": {"credentials_file": write("token", token)},
+            "tls_config": {"ca_file": write("ca.crt", &kubernetes.authority().certificate())},
+            "static_configs": [{"targets": [address.split('/').next()]}],
+        }],
+    });
+    Prometheus::start(&folder, &configuration.to_string())
+        .await
+        .unwrap()
+}

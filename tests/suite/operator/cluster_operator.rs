@@ -1,0 +1,171 @@
+//! The report in a ClusterOperator: written where one is asked for and the kind is served, and never read.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use futures::StreamExt;
+use kube::{
+    Api, Client,
+    api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams},
+    runtime::watcher::{Config, Event, watcher},
+};
+use serde_json::{Value, json};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::until;
+use crate::{
+    env::{
+        apply::{apply, documents},
+        manager::get,
+    },
+    whole::stage::Stage,
+};
+
+/// The part of OpenShift's definition that a report needs: its names, its status subresource, its closed sets.
+const DEFINITION: &str = include_str!("cluster-operator.yaml");
+const NAME: &str = "cluster-api-openstack";
+
+fn reports(client: &Client) -> Api<DynamicObject> {
+    let kind = GroupVersionKind::gvk("config.openshift.io", "v1", "ClusterOperator");
+    Api::all_with(client.clone(), &ApiResource::from_gvk(&kind))
+}
+
+fn status_of(object: &DynamicObject, kind: &str) -> Option<String> {
+    let conditions = object.data["status"]["conditions"].as_array()?;
+    let found = conditions
+        .iter()
+        .find(|condition| condition["type"] == kind)?;
+    found["status"].as_str().map(str::to_owned)
+}
+
+/// The status in every revision of the report that the API server ever showed.
+struct Revisions {
+    seen: Arc<Mutex<Vec<Value>>>,
+    _watch: AbortOnDropHandle<()>,
+}
+
+impl Revisions {
+    fn of(reports: &Api<DynamicObject>) -> Self {
+        let seen: Arc<Mutex<Vec<Value>>> = Arc::default();
+        let mut events = watcher(reports.clone(), Config::default()).boxed();
+        let keep = Arc::clone(&seen);
+        let watch = tokio::spawn(async move {
+            while let Some(event) = events.next().await {
+                if let Event::InitApply(object) | Event::Apply(object) = event.unwrap() {
+                    keep.lock().unwrap().push(object.data["status"].clone());
+                }
+            }
+        });
+        Self {
+            seen,
+            _watch: AbortOnDropHandle::new(watch),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_is_reported_and_changes_nothing() {
+    let stage = Stage::set().await;
+    let admin = stage.kubernetes.admin().await.unwrap();
+    let rights =
+        documents(&std::fs::read_to_string("deploy/cluster-operator.yaml").unwrap()).unwrap();
+    apply(&admin, &rights).await.unwrap();
+    let flag = format!("--cluster-operator-name={NAME}");
+
+    // Where the kind is not served: the metric and the line say it all the same, and nothing complains.
+    let mut manager = stage.start_manager("without", &["--leader-elect", &flag]);
+    manager.until_ready().await.unwrap();
+    let line = until("the line of /readyz?verbose", async || {
+        let (code, body) = get(&manager.health_url("/readyz?verbose")).await.ok()?;
+        assert_eq!(code, 200);
+        let line = body
+            .lines()
+            .find(|line| line.starts_with("[i]operator Available"))?;
+        Some(line.to_owned())
+    })
+    .await;
+    assert_eq!(
+        line,
+        "[i]operator Available=True (AsExpected) Progressing=False (AsExpected) Degraded=False (AsExpected) Upgradeable=True (AsExpected)"
+    );
+    let (_, body) = get(&manager.health_url("/readyz")).await.unwrap();
+    assert!(!body.contains("operator"), "{body}");
+    let (_, metrics) = get(&manager.metrics_url()).await.unwrap();
+    assert!(
+        metrics.contains(r#"capo_operator_condition{condition="Available",status="True"} 1"#),
+        "{metrics}"
+    );
+    let log = std::fs::read_to_string(manager.process.log()).unwrap();
+    assert!(!log.contains("Reporting failed"), "{log}");
+    manager.process.signal("TERM").unwrap();
+    manager.process.wait(Duration::from_secs(10)).unwrap();
+
+    // Where it is: created, and filled.
+    apply(&admin, &documents(DEFINITION).unwrap())
+        .await
+        .unwrap();
+    let reports = reports(&admin);
+    until("the new kind is served", async || {
+        reports.list(&kube::api::ListParams::default()).await.ok()
+    })
+    .await;
+    let mut manager = stage.start_manager("with", &["--leader-elect", &flag]);
+    manager.until_ready().await.unwrap();
+    let whole = until("the report", async || {
+        let object = reports.get_opt(NAME).await.unwrap()?;
+        status_of(&object, "Available").is_some().then_some(object)
+    })
+    .await;
+    let status = &whole.data["status"];
+    assert_eq!(status["versions"][0]["name"], "operator");
+    assert_eq!(status["versions"][0]["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(
+        status["relatedObjects"][0],
+        json!({"group": "", "resource": "namespaces", "name": "capo-system"})
+    );
+    let shown: Vec<Value> = ["Available", "Progressing", "Degraded", "Upgradeable"]
+        .iter()
+        .map(|kind| json!(status_of(&whole, kind)))
+        .collect();
+    assert_eq!(shown, ["True", "False", "False", "True"]);
+
+    let revisions = Revisions::of(&reports);
+    until("the first revision", async || {
+        (!revisions.seen.lock().unwrap().is_empty()).then_some(())
+    })
+    .await;
+
+    // Whatever stands in it stops no work, and is put right as a whole with the next change.
+    let untrue = json!({"status": {"versions": null, "conditions": [{"type": "Degraded", "status": "True",
+        "reason": "Lie", "message": "", "lastTransitionTime": "2026-11-21T12:00:00Z"}]}});
+    reports
+        .patch_status(NAME, &PatchParams::default(), &Patch::Merge(&untrue))
+        .await
+        .unwrap();
+    stage.create_cluster("report", "127.76.0.0/24").await;
+    until("the cluster is progress", async || {
+        let object = reports.get(NAME).await.unwrap();
+        let shown = ["Progressing", "Degraded"].map(|kind| status_of(&object, kind));
+        let versions = object.data["status"]["versions"].is_array();
+        (versions && shown == [Some("True".to_owned()), Some("False".to_owned())]).then_some(())
+    })
+    .await;
+    stage.until_provisioned("OpenStackCluster", "report").await;
+    until("the cluster is done", async || {
+        let object = reports.get(NAME).await.unwrap();
+        (status_of(&object, "Progressing").as_deref() == Some("False")).then_some(())
+    })
+    .await;
+
+    // It is summed up every five seconds, and written only where the sum changed.
+    until("four revisions", async || {
+        (revisions.seen.lock().unwrap().len() >= 4).then_some(())
+    })
+    .await;
+    let seen = revisions.seen.lock().unwrap();
+    for (earlier, later) in seen.iter().zip(seen.iter().skip(1)) {
+        assert_ne!(earlier, later, "written without a change");
+    }
+}

@@ -1,0 +1,51 @@
+//! The log: a line for every change of a member and every decision of a gate, and none for a read.
+
+use serde_json::{Value, json};
+
+/// Goes through a log in JSON; `reads` is how often the load balancer was read meanwhile.
+pub(super) fn tells_changes_alone(log: &str, (cluster, machine): (&str, &str), reads: usize) {
+    let lines: Vec<Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .filter(|line: &Value| line["OpenStackMachine"] == machine)
+        .collect();
+    let of = |messages: &[&str]| -> Vec<&Value> {
+        let said = |line: &&Value| messages.iter().any(|message| line["message"] == *message);
+        lines.iter().filter(said).collect()
+    };
+
+    let members = of(&["Member changed"]);
+    let mut last = json!("absent");
+    for line in &members {
+        assert_eq!(line["level"], "INFO", "{line}");
+        assert_eq!(line["OpenStackCluster"], cluster, "{line}");
+        assert_eq!(line["port"], 6443, "{line}");
+        assert_eq!(line["from"], last, "{line}");
+        assert_ne!(line["to"], last, "{line}");
+        last = line["to"].clone();
+    }
+    assert!(
+        last.as_str().unwrap().starts_with("ACTIVE"),
+        "it ends as {last}"
+    );
+
+    let decisions = of(&["Holding", "Opening", "Opening by the operator's word"]);
+    let told = |line: &Value| {
+        ["message", "gate", "reason", "why"].map(|key| line[key].as_str().unwrap().to_owned())
+    };
+    for pair in decisions.windows(2) {
+        assert_ne!(told(pair[0]), told(pair[1]), "decided twice");
+    }
+    // What an ordinary hold waits for next is no decision.
+    let begins = decisions.first().map(|line| &line["message"]);
+    let ends = decisions
+        .last()
+        .map(|line| (&line["message"], &line["reason"]));
+    assert_eq!(begins, Some(&json!("Holding")));
+    assert_eq!(ends, Some((&json!("Opening"), &json!("MembersActive"))));
+    assert!(
+        members.len() < reads,
+        "{} lines for {reads} reads",
+        members.len()
+    );
+}

@@ -1,0 +1,146 @@
+//! What is shipped: manifests as the deploy folder has them, and a release as clusterctl itself reads it.
+
+use std::{
+    path::Path,
+    process::{Command, Output},
+};
+
+use serde_json::Value;
+
+use crate::env::{apply::documents, programs};
+
+const PROVIDER: &str = "infrastructure-openstack";
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_capo-rs"))
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn manifests(arguments: &[&str]) -> String {
+    let output = run(&[&["manifests"], arguments].concat());
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn committed(files: &[&str]) -> Vec<Value> {
+    let read = |file: &&str| std::fs::read_to_string(format!("deploy/{file}.yaml")).unwrap();
+    files
+        .iter()
+        .flat_map(|file| documents(&read(file)).unwrap())
+        .collect()
+}
+
+const ALWAYS: [&str; 5] = ["namespace", "rbac", "certificate", "webhooks", "deployment"];
+
+#[test]
+fn manifests_are_those_of_the_deploy_folder() {
+    assert_eq!(documents(&manifests(&[])).unwrap(), committed(&ALWAYS));
+    let more = [
+        &ALWAYS[..],
+        &["network-policy", "kube-state-metrics", "cluster-operator"],
+    ]
+    .concat();
+    let printed = manifests(&[
+        "--with=cluster-operator,networkpolicy",
+        "--with=kube-state-metrics",
+    ]);
+    assert_eq!(documents(&printed).unwrap(), committed(&more));
+    assert_eq!(
+        printed,
+        manifests(&["--with=kube-state-metrics,cluster-operator,networkpolicy,networkpolicy"])
+    );
+    let elsewhere = manifests(&[
+        "--namespace=there",
+        "--image=mine:1",
+        "--with=crds,networkpolicy",
+    ]);
+    assert!(!elsewhere.contains("capo-system"));
+    assert!(elsewhere.contains("image: mine:1"));
+    assert_eq!(
+        run(&["manifests", "--with=everything"]).status.code(),
+        Some(2)
+    );
+}
+
+#[test]
+fn every_object_carries_the_providers_label_and_one_is_a_namespace() {
+    let all = documents(&manifests(&[
+        "--with=crds,networkpolicy,kube-state-metrics,cluster-operator",
+    ]))
+    .unwrap();
+    for object in &all {
+        let name = format!("{} {}", object["kind"], object["metadata"]["name"]);
+        assert_eq!(
+            object["metadata"]["labels"]["cluster.x-k8s.io/provider"], PROVIDER,
+            "{name}"
+        );
+    }
+    let count = |kind: &str| all.iter().filter(|object| object["kind"] == kind).count();
+    assert_eq!(
+        (
+            count("Namespace"),
+            count("Deployment"),
+            count("CustomResourceDefinition")
+        ),
+        (1, 1, 7)
+    );
+}
+
+#[test]
+fn clusterctl_takes_the_release() {
+    let folder = tempfile::tempdir().unwrap();
+    let version = format!("v{}", env!("CARGO_PKG_VERSION"));
+    let release = folder.path().join(PROVIDER).join(&version);
+    std::fs::create_dir_all(&release).unwrap();
+    let components = release.join("infrastructure-components.yaml");
+    std::fs::write(&components, manifests(&["--with=crds"])).unwrap();
+    std::fs::copy("deploy/metadata.yaml", release.join("metadata.yaml")).unwrap();
+    let config = folder.path().join("clusterctl.yaml");
+    let text = format!(
+        "providers:\n- name: openstack\n  type: InfrastructureProvider\n  url: {}\n",
+        components.display()
+    );
+    std::fs::write(&config, text).unwrap();
+    let output = generate(folder.path(), &config, &version);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{error}");
+    let taken = documents(&String::from_utf8(output.stdout).unwrap()).unwrap();
+    let manager = taken
+        .iter()
+        .find(|object| object["kind"] == "Deployment")
+        .unwrap();
+    assert_eq!(manager["metadata"]["namespace"], "capo-system");
+    assert_eq!(
+        manager["spec"]["template"]["spec"]["containers"][0]["name"],
+        "manager"
+    );
+    assert!(taken.len() >= 20, "{}", taken.len());
+    // It does read the metadata: a version of no series is refused.
+    std::fs::write(
+        release.join("metadata.yaml"),
+        std::fs::read_to_string("deploy/metadata.yaml")
+            .unwrap()
+            .replace("minor: 1", "minor: 99"),
+    )
+    .unwrap();
+    assert!(!generate(folder.path(), &config, &version).status.success());
+}
+
+fn generate(home: &Path, config: &Path, version: &str) -> Output {
+    Command::new(programs::clusterctl().unwrap())
+        .args(["generate", "provider", "--infrastructure"])
+        .arg(format!("openstack:{version}"))
+        .arg("--config")
+        .arg(config)
+        // Nothing of whoever runs the tests, and no look for a newer clusterctl.
+        .env("HOME", home)
+        .env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true")
+        .output()
+        .unwrap()
+}

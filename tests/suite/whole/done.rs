@@ -1,0 +1,293 @@
+//! What tools that wait for an object to be done (kstatus, and with it Flux and many more) see from its
+//! creation to its end: every revision that the API server ever showed is judged by the library itself, and
+//! held against what there was in OpenStack when that revision came.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+};
+
+use fake_cloud::Control;
+use futures::StreamExt;
+use kube::{
+    api::{DynamicObject, Patch, PatchParams},
+    runtime::watcher::{Config, Event, watcher},
+};
+use serde_json::{Value, json};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::stage::{PATIENCE, Stage};
+use crate::env::{
+    cluster_api::{api, condition},
+    kstatus,
+};
+
+/// The range that the cluster's owner adds later.
+const ADDED: &str = "198.51.100.0/24";
+
+/// One revision of an object as a watch showed it.
+struct Revision {
+    object: Value,
+    /// What OpenStack was short of at that moment, for the object to be as its spec says.
+    lacking: Option<&'static str>,
+}
+
+/// Records every revision of the kinds that take their time.
+struct Recorder {
+    seen: Arc<Mutex<Vec<Revision>>>,
+    _watches: Vec<AbortOnDropHandle<()>>,
+}
+
+impl Recorder {
+    async fn start(stage: &Stage) -> Self {
+        let seen: Arc<Mutex<Vec<Revision>>> = Arc::default();
+        let admin = stage.kubernetes.admin().await.unwrap();
+        let kinds = ["OpenStackCluster", "OpenStackMachine", "OpenStackServer"];
+        let watches = kinds.map(|kind| {
+            let objects = api(&admin, "default", kind);
+            let (seen, control) = (Arc::clone(&seen), stage.cloud.control().clone());
+            AbortOnDropHandle::new(tokio::spawn(async move {
+                let mut events = watcher(objects, Config::default()).boxed();
+                while let Some(event) = events.next().await {
+                    let object: DynamicObject = match event.unwrap() {
+                        Event::InitApply(object) | Event::Apply(object) => object,
+                        Event::Init | Event::InitDone | Event::Delete(_) => continue,
+                    };
+                    let object = serde_json::to_value(object).unwrap();
+                    let lacking = lacking(kind, &object, &control);
+                    let mut seen = seen.lock().unwrap();
+                    seen.push(Revision { object, lacking });
+                }
+            }))
+        });
+        Self {
+            seen,
+            _watches: watches.into(),
+        }
+    }
+
+    /// Judges every revision so far; answers how often each status was found for `kind` and `name`.
+    fn judge(&self, kind: &str, name: &str) -> Counts {
+        let seen = self.seen.lock().unwrap();
+        let own: Vec<&Revision> = seen
+            .iter()
+            .filter(|revision| {
+                revision.object["kind"] == kind && revision.object["metadata"]["name"] == name
+            })
+            .collect();
+        let objects: Vec<Value> = own.iter().map(|revision| revision.object.clone()).collect();
+        let mut counts = Counts::default();
+        for (revision, verdict) in own.iter().zip(kstatus::judge(&objects).unwrap()) {
+            let object = &revision.object;
+            let going = !object["metadata"]["deletionTimestamp"].is_null();
+            assert_eq!(verdict.status == "Terminating", going, "{object:#}");
+            match verdict.status.as_str() {
+                "Current" => {
+                    // Later on, members that come and go keep the load balancer pending, which undoes nothing.
+                    let generation = object["metadata"]["generation"].as_i64().unwrap();
+                    if counts.done.insert(generation) {
+                        assert_eq!(
+                            revision.lacking, None,
+                            "{kind} {name} reads as done while OpenStack lacks it: {object:#}"
+                        );
+                    }
+                    counts.current += 1;
+                }
+                "InProgress" => counts.in_progress += 1,
+                "Terminating" => counts.terminating += 1,
+                other => panic!("{kind} {name} is {other}: {}: {object:#}", verdict.message),
+            }
+            counts.last = verdict.status;
+            counts.object = object.clone();
+        }
+        counts
+    }
+
+    /// Comes back when the last revision reads as `status`.
+    async fn until(&self, kind: &str, name: &str, status: &str) -> Counts {
+        let begun = std::time::Instant::now();
+        loop {
+            let counts = self.judge(kind, name);
+            if counts.last == status {
+                return counts;
+            }
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "{kind} {name}: never {status}: {counts:#?}"
+            );
+            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    in_progress: usize,
+    current: usize,
+    /// Generations that read as done.
+    done: BTreeSet<i64>,
+    terminating: usize,
+    last: String,
+    object: Value,
+}
+
+/// What OpenStack is short of for `object` to be as its spec says, by looking at OpenStack alone.
+fn lacking(kind: &str, object: &Value, control: &Control) -> Option<&'static str> {
+    let cloud = control.dump();
+    let name = object["metadata"]["name"].as_str().unwrap();
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let active = |thing: &Value| thing["provisioning_status"] == "ACTIVE";
+    let balancer = list(&cloud["load_balancers"]).into_iter().next();
+    if kind == "OpenStackCluster" {
+        let Some(balancer) = balancer else {
+            return Some("the load balancer");
+        };
+        let listeners = list(&balancer["listeners"]);
+        let pools = list(&balancer["pools"]);
+        if !active(&balancer) || listeners.is_empty() || pools.is_empty() {
+            return Some("an ACTIVE load balancer with listener and pool");
+        }
+        if !listeners.iter().chain(&pools).all(active) {
+            return Some("ACTIVE listeners and pools");
+        }
+        let wanted = object.pointer("/spec/apiServer/managedLoadBalancer/allowedCIDRs");
+        for range in wanted.map(list).unwrap_or_default() {
+            if !listeners
+                .iter()
+                .all(|listener| list(&listener["allowed_cidrs"]).contains(&range))
+            {
+                return Some("a range that may connect");
+            }
+        }
+        return None;
+    }
+    let servers = list(&cloud["servers"]);
+    if !servers
+        .iter()
+        .any(|server| server["name"] == name && server["status"] == "ACTIVE")
+    {
+        return Some("an ACTIVE server");
+    }
+    let is_member = |member: &Value| {
+        member["name"]
+            .as_str()
+            .is_some_and(|member| member.contains(name))
+            && active(member)
+    };
+    let members = balancer
+        .iter()
+        .flat_map(|balancer| list(&balancer["pools"]));
+    let mut members = members.flat_map(|pool| list(&pool["members"]));
+    if kind == "OpenStackMachine" && name.ends_with("-cp") && !members.any(|m| is_member(&m)) {
+        return Some("an ACTIVE member");
+    }
+    None
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_reads_as_done_before_it_is() {
+    let stage = Stage::set().await;
+    let recorder = Recorder::start(&stage).await;
+    let mut manager = stage.start_manager("manager", &[]);
+    manager.until_ready().await.unwrap();
+    let control = stage.cloud.control();
+    let run = |command: Value| control.run(command).unwrap();
+
+    // Creation, each part of it slow enough to be seen.
+    run(json!({"operation": {"operation": "load-balancer-create", "duration": 3}}));
+    run(json!({"operation": {"operation": "listener-create", "duration": 2}}));
+    run(json!({"server_rule": {"name": "done", "build": 2}}));
+    run(json!({"hold": {"member": "done-cp", "status": "PENDING_CREATE", "release_after": 4}}));
+    stage.create_cluster("done", "127.84.0.0/24").await;
+    stage.until_provisioned("OpenStackCluster", "done").await;
+    recorder.until("OpenStackCluster", "done", "Current").await;
+    stage.create_machine("done", "done-cp", true).await;
+    let _api_server = stage.listen("done-cp").await;
+    stage.until_provisioned("OpenStackMachine", "done-cp").await;
+    for (kind, name) in [
+        ("OpenStackCluster", "done"),
+        ("OpenStackServer", "done-cp"),
+        ("OpenStackMachine", "done-cp"),
+    ] {
+        let counts = recorder.until(kind, name, "Current").await;
+        assert!(counts.in_progress >= 2, "{kind}: {counts:?}");
+    }
+
+    // A change that Octavia takes its time for.
+    run(json!({"operation": {"operation": "listener-update", "duration": 3}}));
+    let admin = stage.kubernetes.admin().await.unwrap();
+    let clusters = api(&admin, "default", "OpenStackCluster");
+    let ranges = json!({"spec": {"apiServer": {"managedLoadBalancer": {"allowedCIDRs": [ADDED]}}}});
+    let changed = clusters
+        .patch("done", &PatchParams::default(), &Patch::Merge(ranges))
+        .await
+        .unwrap();
+    let begun = std::time::Instant::now();
+    loop {
+        let counts = recorder.until("OpenStackCluster", "done", "Current").await;
+        if counts.done.contains(&changed.metadata.generation.unwrap()) {
+            break;
+        }
+        assert!(
+            begun.elapsed() < PATIENCE,
+            "the change never reads as done: {counts:?}"
+        );
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    }
+
+    // A failure: it is told, and stays in progress.
+    run(
+        json!({"server_rule": {"name": "broken", "build": 0.5, "fail": "No valid host was found."}}),
+    );
+    stage.create_machine("done", "broken", false).await;
+    stage
+        .cluster_api
+        .wait_for("OpenStackMachine", "broken", PATIENCE, |machine| {
+            condition(machine, "Ready")
+                .is_some_and(|(_, _, message)| message.contains("No valid host was found."))
+        })
+        .await
+        .unwrap();
+    let counts = recorder
+        .until("OpenStackMachine", "broken", "InProgress")
+        .await;
+    assert_eq!(counts.current, 0, "{counts:?}");
+
+    // A change of the credentials: wrong ones are never done.
+    let machines = api(&admin, "default", "OpenStackMachine");
+    let name_secret = async |secret: &str| {
+        let identity = json!({"spec": {"identityRef": {"name": secret, "cloudName": "demo"}}});
+        let patched = machines
+            .patch("done-cp", &PatchParams::default(), &Patch::Merge(identity))
+            .await
+            .unwrap();
+        patched.metadata.generation.unwrap()
+    };
+    let wrong = name_secret("nobodys").await;
+    stage
+        .cluster_api
+        .wait_for("OpenStackMachine", "done-cp", PATIENCE, |machine| {
+            condition(machine, "OpenStackAuthenticationSucceeded")
+                .is_some_and(|(status, _, _)| status == "False")
+        })
+        .await
+        .unwrap();
+    let right = name_secret("cloud-config").await;
+    let counts = recorder
+        .until("OpenStackMachine", "done-cp", "Current")
+        .await;
+    assert!(
+        counts.done.contains(&right) && !counts.done.contains(&wrong),
+        "{counts:?}"
+    );
+
+    stage.delete_cluster("done").await;
+    for (kind, name) in [
+        ("OpenStackCluster", "done"),
+        ("OpenStackMachine", "done-cp"),
+        ("OpenStackServer", "done-cp"),
+    ] {
+        let counts = recorder.judge(kind, name);
+        assert!(counts.terminating > 0, "{kind}: {counts:?}");
+    }
+}

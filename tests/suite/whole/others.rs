@@ -1,0 +1,245 @@
+//! Templates, shared credentials and pools: what becomes of them, and that tools which wait for an object
+//! to be done see it.
+
+use fake_cloud::Service;
+use kube::{
+    Api,
+    api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams},
+};
+use serde_json::{Value, json};
+
+use super::stage::{PATIENCE, Stage};
+use crate::env::{apply::apply, cluster_api, cluster_api::condition, kstatus};
+
+const GROUP: &str = "infrastructure.cluster.x-k8s.io";
+const IDENTITY: &str = "OpenStackClusterIdentity";
+const MACHINE_TEMPLATE: &str = "OpenStackMachineTemplate";
+
+fn credentials() -> Value {
+    json!({"name": "cloud-config", "cloudName": "demo"})
+}
+
+fn machine_template(name: &str, flavor: &str, identity: Option<Value>) -> Value {
+    let mut spec = json!({
+        "flavor": {"filter": {"name": flavor}}, "image": {"filter": {"name": "ubuntu-kube"}},
+        "rootVolume": {"sizeGiB": 30},
+    });
+    if let Some(identity) = identity {
+        spec["identityRef"] = identity;
+    }
+    json!({
+        "apiVersion": format!("{GROUP}/v1beta2"), "kind": MACHINE_TEMPLATE,
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"template": {"spec": spec}},
+    })
+}
+
+fn identity(name: &str, secret: &str) -> Value {
+    json!({
+        "apiVersion": format!("{GROUP}/v1alpha1"), "kind": IDENTITY, "metadata": {"name": name},
+        "spec": {"secretRef": {"name": secret, "namespace": "default"}},
+    })
+}
+
+/// Creates one object of each of these kinds; answers kinds and names.
+pub(super) async fn create_all(stage: &Stage, name: &str) -> Vec<(&'static str, String)> {
+    let cluster_template = json!({
+        "apiVersion": format!("{GROUP}/v1beta2"), "kind": "OpenStackClusterTemplate",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"template": {"spec": {"identityRef": credentials()}}},
+    });
+    let pool = json!({
+        "apiVersion": format!("{GROUP}/v1alpha1"), "kind": "OpenStackFloatingIPPool",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"identityRef": credentials(), "reclaimPolicy": "Retain"},
+    });
+    let objects = [
+        cluster_template,
+        pool,
+        machine_template(name, "m1.small", Some(credentials())),
+        identity(name, "cloud-config"),
+    ];
+    let admin = stage.kubernetes.admin().await.unwrap();
+    apply(&admin, &objects).await.unwrap();
+    [
+        "OpenStackClusterTemplate",
+        "OpenStackFloatingIPPool",
+        MACHINE_TEMPLATE,
+        IDENTITY,
+    ]
+    .map(|kind| (kind, name.to_owned()))
+    .to_vec()
+}
+
+async fn api(stage: &Stage, kind: &str) -> Api<DynamicObject> {
+    let admin = stage.kubernetes.admin().await.unwrap();
+    if kind == IDENTITY {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(GROUP, "v1alpha1", kind));
+        Api::all_with(admin, &resource)
+    } else {
+        cluster_api::api(&admin, "default", kind)
+    }
+}
+
+/// The object as soon as `wanted` holds for it.
+async fn until(
+    stage: &Stage,
+    kind: &str,
+    name: &str,
+    what: &str,
+    wanted: impl Fn(&Value) -> bool,
+) -> Value {
+    let api = api(stage, kind).await;
+    let begun = std::time::Instant::now();
+    loop {
+        let object = serde_json::to_value(api.get(name).await.unwrap()).unwrap();
+        if wanted(&object) {
+            return object;
+        }
+        assert!(
+            begun.elapsed() < PATIENCE,
+            "{kind} {name}: {what}: {object:#}"
+        );
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+}
+
+/// The object once a pass over its generation is over.
+pub(super) async fn until_seen(stage: &Stage, kind: &str, name: &str) -> Value {
+    until(stage, kind, name, "was never looked at", |object| {
+        object["status"]["observedGeneration"] == object["metadata"]["generation"]
+    })
+    .await
+}
+
+/// What kstatus says of an object.
+fn verdict(object: &Value) -> String {
+    let verdicts = kstatus::judge(std::slice::from_ref(object)).unwrap();
+    verdicts[0].status.clone()
+}
+
+async fn patch(stage: &Stage, kind: &str, name: &str, patch: Value) {
+    api(stage, kind)
+        .await
+        .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+        .await
+        .unwrap();
+}
+
+fn ready(object: &Value) -> (&str, &str, &str) {
+    condition(object, "Ready").unwrap_or_default()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn templates_credentials_and_pools_are_looked_at_and_told_of() {
+    let stage = Stage::set().await;
+    let mut manager = stage.start_manager("manager", &["--openstackmachinetemplate-concurrency=1"]);
+    manager.until_ready().await.unwrap();
+    for (kind, name) in create_all(&stage, "one").await {
+        let seen = until_seen(&stage, kind, &name).await;
+        let expected = if kind == "OpenStackFloatingIPPool" {
+            assert_eq!(ready(&seen).1, "NotSupported");
+            "InProgress"
+        } else {
+            "Current"
+        };
+        assert_eq!(verdict(&seen), expected, "{seen:#}");
+    }
+    for (kind, name) in create_all(&stage, "wiped").await {
+        until_seen(&stage, kind, &name).await;
+        let nothing = json!([{"op": "replace", "path": "/status", "value": {}}]);
+        let nothing: Patch<()> = Patch::Json(serde_json::from_value(nothing).unwrap());
+        api(&stage, kind)
+            .await
+            .patch_status(&name, &PatchParams::default(), &nothing)
+            .await
+            .unwrap();
+        until_seen(&stage, kind, &name).await;
+    }
+    machine_templates(&stage).await;
+    shared_credentials(&stage).await;
+
+    // A new generation is looked at anew.
+    let labels = json!({"spec": {"template": {"metadata": {"labels": {"a": "b"}}}}});
+    patch(&stage, "OpenStackClusterTemplate", "one", labels).await;
+    let seen = until_seen(&stage, "OpenStackClusterTemplate", "one").await;
+    assert_eq!(seen["metadata"]["generation"], 2);
+    let log = std::fs::read_to_string(manager.process.log()).unwrap();
+    assert!(!log.contains("hunter2"), "a password is in the log");
+}
+
+/// What a node would have, for two calls, and again for none.
+async fn machine_templates(stage: &Stage) {
+    let seen = until_seen(stage, MACHINE_TEMPLATE, "one").await;
+    assert_eq!(
+        seen["status"]["capacity"],
+        json!({"cpu": "1", "memory": "2048Mi", "ephemeral-storage": "0Gi", "storage": "30Gi"})
+    );
+    let control = stage.cloud.control();
+    control.reset_calls();
+    let touched = json!({"metadata": {"annotations": {"touched": "yes"}}});
+    patch(stage, MACHINE_TEMPLATE, "one", touched).await;
+    let admin = stage.kubernetes.admin().await.unwrap();
+    let unknown = machine_template("unknown", "m1.huge", Some(credentials()));
+    let nobody = machine_template("nobody", "m1.small", None);
+    apply(&admin, &[unknown, nobody]).await.unwrap();
+
+    let told = until(stage, MACHINE_TEMPLATE, "unknown", "is ready", |object| {
+        ready(object).0 == "False"
+    })
+    .await;
+    let (_, reason, message) = ready(&told);
+    assert_eq!(reason, "DependencyNotFound");
+    assert!(
+        message.contains("spec.template.spec.flavor.filter: no flavor named \"m1.huge\" found"),
+        "{message}"
+    );
+    assert_eq!(verdict(&told), "InProgress");
+
+    let told = until_seen(stage, MACHINE_TEMPLATE, "nobody").await;
+    assert!(ready(&told).2.contains("spec.template.spec.identityRef"));
+    assert_eq!(told["status"].get("capacity"), None);
+    // The flavors for "unknown"; the image beside them, unless the flavors were back first.
+    assert!(control.calls_to(Service::Compute) <= 1);
+    assert!(control.calls_to(Service::Image) <= 1);
+}
+
+/// Whether a Secret can be used, and never what is in it.
+async fn shared_credentials(stage: &Stage) {
+    let admin = stage.kubernetes.admin().await.unwrap();
+    apply(&admin, &[identity("late", "late")]).await.unwrap();
+    let told = until(stage, IDENTITY, "late", "is not missed", |object| {
+        ready(object).0 == "False"
+    })
+    .await;
+    assert_eq!(
+        ready(&told),
+        (
+            "False",
+            "DependencyNotFound",
+            "spec.secretRef: Secret default/late does not exist; a Secret with the key clouds.yaml is needed"
+        )
+    );
+    assert_eq!(verdict(&told), "InProgress");
+
+    let secret = |yaml: &str| {
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "late", "namespace": "default"},
+            "stringData": {"clouds.yaml": yaml}})
+    };
+    let broken = "clouds:\n  demo:\n    auth: {password: hunter2, auth_url: [}\n";
+    apply(&admin, &[secret(broken)]).await.unwrap();
+    let told = until(stage, IDENTITY, "late", "is not read", |object| {
+        ready(object).1 == "OpenStackAuthenticationFailed"
+    })
+    .await;
+    assert!(!told.to_string().contains("hunter2"), "{told:#}");
+
+    apply(&admin, &[secret(&stage.cloud.clouds_yaml())])
+        .await
+        .unwrap();
+    let told = until(stage, IDENTITY, "late", "is not ready", |object| {
+        ready(object).0 == "True"
+    })
+    .await;
+    assert_eq!(verdict(&told), "Current");
+}

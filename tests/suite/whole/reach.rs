@@ -1,0 +1,160 @@
+//! How far a manager reaches: what it is not for by `--namespace` and `--watch-filter` it leaves alone, and Clusters
+//! of all other namespaces it keeps apart.
+
+use serde_json::{Value, json};
+
+use super::stage::{PATIENCE, Stage};
+use crate::env::cluster_api::condition;
+
+fn open_stack_cluster(name: &str, namespace: &str, filter: Option<&str>) -> Value {
+    let mut metadata = json!({"name": name, "namespace": namespace});
+    if let Some(filter) = filter {
+        metadata["labels"] = json!({"cluster.x-k8s.io/watch-filter": filter});
+    }
+    json!({
+        "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackCluster",
+        "metadata": metadata,
+        "spec": {
+            "identityRef": {"name": "cloud-config", "cloudName": "demo"},
+            "managedSubnets": [{"cidr": "10.6.0.0/24"}],
+            "enableExternalNetwork": false,
+            "apiServer": {"enableFloatingIP": false},
+            "controlPlaneEndpoint": {"host": "api.example.com", "port": 6443},
+        },
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_looks_at_its_namespace_and_its_label_only() {
+    let stage = Stage::set().await;
+    let elsewhere = stage.another_namespace("elsewhere").await;
+    let mut manager =
+        stage.start_manager("manager", &["--namespace=default", "--watch-filter=blue"]);
+    manager.until_ready().await.unwrap();
+    // The one that is looked at comes last: by then there was time for the others.
+    elsewhere
+        .create_cluster(
+            "foreign",
+            open_stack_cluster("foreign", "elsewhere", Some("blue")),
+        )
+        .await
+        .unwrap();
+    for (name, filter) in [("red", Some("red")), ("bare", None), ("blue", Some("blue"))] {
+        stage
+            .cluster_api
+            .create_cluster(name, open_stack_cluster(name, "default", filter))
+            .await
+            .unwrap();
+    }
+    stage.until_provisioned("OpenStackCluster", "blue").await;
+    for (cluster_api, name) in [
+        (&stage.cluster_api, "red"),
+        (&stage.cluster_api, "bare"),
+        (&elsewhere, "foreign"),
+    ] {
+        let left = cluster_api
+            .get("OpenStackCluster", name)
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(left["metadata"]["finalizers"], Value::Null, "{name}");
+        assert_eq!(left["status"]["conditions"], Value::Null, "{name}");
+        assert_eq!(
+            stage.cloud.control().leftovers(&format!("-{name}")),
+            [],
+            "{name}"
+        );
+    }
+
+    // Its machines too: the server's object carries the label on.
+    let spec = json!({"flavor": {"filter": {"name": "m1.small"}}, "image": {"filter": {"name": "ubuntu-kube"}}});
+    for machine in ["w-blue", "w-red"] {
+        stage
+            .cluster_api
+            .create_machine("blue", machine, false, spec.clone())
+            .await
+            .unwrap();
+    }
+    let label = json!({"metadata": {"labels": {"cluster.x-k8s.io/watch-filter": "blue"}}});
+    crate::env::cluster_api::api(
+        &stage.kubernetes.admin().await.unwrap(),
+        "default",
+        "OpenStackMachine",
+    )
+    .patch(
+        "w-blue",
+        &kube::api::PatchParams::default(),
+        &kube::api::Patch::Merge(label),
+    )
+    .await
+    .unwrap();
+    stage.until_provisioned("OpenStackMachine", "w-blue").await;
+    let left = stage
+        .cluster_api
+        .get("OpenStackMachine", "w-red")
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(left["metadata"]["finalizers"], Value::Null);
+    assert!(
+        stage
+            .cluster_api
+            .get("OpenStackServer", "w-red")
+            .await
+            .unwrap()
+            .is_none()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_clusters_that_compute_one_name_the_younger_writes_nothing() {
+    let stage = Stage::set().await;
+    let mut manager = stage.start_manager("manager", &[]);
+    manager.until_ready().await.unwrap();
+    let first = stage.another_namespace("a").await;
+    let second = stage.another_namespace("a-b").await;
+    first
+        .create_cluster("b-c", open_stack_cluster("b-c", "a", None))
+        .await
+        .unwrap();
+    let is_provisioned =
+        |cluster: &Value| cluster["status"]["initialization"]["provisioned"] == true;
+    first
+        .wait_for("OpenStackCluster", "b-c", PATIENCE, is_provisioned)
+        .await
+        .unwrap();
+    // Creation times are whole seconds.
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    let mark = stage.cloud.control().last_call();
+    second
+        .create_cluster("c", open_stack_cluster("c", "a-b", None))
+        .await
+        .unwrap();
+    second
+        .wait_for("OpenStackCluster", "c", PATIENCE, |cluster| {
+            condition(cluster, "NetworkReady").is_some_and(|(status, reason, message)| {
+                (status, reason) == ("False", "AmbiguousMatch") && message.contains("a/b-c")
+            })
+        })
+        .await
+        .unwrap();
+    let calls = stage.cloud.control().calls_since(mark);
+    let written: Vec<&str> = calls
+        .iter()
+        .filter(|call| call.method != "GET" && call.label != "token_create")
+        .map(|call| call.label.as_str())
+        .collect();
+    assert_eq!(written, Vec::<&str>::new());
+    // The older one goes, and the name is free.
+    first.delete("Cluster", "b-c").await.unwrap();
+    second
+        .wait_for("OpenStackCluster", "c", PATIENCE, is_provisioned)
+        .await
+        .unwrap();
+    second.delete("Cluster", "c").await.unwrap();
+    second
+        .wait_for("Cluster", "c", PATIENCE, Value::is_null)
+        .await
+        .unwrap();
+    assert_eq!(stage.cloud.control().leftovers("a-b-c"), []);
+}
