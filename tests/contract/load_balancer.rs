@@ -37,7 +37,7 @@ impl Balancer {
             .create_listener(&listener, GATE)
             .await
             .unwrap();
-        active(contract, &lb.id).await;
+        settled(contract, &lb.id).await;
         let new = NewPool {
             name: format!("{}-6443", contract.name),
             protocol: PoolProtocol::Tcp,
@@ -47,7 +47,7 @@ impl Balancer {
             tags: vec![],
         };
         let pool = contract.cloud.create_pool(&new, GATE).await.unwrap();
-        active(contract, &lb.id).await;
+        settled(contract, &lb.id).await;
         Self {
             network,
             subnet,
@@ -93,6 +93,26 @@ fn new_listener(contract: &Contract, lb: &str, port: u16) -> NewListener {
 
 pub(super) async fn tree(contract: &Contract, lb: &str) -> StatusTree {
     contract.cloud.status_tree(lb, GATE).await.unwrap()
+}
+
+/// Waits until the load balancer, its listeners and its pools are ACTIVE.
+///
+/// Octavia turns a load balancer ACTIVE a moment before its listeners. The flow of whoever writes within that moment
+/// sees them turn ACTIVE under its own write.
+async fn settled(contract: &Contract, lb: &str) {
+    until(
+        "load balancer, listeners and pools are ACTIVE",
+        async || {
+            let tree = tree(contract, lb).await;
+            let listeners = tree.listeners.iter().map(|one| &one.provisioning_status);
+            let pools = tree.pools.iter().map(|one| &one.provisioning_status);
+            std::iter::once(&tree.provisioning_status)
+                .chain(listeners)
+                .chain(pools)
+                .all(|status| *status == ProvisioningStatus::Active)
+        },
+    )
+    .await;
 }
 
 /// Waits until the load balancer takes writes.

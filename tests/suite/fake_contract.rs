@@ -12,6 +12,8 @@ async fn fake() -> Fake {
         durations: Durations {
             load_balancer_create: 0.3,
             operation: 0.2,
+            // A load balancer is ACTIVE before its listeners, here long enough for every check to meet it.
+            step: 0.3,
             ..Durations::default()
         },
         ..Options::default()
