@@ -14,11 +14,12 @@ use super::{release::carry_release, verdict::show};
 use crate::status::Reason;
 
 /// What was found out about one machine in this pass.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Draft {
-    admission: Ruling,
-    release: Ruling,
-    finalizer: Ruling,
+    pub(super) admission: Ruling,
+    pub(super) release: Ruling,
+    pub(super) finalizer: Ruling,
+    /// The rules decide on its release.
     pub(super) ruled: bool,
 }
 
@@ -89,9 +90,7 @@ fn draft(state: &mut State, now: &Now, needs: &mut Needs) {
     for (name, machine) in state.machines.iter() {
         let mut draft = Draft {
             admission: gate::admission(state, machine, now, needs),
-            release: Ruling::NotAsked,
-            finalizer: Ruling::NotAsked,
-            ruled: false,
+            ..Draft::default()
         };
         match machine.want.deletion {
             Deletion::AtHook { .. } | Deletion::OutOfBand { .. } => {

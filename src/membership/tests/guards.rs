@@ -1,6 +1,6 @@
 //! What the rules rest on, fact by fact: who serves, who may, what may be removed, what is fresh.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::{
     super::{
@@ -8,49 +8,14 @@ use super::{
         event::ProbeOutcome,
         gate::{Ground, Ruling},
         mend::may_remove,
-        octavia::{Operating, Provisioning},
+        octavia::Provisioning,
         release::{lists_are_fresh, port_is_listed},
-        serves::{self, Against, Evidence, Lack, Others, Want},
-        state::{FRESH, Machine, Member, Now, OnlineRun, Port, Stage, State},
+        serves::{self, Against, Evidence, Lack, Others, Serving, Want},
+        state::{FRESH, Now, OnlineRun, Port, Stage, State},
     },
-    world::{World, machine_name},
+    pair::{STEP, ago, darken, machine, member, state, weigh},
+    world::machine_name,
 };
-
-const STEP: Duration = Duration::from_millis(1);
-
-/// Two machines that serve two ports; the first one is asked about.
-fn state() -> (State, Now) {
-    let mut world = World::new(&[6443, 8132], Duration::from_secs(1));
-    world.controllers = false;
-    world.add_serving(1);
-    world.add_serving(2);
-    world.run(Duration::from_secs(600));
-    let now = world.present();
-    let mut state = world.state;
-    for machine in state.machines.values_mut() {
-        machine.want.server.read_at = Some(now.instant);
-    }
-    (state, now)
-}
-
-fn machine(state: &mut State, index: u8) -> &mut Machine {
-    state.machines.get_mut(&machine_name(index)).unwrap()
-}
-
-/// The member of a machine on the first or second port.
-fn member(state: &mut State, index: u8, port: usize) -> &mut Member {
-    let slot = machine(state, index).slots[port].member.unwrap();
-    &mut state.ports[port].members[slot]
-}
-
-fn weigh(state: &mut State, index: u8, port: usize, weight: u16, admin_up: bool) {
-    let detail = member(state, index, port).detail.as_mut().unwrap();
-    (detail.weight, detail.admin_up) = (weight, admin_up);
-}
-
-fn ago(now: &Now, age: Duration) -> Instant {
-    now.instant.checked_sub(age).unwrap()
-}
 
 /// Whether the first machine's member of the first port may be removed.
 fn removes(is_owned: bool, change: impl FnOnce(&mut State)) -> bool {
@@ -162,21 +127,17 @@ fn others(change: impl FnOnce(&mut State, &Now)) -> Others {
     serves::others_serve(&state, &machine_name(1), None, &now)
 }
 
-/// Nobody was ONLINE on this port in so many reads over so long.
-fn darken(state: &mut State, now: &Now, port: usize, reads: u32, span: Duration) {
-    for member in &mut state.ports[port].members {
-        member.operating = Operating::Error;
-        member.online = None;
-    }
-    let dark = &mut state.ports[port].dark;
-    (dark.first, dark.last) = (Some(ago(now, span)), Some(now.instant));
-    dark.reads = reads;
-}
-
 #[test]
 fn others_serve_every_port_or_the_one_that_lacks_is_named() {
     assert_eq!(others(|_, _| ()), Others::Serve(Evidence::Online));
-    let table: [(fn(&mut State, &Now), Others); 9] = [
+    let table: [(fn(&mut State, &Now), Others); 10] = [
+        (
+            |state, _| {
+                let since = jiff::Timestamp::UNIX_EPOCH;
+                machine(state, 2).want.deletion = Deletion::Unhooked { since };
+            },
+            Others::None(6443, Lack::Leaving),
+        ),
         (
             |state, _| machine(state, 2).slots[1].member = None,
             Others::None(8132, Lack::NoMember),
@@ -223,6 +184,21 @@ fn others_serve_every_port_or_the_one_that_lacks_is_named() {
     for (case, (change, expected)) in table.into_iter().enumerate() {
         assert_eq!(others(change), expected, "case {case}");
     }
+}
+
+#[test]
+fn whether_one_that_leaves_serves_is_told_to_who_asks_in_spite_of_it() {
+    let (mut state, now) = state();
+    let since = jiff::Timestamp::UNIX_EPOCH;
+    machine(&mut state, 1).want.deletion = Deletion::Unhooked { since };
+    let name = machine_name(1);
+    let machine = (&name, state.machines.get(&name).unwrap());
+    let serves = |in_spite| {
+        let port = (0, &state.ports[0]);
+        serves::serves(&state, machine, port, None, in_spite, &now)
+    };
+    assert_eq!(serves(false), Serving::No(Lack::Leaving));
+    assert_eq!(serves(true), Serving::Yes(Evidence::Online));
 }
 
 #[test]
@@ -351,4 +327,21 @@ fn lists_are_fresh_that_began_a_moment_ago_and_after_the_last_write() {
         let is_listed = port_is_listed(&state, &state.ports[1], &now);
         assert_eq!((is_listed, lists_are_fresh(&state, &now)), expected);
     }
+}
+
+#[test]
+fn a_server_is_read_again_well_before_its_read_is_too_old_to_decide_on() {
+    let read = |age: Option<Duration>| {
+        let (mut state, now) = state();
+        machine(&mut state, 1).want.server.read_at = age.map(|age| ago(&now, age));
+        let machine = state.machines.get(&machine_name(1)).unwrap();
+        let wants = serves::wants_server(machine, &now);
+        (wants, serves::server_is_recent(machine, &now))
+    };
+    let (due, recent) = (Duration::from_secs(40), Duration::from_mins(1));
+    assert_eq!(read(None), (true, false));
+    assert_eq!(read(Some(due)), (false, true));
+    assert_eq!(read(Some(due + STEP)), (true, true));
+    assert_eq!(read(Some(recent)), (true, true));
+    assert_eq!(read(Some(recent + STEP)), (true, false));
 }
