@@ -13,7 +13,7 @@ use super::{
         serves::{self, Against, Evidence, Lack, Others, Serving, Want},
         state::{FRESH, Now, OnlineRun, Port, Stage, State},
     },
-    pair::{STEP, ago, darken, machine, member, state, weigh},
+    pair::{STEP, UNHOOKED, ago, darken, machine, member, state, weigh},
     world::machine_name,
 };
 
@@ -41,10 +41,7 @@ fn a_member_may_be_removed_beside_one_that_may_serve() {
         |state| member(state, 2, 0).provisioning = Provisioning::PendingCreate,
         |state| member(state, 2, 0).provisioning = Provisioning::PendingDelete,
         |state| machine(state, 2).want.api_server_pod = Health::Bad,
-        |state| {
-            let since = jiff::Timestamp::UNIX_EPOCH;
-            machine(state, 2).want.deletion = Deletion::Unhooked { since };
-        },
+        |state| machine(state, 2).want.deletion = UNHOOKED,
     ];
     for (case, change) in alone.into_iter().enumerate() {
         for is_owned in [true, false] {
@@ -101,7 +98,7 @@ fn the_last_one_may_go_where_it_serves_nobody_or_its_gate_is_open() {
         })
     };
     let (open, held) = (Ruling::Open(Ground::Going), Ruling::Held(Ground::Removing));
-    assert!(leaves(Deletion::Unhooked { since }, held, Stage::Serving));
+    assert!(leaves(UNHOOKED, held, Stage::Serving));
     assert!(leaves(Deletion::AtHook { since }, open, Stage::Serving));
     assert!(leaves(Deletion::OutOfBand { since }, open, Stage::Serving));
     assert!(!leaves(Deletion::AtHook { since }, open, Stage::Removing));
@@ -132,10 +129,7 @@ fn others_serve_every_port_or_the_one_that_lacks_is_named() {
     assert_eq!(others(|_, _| ()), Others::Serve(Evidence::Online));
     let table: [(fn(&mut State, &Now), Others); 10] = [
         (
-            |state, _| {
-                let since = jiff::Timestamp::UNIX_EPOCH;
-                machine(state, 2).want.deletion = Deletion::Unhooked { since };
-            },
+            |state, _| machine(state, 2).want.deletion = UNHOOKED,
             Others::None(6443, Lack::Leaving),
         ),
         (
@@ -189,8 +183,7 @@ fn others_serve_every_port_or_the_one_that_lacks_is_named() {
 #[test]
 fn whether_one_that_leaves_serves_is_told_to_who_asks_in_spite_of_it() {
     let (mut state, now) = state();
-    let since = jiff::Timestamp::UNIX_EPOCH;
-    machine(&mut state, 1).want.deletion = Deletion::Unhooked { since };
+    machine(&mut state, 1).want.deletion = UNHOOKED;
     let name = machine_name(1);
     let machine = (&name, state.machines.get(&name).unwrap());
     let serves = |in_spite| {

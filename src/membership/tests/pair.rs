@@ -4,14 +4,20 @@ use std::time::{Duration, Instant};
 
 use super::{
     super::{
-        octavia::Operating,
-        state::{Machine, Member, Now, State},
+        desired::Deletion,
+        octavia::{Operating, Provisioning},
+        state::{LostRun, Machine, Member, Now, State},
     },
     world::{World, machine_name},
 };
 
 /// The least that time goes on.
 pub(super) const STEP: Duration = Duration::from_millis(1);
+
+/// Without our hook on it.
+pub(super) const UNHOOKED: Deletion = Deletion::Unhooked {
+    since: jiff::Timestamp::UNIX_EPOCH,
+};
 
 /// Two machines that serve two ports, read at this moment.
 pub(super) fn state() -> (State, Now) {
@@ -57,4 +63,16 @@ pub(super) fn darken(state: &mut State, now: &Now, port: usize, reads: u32, span
     let dark = &mut state.ports[port].dark;
     (dark.first, dark.last) = (Some(ago(now, span)), Some(now.instant));
     dark.reads = reads;
+}
+
+/// The first machine's member of this port is PENDING under an ACTIVE load balancer for as long as nothing lasts.
+pub(super) fn lose(state: &mut State, now: &Now, port: usize, provisioning: Provisioning) {
+    let span = state.orphan_span();
+    let member = member(state, 1, port);
+    member.provisioning = provisioning;
+    member.lost = LostRun {
+        first: Some(ago(now, span)),
+        last: Some(now.instant),
+        reads: 3,
+    };
 }

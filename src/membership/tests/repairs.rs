@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     super::{
-        desired::{Deletion, Health, ServerState},
+        desired::{Health, ServerState},
         event::Write,
         mend,
         observer::Operation,
@@ -12,7 +12,7 @@ use super::{
         plan::{LOOKUP_AGAIN, Todo},
         state::{FRESH, Lookup, LostRun, Machine, Now, Owner, State},
     },
-    pair::{STEP, ago, machine, member, state, weigh},
+    pair::{STEP, UNHOOKED, ago, lose, machine, member, state, weigh},
     world::machine_name,
 };
 
@@ -60,22 +60,6 @@ fn repaired(change: impl FnOnce(&mut State, &Now)) -> Done {
     }
 }
 
-/// PENDING under an ACTIVE load balancer for as long as nothing lasts.
-fn lose(state: &mut State, now: &Now, provisioning: Provisioning) {
-    let span = state.orphan_span();
-    let member = member(state, 1, 0);
-    member.provisioning = provisioning;
-    member.lost = LostRun {
-        first: Some(ago(now, span)),
-        last: Some(now.instant),
-        reads: 3,
-    };
-}
-
-const UNHOOKED: Deletion = Deletion::Unhooked {
-    since: jiff::Timestamp::UNIX_EPOCH,
-};
-
 #[test]
 fn what_is_broken_is_pushed_on_a_fresh_read_when_its_time_has_come() {
     let table: [(fn(&mut State, &Now), Done); 11] = [
@@ -89,7 +73,7 @@ fn what_is_broken_is_pushed_on_a_fresh_read_when_its_time_has_come() {
             Done::Nothing,
         ),
         (
-            |state, now| lose(state, now, Provisioning::PendingUpdate),
+            |state, now| lose(state, now, 0, Provisioning::PendingUpdate),
             Done::Push,
         ),
         (
@@ -145,7 +129,7 @@ fn what_is_broken_is_pushed_on_a_fresh_read_when_its_time_has_come() {
 #[test]
 fn one_that_is_being_deleted_for_ever_is_deleted_again() {
     assert_eq!(
-        repaired(|state, now| lose(state, now, Provisioning::PendingDelete)),
+        repaired(|state, now| lose(state, now, 0, Provisioning::PendingDelete)),
         Done::Anew
     );
 }

@@ -3,18 +3,13 @@
 use super::{
     super::{
         classify::Class,
-        desired::Deletion,
         gate::Ground,
         octavia::{FailureClass, Operating, Provisioning},
         parts::Refusal,
-        state::{LostRun, Now, Owner, State},
+        state::{Now, Owner, State},
     },
-    pair::{ago, machine, member},
+    pair::{UNHOOKED, lose, machine, member},
     verdict::shown,
-};
-
-const UNHOOKED: Deletion = Deletion::Unhooked {
-    since: jiff::Timestamp::UNIX_EPOCH,
 };
 
 #[test]
@@ -61,16 +56,6 @@ fn nobody_serves_when_a_monitor_says_so_of_everyone_twice() {
 fn the_worst_member_is_told_of() {
     let found = |change: fn(&mut State, &Now)| shown(change).ground;
     let is = |class| Some(Ground::Member(6443, class));
-    let lost = |state: &mut State, now: &Now| {
-        let span = state.orphan_span();
-        let member = member(state, 1, 0);
-        member.provisioning = Provisioning::PendingUpdate;
-        member.lost = LostRun {
-            first: Some(ago(now, span)),
-            last: Some(now.instant),
-            reads: 3,
-        };
-    };
     let status = |to: &'static str| {
         shown(|state, _| member(state, 1, 0).provisioning = Provisioning::from(to)).ground
     };
@@ -83,7 +68,10 @@ fn the_worst_member_is_told_of() {
     ] {
         assert_eq!(status(to), is(class));
     }
-    assert_eq!(found(lost), is(Class::Orphaned));
+    assert_eq!(
+        found(|state, now| lose(state, now, 0, Provisioning::PendingUpdate)),
+        is(Class::Orphaned)
+    );
     assert_eq!(
         found(|state, _| machine(state, 1).slots[0].member = None),
         is(Class::Missing)
@@ -122,16 +110,7 @@ fn the_worst_member_is_told_of() {
     let ladder: [fn(&mut State, usize, &Now); 6] = [
         |state, port, _| member(state, 1, port).provisioning = Provisioning::PendingDelete,
         |state, port, _| member(state, 1, port).provisioning = Provisioning::PendingCreate,
-        |state, port, now| {
-            let span = state.orphan_span();
-            let member = member(state, 1, port);
-            member.provisioning = Provisioning::PendingUpdate;
-            member.lost = LostRun {
-                first: Some(ago(now, span)),
-                last: Some(now.instant),
-                reads: 3,
-            };
-        },
+        |state, port, now| lose(state, now, port, Provisioning::PendingUpdate),
         |state, port, _| member(state, 1, port).owner = Owner::NameOnly,
         |state, port, _| machine(state, 1).slots[port].member = None,
         |state, port, _| member(state, 1, port).provisioning = Provisioning::Error,
