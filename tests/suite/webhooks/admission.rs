@@ -14,19 +14,9 @@ const OTHER: &str = "00000000-0000-4000-8000-000000000000";
 
 /// `base` with the JSON merge patch `patch` applied.
 fn patched(base: &Value, patch: &Value) -> Value {
-    let Value::Object(patch) = patch else {
-        return patch.clone();
-    };
-    let mut merged = base.as_object().cloned().unwrap_or_default();
-    for (key, value) in patch {
-        if value.is_null() {
-            merged.remove(key);
-        } else {
-            let before = merged.get(key).cloned().unwrap_or_default();
-            merged.insert(key.clone(), patched(&before, value));
-        }
-    }
-    Value::Object(merged)
+    let mut merged = base.clone();
+    json_patch::merge(&mut merged, patch);
+    merged
 }
 
 /// An object in both versions.

@@ -40,21 +40,9 @@ fn errors(kind: Kind, old: Option<&Value>, new: &Value) -> Vec<String> {
 
 /// `base` with the JSON merge patch `patch` applied.
 fn patched(base: &Value, patch: &Value) -> Value {
-    match patch {
-        Value::Object(patch) => {
-            let mut merged = base.as_object().cloned().unwrap_or_default();
-            for (key, value) in patch {
-                if value.is_null() {
-                    merged.remove(key);
-                } else {
-                    let before = merged.get(key).cloned().unwrap_or_default();
-                    merged.insert(key.clone(), patched(&before, value));
-                }
-            }
-            Value::Object(merged)
-        }
-        other => other.clone(),
-    }
+    let mut merged = base.clone();
+    json_patch::merge(&mut merged, patch);
+    merged
 }
 
 /// A cluster that has every field.
