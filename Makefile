@@ -35,12 +35,12 @@ deep: ## Figures at full length, a million conversions and histories, interleavi
 	CAPO_RS_OUTAGE_SECONDS=120 $(CARGO) test --locked --test suite figures::
 	CAPO_RS_SHIPPED_LEASE=1 $(CARGO) test --locked --test suite whole::restarts::a_frozen_leader
 	PROPTEST_CASES=1000000 $(CARGO) test --locked --release --test round_trip
-	PROPTEST_CASES=100000 $(CARGO) test --locked --release --lib webhooks::
+	PROPTEST_CASES=100000 $(CARGO) test --locked --release -p capo-rs --lib webhooks::
 	FUZZ_SECONDS=20 $(CARGO) test --locked --test fuzz
-	CAPO_RS_DEEP=1 PROPTEST_CASES=1000000 $(CARGO) test --locked --release -p membership-core --lib -- --nocapture
+	CAPO_RS_DEEP=1 PROPTEST_CASES=1000000 $(CARGO) test --locked --release -p capo-gate --lib -- --nocapture
 
 mutants: $(CARGO_MUTANTS) ## Break the gate and what it rests on in every small way: a test must notice (docs/deep.md)
-	$(CARGO_MUTANTS) mutants --package membership-core --output target
+	$(CARGO_MUTANTS) mutants --package capo-gate --output target
 
 $(CARGO_MUTANTS):
 	$(CARGO) install --quiet --locked cargo-mutants --version $(CARGO_MUTANTS_VERSION) --root $(CACHE)/cargo-mutants-$(CARGO_MUTANTS_VERSION)
@@ -53,7 +53,7 @@ rollout: programs ## Real KubeadmControlPlane rollouts through everything that O
 	@cat docs/rollouts.md
 
 test-openstack: programs ## The same client and manager against a real OpenStack (needs root and Debian)
-	tests/contract/run.sh
+	tests/openstack/run.sh
 
 bench: ## Measure what the figures of the README claim
 	$(CARGO) bench --locked --workspace
@@ -78,4 +78,4 @@ image-check: ## Assemble the image's content and run it as its user (needs root)
 programs:
 	@[ -n "$$KUBEBUILDER_ASSETS" ] || ls -d $(CACHE)/kubernetes-* $(CACHE)/cluster-api-* >/dev/null 2>&1 || echo \
 	  "Building kube-apiserver, Cluster API's managers and others from Go modules into $(CACHE): once, about 15 minutes on two cores"
-	@tests/env/build.sh $(PROGRAMS)
+	@tests/support/build.sh $(PROGRAMS)

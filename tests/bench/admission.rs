@@ -7,10 +7,7 @@
 
 #![allow(dead_code, clippy::print_stdout, clippy::unwrap_used)]
 
-#[path = "../env/mod.rs"]
-mod env;
-#[path = "../suite/webhooks/fixture.rs"]
-mod fixture;
+use test_support::{env, fixture};
 
 use std::{
     sync::{Arc, Mutex},

@@ -5,10 +5,7 @@
 //! Run by `make bench`; prints the numbers and fails when a promise is broken. Operations take 1 s, load balancers 8 s.
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::panic)]
 
-#[path = "../env/mod.rs"]
-mod env;
-#[path = "../suite/figures/scene.rs"]
-mod scene;
+use test_support::{env, scene};
 
 use std::{
     collections::BTreeMap,

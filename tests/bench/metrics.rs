@@ -2,10 +2,7 @@
 //! (what counting costs the core is measured with it, in `step.rs`). Run by `make bench`; fails when a promise is broken.
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::panic)]
 
-#[path = "../env/mod.rs"]
-mod env;
-#[path = "../suite/metrics/fleet.rs"]
-mod fleet;
+use test_support::{env, fleet};
 
 use std::{
     fmt::Write as _,
@@ -14,11 +11,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use capo_rs::{
-    membership::{Observer as _, Operation},
-    metrics::{Metrics, Settings},
-    openstack::{CallObserver as _, CallOutcome, CallRecord, Service, SignInOutcome},
-};
+use capo_gate::{Observer as _, Operation};
+use capo_openstack::{CallObserver as _, CallOutcome, CallRecord, Service, SignInOutcome};
+use capo_rs::metrics::{Metrics, Settings};
 use env::{Prometheus, prometheus::promtool};
 use fleet::clusters;
 use serde_json::Value;
@@ -159,7 +154,10 @@ async fn panels() -> bool {
     let mut slowest = (Duration::ZERO, String::new());
     let mut number = 0;
     for name in ["capo-rollout-gate", "capo-openstack-api", "capo-controller"] {
-        let path = format!("{}/dashboards/{name}.json", env!("CARGO_MANIFEST_DIR"));
+        let path = format!(
+            "{}/dashboards/{name}.json",
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../..")
+        );
         let board: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
         for panel in board["panels"].as_array().unwrap() {
             let begun = Instant::now();

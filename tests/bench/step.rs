@@ -17,25 +17,24 @@ use std::{
     time::{Duration, Instant},
 };
 
-use capo_rs::{
-    membership::{
-        Observer, Settings, Unobserved,
-        desired::{
-            ClusterFacts, Deletion, DesiredLoadBalancer, DesiredMachine, Health, Monitor,
-            OperatorWord, ServerSight, ServerState,
-        },
-        effect::{Call, Effect},
-        event::{Answered, Event},
-        octavia::{
-            ListenerDetail, ListenerRead, MemberDetail, MemberRead, MonitorRead, Operating,
-            PoolDetail, PoolRead, Provisioning, Structure, Tree,
-        },
-        state::{Now, State},
-        step,
+use capo_core::{GateOverride, ObjectName};
+use capo_core::{OperatingStatus, ProvisioningStatus};
+use capo_gate::{
+    Observer, Settings, Unobserved,
+    desired::{
+        ClusterFacts, Deletion, DesiredLoadBalancer, DesiredMachine, Health, Monitor, ServerSight,
+        ServerState,
     },
-    metrics::{self, Metrics},
-    names::ObjectName,
+    effect::{Call, Effect},
+    event::{Answered, Event},
+    octavia::{
+        ListenerDetail, ListenerRead, MemberDetail, MemberRead, MonitorRead, PoolDetail, PoolRead,
+        Structure, Tree,
+    },
+    state::{Now, State},
+    step,
 };
+use capo_rs::metrics::{self, Metrics};
 use jiff::Timestamp;
 
 const BALANCER: &str = "k8s-clusterapi-cluster-n-c-kubeapi";
@@ -262,7 +261,7 @@ fn load_balancer() -> DesiredLoadBalancer {
             untouchable: false,
             going: false,
             initialised: true,
-            operator: OperatorWord::None,
+            operator: GateOverride::None,
             remote_connection_since: None,
             ca_pem: None,
             kubeadm_control_plane: true,
@@ -284,7 +283,7 @@ fn machine(index: u8, now: Instant) -> (ObjectName, DesiredMachine) {
             down_reads: 0,
         },
         deletion: Deletion::No,
-        operator: OperatorWord::None,
+        operator: GateOverride::None,
         api_server_pod: Health::Good(now),
         node: Health::Good(now),
     };
@@ -293,19 +292,19 @@ fn machine(index: u8, now: Instant) -> (ObjectName, DesiredMachine) {
 
 fn tree() -> Tree {
     Tree {
-        provisioning: Provisioning::Active,
-        operating: Operating::Online,
+        provisioning: ProvisioningStatus::Active,
+        operating: OperatingStatus::Online,
         listeners: vec![ListenerRead {
             id: "listener".to_owned(),
             name: format!("{BALANCER}-{PORT}"),
-            provisioning: Provisioning::Active,
+            provisioning: ProvisioningStatus::Active,
             pools: vec![PoolRead {
                 id: "pool".to_owned(),
                 name: format!("{BALANCER}-{PORT}"),
-                provisioning: Provisioning::Active,
+                provisioning: ProvisioningStatus::Active,
                 monitor: Some(MonitorRead {
                     id: "monitor".to_owned(),
-                    provisioning: Provisioning::Active,
+                    provisioning: ProvisioningStatus::Active,
                 }),
                 members: (1..=3)
                     .map(|index| MemberRead {
@@ -313,8 +312,8 @@ fn tree() -> Tree {
                         name: format!("{BALANCER}-{PORT}-c-control-plane-{index}"),
                         address: Some([10, 6, 0, index].into()),
                         port: PORT,
-                        provisioning: Provisioning::Active,
-                        operating: Operating::Online,
+                        provisioning: ProvisioningStatus::Active,
+                        operating: OperatingStatus::Online,
                     })
                     .collect(),
             }],

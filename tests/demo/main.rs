@@ -10,47 +10,16 @@
     clippy::expect_used
 )]
 
-#[allow(
-    dead_code,
-    unused_imports,
-    unused_macros,
-    reason = "each binary uses its own part of it"
-)]
-#[path = "../contract/mod.rs"]
-mod contract;
-#[path = "../env/mod.rs"]
-mod env;
 mod scene;
 mod summary;
 mod table;
-#[path = "../rollout"]
-#[allow(
-    dead_code,
-    reason = "everything that the scenarios of make rollout are made of"
-)]
-mod stage {
-    pub(crate) mod client;
-    pub(crate) mod intruder;
-    pub(crate) mod invariants;
-    pub(crate) mod objects;
-    pub(crate) mod plane;
-    pub(crate) mod player;
-    pub(crate) mod proof;
-    pub(crate) mod results;
-    pub(crate) mod rollout;
-    pub(crate) mod timeline;
-    pub(crate) mod workload;
-}
 
 use std::{process::ExitCode, sync::Arc, time::Duration};
 
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use serde_json::json;
 
-use stage::{
-    client, intruder, invariants, objects, plane, player, proof, results, rollout, timeline,
-    workload,
-};
+use test_support::{env, invariants, plane, proof, rollout, timeline};
 
 use env::Error;
 use invariants::Promises;

@@ -112,7 +112,7 @@ fn tried(target: &Target, input: &[u8]) -> String {
 }
 
 fn kept(target: &Target, input: &[u8]) -> PathBuf {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/fuzz");
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("target/fuzz");
     fs::create_dir_all(&folder).unwrap();
     let path = folder.join(target.name);
     fs::write(&path, input).unwrap();
@@ -120,7 +120,7 @@ fn kept(target: &Target, input: &[u8]) -> PathBuf {
 }
 
 fn seeds(target: &str) -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
         .join("tests/fuzz/corpus")
         .join(target);
     let mut files: Vec<PathBuf> = fs::read_dir(&folder)

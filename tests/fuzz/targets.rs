@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use capo_api::{v1alpha1, v1beta1, v1beta2};
+use capo_core::gate_override;
+use capo_openstack::CloudProfile;
 use capo_rs::{
-    api::{gate_annotation, v1alpha1, v1beta1, v1beta2},
     controllers::capi,
-    openstack::CloudProfile,
     webhooks::{conversion, storage_migration, validation},
 };
 use jiff::Timestamp;
@@ -154,7 +155,7 @@ fn credentials(input: &[u8]) -> String {
         ("cacert".to_owned(), ByteString(input.to_vec())),
     ]);
     let only = BTreeMap::from([("clouds.yaml".to_owned(), ByteString(input.to_vec()))]);
-    let told = |result: Result<(), capo_rs::openstack::ProfileError>| match result {
+    let told = |result: Result<(), capo_openstack::ProfileError>| match result {
         Ok(()) => "taken".to_owned(),
         Err(error) => error.to_string(),
     };
@@ -168,5 +169,5 @@ fn credentials(input: &[u8]) -> String {
 
 fn gate_annotation(input: &[u8]) -> String {
     let text = String::from_utf8_lossy(input);
-    format!("{:?}", gate_annotation::parse(&text, Timestamp::UNIX_EPOCH))
+    format!("{:?}", gate_override::parse(&text, Timestamp::UNIX_EPOCH))
 }

@@ -6,16 +6,10 @@
     reason = "a test's helper fails the test"
 )]
 
-#[path = "../contract/mod.rs"]
-mod contract;
-#[path = "../env/mod.rs"]
-mod env;
-#[path = "../gate/mod.rs"]
-mod gate;
-
 use std::{path::PathBuf, process::Stdio, time::Duration};
 
-use contract::{Access, CloudUnderTest, Kind, Pushes, contract_tests};
+use contract::{Access, CloudUnderTest, Kind, Pushes};
+use test_support::{contract, contract_tests, env, gate};
 use tokio::process::Command;
 
 contract_tests!(real);
@@ -46,7 +40,7 @@ impl RealOpenStack {
     }
 
     async fn script(&self, name: &str, arguments: &[&str]) {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/env/openstack");
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/support/openstack");
         let script = format!("{folder}/{name}");
         let status = Command::new(&script)
             .arg(&self.root)

@@ -8,27 +8,9 @@
     reason = "a test's helper fails the test"
 )]
 
-#[path = "../anomalies/mod.rs"]
-mod anomalies;
-mod client;
-#[allow(
-    dead_code,
-    unused_imports,
-    unused_macros,
-    reason = "each binary uses its own part of it"
-)]
-#[path = "../contract/mod.rs"]
-mod contract;
-#[path = "../env/mod.rs"]
-mod env;
-mod intruder;
-mod invariants;
-mod objects;
-mod plane;
-mod player;
-mod proof;
-mod results;
-mod rollout;
 mod scenarios;
-mod timeline;
-mod workload;
+
+use test_support::{
+    anomalies, client, env, intruder, invariants, objects, plane, player, proof, results, rollout,
+    timeline, workload,
+};

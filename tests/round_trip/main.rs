@@ -4,10 +4,8 @@
 
 mod schema;
 
-use capo_rs::{
-    api::{v1beta1, v1beta2},
-    webhooks::conversion::convert,
-};
+use capo_api::{v1beta1, v1beta2};
+use capo_rs::webhooks::conversion::convert;
 use proptest::{
     prelude::*,
     test_runner::{Config, TestCaseResult},

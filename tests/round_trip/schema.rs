@@ -5,7 +5,7 @@
 
 use std::sync::LazyLock;
 
-use capo_rs::api::{ConversionTarget, crds};
+use capo_api::{ConversionTarget, crds};
 use serde_json::{Map, Value, json};
 
 /// The schema of one version of one kind.

@@ -1,6 +1,7 @@
 //! Pages that are written from the code say what the code says.
 
-use capo_rs::status::{Reason, explanation};
+use capo_core::Reason;
+use capo_rs::status::explanation;
 
 /// Written anew with `CAPO_RS_WRITE_DOCS=1 cargo test --test suite docs::`.
 #[test]
@@ -25,7 +26,7 @@ fn the_page_of_reasons_is_that_of_the_code() {
         "# Reasons\n\nThe same words in conditions, events, metrics and `capo-rs explain`. Written from the code.\n\n\
          | reason | meaning |\n|---|---|\n{rows}{sections}"
     );
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reasons.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reasons.md");
     if std::env::var_os("CAPO_RS_WRITE_DOCS").is_some() {
         std::fs::write(path, &page).unwrap();
     }

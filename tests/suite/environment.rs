@@ -59,10 +59,13 @@ fn a_guarded_process_reports_its_own_end() {
 #[test]
 fn build_script_names_what_is_missing() {
     let folder = tempfile::tempdir().unwrap();
-    let output = Command::new("tests/env/build.sh")
-        .env("KUBEBUILDER_ASSETS", folder.path())
-        .output()
-        .unwrap();
+    let output = Command::new(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../tests/support/build.sh"
+    ))
+    .env("KUBEBUILDER_ASSETS", folder.path())
+    .output()
+    .unwrap();
     assert!(!output.status.success());
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(text.contains("there is no etcd in it"), "{text}");

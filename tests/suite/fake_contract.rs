@@ -3,7 +3,8 @@
 use fake_cloud::{Command, Durations, FakeCloud, Hold, OperationRule, Options};
 use serde_json::json;
 
-use crate::contract::{Access, CloudUnderTest, Kind, Pushes, contract_tests};
+use crate::contract::{Access, CloudUnderTest, Kind, Pushes};
+use test_support::contract_tests;
 
 contract_tests!(fake);
 
@@ -102,5 +103,8 @@ impl CloudUnderTest for Fake {
 
 #[tokio::test]
 async fn the_gate_holds_as_long_as_octavia_lies() {
-    Box::pin(crate::gate::holds_as_long_as_octavia_lies(&fake().await)).await;
+    Box::pin(test_support::gate::holds_as_long_as_octavia_lies(
+        &fake().await,
+    ))
+    .await;
 }

@@ -185,7 +185,11 @@ async fn the_shipped_manifests_are_taken_by_a_real_api_server() {
 
 #[test]
 fn the_deployment_keeps_to_the_restricted_pod_security_standard() {
-    let text = std::fs::read_to_string("deploy/deployment.yaml").unwrap();
+    let text = std::fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../deploy/deployment.yaml"
+    ))
+    .unwrap();
     let deployment = documents(&text)
         .unwrap()
         .into_iter()

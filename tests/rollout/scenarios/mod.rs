@@ -8,7 +8,6 @@ mod describe;
 mod disturbed;
 mod endings;
 mod held;
-#[path = "../many.rs"]
 mod many;
 mod modes;
 mod octavia;

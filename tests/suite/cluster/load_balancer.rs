@@ -1,7 +1,7 @@
 //! A load balancer that vanishes, fails, or is not the only one of its name.
 
-use capo_rs::openstack::{
-    Priority,
+use capo_core::Priority;
+use capo_openstack::{
     load_balancer::{LoadBalancer, LoadBalancerFilter, NewLoadBalancer},
     network::NetworkFilter,
 };
@@ -67,7 +67,7 @@ async fn one_that_vanished_is_made_anew_behind_the_same_address() {
         .unwrap();
     stage
         .membership
-        .nudge(&capo_rs::names::ObjectName::new(&stage.namespace, "c1"));
+        .nudge(&capo_core::ObjectName::new(&stage.namespace, "c1"));
     let second = stage
         .until("c1", |object| {
             !id(object).is_empty() && id(object) != id(&first) && is(object, KIND, "True")
@@ -91,7 +91,7 @@ async fn one_in_error_is_replaced_while_nothing_can_be_lost_and_else_on_the_oper
         .await
         .unwrap();
     let first = stage.until_ready("c1").await;
-    let name = capo_rs::names::ObjectName::new(&stage.namespace, "c1");
+    let name = capo_core::ObjectName::new(&stage.namespace, "c1");
     fail(&stage, &id(&first));
     stage.membership.nudge(&name);
     let second = stage

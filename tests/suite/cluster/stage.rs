@@ -10,10 +10,11 @@ use std::{
     time::Duration,
 };
 
+use capo_gate as membership;
+use capo_openstack::{ClientSettings, Cloud, CloudProfile, Clouds, LeaseToken, NoObserver};
 use capo_rs::{
     controllers::{self, Observer, Parts, Settings, UncachedMachines},
-    membership::{self, Membership},
-    openstack::{ClientSettings, Cloud, CloudProfile, Clouds, LeaseToken, NoObserver},
+    tracker::Membership,
 };
 use fake_cloud::{Durations, FakeCloud, Options};
 use k8s_openapi::{ByteString, api::events::v1::Event};

@@ -7,7 +7,7 @@
 
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
-use capo_rs::api::GROUP;
+use capo_api::GROUP;
 use futures::{StreamExt, stream};
 use kube::{
     Api, Client,
@@ -167,7 +167,8 @@ fn verdict(case: &Case, outcome: Result<Value, kube::Error>) -> Option<String> {
 }
 
 fn table() -> Vec<Case> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/suite/crds/cases");
+    let folder =
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests/suite/crds/cases");
     let mut cases = Vec::new();
     for file in ["cluster.yaml", "machine.yaml", "others.yaml"] {
         let text = fs::read_to_string(folder.join(file)).unwrap();

@@ -2,14 +2,14 @@
 
 use std::{fs, path::Path};
 
-use capo_rs::api::{ConversionTarget, manifests};
+use capo_api::{ConversionTarget, manifests};
 
 /// Set to write the files instead of comparing them.
 const WRITE: &str = "CAPO_RS_WRITE_CRDS";
 
 #[test]
 fn committed_definitions_are_those_of_the_types() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crds");
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("crds");
     let expected = manifests(&ConversionTarget::default()).unwrap();
     if std::env::var_os(WRITE).is_some() {
         for (name, text) in &expected {

@@ -1,6 +1,6 @@
 //! Objects with every field that their schema has.
 
-use capo_rs::api::{ConversionTarget, GROUP, crds, v1alpha1, v1beta1, v1beta2};
+use capo_api::{ConversionTarget, GROUP, crds, v1alpha1, v1beta1, v1beta2};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 

@@ -3,6 +3,6 @@
 mod calls;
 mod outages;
 mod quiet;
-mod scene;
+use test_support::scene;
 mod sign_ins;
 mod writes;

@@ -120,7 +120,7 @@ async fn a_foreign_member_in_the_way_is_named_and_left_alone() {
 
     // It goes: all is well.
     let pool = super::scene::pool(&stage).await;
-    let gate = capo_rs::openstack::Priority::Gate;
+    let gate = capo_core::Priority::Gate;
     stage
         .openstack()
         .delete_member(&pool.id, &far.id, gate)

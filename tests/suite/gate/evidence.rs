@@ -2,10 +2,8 @@
 
 use std::net::IpAddr;
 
-use capo_rs::membership::{
-    event::ProbeOutcome,
-    probe::{Prober as _, TlsProber},
-};
+use capo_gate::event::ProbeOutcome;
+use capo_rs::tracker::prober::{Prober as _, TlsProber};
 use serde_json::{Value, json};
 
 use super::{

@@ -63,18 +63,13 @@ async fn a_member_that_an_operator_took_down_stays_down_and_does_not_count() {
     join(&stage, &["m0", "m1"]).await;
     let down = member(&stage, "m1").await.unwrap();
     let pool = super::scene::pool(&stage).await;
-    let update = capo_rs::openstack::load_balancer::MemberUpdate {
+    let update = capo_openstack::load_balancer::MemberUpdate {
         admin_state_up: Some(false),
         ..Default::default()
     };
     stage
         .openstack()
-        .update_member(
-            &pool.id,
-            &down.id,
-            &update,
-            capo_rs::openstack::Priority::Gate,
-        )
+        .update_member(&pool.id, &down.id, &update, capo_core::Priority::Gate)
         .await
         .unwrap();
     stage.cluster_api.delete("Machine", "m0").await.unwrap();

@@ -1,7 +1,7 @@
 //! `--load-balancer-gate=observe` and `off`, taken up in the middle of things: a Machine is held and already
 //! deleting, a member still waits for its API server.
 
-use capo_rs::membership::GateMode;
+use capo_core::GateMode;
 use serde_json::Value;
 
 use super::{

@@ -2,10 +2,8 @@
 
 use std::net::IpAddr;
 
-use capo_rs::openstack::{
-    Priority,
-    load_balancer::{LoadBalancerFilter, Member, NewMember, Pool},
-};
+use capo_core::Priority;
+use capo_openstack::load_balancer::{LoadBalancerFilter, Member, NewMember, Pool};
 use k8s_openapi::api::events::v1::Event;
 use kube::{Api, api::ListParams};
 use serde_json::{Value, json};
@@ -191,7 +189,7 @@ pub(super) async fn stranger(stage: &Stage, name: &str, address: IpAddr) -> Memb
     loop {
         match cloud.create_member(&pool.id, &new, Priority::Gate).await {
             Ok(member) => return member,
-            Err(error) => assert!(error.conflict().is_some(), "{error}"),
+            Err(error) => assert!(error.class().is_conflict(), "{error}"),
         }
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }

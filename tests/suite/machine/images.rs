@@ -70,13 +70,13 @@ async fn an_image_object_is_missed_by_name_waited_for_and_used() {
 
 /// The id of the cloud's image `cirros`.
 async fn glance_id(stage: &Stage) -> String {
-    let query = capo_rs::openstack::image::ImageFilter {
+    let query = capo_openstack::image::ImageFilter {
         name: Some("cirros".to_owned()),
         ..Default::default()
     };
     let images = stage
         .openstack()
-        .images(&query, capo_rs::openstack::Priority::Gate)
+        .images(&query, capo_core::Priority::Gate)
         .await
         .unwrap();
     images[0].id.clone()

@@ -3,14 +3,16 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use capo_api::{ConversionTarget, crds};
+use capo_core::Priority;
+use capo_gate::{self as membership, Unobserved};
+use capo_openstack::{
+    ClientSettings, Cloud, CloudProfile, Clouds, LeaseToken, NoObserver,
+    network::{NewNetwork, NewSubnet},
+};
 use capo_rs::{
-    api::{ConversionTarget, crds},
     controllers::{self, UncachedMachines},
-    membership::{self, Membership, Unobserved},
-    openstack::{
-        ClientSettings, Cloud, CloudProfile, Clouds, LeaseToken, NoObserver, Priority,
-        network::{NewNetwork, NewSubnet},
-    },
+    tracker::Membership,
 };
 use fake_cloud::{Durations, FakeCloud, Options};
 use k8s_openapi::{

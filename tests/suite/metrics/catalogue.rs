@@ -6,14 +6,12 @@ use std::{
     sync::Arc,
 };
 
-use capo_rs::{
-    membership::findings::Findings,
-    metrics::{
-        MemberDetail, Metrics, Settings,
-        catalogue::{ALL, Metric},
-        page,
-    },
-    names::ObjectName,
+use capo_core::ObjectName;
+use capo_gate::findings::Findings;
+use capo_rs::metrics::{
+    MemberDetail, Metrics, Settings,
+    catalogue::{ALL, Metric},
+    page,
 };
 
 use super::{boards, exposition::families, fleet, rules, selectors::selectors};
@@ -22,7 +20,7 @@ use crate::env::prometheus::promtool;
 /// Written anew with `CAPO_RS_WRITE_DOCS=1 cargo test --test suite metrics::catalogue`.
 #[test]
 fn the_page_is_that_of_the_code() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/metrics.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
     if std::env::var_os("CAPO_RS_WRITE_DOCS").is_some() {
         std::fs::write(path, page()).unwrap();
     }

@@ -78,7 +78,8 @@ fn monitoring_comes_along_where_it_is_asked_for() {
 #[test]
 fn the_plain_scrape_configuration_is_taken_by_promtool() {
     let folder = tempfile::tempdir().unwrap();
-    let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/prometheus-scrape.yaml");
+    let deploy = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        .join("deploy/prometheus-scrape.yaml");
     let text = std::fs::read_to_string(deploy).unwrap();
     // The token is looked for where the Pod has it.
     let token = folder.path().join("token");
@@ -93,7 +94,7 @@ fn the_plain_scrape_configuration_is_taken_by_promtool() {
     let text = format!("{before}  relabel_configs:\n{after}");
     std::fs::create_dir(folder.path().join("capo-rs")).unwrap();
     std::fs::copy(
-        concat!(env!("CARGO_MANIFEST_DIR"), "/dashboards/rules.yaml"),
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../dashboards/rules.yaml"),
         folder.path().join("capo-rs/rules.yaml"),
     )
     .unwrap();

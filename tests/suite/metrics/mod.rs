@@ -4,7 +4,7 @@ mod boards;
 mod catalogue;
 mod deploying;
 mod exposition;
-mod fleet;
+use test_support::fleet;
 mod rollout;
 mod rules;
 mod selectors;

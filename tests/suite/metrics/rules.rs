@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::env::prometheus::promtool;
 
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/dashboards");
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../dashboards");
 
 /// Every rule of `dashboards/rules.yaml`.
 pub(super) fn rules() -> Vec<Value> {
@@ -122,7 +122,7 @@ fn every_alert_fires_when_it_should_and_only_then() {
 
 #[test]
 fn every_alert_has_a_page_that_can_be_followed() {
-    let pages = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/runbooks");
+    let pages = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/runbooks");
     for rule in rules().iter().filter(|rule| rule["alert"].is_string()) {
         let alert = rule["alert"].as_str().unwrap();
         let annotations = &rule["annotations"];

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use capo_rs::openstack::{
-    ErrorClass, LeaseToken, Priority,
+use capo_core::{FailureClass, Priority};
+use capo_openstack::{
+    LeaseToken,
     compute::{BlockDevice, NewServer, ServerFilter, ServerStatus},
 };
 use serde_json::json;
@@ -142,7 +143,7 @@ async fn a_nova_that_is_too_old_is_said_to_be() {
         ..Default::default()
     };
     let error = test.cloud.create_server(&new, GATE).await.unwrap_err();
-    assert_eq!(error.class(), ErrorClass::Unavailable);
+    assert_eq!(error.class(), FailureClass::NoService);
     assert_eq!(
         error.to_string(),
         "server_create: needs compute API 2.60; offered is 2.42"
@@ -174,7 +175,7 @@ async fn a_redirect_to_the_same_place_is_followed_and_no_other() {
     answer(&test, "GET", "/compute/v2.1/servers/s1", away.clone()).await;
     answer(&test, "POST", "/compute/v2.1/servers", away).await;
     let error = test.cloud.server("s1", GATE).await.unwrap_err();
-    assert_eq!(error.class(), ErrorClass::Invalid);
+    assert_eq!(error.class(), FailureClass::Invalid);
     assert_eq!(
         error.to_string(),
         "server_get: compute redirects to another place (HTTP 302), which is not followed"

@@ -5,9 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use capo_rs::openstack::{
-    CallOutcome, ConflictKind, Error, ErrorClass, LeaseToken, Priority, Service,
-    load_balancer::NewMember, network::NetworkFilter,
+use capo_core::{FailureClass, Priority};
+use capo_openstack::{
+    CallOutcome, Error, LeaseToken, Service, load_balancer::NewMember, network::NetworkFilter,
 };
 use serde_json::json;
 use wiremock::{
@@ -36,45 +36,38 @@ async fn create(test: &TestCloud) -> Result<(), Error> {
 
 #[tokio::test]
 async fn every_refusal_has_its_class_and_a_stable_text() {
-    use ConflictKind as K;
-    use ErrorClass as C;
+    use FailureClass as C;
     let neutron = |kind: &str, text: &str| json!({"NeutronError": {"type": kind, "message": text, "detail": ""}});
     let table = [
         (
             octavia_error(403, "Quota has been met for resources: Member"),
             C::Quota,
-            None,
             "Quota has been met for resources: Member",
         ),
         (
             octavia_error(403, "Policy does not allow this request to be performed."),
             C::Denied,
-            None,
             "Policy does not allow this request to be performed.",
         ),
         (
             octavia_error(409, "Load Balancer 11 is immutable and cannot be updated."),
-            C::Conflict,
-            Some(K::Immutable),
+            C::Locked,
             "Load Balancer 11 is immutable and cannot be updated.",
         ),
         (
             octavia_error(409, "Another member on this pool is already using ip 10.0.0.1 on protocol_port 6443"),
-            C::Conflict,
-            Some(K::Duplicate),
+            C::Duplicate,
             "Another member on this pool is already using ip 10.0.0.1 on protocol_port 6443",
         ),
         (
             ResponseTemplate::new(404)
                 .set_body_json(json!({"code": 404, "title": "Not Found", "description": "Pool p1 not found."})),
             C::NotFound,
-            None,
             "Pool p1 not found.",
         ),
         (
             ResponseTemplate::new(409).set_body_json(neutron("OverQuota", "Quota exceeded for resources: ['port'].")),
             C::Quota,
-            None,
             "Quota exceeded for resources: ['port'].",
         ),
         (
@@ -82,26 +75,20 @@ async fn every_refusal_has_its_class_and_a_stable_text() {
                 json!({"overLimit": {"code": 413, "message": "VolumeLimitExceeded: Maximum number of volumes allowed (10) exceeded for quota 'volumes'.", "retryAfter": "0"}}),
             ),
             C::Quota,
-            None,
             "VolumeLimitExceeded: Maximum number of volumes allowed (10) exceeded for quota 'volumes'.",
         ),
         (
             ResponseTemplate::new(501).set_body_string("<html><title>501 Not Implemented</title></html>"),
             C::Invalid,
-            None,
             "501 Not Implemented",
         ),
-        (ResponseTemplate::new(418), C::Invalid, None, ""),
+        (ResponseTemplate::new(418), C::Invalid, ""),
     ];
-    for (response, class, conflict, text) in table {
+    for (response, class, text) in table {
         let test = cloud().await;
         answer(&test, "POST", MEMBERS, response).await;
         let error = create(&test).await.unwrap_err();
-        assert_eq!(
-            (error.class(), error.conflict()),
-            (class, conflict),
-            "{error}"
-        );
+        assert_eq!(error.class(), class, "{error}");
         let status = error.status().unwrap();
         let colon = if text.is_empty() { "" } else { ": " };
         assert_eq!(
@@ -150,7 +137,7 @@ async fn retry_after_in_every_shape_pauses_this_service_alone() {
         let start = Instant::now();
         for attempt in 0..20 {
             let error = test.cloud.load_balancer("lb1", GATE).await.unwrap_err();
-            assert_eq!(error.class(), ErrorClass::Throttled);
+            assert_eq!(error.class(), FailureClass::Throttled);
             assert_eq!(
                 error.to_string(),
                 format!("loadbalancer_get: load-balancer asks to slow down (HTTP {status})")
@@ -229,7 +216,7 @@ async fn a_service_in_trouble_is_left_alone_and_reads_the_same() {
         let mut texts = BTreeSet::new();
         for _ in 0..100 {
             let error = test.cloud.load_balancer("lb1", GATE).await.unwrap_err();
-            assert_eq!(error.class(), ErrorClass::Transient);
+            assert_eq!(error.class(), FailureClass::Transient);
             texts.insert(error.to_string());
         }
         let colon = if text.is_empty() { "" } else { ": " };
@@ -285,7 +272,7 @@ async fn odd_answers_are_errors_and_not_accidents() {
             .set_body_string(body.clone());
         answer(&test, "GET", LB, response).await;
         let error = test.cloud.load_balancer("lb1", GATE).await.unwrap_err();
-        assert_eq!(error.class(), ErrorClass::Transient);
+        assert_eq!(error.class(), FailureClass::Transient);
         assert_eq!(
             error.to_string(),
             "loadbalancer_get: load-balancer answers what can't be read"
@@ -319,12 +306,15 @@ async fn without_the_lease_nothing_is_written() {
     answer(&test, "POST", MEMBERS, ok(member)).await;
     test.cloud.members("p1", GATE).await.unwrap();
     let error = create(&test).await.unwrap_err();
-    assert_eq!(error.class(), ErrorClass::Fenced);
+    assert_eq!(error.class(), FailureClass::LeaseLost);
     assert!(test.requests("POST", MEMBERS).await.is_empty());
     lease.extend_until(Instant::now() + Duration::from_mins(1));
     create(&test).await.unwrap();
     lease.revoke();
-    assert_eq!(create(&test).await.unwrap_err().class(), ErrorClass::Fenced);
+    assert_eq!(
+        create(&test).await.unwrap_err().class(),
+        FailureClass::LeaseLost
+    );
     assert_eq!(test.requests("POST", MEMBERS).await.len(), 1);
 }
 
@@ -332,7 +322,7 @@ async fn without_the_lease_nothing_is_written() {
 async fn the_lease_is_asked_after_the_wait_for_the_budget() {
     let lease = LeaseToken::unlimited();
     let test = cloud_with(
-        capo_rs::openstack::ClientSettings {
+        capo_openstack::ClientSettings {
             qps: 5.0,
             burst: 1,
             ..settings()
@@ -346,6 +336,6 @@ async fn the_lease_is_asked_after_the_wait_for_the_budget() {
         tokio::task::yield_now().await;
         lease.revoke();
     });
-    assert_eq!(result.unwrap_err().class(), ErrorClass::Fenced);
+    assert_eq!(result.unwrap_err().class(), FailureClass::LeaseLost);
     assert!(test.requests("POST", MEMBERS).await.is_empty());
 }

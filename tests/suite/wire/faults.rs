@@ -6,10 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use capo_rs::openstack::{
-    CallObserver, CallOutcome, ClientSettings, Cloud, Clouds, Error, ErrorClass, LeaseToken,
-    Priority,
-};
+use capo_core::{FailureClass, Priority};
+use capo_openstack::{CallObserver, CallOutcome, ClientSettings, Cloud, Clouds, Error, LeaseToken};
 use serde_json::json;
 use wiremock::{
     Mock, MockServer,
@@ -112,7 +110,7 @@ async fn every_way_to_break_an_answer_off() {
         let start = Instant::now();
         let error = read(&cloud).await;
         assert!(start.elapsed() < FOR_EVER, "{behaviour:?}");
-        assert_eq!(error.class(), ErrorClass::Transient);
+        assert_eq!(error.class(), FailureClass::Transient);
         assert_eq!(
             error.to_string(),
             format!("loadbalancer_status_get: load-balancer: {text}")
@@ -185,7 +183,7 @@ async fn nobody_there() {
         };
         let (_keystone, cloud, seen) = cloud_with_octavia(url, settings).await;
         let error = read(&cloud).await;
-        assert_eq!(error.class(), ErrorClass::Transient);
+        assert_eq!(error.class(), FailureClass::Transient);
         assert_eq!(
             error.to_string(),
             format!("loadbalancer_status_get: load-balancer: {text}")

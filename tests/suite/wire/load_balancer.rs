@@ -1,12 +1,12 @@
 //! Octavia's requests and answers.
 
-use capo_rs::openstack::{
-    ApiVersion, Priority,
+use capo_core::{OperatingStatus, Priority, ProvisioningStatus};
+use capo_openstack::{
+    ApiVersion,
     load_balancer::{
         HealthMonitorFilter, HealthMonitorUpdate, LbAlgorithm, ListenerProtocol, ListenerUpdate,
         LoadBalancerFilter, MemberUpdate, MonitorType, NewHealthMonitor, NewListener,
-        NewLoadBalancer, NewMember, NewPool, OperatingStatus, PoolProtocol, PoolUpdate,
-        ProvisioningStatus,
+        NewLoadBalancer, NewMember, NewPool, PoolProtocol, PoolUpdate,
     },
 };
 use serde_json::json;

@@ -21,7 +21,7 @@ use std::{
     time::Duration,
 };
 
-use capo_rs::openstack::{
+use capo_openstack::{
     CallObserver, CallOutcome, CallRecord, ClientSettings, Cloud, CloudProfile, Clouds, LeaseToken,
     Service, SignInOutcome,
 };

@@ -1,11 +1,9 @@
 //! Neutron's requests and answers: networks, subnets, routers.
 
-use capo_rs::openstack::{
-    Priority,
-    network::{
-        ExternalGateway, NetworkFilter, NewNetwork, NewRouter, NewSubnet, RouterFilter,
-        RouterInterface, RouterUpdate, SubnetFilter, SubnetUpdate, TagFilter,
-    },
+use capo_core::Priority;
+use capo_openstack::network::{
+    ExternalGateway, NetworkFilter, NewNetwork, NewRouter, NewSubnet, RouterFilter,
+    RouterInterface, RouterUpdate, SubnetFilter, SubnetUpdate, TagFilter,
 };
 use serde_json::json;
 use wiremock::ResponseTemplate;

@@ -1,6 +1,7 @@
 //! Lists in pages, and pages that never end: O12.
 
-use capo_rs::openstack::{ErrorClass, Priority, image::ImageFilter};
+use capo_core::{FailureClass, Priority};
+use capo_openstack::image::ImageFilter;
 use serde_json::{Value, json};
 use wiremock::{
     Mock, Request, Respond, ResponseTemplate,
@@ -107,7 +108,7 @@ async fn a_list_without_end_is_an_error() {
         .members("p1", Priority::Steady)
         .await
         .unwrap_err();
-    assert_eq!(error.class(), ErrorClass::Transient);
+    assert_eq!(error.class(), FailureClass::Transient);
     assert_eq!(
         error.to_string(),
         "loadbalancer_member_list: load-balancer: the list has no end"

@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use capo_rs::openstack::{
-    Priority,
-    network::{
-        Direction, EtherType, FixedIp, FloatingIpFilter, FloatingIpStatus, NewFloatingIp, NewPort,
-        NewSecurityGroup, NewSecurityGroupRule, NewTrunk, PortFilter, PortStatus,
-        SecurityGroupFilter, SubPort, Tagged,
-    },
+use capo_core::Priority;
+use capo_openstack::network::{
+    Direction, EtherType, FixedIp, FloatingIpFilter, FloatingIpStatus, NewFloatingIp, NewPort,
+    NewSecurityGroup, NewSecurityGroupRule, NewTrunk, PortFilter, PortStatus, SecurityGroupFilter,
+    SubPort, Tagged,
 };
 use serde_json::json;
 use wiremock::ResponseTemplate;

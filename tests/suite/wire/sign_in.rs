@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use capo_rs::openstack::{
-    CloudProfile, ErrorClass, LeaseToken, Priority, SignInOutcome, network::NetworkFilter,
-};
+use capo_core::{FailureClass, Priority};
+use capo_openstack::{CloudProfile, LeaseToken, SignInOutcome, network::NetworkFilter};
 use serde_json::{Value, json};
 use wiremock::{
     Mock, ResponseTemplate,
@@ -90,7 +89,7 @@ async fn regions_of_one_credential_share_its_token() {
         .networks(&NetworkFilter::default(), Priority::Steady)
         .await
         .unwrap_err();
-    assert_eq!(error.class(), ErrorClass::Unavailable);
+    assert_eq!(error.class(), FailureClass::NoService);
     assert_eq!(
         error.to_string(),
         "network_list: the catalogue has no network service in region Two; it has one in One"
@@ -172,7 +171,7 @@ async fn a_service_that_refuses_every_token_causes_no_storm() {
             .networks(&NetworkFilter::default(), Priority::Steady)
             .await
             .unwrap_err();
-        assert_eq!(error.class(), ErrorClass::Auth);
+        assert_eq!(error.class(), FailureClass::Auth);
         texts.insert(error.to_string());
     }
     assert_eq!(
@@ -215,7 +214,7 @@ async fn a_refused_credential_is_not_tried_again_and_again() {
                     .networks(&NetworkFilter::default(), Priority::Steady)
                     .await
                     .unwrap_err();
-                assert_eq!(error.class(), ErrorClass::Auth);
+                assert_eq!(error.class(), FailureClass::Auth);
                 assert!(error.retry_after().is_some());
                 error.to_string()
             });
@@ -236,7 +235,7 @@ async fn keystone_down_costs_few_calls() {
     answer(&test, "POST", TOKENS, ResponseTemplate::new(503)).await;
     for _ in 0..50 {
         let error = test.cloud.project_id().await.unwrap_err();
-        assert_eq!(error.class(), ErrorClass::Transient);
+        assert_eq!(error.class(), FailureClass::Transient);
         assert_eq!(
             error.to_string(),
             "token_create: cloud test: sign-in at 127.0.0.1 answers HTTP 503"
@@ -292,7 +291,7 @@ async fn an_unscoped_token_is_said_to_be_one() {
     let unscoped = token_with(&json!({"issued_at": "x", "methods": ["password"]}));
     answer(&test, "POST", TOKENS, unscoped).await;
     let error = test.cloud.project_id().await.unwrap_err();
-    assert_eq!(error.class(), ErrorClass::Auth);
+    assert_eq!(error.class(), FailureClass::Auth);
     assert!(error.to_string().ends_with("the credential must name one"));
 }
 
@@ -308,7 +307,7 @@ async fn unreadable_tokens_are_errors() {
         let test = bare_cloud(settings(), LeaseToken::unlimited()).await;
         answer(&test, "POST", TOKENS, response).await;
         let error = test.cloud.project_id().await.unwrap_err();
-        assert_eq!(error.class(), ErrorClass::Transient, "{error}");
+        assert_eq!(error.class(), FailureClass::Transient, "{error}");
     }
 }
 
@@ -332,7 +331,7 @@ async fn a_missing_service_is_named_with_what_there_is() {
         .load_balancer("x", Priority::Steady)
         .await
         .unwrap_err();
-    assert_eq!(error.class(), ErrorClass::Unavailable);
+    assert_eq!(error.class(), FailureClass::NoService);
     assert_eq!(
         error.to_string(),
         "loadbalancer_get: the catalogue has no load-balancer service; it has compute, image, network, volumev3"

@@ -1,7 +1,7 @@
 //! Glance's and Cinder's requests and answers.
 
-use capo_rs::openstack::{
-    Priority,
+use capo_core::Priority;
+use capo_openstack::{
     image::{ImageFilter, ImageStatus},
     volume::{NewVolume, VolumeStatus},
 };

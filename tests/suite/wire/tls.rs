@@ -2,9 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use capo_rs::openstack::{
-    ClientSettings, CloudProfile, Clouds, ErrorClass, LeaseToken, NoObserver,
-};
+use capo_core::FailureClass;
+use capo_openstack::{ClientSettings, CloudProfile, Clouds, LeaseToken, NoObserver};
 use k8s_openapi::ByteString;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tokio::{
@@ -90,7 +89,7 @@ async fn sign_in(
     let profile = CloudProfile::from_secret(&data, "test", None).unwrap();
     let cloud = clouds.cloud(profile).unwrap();
     cloud.project_id().await.map_err(|error| {
-        assert_eq!(error.class(), ErrorClass::Transient);
+        assert_eq!(error.class(), FailureClass::Transient);
         error.message().to_owned()
     })
 }

@@ -6,14 +6,14 @@ mod fields;
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use capo_rs::api::{ConversionTarget, crds};
+use capo_api::{ConversionTarget, crds};
 use serde_json::Value;
 
 use exceptions::{ADDITIONS, LOOSER, WITH_STATUS, covers};
 use fields::{Facts, Fields, either, flatten, read};
 
 fn folder() -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/facts")
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests/facts")
 }
 
 /// Every file of facts with the schema it is about.

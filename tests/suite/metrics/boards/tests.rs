@@ -8,7 +8,10 @@ use super::{all, linter};
 use crate::env::programs;
 
 fn committed(uid: &str) -> String {
-    format!("{}/dashboards/{uid}.json", env!("CARGO_MANIFEST_DIR"))
+    format!(
+        "{}/dashboards/{uid}.json",
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../..")
+    )
 }
 
 /// Written anew with `CAPO_RS_WRITE_DOCS=1 cargo test --test suite metrics::boards`.
@@ -27,7 +30,7 @@ fn the_committed_boards_are_those_of_the_code() {
 
 #[test]
 fn the_boards_keep_the_rules_of_the_dashboard_linter() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/dashboards/.lint");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../dashboards/.lint");
     let exceptions: Value =
         serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     for (rule, exception) in exceptions["exclusions"].as_object().unwrap() {
@@ -161,8 +164,8 @@ fn the_boards_are_of_grafanas_types() {
     )
     .unwrap();
     let source = format!(
-        "{}/tests/env/programs/grafana/loose.ts",
-        env!("CARGO_MANIFEST_DIR")
+        "{}/tests/support/programs/grafana/loose.ts",
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../..")
     );
     std::fs::copy(source, folder.path().join("loose.ts")).unwrap();
     let files = all().map(|board| {

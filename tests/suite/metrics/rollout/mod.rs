@@ -149,7 +149,7 @@ async fn a_real_prometheus_sees_every_anomaly_and_wakes_for_nothing_else() {
     let drawn = picture::draw(&stage.prometheus, (begun, rolled)).await;
     if std::env::var_os("CAPO_RS_WRITE_DOCS").is_some() {
         std::fs::write(
-            concat!(env!("CARGO_MANIFEST_DIR"), "/docs/rollout-gates.svg"),
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/rollout-gates.svg"),
             drawn,
         )
         .unwrap();
@@ -296,7 +296,7 @@ async fn every_query_has_an_answer(stage: &Stage, range: (f64, f64)) {
 
 /// The queries that the README shows.
 fn of_the_readme() -> Vec<String> {
-    let readme = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md"));
+    let readme = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md"));
     let (_, after) = readme.split_once("The three queries to know:\n").unwrap();
     let (shown, _) = after.split_once("\n- [").unwrap();
     let queries = shown.split("    # ").skip(1).map(|query| {

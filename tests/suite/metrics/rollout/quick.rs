@@ -11,7 +11,7 @@ use serde_json::Value;
 pub(super) fn rules() -> String {
     let text = include_str!(concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/dashboards/rules.yaml"
+        "/../../dashboards/rules.yaml"
     ));
     let mut rules: Value = serde_saphyr::from_str(text).unwrap();
     let groups = rules["groups"].as_array_mut().unwrap();

@@ -1,0 +1,17 @@
+//! Custom resource types of every served version, and their schema rules.
+//!
+//! The types are the only source: their doc comments are what `kubectl explain` says, their
+//! attributes become the schema, and [`crds`] puts the definitions together.
+
+mod crds;
+mod resource;
+mod schema;
+pub mod v1alpha1;
+pub mod v1beta1;
+pub mod v1beta2;
+mod wire;
+
+pub use crds::{ConversionTarget, crds, manifests};
+
+/// The API group of every kind.
+pub const GROUP: &str = "infrastructure.cluster.x-k8s.io";

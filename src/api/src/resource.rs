@@ -1,0 +1,152 @@
+//! Root objects: what every kind has in common.
+
+/// Defines a root object with its `metadata`, `spec` and, where the kind has one, `status`.
+///
+/// Written out rather than derived for one reason: an object without a spec must be readable. The
+/// schema has always allowed one, and a single unreadable object would blind the watch to all.
+macro_rules! custom_resource {
+    (
+        $(#[doc = $doc:literal])+
+        $kind:ident, version $version:literal, plural $plural:literal, $scope:ident,
+        spec $spec:ident $(, status $status:ident)?
+    ) => {
+        $(#[doc = $doc])+
+        #[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
+        #[serde(default)]
+        pub struct $kind {
+            /// Name, labels, annotations and the like.
+            pub metadata: kube::core::ObjectMeta,
+            /// What is wanted. All of it at its default if the object has none.
+            pub spec: $spec,
+            $(
+                /// What was found and made; written by the controller alone.
+                pub status: Option<$status>,
+            )?
+        }
+
+        impl $kind {
+            /// An object of this name, without a namespace and a status.
+            pub fn new(name: &str, spec: $spec) -> Self {
+                let mut object = Self {
+                    spec,
+                    ..Self::default()
+                };
+                object.metadata.name = Some(name.to_owned());
+                object
+            }
+        }
+
+        impl serde::Serialize for $kind {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                use serde::ser::SerializeMap;
+                let mut object = serializer.serialize_map(None)?;
+                object.serialize_entry("apiVersion", concat!("infrastructure.cluster.x-k8s.io/", $version))?;
+                object.serialize_entry("kind", stringify!($kind))?;
+                object.serialize_entry("metadata", &self.metadata)?;
+                // Every spec has a required field, so none that was given is at its default.
+                if self.spec != <$spec>::default() {
+                    object.serialize_entry("spec", &self.spec)?;
+                }
+                $(
+                    let status: Option<&$status> = self.status.as_ref();
+                    if let Some(status) = status {
+                        object.serialize_entry("status", status)?;
+                    }
+                )?
+                object.end()
+            }
+        }
+
+        impl kube::Resource for $kind {
+            type DynamicType = ();
+            type Scope = $crate::resource::scope::$scope;
+
+            fn kind((): &()) -> std::borrow::Cow<'_, str> {
+                stringify!($kind).into()
+            }
+
+            fn group((): &()) -> std::borrow::Cow<'_, str> {
+                $crate::GROUP.into()
+            }
+
+            fn version((): &()) -> std::borrow::Cow<'_, str> {
+                $version.into()
+            }
+
+            fn plural((): &()) -> std::borrow::Cow<'_, str> {
+                $plural.into()
+            }
+
+            fn meta(&self) -> &kube::core::ObjectMeta {
+                &self.metadata
+            }
+
+            fn meta_mut(&mut self) -> &mut kube::core::ObjectMeta {
+                &mut self.metadata
+            }
+        }
+
+        impl kube::core::object::HasSpec for $kind {
+            type Spec = $spec;
+
+            fn spec(&self) -> &$spec {
+                &self.spec
+            }
+
+            fn spec_mut(&mut self) -> &mut $spec {
+                &mut self.spec
+            }
+        }
+
+        $(
+            impl kube::core::object::HasStatus for $kind {
+                type Status = $status;
+
+                fn status(&self) -> Option<&$status> {
+                    self.status.as_ref()
+                }
+
+                fn status_mut(&mut self) -> &mut Option<$status> {
+                    &mut self.status
+                }
+            }
+        )?
+
+        impl $crate::resource::VersionedKind for $kind {
+            const DESCRIPTION: &str = concat!($($doc),+);
+
+            fn spec_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                generator.subschema_for::<$spec>()
+            }
+
+            $(
+                fn status_schema(generator: &mut schemars::SchemaGenerator) -> Option<schemars::Schema> {
+                    Some(generator.subschema_for::<$status>())
+                }
+            )?
+        }
+    };
+}
+
+pub(crate) use custom_resource;
+
+/// Scopes by the names that manifests use.
+pub(crate) mod scope {
+    pub(crate) use kube::core::{
+        ClusterResourceScope as Cluster, NamespaceResourceScope as Namespaced,
+    };
+}
+
+/// One version of a kind, as its CRD needs it.
+pub(crate) trait VersionedKind: kube::Resource<DynamicType = ()> {
+    /// What the kind is, for people.
+    const DESCRIPTION: &str;
+
+    /// The schema of the spec, as the types tell it.
+    fn spec_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema;
+
+    /// The schema of the status, for kinds that have one.
+    fn status_schema(_: &mut schemars::SchemaGenerator) -> Option<schemars::Schema> {
+        None
+    }
+}

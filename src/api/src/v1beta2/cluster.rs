@@ -1,0 +1,293 @@
+//! `OpenStackCluster`: the network, the API endpoint and the security groups of one cluster.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    ApiEndpoint, ApiServer, IdentityRef, LoadBalancerStatus, MachineResources, ManagedNetwork,
+    ManagedRouter, ManagedSecurityGroups, NetworkParam, OpenStackMachineSpec, ResolvedMachineSpec,
+    RouterParam, SecurityGroupStatus, SubnetParam, SubnetSpec,
+};
+use crate::{resource::custom_resource, schema};
+
+custom_resource! {
+    /// The network, the API endpoint and the security groups of one cluster in OpenStack.
+    OpenStackCluster, version "v1beta2", plural "openstackclusters", Namespaced,
+    spec OpenStackClusterSpec, status OpenStackClusterStatus
+}
+
+/// What is wanted of the cluster. Most of it can't be changed later.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(transform = schema::rule(
+    "!has(self.enableExternalNetwork) || self.enableExternalNetwork || !has(self.bastion) || \
+     !has(self.bastion.floatingIP)",
+    "bastion.floatingIP must not be set when enableExternalNetwork is false",
+))]
+#[schemars(transform = schema::rule(
+    "!has(self.enableExternalNetwork) || self.enableExternalNetwork || (has(self.apiServer) && \
+     has(self.apiServer.enableFloatingIP) && !self.apiServer.enableFloatingIP)",
+    "apiServer.enableFloatingIP must be set to false when enableExternalNetwork is false",
+))]
+pub struct OpenStackClusterSpec {
+    /// Subnet that is created for the cluster, with a network and a router around it. Without any,
+    /// network and subnets are looked up.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1), transform = schema::atomic)]
+    pub managed_subnets: Vec<SubnetSpec>,
+    /// Existing subnets to use instead of creating one. Without any, all subnets of network.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = schema::atomic)]
+    pub subnets: Vec<SubnetParam>,
+    /// The subnet whose addresses the machines go by where there are several. Without it, the
+    /// first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub primary_subnet: Option<SubnetParam>,
+    /// Properties of the router that is created. Only with managedSubnets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub managed_router: Option<ManagedRouter>,
+    /// Existing router to use instead of creating one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub router: Option<RouterParam>,
+    /// Properties of the network that is created. Only with managedSubnets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub managed_network: Option<ManagedNetwork>,
+    /// Existing network to use. Without managedSubnets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkParam>,
+    /// External network for the router and floating IPs. Without it, the only one there is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub external_network: Option<NetworkParam>,
+    /// Whether the cluster uses an external network at all. Without it, it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enable_external_network: Option<bool>,
+    /// The endpoint of the API servers and what stands before them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_server: Option<ApiServer>,
+    /// Security groups that are created for the machines. Without it, none are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub managed_security_groups: Option<ManagedSecurityGroups>,
+    /// Tags for everything that is created for the cluster.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = schema::set)]
+    pub tags: Vec<String>,
+    /// Where clients reach the API server. Filled in once it is known, unless given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub control_plane_endpoint: Option<ApiEndpoint>,
+    /// Availability zones over which control-plane machines are spread. Without any, all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = schema::set)]
+    pub control_plane_availability_zones: Vec<String>,
+    /// Whether control-plane machines are placed without an availability zone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub control_plane_omit_availability_zone: Option<bool>,
+    /// A server through which the machines can be reached by SSH.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bastion: Option<Bastion>,
+    /// The credentials for OpenStack.
+    pub identity_ref: IdentityRef,
+}
+
+/// A server through which the machines of the cluster can be reached by SSH. Set enabled to false
+/// before removing it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(transform = schema::rule(
+    "!has(self.enabled) || !self.enabled || has(self.spec)",
+    "spec is required when the bastion is enabled",
+))]
+pub struct Bastion {
+    /// Whether there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::default_to(true))]
+    pub enabled: Option<bool>,
+    /// What the server is made of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spec: Option<OpenStackMachineSpec>,
+    /// Availability zone of the server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub availability_zone: Option<String>,
+    /// Floating IP of the server, which must exist. It is never deleted. Without it, one is
+    /// allocated.
+    #[serde(rename = "floatingIP", skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::ipv4)]
+    pub floating_ip: Option<String>,
+}
+
+/// What was found and made of the cluster.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct OpenStackClusterStatus {
+    /// Generation of the object to which this status belongs. -1 until it was looked at for the
+    /// first time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::observed_generation)]
+    pub observed_generation: Option<i64>,
+    /// What is true of the cluster now.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::conditions")]
+    pub conditions: Vec<Condition>,
+    /// Whether the cluster is ready for machines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub initialization: Option<Initialization>,
+    /// The network of the cluster and its subnets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkStatusWithSubnets>,
+    /// The external network.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub external_network: Option<NetworkStatus>,
+    /// The router of the cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub router: Option<RouterStatus>,
+    /// The load balancer before the API servers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_server_managed_load_balancer: Option<LoadBalancerStatus>,
+    /// Availability zones in which machines can be placed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = schema::map_by("name"))]
+    pub failure_domains: Vec<FailureDomain>,
+    /// The security group of the control-plane machines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub control_plane_security_group: Option<SecurityGroupStatus>,
+    /// The security group of the workers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worker_security_group: Option<SecurityGroupStatus>,
+    /// The security group of the bastion.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bastion_security_group: Option<SecurityGroupStatus>,
+    /// The bastion.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bastion: Option<BastionStatus>,
+}
+
+/// How far the first set-up has come.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Initialization {
+    /// Whether the first set-up is complete. Once true it stays true.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provisioned: Option<bool>,
+}
+
+/// A network that was found or created.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NetworkStatus {
+    /// Its name. Neutron allows networks without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Its ID.
+    #[schemars(transform = schema::since_v1beta2(schema::non_empty))]
+    pub id: String,
+    /// Its tags.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = schema::since_v1beta2(schema::set))]
+    pub tags: Vec<String>,
+}
+
+/// A network that was found or created, and its subnets.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NetworkStatusWithSubnets {
+    /// Its name. Neutron allows networks without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Its ID. Absent until it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Its tags.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = schema::since_v1beta2(schema::set))]
+    pub tags: Vec<String>,
+    /// Its subnets that the cluster uses.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = schema::since_v1beta2(schema::atomic))]
+    pub subnets: Vec<SubnetStatus>,
+}
+
+/// A subnet that was found or created.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct SubnetStatus {
+    /// Its name. Neutron allows subnets without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Its ID.
+    #[schemars(transform = schema::since_v1beta2(schema::non_empty))]
+    pub id: String,
+    /// Its address range in CIDR notation.
+    #[schemars(transform = schema::since_v1beta2(schema::non_empty))]
+    pub cidr: String,
+    /// Its tags.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = schema::since_v1beta2(schema::set))]
+    pub tags: Vec<String>,
+}
+
+/// A router that was found or created.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct RouterStatus {
+    /// Its name. Neutron allows routers without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Its ID.
+    #[schemars(transform = schema::since_v1beta2(schema::non_empty))]
+    pub id: String,
+    /// Its tags.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = schema::since_v1beta2(schema::set))]
+    pub tags: Vec<String>,
+    /// Its addresses on the external network.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = schema::since_v1beta2(schema::set))]
+    pub ips: Vec<String>,
+}
+
+/// An availability zone in which machines can be placed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct FailureDomain {
+    /// Name of the availability zone.
+    #[schemars(length(min = 1, max = 256))]
+    pub name: String,
+    /// Whether control-plane machines may be placed there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub control_plane: Option<bool>,
+    /// Further facts about it.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub attributes: BTreeMap<String, String>,
+}
+
+/// The bastion as last seen.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct BastionStatus {
+    /// ID of the server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Name of the server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Name of the SSH key it was created with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ssh_key_name: Option<String>,
+    /// State of the server as Nova tells it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// Its address on the cluster network.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ip: Option<String>,
+    /// Its floating IP.
+    #[serde(rename = "floatingIP", skip_serializing_if = "Option::is_none")]
+    pub floating_ip: Option<String>,
+    /// The references of its spec, resolved to ids.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resolved: Option<ResolvedMachineSpec>,
+    /// What was created for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resources: Option<MachineResources>,
+}

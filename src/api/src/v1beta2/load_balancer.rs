@@ -1,0 +1,164 @@
+//! The managed load balancer before the API servers: as wished for, and as found.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{NetworkParam, NetworkStatusWithSubnets, SubnetParam};
+use crate::schema;
+
+/// The endpoint of the API servers and what stands before them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ApiServer {
+    /// TCP port of the API server. Without it, 6443.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 65535))]
+    pub port: Option<i64>,
+    /// Address of the endpoint on the cluster network: of the load balancer, or, without one, an
+    /// address that is kept alive by other means.
+    #[serde(rename = "fixedIP", skip_serializing_if = "Option::is_none")]
+    pub fixed_ip: Option<String>,
+    /// Floating IP of the endpoint, which must exist. It is never deleted. Without it, one is
+    /// allocated and deleted with the cluster.
+    #[serde(rename = "floatingIP", skip_serializing_if = "Option::is_none")]
+    pub floating_ip: Option<String>,
+    /// Whether the endpoint has a floating IP. Without it, it has.
+    #[serde(rename = "enableFloatingIP", skip_serializing_if = "Option::is_none")]
+    pub enable_floating_ip: Option<bool>,
+    /// The load balancer before the API servers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub managed_load_balancer: Option<ApiServerLoadBalancer>,
+}
+
+/// An Octavia load balancer before the API servers of the cluster.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ApiServerLoadBalancer {
+    /// Whether there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::default_to(true))]
+    pub enabled: Option<bool>,
+    /// TCP ports that are balanced to the control-plane machines besides that of the API server.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = schema::set, transform = schema::since_v1beta2(schema::int32_items))]
+    pub additional_ports: Vec<i64>,
+    /// Address ranges that may connect. Those of the cluster itself are always added. Without any,
+    /// everyone may.
+    #[serde(rename = "allowedCIDRs", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = schema::set)]
+    pub allowed_cidrs: Vec<String>,
+    /// Octavia provider, such as amphora or ovn. Without it, the cloud's default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// Name of an Octavia flavor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flavor: Option<String>,
+    /// Octavia availability zone of the load balancer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub availability_zone: Option<String>,
+    /// Network on which the load balancer has its address. Without it, the cluster network.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkParam>,
+    /// Subnet on which the load balancer has its address. Only the first is used.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = schema::atomic)]
+    pub subnets: Vec<SubnetParam>,
+    /// How the load balancer checks the API servers. May be changed at any time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub monitor: Option<LoadBalancerMonitor>,
+}
+
+/// How the load balancer checks the API servers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct LoadBalancerMonitor {
+    /// Seconds between two checks. 0 or nothing: 10.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0), transform = schema::since_v1beta2(schema::int32))]
+    pub delay: Option<i64>,
+    /// Seconds until a check has failed. 0 or nothing: 5.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0), transform = schema::since_v1beta2(schema::int32))]
+    pub timeout: Option<i64>,
+    /// Checks in a row that must succeed until a member is ONLINE. 0 or nothing: 5.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 10), transform = schema::since_v1beta2(schema::int32))]
+    pub max_retries: Option<i64>,
+    /// Checks in a row that must fail until a member is OFFLINE. Nothing: 3.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 10), transform = schema::since_v1beta2(schema::int32))]
+    pub max_retries_down: Option<i64>,
+}
+
+/// The load balancer before the API servers, as last seen.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct LoadBalancerStatus {
+    /// Name of the load balancer.
+    #[schemars(transform = schema::since_v1beta2(schema::non_empty))]
+    pub name: String,
+    /// ID of the load balancer. Absent until it is created.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Address clients use: the floating IP if there is one, else internalIP. Absent until it is
+    /// known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ip: Option<String>,
+    /// Address on the network of the load balancer. Absent until it is known.
+    #[serde(rename = "internalIP", skip_serializing_if = "Option::is_none")]
+    pub internal_ip: Option<String>,
+    /// Address ranges that may connect. Empty: everyone may.
+    #[serde(rename = "allowedCIDRs", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = schema::since_v1beta2(schema::set))]
+    pub allowed_cidrs: Vec<String>,
+    /// Tags of the load balancer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = schema::since_v1beta2(schema::set))]
+    pub tags: Vec<String>,
+    /// Network on which the load balancer has its address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_balancer_network: Option<NetworkStatusWithSubnets>,
+    /// Members that Octavia has provisioned out of those expected, over all ports, such as 3/3.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub active_members: Option<String>,
+    /// Every member that is expected or was found, one for each control-plane machine and port.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1024), transform = schema::map_by_machine_and_port)]
+    pub members: Vec<LoadBalancerMemberStatus>,
+}
+
+/// A control-plane machine behind a port of the load balancer, as last seen.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct LoadBalancerMemberStatus {
+    /// Name of the OpenStackMachine.
+    #[schemars(transform = schema::non_empty)]
+    pub machine: String,
+    /// TCP port of the listener.
+    #[schemars(transform = schema::port)]
+    pub port: i32,
+    /// ID of the member. Absent while there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Address the load balancer connects to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// Whether Octavia has carried out the last change of the member: ACTIVE, ERROR or one of the
+    /// PENDING states. Absent while there is no member.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provisioning_status: Option<String>,
+    /// What the health check says: ONLINE, OFFLINE, ERROR, NO_MONITOR and others. Absent while
+    /// there is no member.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operating_status: Option<String>,
+    /// When the member came into its present state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
+    /// When the member was last read from Octavia.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_observed: Option<Time>,
+    /// What is wrong or awaited, for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}

@@ -1,0 +1,121 @@
+//! `OpenStackMachine`: one server that becomes a node.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    AdditionalBlockDevice, FlavorParam, IdentityRef, ImageParam, Initialization, MachineResources,
+    NodeAddress, PortOpts, ResolvedMachineSpec, RootVolume, SchedulerHint, SecurityGroupParam,
+    ServerGroupParam, ServerMetadata, TypedLocalObjectReference,
+};
+use crate::{resource::custom_resource, schema};
+
+custom_resource! {
+    /// One server in OpenStack that becomes a node of the cluster.
+    OpenStackMachine, version "v1beta2", plural "openstackmachines", Namespaced,
+    spec OpenStackMachineSpec, status OpenStackMachineStatus
+}
+
+/// What the server is made of. Only providerID, identityRef and the allowedAddressPairs of ports
+/// can be changed later.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct OpenStackMachineSpec {
+    /// The server as Kubernetes names it, openstack://region/id. Filled in.
+    #[serde(rename = "providerID", skip_serializing_if = "Option::is_none")]
+    pub provider_id: Option<String>,
+    /// Flavor of the server.
+    pub flavor: FlavorParam,
+    /// Image the server boots from.
+    pub image: ImageParam,
+    /// Name of a Nova key pair whose key is installed on the server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ssh_key_name: Option<String>,
+    /// Ports of the server. Without any, one on the network of the cluster.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = schema::since_v1beta2(schema::atomic))]
+    pub ports: Vec<PortOpts>,
+    /// Security groups of every port, beside the port's own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = schema::since_v1beta2(schema::atomic))]
+    pub security_groups: Vec<SecurityGroupParam>,
+    /// Whether a trunk is made for every port that does not say otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trunk: Option<bool>,
+    /// Tags of the server and everything made for it, beside those of the cluster.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = schema::set)]
+    pub tags: Vec<String>,
+    /// Metadata of the server.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = schema::map_by("key"))]
+    pub server_metadata: Vec<ServerMetadata>,
+    /// Whether the server gets its user data on a drive. Without it, the cloud's choice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config_drive: Option<bool>,
+    /// Volume to boot from. Without it, the server boots from local disk.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root_volume: Option<RootVolume>,
+    /// Disks besides the one it boots from.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = schema::map_by("name"))]
+    pub additional_block_devices: Vec<AdditionalBlockDevice>,
+    /// Server group the server joins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_group: Option<ServerGroupParam>,
+    /// The credentials for OpenStack. Without it, those of the cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub identity_ref: Option<IdentityRef>,
+    /// Pool from which the server gets a floating IP.
+    #[serde(rename = "floatingIPPoolRef", skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::atomic_map)]
+    pub floating_ip_pool_ref: Option<TypedLocalObjectReference>,
+    /// Hints to the Nova scheduler.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = schema::map_by("name"))]
+    pub scheduler_hint_additional_properties: Vec<SchedulerHint>,
+}
+
+/// What was found and made of the machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct OpenStackMachineStatus {
+    /// Generation of the object to which this status belongs. -1 until it was looked at for the
+    /// first time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::observed_generation)]
+    pub observed_generation: Option<i64>,
+    /// What is true of the machine now.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::conditions")]
+    pub conditions: Vec<Condition>,
+    /// Whether the machine may become a node. For a control-plane machine not before its members of
+    /// the load balancer are provisioned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub initialization: Option<Initialization>,
+    /// ID of the server.
+    #[serde(rename = "instanceID", skip_serializing_if = "Option::is_none")]
+    pub instance_id: Option<String>,
+    /// State of the server as Nova tells it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instance_state: Option<String>,
+    /// Addresses of the server.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = schema::since_v1beta2(schema::atomic))]
+    pub addresses: Vec<NodeAddress>,
+    /// Availability zone the server is in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 256))]
+    pub failure_domain: Option<String>,
+    /// Load balancer members of a control-plane machine that Octavia has provisioned out of those
+    /// expected, such as 2/2.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub active_members: Option<String>,
+    /// The references of the spec, resolved to ids.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resolved: Option<ResolvedMachineSpec>,
+    /// What was created for the machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resources: Option<MachineResources>,
+}

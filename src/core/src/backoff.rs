@@ -1,0 +1,62 @@
+//! The one schedule of growing pauses.
+
+use std::time::Duration;
+
+/// Pauses that grow by a factor until they reach a longest one, each spread by up to a fifth.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Schedule {
+    /// The pause after the first attempt.
+    pub first: Duration,
+    /// How much longer each further pause is.
+    pub factor: f64,
+    /// No pause is longer than this, before it is spread.
+    pub longest: Duration,
+}
+
+impl Schedule {
+    /// Pauses that double.
+    pub const fn doubling(first: Duration, longest: Duration) -> Self {
+        Self {
+            first,
+            factor: 2.0,
+            longest,
+        }
+    }
+
+    /// The pause after attempt number `attempt`, counted from 0, without spreading.
+    pub fn pause(&self, attempt: u32) -> Duration {
+        // Past this many attempts every schedule has reached its longest pause.
+        let exponent = i32::try_from(attempt.min(64)).unwrap_or(64);
+        let seconds = self.first.as_secs_f64() * self.factor.powi(exponent);
+        let longest = self.longest.max(self.first);
+        if seconds < longest.as_secs_f64() {
+            Duration::from_secs_f64(seconds)
+        } else {
+            longest
+        }
+    }
+}
+
+/// The pause, made shorter or longer by up to a fifth. `random` is uniform in `0.0..1.0`.
+pub fn jittered(pause: Duration, random: f64) -> Duration {
+    pause.mul_f64(0.8 + 0.4 * random.clamp(0.0, 1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_the_longest() {
+        let schedule = Schedule::doubling(Duration::from_secs(5), Duration::from_mins(1));
+        let pauses = [0, 1, 2, 3, 4, 5, u32::MAX].map(|n| schedule.pause(n).as_secs());
+        assert_eq!(pauses, [5, 10, 20, 40, 60, 60, 60]);
+    }
+
+    #[test]
+    fn a_spread_pause_stays_within_a_fifth() {
+        let pause = Duration::from_secs(10);
+        assert_eq!(jittered(pause, 0.0), Duration::from_secs(8));
+        assert_eq!(jittered(pause, 1.0), Duration::from_secs(12));
+    }
+}

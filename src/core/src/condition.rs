@@ -1,0 +1,76 @@
+//! A condition's content, without its type and its times.
+
+use crate::Reason;
+
+/// Status, reason and message of a condition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConditionState {
+    /// True, False or Unknown.
+    pub status: ConditionStatus,
+    /// Why the status is what it is.
+    pub reason: Reason,
+    /// What was observed, since when, and what ends it. The text stays the same while nothing changes: it has no
+    /// counters and no ages.
+    pub message: String,
+}
+
+impl Default for ConditionState {
+    fn default() -> Self {
+        Self {
+            status: ConditionStatus::Unknown,
+            reason: Reason::NotYetObserved,
+            message: "The load balancer was not read yet".to_owned(),
+        }
+    }
+}
+
+impl ConditionState {
+    /// The condition is True.
+    pub fn met(reason: Reason) -> Self {
+        Self {
+            status: ConditionStatus::True,
+            reason,
+            message: String::new(),
+        }
+    }
+
+    /// The condition is False; the message says what is wrong and what is allowed.
+    pub fn unmet(reason: Reason, message: impl Into<String>) -> Self {
+        Self {
+            status: ConditionStatus::False,
+            reason,
+            message: message.into(),
+        }
+    }
+
+    /// The condition is Unknown; the message says what is missing to know it.
+    pub fn unknown(reason: Reason, message: impl Into<String>) -> Self {
+        Self {
+            status: ConditionStatus::Unknown,
+            reason,
+            message: message.into(),
+        }
+    }
+}
+
+/// A condition's status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConditionStatus {
+    /// `True`
+    True,
+    /// `False`
+    False,
+    /// `Unknown`
+    Unknown,
+}
+
+impl ConditionStatus {
+    /// The status as conditions spell it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The operator's word on the load balancer gate, as an annotation on an OpenStackCluster or an
+//! OpenStackMachine.
+//!
+//! ```text
+//! hold reason=<text>
+//! bypass until=<RFC 3339> reason=<text>
+//! ```
+//!
+//! The reason is the rest of the line. Admission and the controllers read it with the same function,
+//! so that nothing is admitted which a controller would refuse a moment later.
+
+use jiff::Timestamp;
+
+/// The annotation, parsed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum GateOverride {
+    /// There is no annotation.
+    #[default]
+    None,
+    /// `hold reason=<text>`
+    Hold {
+        /// The operator's reason.
+        reason: String,
+    },
+    /// `bypass until=<RFC 3339> reason=<text>`, which ends at `until`.
+    Bypass {
+        /// When the bypass ends.
+        until: Timestamp,
+        /// The operator's reason.
+        reason: String,
+    },
+    /// Any other text. It is refused and reported with this message.
+    Refused {
+        /// What is wrong with the text and what is allowed.
+        message: String,
+    },
+}
+
+/// The annotation's key.
+pub const KEY: &str = "infrastructure.cluster.x-k8s.io/load-balancer-gate";
+
+/// The longest reason that is taken, in characters: it is shown in conditions and events.
+pub const MAX_REASON: usize = 512;
+
+const FORMS: &str =
+    "allowed are \"hold reason=<text>\" and \"bypass until=<RFC 3339> reason=<text>\"";
+
+/// Reads the annotation of an object; [`GateOverride::None`] where there is none.
+pub fn parse_optional(text: Option<&str>, now: Timestamp) -> GateOverride {
+    text.map_or(GateOverride::None, |text| parse(text, now))
+}
+
+/// Reads the annotation's value. A bypass that does not end in the future is refused like one that
+/// is misspelt: nothing that opens a gate may outlive its date or go without a reason.
+pub fn parse(text: &str, now: Timestamp) -> GateOverride {
+    match read(text.trim(), now) {
+        Ok(word) => word,
+        Err(message) => GateOverride::Refused { message },
+    }
+}
+
+fn read(text: &str, now: Timestamp) -> Result<GateOverride, String> {
+    let (verb, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    let rest = rest.trim_start();
+    match verb {
+        "hold" => Ok(GateOverride::Hold {
+            reason: reason("hold", rest)?,
+        }),
+        "bypass" => {
+            let rest = rest.strip_prefix("until=").ok_or_else(|| {
+                format!("bypass needs until=<RFC 3339> before its reason; {FORMS}")
+            })?;
+            let (date, rest) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+            let until: Timestamp = date.parse().map_err(|_| {
+                format!(
+                    "bypass until={} is not a date and time of RFC 3339 such as 2030-01-31T15:04:05Z",
+                    shown(date)
+                )
+            })?;
+            let reason = reason("bypass", rest.trim_start())?;
+            if until <= now {
+                return Err(format!(
+                    "bypass until={} is in the past: it opens nothing; set a later date or remove the annotation",
+                    shown(date)
+                ));
+            }
+            Ok(GateOverride::Bypass { until, reason })
+        }
+        other => Err(format!("\"{}\" is not known; {FORMS}", shown(other))),
+    }
+}
+
+fn reason(verb: &str, rest: &str) -> Result<String, String> {
+    let text = rest
+        .strip_prefix("reason=")
+        .map(str::trim)
+        .filter(|text| !text.is_empty())
+        .ok_or_else(|| format!("{verb} needs a reason; {FORMS}"))?;
+    if text.chars().count() > MAX_REASON {
+        return Err(format!("the reason is longer than {MAX_REASON} characters"));
+    }
+    if text.chars().any(char::is_control) {
+        return Err("the reason has control characters; allowed is one line of text".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+/// What was found, cut so that an odd annotation can't flood a condition or a log.
+fn shown(found: &str) -> String {
+    found.chars().filter(|c| !c.is_control()).take(64).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn now() -> Timestamp {
+        "2026-11-21T12:00:00Z".parse().unwrap()
+    }
+
+    #[test]
+    fn both_forms_are_read() {
+        assert_eq!(
+            parse("hold reason=network maintenance in az1", now()),
+            GateOverride::Hold {
+                reason: "network maintenance in az1".to_owned()
+            }
+        );
+        assert_eq!(
+            parse(
+                "  bypass  until=2026-11-21T13:00:00+00:30   reason=ticket 12, reason=known ",
+                now()
+            ),
+            GateOverride::Bypass {
+                until: "2026-11-21T12:30:00Z".parse().unwrap(),
+                reason: "ticket 12, reason=known".to_owned()
+            }
+        );
+        assert_eq!(parse_optional(None, now()), GateOverride::None);
+    }
+
+    #[test]
+    fn anything_else_is_refused_with_what_is_allowed() {
+        let cases = [
+            ("", "is not known"),
+            ("open", "\"open\" is not known"),
+            ("Hold reason=x", "\"Hold\" is not known"),
+            ("hold", "hold needs a reason"),
+            ("hold reason=", "hold needs a reason"),
+            ("hold reason=   ", "hold needs a reason"),
+            ("hold because=x", "hold needs a reason"),
+            ("bypass reason=x", "bypass needs until="),
+            ("bypass until= reason=x", "is not a date and time"),
+            ("bypass until=tomorrow reason=x", "until=tomorrow is not"),
+            ("bypass until=2026-11-21 reason=x", "is not a date and time"),
+            ("bypass until=2026-11-22T00:00:00Z", "bypass needs a reason"),
+            (
+                "bypass until=2026-11-22T00:00:00Z reason=",
+                "bypass needs a reason",
+            ),
+            (
+                "bypass until=2026-11-21T12:00:00Z reason=x",
+                "is in the past",
+            ),
+            (
+                "bypass until=1999-01-01T00:00:00Z reason=x",
+                "is in the past",
+            ),
+            ("hold reason=a\nb", "control characters"),
+        ];
+        for (text, expected) in cases {
+            let GateOverride::Refused { message } = parse(text, now()) else {
+                panic!("{text:?} was taken");
+            };
+            assert!(message.contains(expected), "{text:?}: {message}");
+        }
+        let long = format!("hold reason={}", "x".repeat(MAX_REASON + 1));
+        assert!(matches!(parse(&long, now()), GateOverride::Refused { .. }));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_panics_and_messages_stay_short(text in "\\PC{0,300}|(hold|bypass) (until=)?\\PC{0,80}") {
+            if let GateOverride::Refused { message } = parse(&text, now()) {
+                proptest::prop_assert!(message.chars().count() < 300);
+            }
+        }
+    }
+}

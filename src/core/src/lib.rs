@@ -1,0 +1,25 @@
+//! The vocabulary that every crate of capo-rs shares. It knows no Kubernetes, no HTTP and no clock.
+//!
+//! A closed set of values is one enum here. Its spelling is in `Display`, in serde and in metric labels only.
+
+pub mod backoff;
+pub mod build_info;
+mod condition;
+mod failure;
+mod gate_mode;
+pub mod gate_override;
+pub mod ids;
+mod object_name;
+pub mod octavia;
+mod priority;
+mod reason;
+mod wire_enum;
+
+pub use condition::{ConditionState, ConditionStatus};
+pub use failure::FailureClass;
+pub use gate_mode::GateMode;
+pub use gate_override::GateOverride;
+pub use object_name::ObjectName;
+pub use octavia::{OperatingStatus, Provider, ProvisioningStatus};
+pub use priority::Priority;
+pub use reason::Reason;

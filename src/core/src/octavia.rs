@@ -1,0 +1,114 @@
+//! Octavia's closed sets.
+
+use std::time::Duration;
+
+use crate::wire_enum;
+
+wire_enum! {
+    /// How far Octavia is with the last change of an object.
+    pub enum ProvisioningStatus {
+        /// The last change is done.
+        Active = "ACTIVE",
+        /// The object is being created.
+        PendingCreate = "PENDING_CREATE",
+        /// The object is being changed.
+        PendingUpdate = "PENDING_UPDATE",
+        /// The object is being deleted.
+        PendingDelete = "PENDING_DELETE",
+        /// The last change failed.
+        Error = "ERROR",
+        /// The object is deleted; only load balancers show it.
+        Deleted = "DELETED",
+    }
+}
+
+impl ProvisioningStatus {
+    /// Whether an operation is under way, or was and got lost.
+    pub fn is_pending(&self) -> bool {
+        matches!(
+            self,
+            Self::PendingCreate | Self::PendingUpdate | Self::PendingDelete
+        )
+    }
+}
+
+wire_enum! {
+    /// The state of the data path, as the provider reports it.
+    pub enum OperatingStatus {
+        /// The object is up.
+        Online = "ONLINE",
+        /// The object is administratively down, or nothing was reported yet.
+        Offline = "OFFLINE",
+        /// Some members are down.
+        Degraded = "DEGRADED",
+        /// The object fails its health checks.
+        Error = "ERROR",
+        /// The member has weight 0 and takes no new connections.
+        Draining = "DRAINING",
+        /// No health monitor checks the member.
+        NoMonitor = "NO_MONITOR",
+    }
+}
+
+/// A provider's profile, from the name the load balancer shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Provider {
+    /// `amphora`, and its aliases `amphorav2` and `octavia`; a load balancer without a name too.
+    Amphora,
+    /// `ovn`
+    Ovn,
+    /// Anything else: the generic rules.
+    Unknown,
+}
+
+impl Provider {
+    /// The profile of a provider's name.
+    pub fn of(name: &str) -> Self {
+        match name {
+            "" | "amphora" | "amphorav2" | "octavia" => Self::Amphora,
+            "ovn" => Self::Ovn,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// As metrics name it.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Amphora => "amphora",
+            Self::Ovn => "ovn",
+            Self::Unknown => "other",
+        }
+    }
+
+    /// The balancing algorithm of new pools.
+    pub fn algorithm(self) -> &'static str {
+        match self {
+            Self::Ovn => "SOURCE_IP_PORT",
+            Self::Amphora | Self::Unknown => "ROUND_ROBIN",
+        }
+    }
+
+    /// Weight 0 keeps new connections away.
+    pub fn drains(self) -> bool {
+        self != Self::Ovn
+    }
+
+    /// A health monitor keeps clients away from a member that is not up. OVN calls a new member ONLINE and sends it
+    /// connections until enough checks have failed, and those that are refused go nowhere else.
+    pub fn monitor_guards(self) -> bool {
+        self != Self::Ovn
+    }
+
+    /// How long PENDING under an ACTIVE load balancer may be an operation that still runs.
+    pub fn orphan_span(self) -> Duration {
+        match self {
+            Self::Ovn => Duration::from_mins(2),
+            Self::Amphora | Self::Unknown => Duration::from_mins(1),
+        }
+    }
+
+    /// The first gap after a write, where it is not the schedule's.
+    pub fn first_gap(self) -> Option<Duration> {
+        (self == Self::Ovn).then_some(Duration::from_millis(500))
+    }
+}

@@ -1,0 +1,137 @@
+//! What the world does with effects.
+
+use std::time::Duration;
+
+use super::{
+    super::{
+        effect::{Call, Effect},
+        event::{Answered, Event, ProbeOutcome},
+        octavia::Change,
+    },
+    model::failure,
+    world::{Line, Todo, World},
+};
+use capo_core::FailureClass;
+use capo_core::ObjectName;
+
+impl World {
+    pub(super) fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::Call { id, call, .. } => self.call(id, call),
+            Effect::Probe {
+                machine, address, ..
+            } => {
+                let outcome = if !self.routable {
+                    ProbeOutcome::NoConnection
+                } else if self.model.up.contains_key(&address) {
+                    ProbeOutcome::Ready
+                } else {
+                    ProbeOutcome::Refused
+                };
+                let event = Event::Probed {
+                    machine,
+                    began: self.now,
+                    outcome,
+                };
+                self.later(Duration::from_millis(30), Todo::Feed(self.epoch, event));
+            }
+            Effect::LookUp { machine } => {
+                let exists = self
+                    .nodes
+                    .get(&ObjectName::new("n", machine.clone()))
+                    .is_some_and(|node| !node.gone);
+                let event = Event::LookedUp {
+                    machine,
+                    exists: Some(exists),
+                };
+                self.later(Duration::from_millis(30), Todo::Feed(self.epoch, event));
+            }
+            Effect::Publish => self.publish(),
+            Effect::Record(_) => {}
+        }
+    }
+
+    pub(super) fn call(&mut self, id: u64, call: Call) {
+        if self.outstanding > 0 {
+            self.fail("two calls under way");
+        }
+        self.outstanding += 1;
+        self.tally.calls += 1;
+        self.recent.push_back(self.now);
+        while self
+            .recent
+            .front()
+            .is_some_and(|at| self.now - *at > Duration::from_secs(60))
+        {
+            self.recent.pop_front();
+        }
+        self.most_per_minute = self.most_per_minute.max(self.recent.len());
+        let line = self.line.pop_front();
+        let now = self.now;
+        if let Call::Write(change) = &call {
+            self.count(change);
+            if !matches!(line, Some(Line::Down(_))) {
+                self.check_write(change);
+            }
+        }
+        let answer = match (&call, line) {
+            (_, Some(Line::Down(class))) => match call {
+                Call::Tree => Answered::Tree(Err(failure(class))),
+                Call::Structure => Answered::Structure(Err(failure(class))),
+                Call::Members { .. } => Answered::Members(Err(failure(class))),
+                Call::Monitor { .. } => Answered::Monitor(Err(failure(class))),
+                Call::Write(_) => Answered::Written(Err(failure(class))),
+            },
+            (Call::Tree, _) => {
+                self.tally.trees += 1;
+                let tree = self.model.tree(now);
+                self.taken = self.model.members().cloned().collect();
+                Answered::Tree(tree)
+            }
+            (Call::Structure, _) => Answered::Structure(self.model.structure(now)),
+            (Call::Members { pool }, _) => Answered::Members(self.model.list(pool, now)),
+            (Call::Monitor { monitor }, _) => Answered::Monitor(self.model.numbers(monitor, now)),
+            (Call::Write(change), line) => {
+                let answer = self.model.write(change, now);
+                if let Err(refused) = &answer {
+                    self.tally.refusals += 1;
+                    self.note(format_args!("refused: {:?}", refused.class));
+                }
+                Answered::Written(match line {
+                    Some(Line::ReplyLost) => Err(failure(FailureClass::Transient)),
+                    _ => answer,
+                })
+            }
+        };
+        self.check_structure();
+        let event = Event::Answered { id, answer };
+        self.later(self.latency, Todo::Feed(self.epoch, event));
+    }
+
+    pub(super) fn count(&mut self, change: &Change) {
+        self.note(format_args!("{change:?}"));
+        self.tally.writes += 1;
+        match change {
+            Change::UpdateMember {
+                weight: None,
+                admin_up: None,
+                ..
+            } => self.tally.repairs += 1,
+            Change::UpdateMember {
+                weight: Some(0), ..
+            } => self.tally.drains += 1,
+            Change::UpdateMember {
+                weight: Some(_), ..
+            } => self.tally.restores += 1,
+            Change::CreateMember {
+                admin_up: false, ..
+            } => self.tally.joins += 1,
+            Change::DeleteMember { id, .. } => {
+                let gone = self.snapshot.iter().find(|member| member.id == *id);
+                let gone = gone.and_then(|member| self.owner(member));
+                self.tally.prunes += u32::from(gone.is_none_or(|(_, node)| node.gone));
+            }
+            _ => {}
+        }
+    }
+}

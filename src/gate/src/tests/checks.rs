@@ -1,0 +1,318 @@
+//! The invariants, checked at every turn.
+
+use std::{net::IpAddr, time::Duration};
+
+use super::{
+    super::{
+        desired::{Deletion, ServerState},
+        event::ProbeOutcome,
+        findings::Gate,
+        octavia::Change,
+        plan,
+        state::{FRESH, JOINING, Stage},
+    },
+    cluster::Node,
+    model::ModelMember,
+    world::{NAME, World},
+};
+use capo_core::ObjectName;
+use capo_core::{GateMode, GateOverride, ProvisioningStatus};
+
+impl World {
+    pub(super) fn owner(&self, member: &ModelMember) -> Option<(&ObjectName, &Node)> {
+        let name = member
+            .name
+            .strip_prefix(&format!("{NAME}-{}-", member.port))?;
+        self.nodes.get_key_value(&ObjectName::new("n", name))
+    }
+
+    /// Admitted, as far as this process was told or has caused it.
+    fn is_admitted(&self, name: &ObjectName) -> bool {
+        let told = self.state.machines.get(name);
+        self.offered.contains(name) || told.is_some_and(|machine| machine.want.admitted)
+    }
+
+    /// A monitor that tells the truth has said so for long enough to be believed.
+    fn is_known_to_serve(&self, member: &ModelMember) -> bool {
+        let up = self.model.up.get(&member.address);
+        self.model.monitors
+            && !self.model.ovn
+            && member.provisioning == ProvisioningStatus::Active
+            && up.is_some_and(|up| self.now - *up > Duration::from_mins(5))
+    }
+
+    /// What may be written, on what was read last.
+    pub(super) fn check_write(&self, change: &Change) {
+        if self.desired.cluster.untouchable {
+            self.fail("a write while paused");
+        }
+        match change {
+            Change::DeleteMember { id, .. } => self.check_removal(id),
+            Change::CreateMember {
+                port,
+                admin_up: false,
+                ..
+            } => self.check_joining(*port),
+            Change::CreateMember { address, port, .. } => self.check_newcomer(*address, *port),
+            Change::UpdateMember {
+                id,
+                admin_up: Some(true),
+                ..
+            } => self.check_enabling(id),
+            _ => {}
+        }
+    }
+
+    /// I2, and that a batch that failed as a whole removes nobody.
+    fn check_removal(&self, id: &str) {
+        let Some(victim) = self.snapshot.iter().find(|member| member.id == *id) else {
+            self.fail("a member is deleted that was not read");
+        };
+        let takes_clients = |member: &ModelMember| {
+            member.admin_up
+                && member.weight > 0
+                && member.provisioning != ProvisioningStatus::PendingDelete
+        };
+        let is_gone = self.owner(victim).is_none_or(|(_, node)| node.gone);
+        let another = self.snapshot.iter().any(|member| {
+            // Of a machine that is gone, whatever was applied once may take its place.
+            let may = self.model.up.contains_key(&member.address)
+                || is_gone && member.provisioning != ProvisioningStatus::PendingCreate;
+            member.port == victim.port
+                && member.id != victim.id
+                && takes_clients(member)
+                && (member.provisioning == ProvisioningStatus::Active || may)
+        });
+        let broken = |member: &&ModelMember| member.provisioning == ProvisioningStatus::Error;
+        let mut siblings = self
+            .snapshot
+            .iter()
+            .filter(|member| member.port == victim.port);
+        let stays = self.owner(victim).is_some_and(|(name, node)| {
+            !node.gone && self.is_admitted(name) && node.want.deletion == Deletion::No
+        });
+        if stays && siblings.all(|member| broken(&member)) {
+            self.fail("a batch failed, and a member of it is deleted");
+        }
+        // One that is not ACTIVE takes nothing away from clients when its API server is not up.
+        let is_of_use = victim.provisioning == ProvisioningStatus::Active
+            || takes_clients(victim) && self.model.up.contains_key(&victim.address);
+        if !is_of_use || another || self.desired.cluster.going {
+            return;
+        }
+        let Some((name, node)) = self.owner(victim) else {
+            self.fail("the last member of a port is deleted, and nobody's");
+        };
+        let bypassed = matches!(node.want.operator, GateOverride::Bypass { .. })
+            || matches!(self.desired.cluster.operator, GateOverride::Bypass { .. });
+        let open = matches!(node.want.deletion, Deletion::Unhooked { .. })
+            || bypassed
+            || !self.is_admitted(name) && !self.is_known_to_serve(victim)
+            || !self.desired.cluster.initialised
+            || node.want.server.state != ServerState::Active;
+        if !open {
+            self.fail(&format!("I2: {} was the last of its port", victim.name));
+        }
+    }
+
+    /// Only beside one that serves may a member come in admin-down.
+    fn check_joining(&self, port: u16) {
+        let in_service = self.snapshot.iter().any(|member| {
+            member.port == port
+                && member.provisioning == ProvisioningStatus::Active
+                && member.admin_up
+                && member.weight > 0
+        });
+        if !in_service {
+            self.fail("a member joins admin-down though none is in service");
+        }
+    }
+
+    /// What the operator took out of service stays out.
+    fn check_enabling(&self, id: &str) {
+        let is_not_ours = self
+            .model
+            .members()
+            .any(|member| member.id == *id && !member.tags.iter().any(|tag| tag == JOINING));
+        if is_not_ours {
+            self.fail("a member is enabled that did not join by us");
+        }
+        let joining = self.model.members().find(|member| member.id == *id);
+        if let Some(member) = joining.filter(|_| !plan::any_release_is_open(&self.state)) {
+            self.check_newcomer(member.address, member.port);
+        }
+    }
+
+    /// Where no monitor sees to it, nobody is sent to an API server that did not answer, beside one in service that
+    /// did or was not asked yet.
+    fn check_newcomer(&self, address: IpAddr, port: u16) {
+        let guarded = self.model.monitors && !self.model.ovn;
+        if guarded || self.settings.mode != GateMode::Enforce {
+            return;
+        }
+        // As this process was told: its caches may be behind.
+        let owner = |address: IpAddr| {
+            let mut machines = self.state.machines.iter();
+            machines.find(|(_, machine)| machine.want.address == Some(address))
+        };
+        // What it was last told: yes for 15 s, no for a minute.
+        let answered = |name: &ObjectName| {
+            let (began, outcome) = self.probed.get(name)?;
+            let is_ready = *outcome == ProbeOutcome::Ready;
+            let counts = if is_ready { FRESH } else { FRESH * 4 };
+            (self.now - *began <= counts).then_some(is_ready)
+        };
+        if owner(address).and_then(|(name, _)| answered(name)) == Some(true) {
+            return;
+        }
+        let another = self.snapshot.iter().any(|member| {
+            member.port == port
+                && member.address != address
+                && member.provisioning == ProvisioningStatus::Active
+                && member.admin_up
+                && member.weight > 0
+                && owner(member.address).is_some_and(|(name, machine)| {
+                    machine.want.deletion == Deletion::No && answered(name) != Some(false)
+                })
+        });
+        if another {
+            self.fail(&format!(
+                "clients are sent to {address}, which did not answer, beside a member that serves"
+            ));
+        }
+    }
+
+    /// Never two at once: one is drained or removed by the rules, the others wait. What is open by the list waits
+    /// for nobody.
+    pub(super) fn check_leaving(&self) {
+        let leaving = self.state.machines.values().filter(|machine| {
+            matches!(machine.stage, Stage::Draining | Stage::Removing)
+                && !machine.rulings.release.is_open()
+                && matches!(
+                    machine.want.deletion,
+                    Deletion::AtHook { .. } | Deletion::OutOfBand { .. }
+                )
+        });
+        if leaving.count() > 1 {
+            self.fail("two are leaving at once");
+        }
+    }
+
+    /// I3: nothing exists twice.
+    pub(super) fn check_structure(&self) {
+        let mut names: Vec<&str> = self
+            .model
+            .listeners
+            .iter()
+            .map(|listener| listener.name.as_str())
+            .collect();
+        names.sort_unstable();
+        let many = names.len();
+        names.dedup();
+        let mut pools: Vec<&str> = self
+            .model
+            .pools
+            .iter()
+            .map(|pool| pool.name.as_str())
+            .collect();
+        pools.sort_unstable();
+        let many_pools = pools.len();
+        pools.dedup();
+        let mut members: Vec<&str> = self
+            .model
+            .members()
+            .map(|member| member.name.as_str())
+            .collect();
+        members.sort_unstable();
+        let many_members = members.len();
+        members.dedup();
+        if many != names.len() || many_pools != pools.len() || many_members != members.len() {
+            self.fail("I3: something exists twice");
+        }
+    }
+
+    /// I1: each port's member was read ACTIVE at the current address.
+    pub(super) fn check_admission(&self, name: &ObjectName, gate: &Gate) {
+        let Gate::Open { message, .. } = gate else {
+            return;
+        };
+        if !message.contains("read ACTIVE") {
+            return;
+        }
+        let address = self.nodes.get(name).and_then(|node| node.want.address);
+        for port in &self.desired.ports {
+            let active = self.snapshot.iter().any(|member| {
+                member.port == *port
+                    && Some(member.address) == address
+                    && member.provisioning == ProvisioningStatus::Active
+            });
+            if !active {
+                self.fail(&format!(
+                    "I1: {name} admitted without an ACTIVE member on {port}"
+                ));
+            }
+        }
+    }
+
+    /// By the rules, somebody else's member takes traffic and is ACTIVE, and its API server was up a moment ago.
+    pub(super) fn check_release(&self, name: &ObjectName, gate: &Gate) {
+        let Gate::Open { message, .. } = gate else {
+            return;
+        };
+        if !message.contains("another one serves") {
+            return;
+        }
+        let address = self.nodes.get(name).and_then(|node| node.want.address);
+        for port in &self.desired.ports {
+            let other = self.snapshot.iter().any(|member| {
+                member.port == *port
+                    && Some(member.address) != address
+                    && member.provisioning == ProvisioningStatus::Active
+                    && member.admin_up
+                    && member.weight > 0
+            });
+            if !other {
+                self.fail(&format!(
+                    "released {name} though nothing else serves {port}"
+                ));
+            }
+        }
+        let was_up = |address: &IpAddr| {
+            let fell = self.fell.get(address);
+            self.model.up.contains_key(address)
+                || fell.is_some_and(|fell| self.now - *fell < Duration::from_secs(60))
+        };
+        let mut members = self.snapshot.iter();
+        if !members.any(|member| Some(member.address) != address && was_up(&member.address)) {
+            self.fail(&format!(
+                "released {name} though no other API server was up"
+            ));
+        }
+    }
+
+    pub(super) fn check_true(&self) {
+        for node in self.nodes.values().filter(|node| node.known && !node.gone) {
+            if node.want.deletion != Deletion::No || node.want.address.is_none() {
+                continue;
+            }
+            let count = self
+                .snapshot
+                .iter()
+                .filter(|member| {
+                    Some(member.address) == node.want.address
+                        && member.provisioning == ProvisioningStatus::Active
+                })
+                .count();
+            // The newest word of controllers may not have been stepped with yet.
+            if count < self.desired.ports.len()
+                && self
+                    .state
+                    .machines
+                    .values()
+                    .any(|machine| machine.want == node.want)
+            {
+                self.fail("True without every member ACTIVE");
+            }
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! What Cluster API and the controllers do around one load balancer: machines come, are admitted, are asked to go.
+
+use std::{net::IpAddr, time::Duration};
+
+use super::{
+    super::{
+        desired::{Deletion, DesiredMachine, Health, ServerSight, ServerState},
+        event::{Answered, Event},
+        findings::Gate,
+        report::report,
+    },
+    world::{Todo, World, address, machine_name},
+};
+use capo_core::{ConditionStatus, GateOverride};
+use capo_core::{ObjectName, Reason};
+
+#[derive(Debug, Clone)]
+pub(super) struct Node {
+    pub(super) want: DesiredMachine,
+    /// The machine controller of this process has handed it over.
+    pub(super) known: bool,
+    pub(super) gone: bool,
+}
+
+impl World {
+    pub(super) fn add(&mut self, index: u8, admitted: bool, deletion: Deletion) -> ObjectName {
+        let name = machine_name(index);
+        let want = DesiredMachine {
+            cluster: ObjectName::new("n", "c"),
+            machine: Some(name.name.clone()),
+            address: Some(address(index)),
+            admitted,
+            untouchable: false,
+            server: ServerSight {
+                state: ServerState::Active,
+                read_at: Some(self.now),
+                down_reads: 0,
+            },
+            deletion,
+            operator: GateOverride::None,
+            api_server_pod: Health::Unknown,
+            node: Health::Unknown,
+        };
+        self.offered.remove(&name);
+        self.nodes.insert(
+            name.clone(),
+            Node {
+                want,
+                known: true,
+                gone: false,
+            },
+        );
+        self.hand_over(&name);
+        name
+    }
+
+    /// An admitted machine whose API server is up.
+    pub(super) fn add_serving(&mut self, index: u8) -> ObjectName {
+        self.model.up.insert(address(index), self.now);
+        self.add(index, true, Deletion::No)
+    }
+
+    /// Its API server goes down.
+    pub(super) fn fall(&mut self, address: IpAddr) {
+        if self.model.up.remove(&address).is_some() {
+            self.fell.insert(address, self.now);
+        }
+    }
+
+    pub(super) fn change(&mut self, name: &ObjectName, change: impl FnOnce(&mut DesiredMachine)) {
+        if let Some(node) = self.nodes.get_mut(name) {
+            change(&mut node.want);
+        }
+        self.hand_over_after(self.lag, name);
+    }
+
+    /// What is true by then: a cache is behind, but never goes back.
+    pub(super) fn hand_over_after(&mut self, lag: Duration, name: &ObjectName) {
+        if lag.is_zero() {
+            self.hand_over(name);
+        } else {
+            self.later(lag, Todo::HandOver(name.clone()));
+        }
+    }
+
+    pub(super) fn hand_over(&mut self, name: &ObjectName) {
+        let Some(node) = self.nodes.get(name).filter(|node| node.known) else {
+            return;
+        };
+        let desired = (!node.gone).then(|| Box::new(node.want.clone()));
+        self.step(Event::Machine {
+            name: name.clone(),
+            desired,
+        });
+    }
+
+    pub(super) fn delete(&mut self, name: &ObjectName) {
+        let since = self.present().wall;
+        self.note(format_args!("{name} deletes, at the hook"));
+        self.change(name, |want| want.deletion = Deletion::AtHook { since });
+    }
+
+    pub(super) fn turn(&mut self, todo: Todo) {
+        match todo {
+            Todo::Feed(epoch, event) => {
+                if epoch == self.epoch {
+                    if let Event::Answered { answer, .. } = &event {
+                        self.outstanding -= 1;
+                        if matches!(answer, Answered::Tree(Ok(_))) {
+                            self.snapshot = std::mem::take(&mut self.taken);
+                        }
+                    }
+                    self.step(event);
+                }
+            }
+            Todo::HandOver(name) => {
+                if let Some(node) = self.nodes.get_mut(&name) {
+                    node.known = true;
+                }
+                self.hand_over(&name);
+            }
+            Todo::Admit(name) => self.change(&name, |want| want.admitted = true),
+            Todo::ReadServer(name) => {
+                let now = self.now;
+                self.change(&name, |want| {
+                    want.server.read_at = Some(now);
+                    let down = want.server.state != ServerState::Active;
+                    want.server.down_reads = if down { want.server.down_reads + 1 } else { 0 };
+                });
+            }
+            Todo::Unhook(name) => {
+                let address = self.nodes.get(&name).and_then(|node| node.want.address);
+                self.change(&name, |want| {
+                    if let Deletion::AtHook { since } = want.deletion {
+                        want.deletion = Deletion::Unhooked { since };
+                    }
+                });
+                // KubeadmControlPlane removes the etcd member now.
+                if let Some(address) = address {
+                    self.fall(address);
+                }
+            }
+            Todo::Finish(name) => {
+                if let Some(node) = self.nodes.get_mut(&name)
+                    && !node.gone
+                {
+                    node.gone = true;
+                    if let Some(address) = node.want.address {
+                        self.fall(address);
+                    }
+                    self.note(format_args!("{name} is gone"));
+                    self.hand_over_after(self.lag, &name);
+                }
+            }
+        }
+    }
+
+    pub(super) fn publish(&mut self) {
+        let now = self.present();
+        self.published += 1;
+        let findings = report(&self.state, &now);
+        let verdict = &findings.verdict;
+        if self.findings.verdict != *verdict {
+            self.note(format_args!(
+                "cluster: {:?} {} {}",
+                verdict.status, verdict.reason, verdict.message
+            ));
+        }
+        let mut todo = Vec::new();
+        for (name, machine) in &findings.machines {
+            let before = self.findings.machines.get(name);
+            let Some(node) = self.nodes.get(name) else {
+                continue;
+            };
+            if self.noting && before.is_none_or(|before| before != machine) {
+                let at = (self.now - self.start).as_secs_f64();
+                self.log.push_back(format!(
+                    "{at:9.2} {name}: {:?} | {:?} | {:?} wanted={}",
+                    machine.admission, machine.release, machine.finalizer, machine.server_wanted
+                ));
+            }
+            self.tally.holds += u32::from(matches!(machine.release, Gate::Held { .. }));
+            if machine.admission.is_open() {
+                self.offered.insert(name.clone());
+            }
+            if machine.admission.is_open() && !node.want.admitted {
+                self.check_admission(name, &machine.admission);
+                self.tally.admissions += 1;
+                todo.push((2_000, Todo::Admit(name.clone())));
+            }
+            if machine.server_wanted {
+                todo.push((200, Todo::ReadServer(name.clone())));
+            }
+            if machine.release.is_open() && matches!(node.want.deletion, Deletion::AtHook { .. }) {
+                self.tally.releases += 1;
+                self.check_release(name, &machine.release);
+                todo.push((200, Todo::Unhook(name.clone())));
+            }
+            let asked = matches!(
+                node.want.deletion,
+                Deletion::Unhooked { .. } | Deletion::OutOfBand { .. }
+            );
+            if machine.finalizer.is_open() && asked {
+                todo.push((400, Todo::Finish(name.clone())));
+            }
+        }
+        self.check_leaving();
+        if verdict.status == ConditionStatus::True && verdict.reason == Reason::MembersActive {
+            self.check_true();
+        }
+        self.findings = findings;
+        if self.controllers {
+            for (after, todo) in todo {
+                self.later(Duration::from_millis(after), todo);
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Evidence (c), from Cluster API's conditions: what suffices, and what does not. And what the gates say when
+//! they only observe.
+
+use std::time::Duration;
+
+use super::{
+    super::{
+        desired::{Deletion, DesiredMachine, Health},
+        findings::{Gate, MachineFinding},
+    },
+    world::{World, machine_name},
+};
+use capo_core::GateMode;
+use capo_core::Reason;
+
+fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+/// Two machines that nothing but Cluster API tells about.
+fn unseen() -> World {
+    let mut world = World::new(&[6443], seconds(1));
+    world.model.monitors = false;
+    world.routable = false;
+    world.add_serving(1);
+    world.add_serving(2);
+    world.run(seconds(60));
+    world
+}
+
+fn connect(world: &mut World, connected: bool) {
+    world.desired.cluster.remote_connection_since = connected.then_some(world.now);
+    world.hand_over_load_balancer();
+}
+
+fn change(world: &mut World, change: impl FnOnce(&mut DesiredMachine)) {
+    world.change(&machine_name(2), change);
+}
+
+fn finding(world: &World, index: u8) -> &MachineFinding {
+    world.findings.machines.get(&machine_name(index)).unwrap()
+}
+
+fn gone(world: &World) -> bool {
+    world.nodes.get(&machine_name(1)).unwrap().gone
+}
+
+fn held(world: &World) -> (Reason, String) {
+    match &finding(world, 1).release {
+        Gate::Held {
+            reason, message, ..
+        } => (*reason, message.clone()),
+        other => panic!("not held: {other:?}"),
+    }
+}
+
+#[test]
+fn all_conditions_of_cluster_api_together_suffice_and_none_alone() {
+    let (good, bad) = (true, false);
+    // KubeadmControlPlane, its connection, NodeHealthy, APIServerPodHealthy (None: Unknown), released.
+    for (kubeadm, connected, node, pod, released) in [
+        (true, true, Some(good), Some(good), true),
+        (true, false, Some(good), Some(good), false),
+        (true, true, None, Some(good), false),
+        (true, true, Some(bad), Some(good), false),
+        (true, true, Some(good), None, false),
+        (true, true, Some(good), Some(bad), false),
+        // Another control plane has no APIServerPodHealthy; False counts whoever says it.
+        (false, true, Some(good), None, true),
+        (false, true, None, None, false),
+        (false, false, Some(good), None, false),
+        (false, true, Some(good), Some(bad), false),
+    ] {
+        let mut world = unseen();
+        world.desired.cluster.kubeadm_control_plane = kubeadm;
+        connect(&mut world, connected);
+        let now = world.now;
+        let health = |said: Option<bool>| match said {
+            Some(true) => Health::Good(now),
+            Some(false) => Health::Bad,
+            None => Health::Unknown,
+        };
+        change(&mut world, |want| {
+            want.node = health(node);
+            want.api_server_pod = health(pod);
+        });
+        world.delete(&machine_name(1));
+        world.run(seconds(200));
+        let case = (kubeadm, connected, node, pod);
+        assert_eq!(gone(&world), released, "{case:?}");
+        if !released {
+            let expected = if pod == Some(bad) {
+                Reason::NoOtherMemberServing
+            } else {
+                Reason::HealthUnavailable
+            };
+            assert_eq!(held(&world).0, expected, "{case:?}");
+        }
+    }
+}
+
+#[test]
+fn ninety_seconds_count_from_the_hold_and_from_the_last_break() {
+    let mut world = unseen();
+    connect(&mut world, true);
+    let now = world.now;
+    change(&mut world, |want| {
+        want.node = Health::Good(now);
+        want.api_server_pod = Health::Good(now);
+    });
+    // Good for an hour: that was before anybody asked.
+    world.run(seconds(3_600));
+    world.delete(&machine_name(1));
+    world.run(seconds(80));
+    let (reason, message) = held(&world);
+    assert_eq!(reason, Reason::NoOtherMemberServing);
+    assert!(
+        message.contains("healthy, but not for long enough yet"),
+        "{message}"
+    );
+    // A break, however short, starts it anew.
+    let now = world.now;
+    change(&mut world, |want| want.node = Health::Good(now));
+    world.run(seconds(80));
+    assert!(!gone(&world));
+    connect(&mut world, true);
+    world.run(seconds(80));
+    assert!(!gone(&world));
+    world.run(seconds(60));
+    assert!(gone(&world));
+}
+
+#[test]
+fn observing_tells_a_release_that_would_be_held_and_lets_it_go() {
+    let mut world = World::new(&[6443], seconds(1));
+    world.settings.mode = GateMode::Observe;
+    world.restart();
+    world.controllers = false;
+    world.add_serving(1);
+    world.run(seconds(60));
+    let since = world.present().wall;
+    world.change(&machine_name(1), |want| {
+        want.deletion = Deletion::Unhooked { since };
+    });
+    match &finding(&world, 1).release {
+        Gate::Open { reason, message } => {
+            assert_eq!(*reason, Reason::NoOtherMemberServing);
+            for words in ["only observes", "It is the only member of port 6443"] {
+                assert!(message.contains(words), "{message}");
+            }
+        }
+        other => panic!("{other:?}"),
+    }
+    // Its member goes, then its server, as without any gate.
+    world.run(seconds(30));
+    assert!(finding(&world, 1).finalizer.is_open());
+    assert_eq!(world.model.members().count(), 0);
+}
+
+#[test]
+fn a_hold_in_the_condition_says_that_it_freezes_the_control_plane_and_names_the_way_out() {
+    for kubeadm in [true, false] {
+        let mut world = World::new(&[6443], seconds(1));
+        world.desired.cluster.kubeadm_control_plane = kubeadm;
+        world.hand_over_load_balancer();
+        world.add_serving(1);
+        world.run(seconds(60));
+        world.delete(&machine_name(1));
+        world.run(seconds(60));
+        let said = finding(&world, 1).verdict.message.clone();
+        assert!(
+            said.contains("bypass until=<RFC 3339> reason=<text>"),
+            "{said}"
+        );
+        assert_eq!(
+            said.contains("KubeadmControlPlane changes nothing else"),
+            kubeadm,
+            "{said}"
+        );
+    }
+}

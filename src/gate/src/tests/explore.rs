@@ -1,0 +1,335 @@
+//! Everything that can happen in a small model, gone through to the end: answers, probes and lookups come in any order,
+//! operations end in any way, machines come and go, the process dies, another cluster claims the load balancer, time
+//! passes; with a budget of faults and of acts. The world checks its invariants at every turn.
+//!
+//! The model: one load balancer with one port and a pool with or without a health monitor, two machines that serve and a
+//! third one that may come. Time goes in ticks of 20 s ([`tidy`]): within a tick things happen in an order, without
+//! duration. A second load balancer adds nothing to go through: its task shares no state with the first one's
+//! (`histories_of_two_load_balancers_are_those_of_each_alone`), and all that reaches a task from another's hand-over is
+//! the claim (`registry::tests`), which is one of the acts here. So the states of two are the pairs of those of one.
+
+use std::{
+    collections::HashSet,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    time::{Duration, Instant},
+};
+
+use super::{
+    super::{
+        desired::Deletion,
+        event::{Answered, Event},
+        settings::{Schedule, Settings},
+    },
+    histories::{Act, play, recover},
+    model::{Fate, failure},
+    tidy::{TICK, key, tidy},
+    world::{Todo, World, address, machine_name},
+};
+use capo_core::FailureClass;
+
+/// What may happen next. The number is that of what is on its way.
+#[derive(Debug, Clone)]
+enum Choice {
+    /// What is on its way arrives.
+    Arrive(usize),
+    /// An answer on its way is lost: a fault.
+    Lose(usize),
+    /// Octavia ends its operation so; all but well is a fault.
+    End(Fate),
+    /// Something happens in the cluster.
+    Act(Act),
+    /// The API server of a machine that was added comes up.
+    Boot(u8),
+    /// Another cluster claims the load balancer, or does so no more.
+    Claim(bool),
+    /// A tick passes; while something is on its way that is a fault.
+    Wait,
+}
+
+/// A load balancer, and what may still happen to it.
+#[derive(Clone)]
+struct Place {
+    world: World,
+    faults: u8,
+    acts: u8,
+    claimed: bool,
+}
+
+/// What was gone through.
+#[derive(Debug, Default)]
+struct Count {
+    states: usize,
+    steps: usize,
+    recoveries: usize,
+    /// Nothing was left out.
+    is_complete: bool,
+}
+
+impl Place {
+    fn choices(&self) -> Vec<Choice> {
+        let world = &self.world;
+        let mut choices = Vec::new();
+        for (index, (_, _, todo)) in world.queue.iter().enumerate() {
+            choices.push(Choice::Arrive(index));
+            if self.faults > 0 && matches!(todo, Todo::Feed(_, Event::Answered { .. })) {
+                choices.push(Choice::Lose(index));
+            }
+        }
+        if world.model.running.is_some() {
+            choices.push(Choice::End(Fate::Fine));
+            if self.faults > 0 {
+                choices.extend([Fate::Fails, Fate::Lost].map(Choice::End));
+            }
+        }
+        let third = world.nodes.get(&machine_name(3));
+        if third.is_some_and(|node| !node.gone) && !world.model.up.contains_key(&address(3)) {
+            choices.push(Choice::Boot(3));
+        }
+        if self.acts > 0 {
+            choices.extend(self.acts().into_iter().map(Choice::Act));
+            choices.push(Choice::Claim(!self.claimed));
+        }
+        if world.queue.is_empty() || self.faults > 0 {
+            choices.push(Choice::Wait);
+        }
+        choices
+    }
+
+    /// Acts that change something now.
+    fn acts(&self) -> Vec<Act> {
+        let deletion = |index| {
+            let node = self.world.nodes.get(&machine_name(index));
+            node.filter(|node| !node.gone)
+                .map(|node| node.want.deletion)
+        };
+        let mut acts = vec![Act::Restart];
+        if !self.world.nodes.contains_key(&machine_name(3)) {
+            acts.push(Act::Add(3));
+        }
+        for index in [1, 2] {
+            match deletion(index) {
+                Some(Deletion::No) => acts.push(Act::Delete(index)),
+                Some(Deletion::AtHook { .. }) => acts.push(Act::TakeHook(index)),
+                _ => {}
+            }
+        }
+        if self.world.model.up.contains_key(&address(2)) {
+            acts.push(Act::ApiDown(2));
+        }
+        acts
+    }
+
+    fn choose(&mut self, choice: &Choice) {
+        let world = &mut self.world;
+        let is_idle = world.queue.is_empty();
+        world.note(format_args!("{choice:?}"));
+        // What happens later in a tick is later.
+        world.now += Duration::from_millis(1);
+        match choice {
+            Choice::Arrive(index) | Choice::Lose(index) => {
+                let (_, _, mut todo) = world.queue.remove(*index);
+                if matches!(choice, Choice::Lose(..)) {
+                    self.faults -= 1;
+                    if let Todo::Feed(_, Event::Answered { answer, .. }) = &mut todo {
+                        lose(answer);
+                    }
+                }
+                world.turn(todo);
+            }
+            Choice::End(fate) => {
+                self.faults -= u8::from(*fate != Fate::Fine);
+                if let Some(running) = &mut world.model.running {
+                    running.fate = *fate;
+                    running.ends = world.now;
+                    world.model.advance(world.now);
+                }
+            }
+            Choice::Act(act) => {
+                self.acts -= 1;
+                play(world, act.clone());
+            }
+            Choice::Boot(index) => play(world, Act::Boot(*index)),
+            Choice::Claim(claimed) => {
+                self.acts -= 1;
+                self.claimed = *claimed;
+                let other = claimed.then(|| capo_core::ObjectName::new("n", "other"));
+                world.step(Event::Claimed(other));
+            }
+            Choice::Wait => {
+                self.faults -= u8::from(!is_idle);
+                let ticks = (world.now - world.start).as_secs() / TICK.as_secs() + 1;
+                world.now = world.start + TICK * u32::try_from(ticks).unwrap_or(u32::MAX);
+                if world.state.alarm().is_some_and(|alarm| alarm <= world.now) {
+                    world.step(Event::Tick);
+                }
+            }
+        }
+        tidy(world);
+    }
+}
+
+fn lose(answer: &mut Answered) {
+    let lost = failure(FailureClass::Transient);
+    *answer = match answer {
+        Answered::Tree(_) => Answered::Tree(Err(lost)),
+        Answered::Structure(_) => Answered::Structure(Err(lost)),
+        Answered::Members(_) => Answered::Members(Err(lost)),
+        Answered::Monitor(_) => Answered::Monitor(Err(lost)),
+        Answered::Written(_) => Answered::Written(Err(lost)),
+    };
+}
+
+/// Goes through everything that can happen from `start` on, or through `most` states of it; from every
+/// `recover`th state on all gets well.
+fn explore(start: Place, most: usize, recover: usize) -> Count {
+    let mut count = Count::default();
+    let mut seen = HashSet::from([key(&start.world, (start.faults, start.acts, start.claimed))]);
+    let choices = start.choices();
+    // The way to the present state: what happened, and what else may happen from there on.
+    let mut way = vec![(None, start.clone(), choices)];
+    while let Some((_, place, choices)) = way.last_mut() {
+        let Some(choice) = choices.pop() else {
+            way.pop();
+            continue;
+        };
+        if seen.len() >= most {
+            count.states = seen.len();
+            return count;
+        }
+        let mut next = place.clone();
+        count.steps += 1;
+        let turned = catch_unwind(AssertUnwindSafe(|| {
+            next.choose(&choice);
+            let is_new = seen.insert(key(&next.world, (next.faults, next.acts, next.claimed)));
+            if is_new && seen.len().is_multiple_of(recover) {
+                get_well(next.world.clone());
+                count.recoveries += 1;
+            }
+            is_new
+        }));
+        match turned {
+            Ok(true) => {
+                let choices = next.choices();
+                way.push((Some(choice), next, choices));
+            }
+            Ok(false) => {}
+            Err(panic) => {
+                let choices = way.iter().filter_map(|(choice, ..)| choice.as_ref());
+                tell(start, choices.chain([&choice]));
+                resume_unwind(panic);
+            }
+        }
+    }
+    count.states = seen.len();
+    count.is_complete = true;
+    count
+}
+
+fn get_well(mut world: World) {
+    world.timeless = false;
+    world.model.operation = Duration::from_secs(1);
+    world.step(Event::Claimed(None));
+    recover(&mut world);
+}
+
+/// Goes the way again, and writes down what happens.
+#[allow(clippy::print_stderr, reason = "a test that fails tells why")]
+fn tell<'a>(mut place: Place, way: impl Iterator<Item = &'a Choice>) {
+    place.world.noting = true;
+    for choice in way {
+        eprintln!("{choice:?}");
+        let _ = catch_unwind(AssertUnwindSafe(|| place.choose(choice)));
+    }
+}
+
+/// Times that differ by ticks: every gap one or two, so that all that is told apart is told apart within a few.
+fn settings() -> Settings {
+    Settings {
+        warn_after: TICK * 2,
+        alert_after: TICK * 3,
+        stuck_after: TICK * 4,
+        orphan_after: Some(TICK * 2),
+        schedule: Schedule {
+            first: Vec::new(),
+            settling: TICK,
+            slow: TICK,
+            slower: TICK,
+            given_up: TICK,
+            creating: TICK,
+            health: TICK,
+            health_at_most: TICK,
+            steady: TICK * 2,
+            steady_large: TICK * 2,
+            jitter: 0.0,
+        },
+        ..Settings::default()
+    }
+}
+
+/// Two machines serve behind a settled load balancer.
+fn settled(monitors: bool, faults: u8, acts: u8) -> Place {
+    let mut world = World::since(Instant::now(), &[6443], Duration::from_secs(1));
+    world.settings = settings();
+    world.desired.monitor.max_retries_down = 1;
+    world.desired.monitor.delay = 5;
+    world.model.monitors = monitors;
+    world.restart();
+    for index in [1, 2] {
+        world.add_serving(index);
+    }
+    world.run(TICK * 40);
+    world.noting = false;
+    world.log.clear();
+    world.timeless = true;
+    // Octavia's operations end when it is their turn.
+    world.model.operation = Duration::from_hours(1_000);
+    tidy(&mut world);
+    Place {
+        world,
+        faults,
+        acts,
+        claimed: false,
+    }
+}
+
+#[allow(
+    clippy::print_stdout,
+    reason = "how much was gone through is to be seen"
+)]
+fn go_through(monitors: bool, faults: u8, acts: u8, most: usize) -> Count {
+    let recover = if most == usize::MAX { 2_999 } else { 199 };
+    let count = explore(settled(monitors, faults, acts), most, recover);
+    println!(
+        "health monitor {monitors}, faults {faults}, acts {acts}: {}: {} states, {} transitions; from {} states all got well",
+        if count.is_complete {
+            "complete"
+        } else {
+            "cut off"
+        },
+        count.states,
+        count.steps,
+        count.recoveries
+    );
+    count
+}
+
+/// `CAPO_RS_DEEP` asks for larger budgets.
+fn is_deep() -> bool {
+    std::env::var_os("CAPO_RS_DEEP").is_some()
+}
+
+#[test]
+fn everything_that_can_happen_keeps_the_invariants() {
+    for monitors in [true, false] {
+        for (faults, acts) in [(0, 0), (1, 0)] {
+            assert!(go_through(monitors, faults, acts, usize::MAX).is_complete);
+        }
+        if is_deep() {
+            for (faults, acts) in [(0, 1), (1, 1)] {
+                assert!(go_through(monitors, faults, acts, usize::MAX).is_complete);
+            }
+        } else {
+            go_through(monitors, 1, 2, 1_500);
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! What the rules rest on, fact by fact: who serves, who may, what may be removed, what is fresh.
+
+use std::time::Duration;
+
+use super::{
+    super::{
+        desired::{Deletion, Health, ServerState},
+        event::ProbeOutcome,
+        gate::{Ground, Ruling},
+        mend::may_remove,
+        release::{lists_are_fresh, port_is_listed},
+        serves::{self, Against, Evidence, Lack, Others, Serving, Want},
+        state::{FRESH, Now, OnlineRun, Port, Stage, State},
+    },
+    pair::{STEP, UNHOOKED, ago, darken, machine, member, state, weigh},
+    world::machine_name,
+};
+use capo_core::ProvisioningStatus;
+
+/// Whether the first machine's member of the first port may be removed.
+fn removes(is_owned: bool, change: impl FnOnce(&mut State)) -> bool {
+    let (mut state, now) = state();
+    change(&mut state);
+    let name = machine_name(1);
+    let owner = state.machines.get(&name).unwrap();
+    let victim = &state.ports[0].members[owner.slots[0].member.unwrap()];
+    let owner = is_owned.then_some((&name, owner));
+    may_remove(&state, owner, &state.ports[0], victim, &now)
+}
+
+#[test]
+fn a_member_may_be_removed_beside_one_that_may_serve() {
+    assert!(removes(true, |_| ()));
+    assert!(removes(true, |state| {
+        member(state, 2, 0).provisioning = ProvisioningStatus::Error;
+    }));
+    let alone: [fn(&mut State); 7] = [
+        |state| weigh(state, 2, 0, 1, false),
+        |state| weigh(state, 2, 0, 0, true),
+        |state| member(state, 2, 0).detail = None,
+        |state| member(state, 2, 0).provisioning = ProvisioningStatus::PendingCreate,
+        |state| member(state, 2, 0).provisioning = ProvisioningStatus::PendingDelete,
+        |state| machine(state, 2).want.api_server_pod = Health::Bad,
+        |state| machine(state, 2).want.deletion = UNHOOKED,
+    ];
+    for (case, change) in alone.into_iter().enumerate() {
+        for is_owned in [true, false] {
+            assert!(!removes(is_owned, change), "case {case}");
+        }
+    }
+}
+
+/// The other one may be disabled, as far as is known.
+fn alone(state: &mut State) {
+    member(state, 2, 0).detail = None;
+}
+
+#[test]
+fn the_last_one_may_go_where_it_serves_nobody_or_its_gate_is_open() {
+    let of_no_use: [fn(&mut State); 3] = [
+        |state| weigh(state, 1, 0, 1, false),
+        |state| weigh(state, 1, 0, 0, true),
+        |state| member(state, 1, 0).provisioning = ProvisioningStatus::PendingDelete,
+    ];
+    for (case, change) in of_no_use.into_iter().enumerate() {
+        for is_owned in [true, false] {
+            let removed = removes(is_owned, |state| {
+                alone(state);
+                member(state, 1, 0).provisioning = ProvisioningStatus::Error;
+                change(state);
+            });
+            assert!(removed, "case {case}");
+        }
+    }
+    for is_owned in [true, false] {
+        // ACTIVE is ACTIVE, whatever else; one in ERROR may serve as it did.
+        assert!(!removes(is_owned, |state| {
+            alone(state);
+            weigh(state, 1, 0, 0, false);
+        }));
+        assert!(!removes(is_owned, |state| {
+            alone(state);
+            member(state, 1, 0).provisioning = ProvisioningStatus::Error;
+        }));
+        assert!(removes(is_owned, |state| {
+            alone(state);
+            state.desired.as_mut().unwrap().cluster.going = true;
+        }));
+    }
+    let since = jiff::Timestamp::UNIX_EPOCH;
+    let leaves = |deletion: Deletion, release: Ruling, stage: Stage| {
+        removes(true, |state| {
+            alone(state);
+            let machine = machine(state, 1);
+            machine.want.deletion = deletion;
+            machine.rulings.release = release;
+            machine.stage = stage;
+        })
+    };
+    let (open, held) = (Ruling::Open(Ground::Going), Ruling::Held(Ground::Removing));
+    assert!(leaves(UNHOOKED, held, Stage::Serving));
+    assert!(leaves(Deletion::AtHook { since }, open, Stage::Serving));
+    assert!(leaves(Deletion::OutOfBand { since }, open, Stage::Serving));
+    assert!(!leaves(Deletion::AtHook { since }, open, Stage::Removing));
+    assert!(!leaves(Deletion::AtHook { since }, held, Stage::Serving));
+    assert!(!leaves(Deletion::No, open, Stage::Serving));
+    let never_admitted = |provisioning: ProvisioningStatus| {
+        removes(true, |state| {
+            alone(state);
+            member(state, 1, 0).provisioning = provisioning;
+            let machine = machine(state, 1);
+            machine.want.admitted = false;
+            machine.offered = false;
+        })
+    };
+    assert!(never_admitted(ProvisioningStatus::Error));
+    assert!(!never_admitted(ProvisioningStatus::Active));
+}
+
+/// Who else serves both ports.
+fn others(change: impl FnOnce(&mut State, &Now)) -> Others {
+    let (mut state, now) = state();
+    change(&mut state, &now);
+    serves::others_serve(&state, &machine_name(1), None, &now)
+}
+
+#[test]
+fn others_serve_every_port_or_the_one_that_lacks_is_named() {
+    assert_eq!(others(|_, _| ()), Others::Serve(Evidence::Online));
+    let table: [(fn(&mut State, &Now), Others); 10] = [
+        (
+            |state, _| machine(state, 2).want.deletion = UNHOOKED,
+            Others::None(6443, Lack::Leaving),
+        ),
+        (
+            |state, _| machine(state, 2).slots[1].member = None,
+            Others::None(8132, Lack::NoMember),
+        ),
+        (
+            |state, _| machine(state, 2).slots[1].twins = true,
+            Others::None(8132, Lack::NoMember),
+        ),
+        (
+            |state, _| machine(state, 2).want.address = None,
+            Others::None(6443, Lack::NoMember),
+        ),
+        (
+            |state, _| member(state, 2, 1).provisioning = ProvisioningStatus::PendingUpdate,
+            Others::None(8132, Lack::NotActive),
+        ),
+        (
+            |state, _| weigh(state, 2, 1, 1, false),
+            Others::None(8132, Lack::AdminDown),
+        ),
+        (
+            |state, _| weigh(state, 2, 1, 0, true),
+            Others::None(8132, Lack::Drained),
+        ),
+        (
+            |state, _| machine(state, 2).want.server.state = ServerState::Shutoff,
+            Others::None(6443, Lack::Server),
+        ),
+        (
+            |state, _| machine(state, 2).want.server.read_at = None,
+            Others::NotYet(6443, Want::Server),
+        ),
+        (
+            |state, now| {
+                member(state, 2, 1).online = Some(OnlineRun {
+                    first: now.instant,
+                    last: now.instant,
+                    reads: 2,
+                });
+            },
+            Others::NotYet(8132, Want::OnlineSpan),
+        ),
+    ];
+    for (case, (change, expected)) in table.into_iter().enumerate() {
+        assert_eq!(others(change), expected, "case {case}");
+    }
+}
+
+#[test]
+fn whether_one_that_leaves_serves_is_told_to_who_asks_in_spite_of_it() {
+    let (mut state, now) = state();
+    machine(&mut state, 1).want.deletion = UNHOOKED;
+    let name = machine_name(1);
+    let machine = (&name, state.machines.get(&name).unwrap());
+    let serves = |in_spite| {
+        let port = (0, &state.ports[0]);
+        serves::serves(&state, machine, port, None, in_spite, &now)
+    };
+    assert_eq!(serves(false), Serving::No(Lack::Leaving));
+    assert_eq!(serves(true), Serving::Yes(Evidence::Online));
+}
+
+#[test]
+fn a_dark_port_asks_for_a_member_in_service_and_for_nobodys_health() {
+    let span = state().0.online_span();
+    let dark = |change: fn(&mut State)| {
+        others(|state, now| {
+            darken(state, now, 1, 2, span);
+            change(state);
+        })
+    };
+    assert_eq!(dark(|_| ()), Others::Serve(Evidence::Online));
+    assert_eq!(
+        dark(|state| member(state, 2, 1).provisioning = ProvisioningStatus::Error),
+        Others::None(8132, Lack::NotActive)
+    );
+    assert_eq!(
+        dark(|state| weigh(state, 2, 1, 1, false)),
+        Others::None(8132, Lack::AdminDown)
+    );
+    assert_eq!(
+        dark(|state| weigh(state, 2, 1, 0, true)),
+        Others::None(8132, Lack::Drained)
+    );
+    assert_eq!(
+        dark(|state| member(state, 2, 1).detail = None),
+        Others::NotYet(8132, Want::Detail)
+    );
+    // Not for long enough, or not seen twice; and never the endpoint's.
+    for (port, reads, span) in [
+        (1, 2, span.saturating_sub(STEP)),
+        (1, 1, span),
+        (0, 2, span),
+    ] {
+        let number = [6443, 8132][port];
+        assert_eq!(
+            others(|state, now| darken(state, now, port, reads, span)),
+            Others::None(number, Lack::NotOnline)
+        );
+    }
+}
+
+#[test]
+fn evidence_against_an_api_server_counts_for_a_minute() {
+    let minute = Duration::from_mins(1);
+    let against = |own: (ProbeOutcome, Duration), other: Option<(ProbeOutcome, Duration)>| {
+        let (mut state, now) = state();
+        let seen = |(outcome, age): (ProbeOutcome, Duration)| (ago(&now, age), outcome);
+        machine(&mut state, 1).probe.seen = Some(seen(own));
+        machine(&mut state, 2).probe.seen = other.map(seen);
+        let name = machine_name(1);
+        let machine = state.machines.get(&name).unwrap();
+        serves::against(&state, &name, machine, &now)
+    };
+    let other = Some((ProbeOutcome::Ready, minute));
+    let table = [
+        (ProbeOutcome::NotReady, Some(Against::NotReady)),
+        (ProbeOutcome::WrongCertificate, Some(Against::Certificate)),
+        (ProbeOutcome::Refused, Some(Against::Refused)),
+        (ProbeOutcome::NoConnection, None),
+        (ProbeOutcome::Answered, None),
+        (ProbeOutcome::Ready, None),
+    ];
+    for (outcome, expected) in table {
+        assert_eq!(against((outcome, minute), other), expected);
+        assert_eq!(against((outcome, minute + STEP), other), None);
+    }
+    // A refusal says something only where another one could be reached meanwhile.
+    let refused = (ProbeOutcome::Refused, minute);
+    assert_eq!(against(refused, None), None);
+    assert_eq!(against(refused, Some(refused)), None);
+    let old = Some((ProbeOutcome::Ready, minute + STEP));
+    assert_eq!(against(refused, old), None);
+}
+
+#[test]
+fn whom_to_ask_has_an_address_and_a_certificate_to_expect() {
+    let can = |change: fn(&mut State)| {
+        let (mut state, _) = state();
+        change(&mut state);
+        let machine = state.machines.get(&machine_name(1)).unwrap();
+        serves::can_probe(&state, machine)
+    };
+    assert!(can(|_| ()));
+    assert!(!can(|state| machine(state, 1).want.address = None));
+    assert!(!can(|state| state
+        .desired
+        .as_mut()
+        .unwrap()
+        .cluster
+        .ca_pem = None));
+}
+
+#[test]
+fn lists_are_fresh_that_began_a_moment_ago_and_after_the_last_write() {
+    let listed = |change: fn(&mut State, &Now)| {
+        let (mut state, now) = state();
+        for port in &mut state.ports {
+            port.listed = Some(now.instant);
+        }
+        state.last_write = Some(now.instant);
+        change(&mut state, &now);
+        let is_listed = |port: &Port| port_is_listed(&state, port, &now);
+        (is_listed(&state.ports[1]), lists_are_fresh(&state, &now))
+    };
+    let (fresh, outdated) = ((true, true), (false, false));
+    assert_eq!(listed(|_, _| ()), fresh);
+    assert_eq!(listed(|state, _| state.ports[1].listed = None), outdated);
+    assert_eq!(
+        listed(|state, _| {
+            state.ports[1].listed = None;
+            state.ports[1].pool = None;
+        }),
+        fresh
+    );
+    assert_eq!(
+        listed(|state, now| state.ports[1].listed = Some(ago(now, STEP))),
+        outdated
+    );
+    for (age, expected) in [(FRESH, fresh), (FRESH + STEP, outdated)] {
+        let (mut state, now) = state();
+        state.last_write = None;
+        for port in &mut state.ports {
+            port.listed = Some(ago(&now, age));
+        }
+        let is_listed = port_is_listed(&state, &state.ports[1], &now);
+        assert_eq!((is_listed, lists_are_fresh(&state, &now)), expected);
+    }
+}
+
+#[test]
+fn a_server_is_read_again_well_before_its_read_is_too_old_to_decide_on() {
+    let read = |age: Option<Duration>| {
+        let (mut state, now) = state();
+        machine(&mut state, 1).want.server.read_at = age.map(|age| ago(&now, age));
+        let machine = state.machines.get(&machine_name(1)).unwrap();
+        let wants = serves::wants_server(machine, &now);
+        (wants, serves::server_is_recent(machine, &now))
+    };
+    let (due, recent) = (Duration::from_secs(40), Duration::from_mins(1));
+    assert_eq!(read(None), (true, false));
+    assert_eq!(read(Some(due)), (false, true));
+    assert_eq!(read(Some(due + STEP)), (true, true));
+    assert_eq!(read(Some(recent)), (true, true));
+    assert_eq!(read(Some(recent + STEP)), (true, false));
+}

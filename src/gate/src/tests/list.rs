@@ -1,0 +1,205 @@
+//! The list of what is open without asking, threshold by threshold.
+
+use std::time::Duration;
+
+use super::{
+    super::{
+        desired::{Health, ServerState},
+        gate::{self, Before, Ground, Needs, Ruling},
+        list::{Tri, never_initialised},
+        state::State,
+    },
+    world::{World, machine_name},
+};
+use capo_core::OperatingStatus;
+
+/// What the list says of a machine that waits at the hook.
+#[derive(Debug, PartialEq, Eq)]
+enum Said {
+    Open(Ground),
+    /// A newer read will tell.
+    ReadFirst,
+    /// Time will tell.
+    TooEarly,
+    Nothing,
+}
+
+/// Two machines without a health monitor; the first one is admitted and waits, read a moment ago.
+pub(super) fn world() -> World {
+    waiting(false)
+}
+
+fn waiting(monitors: bool) -> World {
+    let mut world = World::new(&[6443], Duration::from_secs(1));
+    world.model.monitors = monitors;
+    world.controllers = false;
+    world.add_serving(1);
+    world.add_serving(2);
+    world.run(Duration::from_secs(200));
+    world.delete(&machine_name(1));
+    world.run(Duration::from_secs(5));
+    world
+}
+
+fn said(world: &mut World, change: impl FnOnce(&mut State)) -> Said {
+    let now = world.present();
+    let mut state = world.state.clone();
+    if let Some(tree) = &mut state.reads.tree {
+        tree.instant = now.instant;
+    }
+    change(&mut state);
+    let name = machine_name(1);
+    let mut needs = Needs::default();
+    let machine = state.machines.get(&name).unwrap();
+    match gate::before_rules(&state, &name, machine, &now, &mut needs) {
+        Before::Decided(Ruling::Open(ground)) => Said::Open(ground),
+        Before::Decided(other) => panic!("{other:?}"),
+        Before::Rules if needs.tree => Said::ReadFirst,
+        Before::Rules if needs.health => Said::TooEarly,
+        Before::Rules => Said::Nothing,
+    }
+}
+
+#[test]
+fn a_server_that_is_down_twice_while_the_load_balancer_is_seen() {
+    let open = Said::Open(Ground::ServerDown);
+    for (server, reads, age, not_found, status, id, expected) in [
+        (ServerState::Shutoff, 2, 0, 0, true, true, &open),
+        (ServerState::Absent, 3, 60, 0, true, true, &open),
+        (ServerState::Shutoff, 1, 0, 0, true, true, &Said::Nothing),
+        (ServerState::Active, 5, 0, 0, true, true, &Said::Nothing),
+        (ServerState::Other, 2, 0, 0, true, true, &Said::Nothing),
+        (ServerState::Shutoff, 2, 61, 0, true, true, &Said::TooEarly),
+        (ServerState::Shutoff, 2, 0, 1, true, true, &Said::Nothing),
+        (ServerState::Shutoff, 2, 0, 0, false, true, &Said::Nothing),
+        (ServerState::Shutoff, 2, 0, 0, true, false, &Said::Nothing),
+    ] {
+        let mut world = world();
+        let read_at = world.now.checked_sub(Duration::from_secs(age));
+        let found = said(&mut world, |state| {
+            let machine = state.machines.get_mut(&machine_name(1)).unwrap();
+            machine.want.server.state = server;
+            machine.want.server.down_reads = reads;
+            machine.want.server.read_at = read_at;
+            state.balancer.not_found = not_found;
+            if !status {
+                state.balancer.provisioning = None;
+            }
+            if !id {
+                state.desired.as_mut().unwrap().id = None;
+            }
+        });
+        assert_eq!(
+            found, *expected,
+            "{server:?} {reads} {age} {not_found} {status} {id}"
+        );
+    }
+}
+
+#[test]
+fn a_server_that_is_down_though_its_member_reads_online() {
+    let span = World::new(&[6443], Duration::from_secs(1))
+        .state
+        .online_span();
+    let short = span.saturating_sub(Duration::from_millis(1));
+    let open = Said::Open(Ground::ServerDown);
+    for (operating, against, waited, expected) in [
+        (OperatingStatus::Online, false, short, &Said::TooEarly),
+        (OperatingStatus::Online, false, span, &Said::Nothing),
+        (OperatingStatus::Online, true, Duration::ZERO, &open),
+        (OperatingStatus::Error, false, short, &Said::TooEarly),
+        (OperatingStatus::Error, false, span, &open),
+        (OperatingStatus::Error, true, Duration::ZERO, &open),
+    ] {
+        let mut world = waiting(true);
+        let now = world.now;
+        let found = said(&mut world, |state| {
+            let machine = state.machines.get_mut(&machine_name(1)).unwrap();
+            machine.want.server.state = ServerState::Shutoff;
+            machine.want.server.down_reads = 2;
+            machine.want.server.read_at = Some(now);
+            if against {
+                machine.want.api_server_pod = Health::Bad;
+            }
+            let index = machine.slots.first().and_then(|slot| slot.member).unwrap();
+            if let Some(asked) = &mut machine.asked {
+                asked.since.instant = now.checked_sub(waited).unwrap();
+            }
+            let port = state.ports.first_mut().unwrap();
+            port.members[index].operating = operating.clone();
+        });
+        assert_eq!(found, *expected, "{operating:?} {against} {waited:?}");
+    }
+}
+
+#[test]
+fn a_machine_that_never_was_admitted_and_has_no_member() {
+    let case = |admitted: bool, offered: bool, id: bool, read: bool| {
+        said(&mut world(), |state| {
+            let machine = state.machines.get_mut(&machine_name(1)).unwrap();
+            machine.want.admitted = admitted;
+            machine.offered = offered;
+            for slot in &mut machine.slots {
+                slot.member = None;
+            }
+            if !id {
+                state.desired.as_mut().unwrap().id = None;
+            }
+            if !read {
+                state.reads.tree = None;
+            }
+        })
+    };
+    let open = Said::Open(Ground::NeverServed);
+    assert_eq!(case(true, false, true, true), Said::Nothing);
+    // The gate was open: that it was admitted may not have come round yet.
+    assert_eq!(case(false, true, true, true), Said::Nothing);
+    assert_eq!(case(false, false, true, true), open);
+    assert_eq!(case(false, false, true, false), Said::TooEarly);
+    assert_eq!(case(false, false, false, false), open);
+}
+
+#[test]
+fn a_control_plane_that_was_never_initialised() {
+    let mut world = world();
+    world.desired.cluster.ca_pem = None;
+    world.desired.cluster.initialised = false;
+    world.hand_over_load_balancer();
+    let now = world.present();
+    let span = world.state.online_span();
+    let case = |change: &dyn Fn(&mut State)| {
+        let mut state = world.state.clone();
+        state.answered = false;
+        state.watched_since = now.instant.checked_sub(span);
+        change(&mut state);
+        never_initialised(&state, &now)
+    };
+    assert_eq!(case(&|_| {}), Tri::Yes);
+    let sooner = now
+        .instant
+        .checked_sub(span.saturating_sub(Duration::from_millis(1)));
+    assert_eq!(case(&|state| state.watched_since = sooner), Tri::Maybe);
+    assert_eq!(case(&|state| state.watched_since = None), Tri::Maybe);
+    assert_eq!(case(&|state| state.answered = true), Tri::No);
+    assert_eq!(
+        case(&|state| state.desired.as_mut().unwrap().cluster.initialised = true),
+        Tri::No
+    );
+    assert_eq!(
+        case(&|state| {
+            let machine = state.machines.get_mut(&machine_name(2)).unwrap();
+            machine.want.node = Health::Good(now.instant);
+        }),
+        Tri::No
+    );
+    // With a CA it is to be asked first.
+    assert_eq!(
+        case(&|state| {
+            state.desired.as_mut().unwrap().cluster.ca_pem = Some("pem".to_owned());
+            for machine in state.machines.values_mut() {
+                machine.probe.seen = None;
+            }
+        }),
+        Tri::Maybe
+    );
+}

@@ -1,0 +1,317 @@
+//! How a release is carried through its stages, and when it is called off.
+
+use std::time::{Duration, Instant};
+
+use super::{
+    super::{
+        desired::Deletion,
+        gate::Needs,
+        judge::Draft,
+        release::carry_release,
+        serves::Others,
+        state::{Asked, FRESH, Machine, Now, Stage, State, Trouble},
+    },
+    pair::{STEP, ago, machine, member, state, weigh},
+    world::machine_name,
+};
+use capo_core::ObjectName;
+use capo_core::{FailureClass, Provider, ProvisioningStatus};
+
+/// Whether the rules are asked about the first and the second machine.
+fn rule(state: &mut State, ruled: [bool; 2]) {
+    let draft = |ruled| Draft {
+        ruled,
+        ..Draft::default()
+    };
+    state.drafts = ruled.map(draft).to_vec();
+}
+
+/// Two machines of which the first one waits at the hook, on reads of this moment.
+fn waiting() -> (State, Now) {
+    let (mut state, now) = state();
+    for port in &mut state.ports {
+        port.listed = Some(now.instant);
+    }
+    rule(&mut state, [true, false]);
+    let since = now.wall;
+    let first = machine(&mut state, 1);
+    first.want.deletion = Deletion::AtHook { since };
+    first.asked = Some(Asked { since: now.stamp() });
+    state.dirty = false;
+    (state, now)
+}
+
+/// What one turn makes of the first machine.
+struct Turn {
+    machine: Machine,
+    needs: Needs,
+    dirty: bool,
+    now: Now,
+}
+
+fn turn(change: impl FnOnce(&mut State, &Now)) -> Turn {
+    let (mut state, now) = waiting();
+    change(&mut state, &now);
+    let mut needs = Needs::default();
+    carry_release(&mut state, &now, &mut needs);
+    Turn {
+        machine: machine(&mut state, 1).clone(),
+        needs,
+        dirty: state.dirty,
+        now,
+    }
+}
+
+fn no_other_serves(state: &mut State) {
+    member(state, 2, 1).provisioning = ProvisioningStatus::Error;
+}
+
+fn nobody_can_tell(state: &mut State) {
+    member(state, 2, 1).detail = None;
+}
+
+fn outdate(state: &mut State, now: &Now) {
+    state.reads.tree.as_mut().unwrap().instant = ago(now, FRESH + STEP);
+}
+
+#[test]
+fn the_oldest_deletion_goes_first_and_one_that_has_begun_goes_on() {
+    let chosen = |ruled: [bool; 2], before: Option<u8>, change: fn(&mut State, &Now)| {
+        let (mut state, now) = waiting();
+        rule(&mut state, ruled);
+        state.releasing = before.map(machine_name);
+        for index in [1, 2] {
+            machine(&mut state, index).want.deletion = Deletion::AtHook { since: now.wall };
+        }
+        change(&mut state, &now);
+        carry_release(&mut state, &now, &mut Needs::default());
+        let index = |name: &ObjectName| (1..=2).find(|index| *name == machine_name(*index));
+        state.releasing.as_ref().and_then(index)
+    };
+    let second_is_older = |state: &mut State, now: &Now| {
+        let since = now.wall.checked_sub(Duration::from_secs(1)).unwrap();
+        machine(state, 2).want.deletion = Deletion::AtHook { since };
+    };
+    assert_eq!(chosen([false; 2], Some(1), |_, _| ()), None);
+    assert_eq!(chosen([true; 2], None, |_, _| ()), Some(1));
+    assert_eq!(chosen([true; 2], None, second_is_older), Some(2));
+    assert_eq!(chosen([true, false], None, second_is_older), Some(1));
+    assert_eq!(chosen([true; 2], Some(1), second_is_older), Some(1));
+    assert_eq!(chosen([false, true], Some(1), |_, _| ()), Some(2));
+    assert_eq!(
+        chosen([true; 2], None, |state, now| {
+            let since = now.wall.checked_sub(Duration::from_secs(1)).unwrap();
+            machine(state, 1).want.deletion = Deletion::AtHook { since };
+            machine(state, 2).stage = Stage::Draining;
+        }),
+        Some(2)
+    );
+}
+
+#[test]
+fn it_begins_on_fresh_reads_while_others_serve() {
+    let dirt = |state: &mut State, now: &Now| {
+        let machine = machine(state, 1);
+        (machine.drained, machine.unclear) = (Some(now.instant), Some(now.instant));
+        machine.restoring = true;
+    };
+    let begun = turn(dirt);
+    assert_eq!(begun.machine.stage, Stage::Draining);
+    assert!(matches!(begun.machine.others, Some(Others::Serve(_))));
+    assert_eq!((begun.machine.drained, begun.machine.unclear), (None, None));
+    assert!(!begun.machine.restoring && begun.dirty);
+    assert!(!begun.needs.tree && !begun.needs.lists);
+
+    let waits: [(fn(&mut State, &Now), (bool, bool)); 6] = [
+        (outdate, (true, false)),
+        (
+            |state, now| {
+                state.trouble = Some(Trouble {
+                    class: FailureClass::Transient,
+                    message: "down".to_owned(),
+                    since: now.stamp(),
+                    failures: 2,
+                    until: now.instant,
+                });
+            },
+            (true, false),
+        ),
+        (|state, _| state.ports[1].listed = None, (false, true)),
+        (
+            |state, now| {
+                state.ports[1].listed = None;
+                outdate(state, now);
+            },
+            (true, false),
+        ),
+        (|state, _| no_other_serves(state), (false, false)),
+        (
+            |state, now| {
+                nobody_can_tell(state);
+                outdate(state, now);
+            },
+            (false, false),
+        ),
+    ];
+    for (case, (change, (tree, lists))) in waits.into_iter().enumerate() {
+        let turn = turn(change);
+        assert_eq!(turn.machine.stage, Stage::Serving, "case {case}");
+        assert_eq!(
+            (turn.needs.tree, turn.needs.lists),
+            (tree, lists),
+            "case {case}"
+        );
+        assert!(!turn.dirty, "case {case}");
+    }
+}
+
+/// A turn of one that is being drained: both members at weight 0 before the change.
+fn draining(change: impl FnOnce(&mut State, &Now)) -> Turn {
+    turn(|state, now| {
+        machine(state, 1).stage = Stage::Draining;
+        weigh(state, 1, 0, 0, true);
+        weigh(state, 1, 1, 0, true);
+        change(state, now);
+    })
+}
+
+#[test]
+fn members_go_when_they_get_no_new_connections() {
+    let drained = draining(|_, _| ());
+    assert_eq!(drained.machine.stage, Stage::Removing);
+    assert!(drained.dirty);
+    let pending = |state: &mut State, reads: u32| {
+        let member = member(state, 1, 1);
+        member.provisioning = ProvisioningStatus::PendingUpdate;
+        member.lost.reads = reads;
+    };
+    let none_left: [&dyn Fn(&mut State); 5] = [
+        &|state| weigh(state, 1, 1, 1, false),
+        &|state| member(state, 1, 1).provisioning = ProvisioningStatus::Error,
+        &|state| pending(state, 3),
+        &|state| machine(state, 1).slots[1].member = None,
+        &|state| {
+            state.provider = Provider::Ovn;
+            weigh(state, 1, 1, 1, true);
+        },
+    ];
+    for (case, change) in none_left.iter().enumerate() {
+        let turn = draining(|state, _| change(state));
+        assert_eq!(turn.machine.stage, Stage::Removing, "case {case}");
+    }
+    let some_left: [&dyn Fn(&mut State); 3] = [
+        &|state| weigh(state, 1, 1, 1, true),
+        &|state| member(state, 1, 1).detail = None,
+        &|state| pending(state, 2),
+    ];
+    for (case, change) in some_left.iter().enumerate() {
+        let turn = draining(|state, _| change(state));
+        assert_eq!(turn.machine.stage, Stage::Draining, "case {case}");
+        assert_eq!(turn.machine.drained, None, "case {case}");
+        assert!(!turn.dirty, "case {case}");
+    }
+}
+
+#[test]
+fn the_grace_time_counts_from_the_first_drained_read() {
+    let grace = Duration::from_secs(30);
+    let after = |age: Option<Duration>| {
+        let mut first: Option<Instant> = None;
+        let turn = draining(|state, now| {
+            state.settings.drain_grace = grace;
+            machine(state, 1).drained = age.map(|age| ago(now, age));
+            first = Some(machine(state, 1).drained.unwrap_or(now.instant));
+        });
+        assert_eq!(turn.machine.drained, first);
+        turn.machine.stage
+    };
+    assert_eq!(after(None), Stage::Draining);
+    assert_eq!(after(Some(grace.saturating_sub(STEP))), Stage::Draining);
+    assert_eq!(after(Some(grace)), Stage::Removing);
+}
+
+/// A turn of one whose members were twice read absent.
+fn removed(change: impl FnOnce(&mut State, &Now)) -> Turn {
+    turn(|state, now| {
+        let machine = machine(state, 1);
+        machine.stage = Stage::Removing;
+        for slot in &mut machine.slots {
+            (slot.member, slot.absent_reads) = (None, 2);
+        }
+        change(state, now);
+    })
+}
+
+#[test]
+fn it_ends_when_every_member_was_twice_read_absent_and_others_still_serve() {
+    let released = removed(|_, _| ());
+    assert_eq!(released.machine.stage, Stage::Released);
+    assert!(released.dirty && !released.needs.tree);
+    let outdated = removed(outdate);
+    assert_eq!(outdated.machine.stage, Stage::Removing);
+    assert!(outdated.needs.tree);
+    let not_yet: [fn(&mut State); 4] = [
+        |state| machine(state, 1).slots[1].absent_reads = 1,
+        |state| machine(state, 1).slots[1].member = Some(0),
+        nobody_can_tell,
+        // Draining leads nowhere but to Removing.
+        |state| {
+            state.settings.drain_grace = STEP;
+            machine(state, 1).stage = Stage::Draining;
+        },
+    ];
+    for (case, change) in not_yet.into_iter().enumerate() {
+        let turn = removed(|state, _| change(state));
+        assert_ne!(turn.machine.stage, Stage::Released, "case {case}");
+        assert!(!turn.needs.tree && !turn.dirty, "case {case}");
+    }
+}
+
+#[test]
+fn it_is_called_off_when_no_other_serves_or_nobody_can_tell_for_long() {
+    let patience = state().0.settings.warn_after;
+    for stage in [Stage::Draining, Stage::Removing, Stage::Released] {
+        let begun = |unclear: Option<Duration>, change: fn(&mut State, &Now)| {
+            turn(|state, now| {
+                let machine = machine(state, 1);
+                machine.stage = stage;
+                machine.drained = Some(now.instant);
+                machine.asked.as_mut().unwrap().since.instant = ago(now, patience);
+                machine.unclear = unclear.map(|age| ago(now, age));
+                for slot in &mut machine.slots {
+                    slot.deleted = Some(now.instant);
+                }
+                change(state, now);
+            })
+        };
+        let is_off = |turn: &Turn| {
+            let machine = &turn.machine;
+            let off = machine.stage == Stage::Serving;
+            assert_eq!(off, machine.restoring, "{stage:?}");
+            assert_eq!(off, machine.drained.is_none(), "{stage:?}");
+            for slot in &machine.slots {
+                assert_eq!(off, slot.deleted.is_none(), "{stage:?}");
+            }
+            if off {
+                assert!(machine.unclear.is_none() && turn.dirty, "{stage:?}");
+                let asked = machine.asked.unwrap().since;
+                assert_eq!(asked, turn.now.stamp(), "the hold begins anew");
+            }
+            off
+        };
+        let serves = begun(Some(patience), |_, _| ());
+        assert!(!is_off(&serves) && serves.machine.unclear.is_none());
+        assert!(is_off(&begun(None, |state, _| no_other_serves(state))));
+        let outdated = |state: &mut State, now: &Now| {
+            no_other_serves(state);
+            outdate(state, now);
+        };
+        let blind = begun(None, outdated);
+        assert!(!is_off(&blind) && blind.machine.unclear.is_some());
+        assert!(!is_off(&begun(Some(patience), outdated)));
+        let unclear = |age| begun(age, |state, _| nobody_can_tell(state));
+        assert!(!is_off(&unclear(None)) && unclear(None).machine.unclear.is_some());
+        assert!(!is_off(&unclear(Some(patience.saturating_sub(STEP)))));
+        assert!(is_off(&unclear(Some(patience))));
+    }
+}

@@ -1,0 +1,250 @@
+//! What the gates say where the list is silent: by the rules, without our hook, and while they only observe.
+
+use std::time::{Duration, Instant};
+
+use super::{
+    super::{
+        desired::ClusterFacts,
+        gate::{self, Ground, Needs, Ruling},
+        serves::{Evidence, Lack, Others, Want},
+        state::{Stage, State},
+    },
+    list::world,
+    world::machine_name,
+};
+use capo_core::{GateMode, GateOverride, ProvisioningStatus};
+
+/// What the finalizer's gate says of a machine that goes without our hook.
+fn unhooked(change: impl FnOnce(&mut State, Instant)) -> Ruling {
+    let mut world = world();
+    let now = world.present();
+    let mut state = world.state.clone();
+    change(&mut state, now.instant);
+    let machine = state.machines.get(&machine_name(1)).unwrap();
+    gate::unhooked(&state, machine, &now)
+}
+
+fn leave(state: &mut State, absent: u32) {
+    let machine = state.machines.get_mut(&machine_name(1)).unwrap();
+    for slot in &mut machine.slots {
+        slot.member = None;
+        slot.absent_reads = absent;
+    }
+}
+
+#[test]
+fn a_server_goes_after_its_members_or_where_they_cannot_be_removed() {
+    let held = |ground| Ruling::Held(ground);
+    let open = |ground| Ruling::Open(ground);
+    let word = GateOverride::Hold {
+        reason: "h".to_owned(),
+    };
+    let facts = |change: fn(&mut ClusterFacts)| {
+        unhooked(|state, _| change(&mut state.desired.as_mut().unwrap().cluster))
+    };
+    assert_eq!(unhooked(|_, _| ()), held(Ground::Removing));
+    assert_eq!(
+        unhooked(|state, _| state.desired = None),
+        held(Ground::NotObserved)
+    );
+    assert_eq!(
+        facts(|facts| facts.untouchable = true),
+        held(Ground::Paused)
+    );
+    assert_eq!(
+        unhooked(|state, _| {
+            let machine = state.machines.get_mut(&machine_name(1)).unwrap();
+            machine.want.untouchable = true;
+        }),
+        held(Ground::Paused)
+    );
+    assert_eq!(facts(|facts| facts.going = true), open(Ground::Going));
+    assert_eq!(
+        unhooked(|state, _| state.desired.as_mut().unwrap().cluster.operator = word),
+        held(Ground::OperatorHold)
+    );
+    assert_eq!(
+        unhooked(|state, _| state.desired.as_mut().unwrap().enabled = false),
+        open(Ground::Disabled)
+    );
+    let unusable = open(Ground::LoadBalancerUnusable);
+    assert_eq!(
+        unhooked(|state, _| state.desired.as_mut().unwrap().id = None),
+        unusable
+    );
+    assert_eq!(unhooked(|state, _| state.balancer.not_found = 2), unusable);
+    assert_eq!(
+        unhooked(|state, _| state.balancer.not_found = 1),
+        held(Ground::Removing)
+    );
+    assert_eq!(
+        unhooked(|state, _| {
+            leave(state, 2);
+            state.claimed_by = Some(machine_name(7));
+        }),
+        held(Ground::Ambiguous)
+    );
+    // Two objects of one name on another port say nothing of its members.
+    let ambiguous = |state: &mut State| {
+        state.ports.first_mut().unwrap().ambiguous = Some("two".to_owned());
+    };
+    assert_eq!(
+        unhooked(|state, _| {
+            leave(state, 2);
+            ambiguous(state);
+        }),
+        open(Ground::MembersGone)
+    );
+    assert_eq!(
+        unhooked(|state, _| {
+            leave(state, 2);
+            state.reads.tree = None;
+        }),
+        held(Ground::NotObserved)
+    );
+    assert_eq!(
+        unhooked(|state, _| leave(state, 2)),
+        open(Ground::MembersGone)
+    );
+    assert_eq!(unhooked(|state, _| leave(state, 1)), held(Ground::Removing));
+    assert_eq!(
+        unhooked(|state, now| {
+            leave(state, 2);
+            state.last_write = Some(now);
+        }),
+        held(Ground::Removing)
+    );
+    assert_eq!(
+        unhooked(|state, _| state.balancer.provisioning = Some(ProvisioningStatus::Error)),
+        unusable
+    );
+    let since = |status: ProvisioningStatus, age: Duration| {
+        unhooked(|state, now| {
+            state.balancer.provisioning = Some(status);
+            state.balancer.since.as_mut().unwrap().instant = now.checked_sub(age).unwrap();
+        })
+    };
+    let alert = Duration::from_mins(12);
+    let less = alert.saturating_sub(Duration::from_millis(1));
+    assert_eq!(since(ProvisioningStatus::PendingUpdate, alert), unusable);
+    assert_eq!(
+        since(ProvisioningStatus::PendingUpdate, less),
+        held(Ground::Removing)
+    );
+    assert_eq!(
+        since(ProvisioningStatus::Active, alert),
+        held(Ground::Removing)
+    );
+}
+
+#[test]
+fn what_the_rules_say_at_each_stage() {
+    let serve = Others::Serve(Evidence::Online);
+    let unclear = Others::NotYet(6443, Want::Probe);
+    let none = Others::None(6443, Lack::NotOnline);
+    let released = Ruling::Open(Ground::Released(Evidence::Ready));
+    let held = |ground| Ruling::Held(ground);
+    let name = machine_name(1);
+    for (stage, others, before, expected) in [
+        (
+            Stage::Serving,
+            Some(serve),
+            held(Ground::NotFresh),
+            held(Ground::NotFresh),
+        ),
+        (
+            Stage::Serving,
+            Some(unclear),
+            held(Ground::NotFresh),
+            held(Ground::WaitingForEvidence(6443, Want::Probe)),
+        ),
+        (
+            Stage::Serving,
+            Some(none),
+            held(Ground::NotFresh),
+            held(Ground::NoOther(6443, Lack::NotOnline)),
+        ),
+        (
+            Stage::Draining,
+            Some(serve),
+            held(Ground::NotFresh),
+            held(Ground::Draining),
+        ),
+        (
+            Stage::Removing,
+            Some(none),
+            held(Ground::NotFresh),
+            held(Ground::Removing),
+        ),
+        (
+            Stage::Released,
+            Some(serve),
+            held(Ground::Removing),
+            Ruling::Open(Ground::Released(Evidence::Online)),
+        ),
+        // Not contradicted yet.
+        (Stage::Released, Some(unclear), released, released),
+        (Stage::Released, None, released, released),
+        (
+            Stage::Released,
+            Some(unclear),
+            held(Ground::Removing),
+            held(Ground::Removing),
+        ),
+    ] {
+        let mut world = world();
+        let now = world.present();
+        let state = &mut world.state;
+        let machine = state.machines.get_mut(&name).unwrap();
+        machine.stage = stage;
+        machine.rulings.release = before;
+        let machine = machine.clone();
+        let mut needs = Needs::default();
+        let mut rule =
+            |state: &State| gate::rules(state, &name, &machine, others, &now, &mut needs);
+        state.releasing = Some(machine_name(2));
+        assert_eq!(rule(state), held(Ground::AnotherFirst), "{stage:?}");
+        state.releasing = Some(name.clone());
+        assert_eq!(rule(state), expected, "{stage:?} {others:?}");
+        state.reads.tree = None;
+        assert_eq!(rule(state), held(Ground::NotObserved), "{stage:?}");
+        assert!(needs.health);
+    }
+}
+
+#[test]
+fn observing_asks_only_where_a_gate_could_hold() {
+    let case = |change: &dyn Fn(&mut State)| {
+        let mut world = world();
+        let now = world.present();
+        let state = &mut world.state;
+        state.settings.mode = GateMode::Observe;
+        change(state);
+        let machine = state.machines.get(&machine_name(1)).unwrap();
+        let mut needs = Needs::default();
+        let ruling = gate::observed_release(state, &machine_name(1), machine, &now, &mut needs);
+        assert_eq!(needs.health, ruling != Ruling::NotAsked);
+        ruling
+    };
+    let machine = |state: &mut State, change: fn(&mut bool, &mut bool)| {
+        let want = &mut state.machines.get_mut(&machine_name(1)).unwrap().want;
+        change(&mut want.admitted, &mut want.untouchable);
+    };
+    assert_ne!(case(&|_| ()), Ruling::NotAsked);
+    let silent: [&dyn Fn(&mut State); 7] = [
+        &|state| state.settings.mode = GateMode::Off,
+        &|state| machine(state, |admitted, _| *admitted = false),
+        &|state| machine(state, |_, untouchable| *untouchable = true),
+        &|state| state.desired.as_mut().unwrap().enabled = false,
+        &|state| state.desired.as_mut().unwrap().cluster.going = true,
+        &|state| state.desired.as_mut().unwrap().cluster.untouchable = true,
+        &|state| state.desired = None,
+    ];
+    for (index, change) in silent.iter().enumerate() {
+        assert_eq!(case(change), Ruling::NotAsked, "{index}");
+    }
+    assert_eq!(
+        case(&|state| state.reads.tree = None),
+        Ruling::Observed(Ground::NotObserved)
+    );
+}

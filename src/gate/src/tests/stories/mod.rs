@@ -1,0 +1,65 @@
+//! What must happen, one story each.
+
+mod members;
+mod open;
+mod releases;
+mod structure;
+
+use std::time::Duration;
+
+use super::{
+    super::{
+        desired::{Deletion, Health, ServerState},
+        findings::Gate,
+        octavia::Change,
+        state::JOINING,
+    },
+    model::{Fate, ModelMember},
+    world::{Line, NAME, Todo, World, address, machine_name},
+};
+use capo_core::Reason;
+use capo_core::{ConditionStatus, FailureClass, GateOverride, ProvisioningStatus};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn seconds(count: u64) -> Duration {
+    SECOND * u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+fn world(machines: u8) -> World {
+    let mut world = World::new(&[6443], SECOND);
+    for index in 1..=machines {
+        world.add_serving(index);
+    }
+    world.run(seconds(400));
+    assert_eq!(
+        world.findings.verdict.reason,
+        Reason::MembersActive,
+        "{:?}",
+        world.findings.verdict
+    );
+    world
+}
+
+fn held(world: &World, index: u8) -> Option<Reason> {
+    let finding = world.findings.machines.get(&machine_name(index))?;
+    match &finding.release {
+        Gate::Held { reason, .. } => Some(*reason),
+        _ => None,
+    }
+}
+
+fn gone(world: &World, index: u8) -> bool {
+    world
+        .nodes
+        .get(&machine_name(index))
+        .is_some_and(|node| node.gone)
+}
+
+fn member_of(world: &World, index: u8) -> Option<ProvisioningStatus> {
+    world
+        .model
+        .members()
+        .find(|member| member.address == address(index))
+        .map(|member| member.provisioning.clone())
+}

@@ -1,0 +1,169 @@
+//! What opens without a question, and what stops everything.
+
+use super::{
+    ConditionStatus, Deletion, FailureClass, Fate, GateOverride, Line, ProvisioningStatus, Reason,
+    SECOND, ServerState, World, address, gone, held, machine_name, member_of, seconds, world,
+};
+use capo_core::GateMode;
+
+#[test]
+fn open_by_the_list_waits_for_nothing() {
+    // The Cluster goes, even with OpenStack gone.
+    let mut w = world(1);
+    w.line.extend([Line::Down(FailureClass::Transient); 500]);
+    w.delete(&machine_name(1));
+    w.run(seconds(60));
+    assert!(held(&w, 1).is_some());
+    w.desired.cluster.going = true;
+    w.hand_over_load_balancer();
+    w.run(seconds(2));
+    assert!(gone(&w, 1));
+
+    // Never initialised, known after the span of (a).
+    let mut w = World::new(&[6443], SECOND);
+    w.desired.cluster.initialised = false;
+    w.hand_over_load_balancer();
+    w.add(1, true, Deletion::No);
+    w.delete(&machine_name(1));
+    w.run(seconds(30));
+    assert!(!gone(&w, 1));
+    w.run(seconds(60));
+    assert!(gone(&w, 1));
+
+    // The same with an API server that answers: initialised, whatever the status says.
+    let mut w = World::new(&[6443], SECOND);
+    w.desired.cluster.initialised = false;
+    w.hand_over_load_balancer();
+    w.add_serving(1);
+    w.delete(&machine_name(1));
+    w.run(seconds(600));
+    assert!(!gone(&w, 1));
+
+    // Its server is down.
+    let mut w = world(2);
+    for index in [1, 2] {
+        w.model.up.remove(&address(index));
+    }
+    w.change(&machine_name(1), |want| {
+        want.server.state = ServerState::Shutoff;
+        want.server.down_reads = 2;
+    });
+    w.delete(&machine_name(1));
+    w.run(seconds(120));
+    assert!(gone(&w, 1));
+
+    // The user takes the hook away.
+    let mut w = world(1);
+    w.delete(&machine_name(1));
+    w.run(seconds(100));
+    assert!(!gone(&w, 1));
+    w.change(&machine_name(1), |want| {
+        if let Deletion::AtHook { since } = want.deletion {
+            want.deletion = Deletion::Unhooked { since };
+        }
+    });
+    w.run(seconds(20));
+    assert!(gone(&w, 1));
+    assert_eq!(member_of(&w, 1), None);
+}
+
+#[test]
+fn a_machine_that_never_was_admitted_goes_when_it_does_not_serve() {
+    let mut world = world(1);
+    world.controllers = false;
+    world.add(2, false, Deletion::No);
+    world.run(seconds(30));
+    world.controllers = true;
+    world.delete(&machine_name(2));
+    world.run(seconds(150));
+    assert!(gone(&world, 2));
+    assert!(!gone(&world, 1));
+}
+
+#[test]
+fn paused_means_no_write_and_hold_beats_the_list() {
+    let mut world = world(2);
+    world.desired.cluster.untouchable = true;
+    world.hand_over_load_balancer();
+    let writes = world.tally.writes;
+    world.delete(&machine_name(1));
+    world.add(3, false, Deletion::No);
+    for member in world.model.members_mut() {
+        member.provisioning = ProvisioningStatus::Error;
+    }
+    world.run(seconds(900));
+    assert_eq!(world.tally.writes, writes);
+    assert_eq!(held(&world, 1), Some(Reason::Paused));
+    world.desired.cluster.untouchable = false;
+    world.desired.cluster.operator = GateOverride::Hold {
+        reason: "wait".to_owned(),
+    };
+    world.hand_over_load_balancer();
+    world.change(&machine_name(1), |want| {
+        if let Deletion::AtHook { since } = want.deletion {
+            want.deletion = Deletion::Unhooked { since };
+        }
+    });
+    world.run(seconds(300));
+    assert!(!gone(&world, 1));
+    assert!(member_of(&world, 1).is_some());
+}
+
+#[test]
+fn gate_modes_off_and_observe_never_hold() {
+    for mode in [GateMode::Off, GateMode::Observe] {
+        let mut world = World::new(&[6443], SECOND);
+        world.settings.mode = mode;
+        world.desired.cluster.operator = GateOverride::Hold {
+            reason: "freeze".to_owned(),
+        };
+        world.restart();
+        world
+            .model
+            .fates
+            .extend([Fate::Fine, Fate::Fine, Fate::Fine, Fate::Lost]);
+        world.add(1, false, Deletion::No);
+        world.run(seconds(30));
+        assert!(
+            world
+                .nodes
+                .get(&machine_name(1))
+                .is_some_and(|node| node.want.admitted)
+        );
+        assert_eq!(world.findings.verdict.status, ConditionStatus::False);
+        world.delete(&machine_name(1));
+        world.run(seconds(2));
+        assert!(matches!(
+            world
+                .nodes
+                .get(&machine_name(1))
+                .map(|node| node.want.deletion),
+            Some(Deletion::Unhooked { .. })
+        ));
+        world.run(seconds(300));
+        assert!(gone(&world, 1));
+    }
+}
+
+#[test]
+fn what_is_open_by_the_list_opens_on_a_fresh_read_only() {
+    let mut world = World::new(&[6443], SECOND);
+    world.model.monitors = false;
+    world.controllers = false;
+    world.add_serving(1);
+    world.add_serving(2);
+    world.run(seconds(400));
+    let trees = world.tally.trees;
+    world.latency = seconds(1);
+    let now = world.now;
+    world.change(&machine_name(1), |want| {
+        want.server.state = ServerState::Shutoff;
+        want.server.down_reads = 2;
+        want.server.read_at = Some(now);
+    });
+    world.delete(&machine_name(1));
+    assert!(held(&world, 1).is_some());
+    world.run(seconds(2));
+    assert_eq!(held(&world, 1), None);
+    assert!(world.tally.trees > trees);
+}

@@ -1,0 +1,301 @@
+//! Machines that leave by the rules.
+
+use super::{
+    ConditionStatus, Deletion, Duration, Fate, GateOverride, Health, ProvisioningStatus, Reason,
+    SECOND, World, address, gone, held, machine_name, member_of, seconds, world,
+};
+
+#[test]
+fn a_deletion_waits_until_another_is_steadily_online() {
+    let mut world = world(1);
+    world.add(2, true, Deletion::No);
+    world.run(seconds(30));
+    world.delete(&machine_name(1));
+    world.run(seconds(60));
+    assert_eq!(held(&world, 1), Some(Reason::NoOtherMemberServing));
+    assert_eq!(world.tally.drains, 0);
+    world.model.up.insert(address(2), world.now);
+    world.run(seconds(40));
+    // ONLINE by now, but not for 45 s.
+    assert_eq!(world.tally.drains, 0);
+    world.run(seconds(80));
+    assert!(gone(&world, 1));
+    assert_eq!(world.tally.drains, 1);
+}
+
+#[test]
+fn the_last_serving_member_is_held_for_ever_and_bypass_lets_it_go() {
+    let mut world = world(1);
+    world.delete(&machine_name(1));
+    world.run(seconds(7200));
+    assert_eq!(held(&world, 1), Some(Reason::NoOtherMemberServing));
+    let until = world.present().wall + jiff::SignedDuration::from_secs(600);
+    world.change(&machine_name(1), |want| {
+        want.operator = GateOverride::Bypass {
+            until,
+            reason: "I know".to_owned(),
+        };
+    });
+    world.run(seconds(30));
+    assert!(gone(&world, 1));
+}
+
+#[test]
+fn an_expired_bypass_is_none() {
+    let mut world = world(1);
+    let until = world.present().wall - jiff::SignedDuration::from_secs(1);
+    world.change(&machine_name(1), |want| {
+        want.operator = GateOverride::Bypass {
+            until,
+            reason: "late".to_owned(),
+        };
+    });
+    world.delete(&machine_name(1));
+    world.run(seconds(300));
+    assert!(held(&world, 1).is_some());
+}
+
+#[test]
+fn of_three_deleted_at_once_two_go_one_by_one_and_the_last_is_held() {
+    let mut world = world(3);
+    for index in 1..=3 {
+        world.delete(&machine_name(index));
+        world.run(seconds(1));
+    }
+    world.run(seconds(1800));
+    assert!(gone(&world, 1) && gone(&world, 2) && !gone(&world, 3));
+    assert_eq!(held(&world, 3), Some(Reason::NoOtherMemberServing));
+    assert_eq!(member_of(&world, 3), Some(ProvisioningStatus::Active));
+}
+
+#[test]
+fn a_release_is_called_off_when_the_other_one_fails_meanwhile() {
+    let mut world = world(2);
+    world.model.operation = seconds(20);
+    world.delete(&machine_name(1));
+    while world.tally.drains == 0 {
+        world.run(SECOND);
+        assert!(world.at() < 1000.0);
+    }
+    world.model.up.remove(&address(2));
+    world.run(seconds(120));
+    assert_eq!(world.tally.restores, 1);
+    assert!(!gone(&world, 1));
+    assert!(
+        world
+            .model
+            .members()
+            .any(|member| member.address == address(1) && member.weight == 1)
+    );
+    assert_eq!(held(&world, 1), Some(Reason::NoOtherMemberServing));
+}
+
+#[test]
+fn a_restart_in_the_middle_of_a_release_ends_it_properly() {
+    for pause in [1, 2, 3, 4, 5, 6, 7, 8] {
+        let mut world = world(3);
+        world.delete(&machine_name(1));
+        world.run(seconds(pause));
+        world.restart();
+        world.run(seconds(600));
+        assert!(gone(&world, 1), "after {pause} s");
+        assert_eq!(member_of(&world, 1), None);
+        assert_eq!(world.findings.verdict.status, ConditionStatus::True);
+    }
+}
+
+#[test]
+fn a_release_that_had_begun_goes_on_after_a_pause() {
+    let mut world = world(3);
+    world.model.operation = seconds(20);
+    world.delete(&machine_name(2));
+    while world.tally.drains == 0 {
+        world.run(SECOND);
+        assert!(world.at() < 1000.0);
+    }
+    // Deleted in the same second, and first by name.
+    let deletion = world.nodes.get(&machine_name(2)).unwrap().want.deletion;
+    world.change(&machine_name(1), |want| want.deletion = deletion);
+    for untouchable in [true, false] {
+        world.desired.cluster.untouchable = untouchable;
+        world.hand_over_load_balancer();
+        world.run(seconds(5));
+    }
+    while !gone(&world, 2) {
+        world.run(SECOND);
+        assert!(!gone(&world, 1) && world.at() < 1000.0);
+    }
+    world.run(seconds(300));
+    assert!(gone(&world, 1));
+}
+
+#[test]
+fn evidence_b_and_c_count_only_without_a_usable_monitor() {
+    // (b): no monitor, the probe answers.
+    let mut world = World::new(&[6443], SECOND);
+    world.model.monitors = false;
+    world.add_serving(1);
+    world.add_serving(2);
+    world.run(seconds(60));
+    world.delete(&machine_name(1));
+    world.run(seconds(30));
+    assert!(gone(&world, 1));
+
+    // Nothing is routable, no conditions: held, and said so.
+    let mut world = World::new(&[6443], SECOND);
+    world.model.monitors = false;
+    world.routable = false;
+    world.add_serving(1);
+    world.add_serving(2);
+    world.run(seconds(60));
+    world.delete(&machine_name(1));
+    world.run(seconds(300));
+    assert_eq!(held(&world, 1), Some(Reason::HealthUnavailable));
+
+    // (c): for 90 s after the hold began.
+    let now = world.now;
+    world.desired.cluster.remote_connection_since = Some(now);
+    world.hand_over_load_balancer();
+    world.change(&machine_name(2), |want| {
+        want.api_server_pod = Health::Good(now);
+        want.node = Health::Good(now);
+    });
+    world.run(seconds(80));
+    assert!(!gone(&world, 1));
+    world.run(seconds(60));
+    assert!(gone(&world, 1));
+}
+
+#[test]
+fn evidence_against_voids_online() {
+    let mut world = world(2);
+    world.change(&machine_name(2), |want| want.api_server_pod = Health::Bad);
+    world.delete(&machine_name(1));
+    world.run(seconds(300));
+    assert!(!gone(&world, 1));
+    world.change(&machine_name(2), |want| {
+        want.api_server_pod = Health::Unknown;
+    });
+    world.run(seconds(60));
+    assert!(gone(&world, 1));
+}
+
+/// Two machines serve; nothing listens on 8132, where their members read ERROR.
+fn with_a_dark_port() -> World {
+    let mut world = World::new(&[6443, 8132], SECOND);
+    world.add_serving(1);
+    world.add_serving(2);
+    world.run(seconds(600));
+    world.model.dark_port = Some(8132);
+    world.run(seconds(900));
+    world
+}
+
+#[test]
+fn a_dark_port_holds_nothing_but_the_endpoints_port_does() {
+    let mut world = with_a_dark_port();
+    world.delete(&machine_name(1));
+    world.run(seconds(60));
+    assert!(gone(&world, 1));
+    assert!(
+        world.findings.verdict.message.contains("8132"),
+        "{:?}",
+        world.findings.verdict
+    );
+    world.model.dark_port = Some(6443);
+    world.add_serving(3);
+    world.run(seconds(900));
+    world.delete(&machine_name(2));
+    world.run(seconds(600));
+    assert!(!gone(&world, 2));
+}
+
+/// What is ONLINE on no member may be so because none was applied: the monitor is silent about those that failed.
+#[test]
+fn a_port_is_not_left_to_members_that_failed() {
+    let mut world = with_a_dark_port();
+    world.model.fates = vec![Fate::Lost; 200];
+    for member in world.model.members_mut() {
+        if member.address == address(2) && member.port == 8132 {
+            member.provisioning = ProvisioningStatus::Error;
+        }
+    }
+    world.run(seconds(600));
+    world.delete(&machine_name(1));
+    world.run(seconds(600));
+    assert_eq!(world.tally.drains, 0);
+    assert!(!gone(&world, 1));
+    world.model.fates.clear();
+    world.model.fail_over();
+    world.run(seconds(600));
+    assert!(gone(&world, 1));
+}
+
+#[test]
+fn ovn_is_never_drained() {
+    let mut world = World::new(&[6443], Duration::from_secs(1));
+    world.desired.provider = "ovn".to_owned();
+    world.hand_over_load_balancer();
+    world.add_serving(1);
+    world.add_serving(2);
+    world.run(Duration::from_secs(200));
+    world.delete(&machine_name(1));
+    world.run(Duration::from_secs(60));
+    assert!(
+        world
+            .nodes
+            .get(&machine_name(1))
+            .is_some_and(|node| node.gone)
+    );
+    assert_eq!(world.tally.drains, 0);
+    let text = world.findings.verdict.message.clone();
+    assert!(text.contains("ovn"), "{text}");
+}
+
+#[test]
+fn a_drain_lasts_its_grace_time() {
+    let mut world = World::new(&[6443], Duration::from_secs(1));
+    world.settings.drain_grace = Duration::from_secs(90);
+    world.restart();
+    world.add_serving(1);
+    world.add_serving(2);
+    world.run(Duration::from_secs(200));
+    world.delete(&machine_name(1));
+    world.run(Duration::from_secs(60));
+    assert_eq!(world.tally.drains, 1);
+    assert!(
+        world
+            .model
+            .members()
+            .any(|member| member.address == address(1) && member.weight == 0)
+    );
+    world.run(Duration::from_secs(60));
+    assert!(
+        world
+            .nodes
+            .get(&machine_name(1))
+            .is_some_and(|node| node.gone)
+    );
+}
+
+#[test]
+fn the_last_member_of_a_dark_port_stays_though_another_serves_the_endpoint() {
+    let mut world = with_a_dark_port();
+    // The other one's member there is gone, and can't be made again.
+    let other = address(2);
+    for pool in &mut world.model.pools {
+        pool.members
+            .retain(|member| member.address != other || member.port != 8132);
+    }
+    world.change(&machine_name(2), |want| want.untouchable = true);
+    world.run(seconds(600));
+    world.delete(&machine_name(1));
+    world.run(seconds(600));
+    assert!(!gone(&world, 1));
+    let left = world
+        .model
+        .members()
+        .filter(|member| member.address == address(1) && member.port == 8132)
+        .count();
+    assert_eq!(left, 1);
+}

@@ -1,0 +1,135 @@
+//! The load balancer itself, its listeners, pools and monitors: made, tracked, repaired.
+
+use super::{
+    Deletion, Duration, Fate, Line, ProvisioningStatus, Reason, SECOND, World, gone, held,
+    machine_name, member_of, seconds, world,
+};
+
+#[test]
+fn structure_is_made_once_even_when_replies_are_lost() {
+    let mut world = World::new(&[6443, 8132], SECOND);
+    for _ in 0..3 {
+        world.line.extend([Line::ReplyLost; 7]);
+        world.run(seconds(40));
+    }
+    world.line.clear();
+    world.run(seconds(120));
+    assert!(world.findings.infrastructure_ready);
+    assert_eq!(
+        (world.model.listeners.len(), world.model.pools.len()),
+        (2, 2)
+    );
+}
+
+#[test]
+fn an_unattached_pool_is_attached_and_a_provider_without_monitors_is_accepted() {
+    let mut world = World::new(&[6443], SECOND);
+    world.model.monitors = false;
+    world.run(seconds(60));
+    assert!(world.findings.infrastructure_ready);
+    for pool in &mut world.model.pools {
+        pool.listener = None;
+    }
+    world.run(seconds(600));
+    assert!(world.findings.infrastructure_ready);
+    assert_eq!(world.model.pools.len(), 1);
+    assert!(world.model.pools.iter().all(|pool| pool.listener.is_some()));
+}
+
+#[test]
+fn a_lost_pool_is_pushed_again_before_its_members() {
+    let mut world = world(1);
+    world.model.fates.push(Fate::LostPool);
+    world.add(2, false, Deletion::No);
+    world.run(seconds(400));
+    assert_eq!(member_of(&world, 2), Some(ProvisioningStatus::Active));
+    assert!(world.findings.infrastructure_ready);
+}
+
+#[test]
+fn a_claimed_load_balancer_is_not_written() {
+    use super::super::super::event::Event;
+    let mut world = world(1);
+    let writes = world.tally.writes;
+    world.step(Event::Claimed(Some(capo_core::ObjectName::new("a", "b"))));
+    world.add(2, false, Deletion::No);
+    world.run(seconds(100));
+    assert_eq!(world.tally.writes, writes);
+    assert_eq!(world.findings.verdict.reason, Reason::AmbiguousMatch);
+    world.step(Event::Claimed(None));
+    world.run(seconds(100));
+    assert!(member_of(&world, 2).is_some());
+}
+
+#[test]
+fn a_vanished_load_balancer_is_told_and_a_new_one_is_filled() {
+    let mut world = world(2);
+    world.model.absent = true;
+    world.run(seconds(400));
+    assert!(world.findings.absent);
+    assert_eq!(world.findings.verdict.reason, Reason::LoadBalancerError);
+    world.delete(&machine_name(1));
+    world.run(seconds(100));
+    assert!(held(&world, 1).is_some());
+    let up = world.model.up.clone();
+    world.model = super::super::model::Model::new(SECOND);
+    world.model.up = up;
+    world.desired.id = Some("lb-2".to_owned());
+    world.hand_over_load_balancer();
+    world.run(seconds(400));
+    assert!(gone(&world, 1), "{:?}", world.findings.machines);
+    assert!(member_of(&world, 2).is_some());
+}
+
+#[test]
+fn a_load_balancer_that_hangs_for_good_holds_warns_and_lets_an_unhooked_server_go() {
+    let mut world = world(2);
+    world.model.fates.push(Fate::Hangs(1_000_000));
+    world.add(3, false, Deletion::No);
+    world.run(seconds(100));
+    assert!(!world.findings.counts_in_ready);
+    world.run(seconds(100));
+    assert!(world.findings.counts_in_ready);
+    world.delete(&machine_name(1));
+    world.change(&machine_name(1), |want| {
+        if let Deletion::AtHook { since } = want.deletion {
+            want.deletion = Deletion::Unhooked { since };
+        }
+    });
+    world.run(seconds(300));
+    assert!(!gone(&world, 1));
+    world.run(seconds(700));
+    assert!(gone(&world, 1));
+    world.run(seconds(1500));
+    let text = &world.findings.verdict.message;
+    assert!(text.contains("stuck"), "{text}");
+}
+
+/// Between the listener's creation and the first list that tells of its ranges, nobody knows them.
+#[test]
+fn ranges_that_are_added_are_settled_only_when_the_listener_has_them() {
+    // Before the listener is made, while its POST is under way, in the middle of the rest, long after.
+    for moment in [1, 50, 3_000, 400_000] {
+        let mut world = World::new(&[6443], SECOND);
+        world.add_serving(1);
+        world.run(Duration::from_millis(moment));
+        world.desired.generation = 2;
+        world.desired.allowed_cidrs = "198.51.100.0/24".parse().ok().map(|range| vec![range]);
+        world.hand_over_load_balancer();
+        let mut settled_after = None;
+        for tenth in 0..600 {
+            let has_them = world.model.listeners.iter().all(|listener| {
+                Some(&listener.allowed_cidrs) == world.desired.allowed_cidrs.as_ref()
+            });
+            if world.findings.settled_generation == Some(2) {
+                assert!(has_them, "told of settled {tenth} tenths after {moment} ms");
+                settled_after.get_or_insert(tenth);
+            }
+            world.run(Duration::from_millis(100));
+        }
+        assert!(
+            settled_after.is_some_and(|tenths| tenths < 300),
+            "{moment}: {settled_after:?}"
+        );
+    }
+}

@@ -1,0 +1,236 @@
+//! Tables: classes, gaps, providers.
+
+use std::time::{Duration, Instant};
+
+use super::{
+    super::{
+        classify::{self, Class},
+        schedule::ladder_gap,
+        settings::Schedule,
+        state::{LostRun, Member, Owner, Part, Port, Slot, Stamp},
+    },
+    world::address,
+};
+use capo_core::{OperatingStatus, Provider, ProvisioningStatus};
+
+fn member(status: &str, owner: Owner, lost: &[u64]) -> Member {
+    let start = Instant::now();
+    let mut run = LostRun::default();
+    for after in lost {
+        run.saw(true, start + Duration::from_secs(*after));
+    }
+    Member {
+        id: "m".to_owned(),
+        name: "n".to_owned(),
+        address: Some(address(1)),
+        port: 6443,
+        provisioning: ProvisioningStatus::from(status),
+        operating: OperatingStatus::Online,
+        since: Stamp {
+            instant: start,
+            wall: jiff::Timestamp::UNIX_EPOCH,
+        },
+        lost: run,
+        online: None,
+        detail: None,
+        owner,
+        ownerless_reads: 0,
+    }
+}
+
+#[test]
+fn classes() {
+    let amphora = Provider::Amphora;
+    for (status, owner, lost, provider, class) in [
+        ("ACTIVE", Owner::Ours, &[][..], amphora, Class::Active),
+        ("ERROR", Owner::Ours, &[], amphora, Class::Error),
+        (
+            "PENDING_CREATE",
+            Owner::Ours,
+            &[],
+            amphora,
+            Class::PendingCreate,
+        ),
+        (
+            "PENDING_UPDATE",
+            Owner::Ours,
+            &[],
+            amphora,
+            Class::PendingUpdate,
+        ),
+        (
+            "PENDING_DELETE",
+            Owner::Ours,
+            &[],
+            amphora,
+            Class::PendingDelete,
+        ),
+        ("DELETED", Owner::Ours, &[], amphora, Class::Missing),
+        ("FROZEN", Owner::Ours, &[], amphora, Class::Unknown),
+        ("ACTIVE", Owner::NameOnly, &[], amphora, Class::Foreign),
+        ("ACTIVE", Owner::AddressOnly, &[], amphora, Class::Foreign),
+        // Three reads and a minute; OVN two.
+        (
+            "PENDING_CREATE",
+            Owner::Ours,
+            &[0, 60],
+            amphora,
+            Class::PendingCreate,
+        ),
+        (
+            "PENDING_CREATE",
+            Owner::Ours,
+            &[0, 30, 59],
+            amphora,
+            Class::PendingCreate,
+        ),
+        (
+            "PENDING_CREATE",
+            Owner::Ours,
+            &[0, 30, 60],
+            amphora,
+            Class::Orphaned,
+        ),
+        (
+            "PENDING_DELETE",
+            Owner::Ours,
+            &[0, 30, 60],
+            Provider::Unknown,
+            Class::Orphaned,
+        ),
+        (
+            "PENDING_UPDATE",
+            Owner::Ours,
+            &[0, 60, 119],
+            Provider::Ovn,
+            Class::PendingUpdate,
+        ),
+        (
+            "PENDING_UPDATE",
+            Owner::Ours,
+            &[0, 60, 120],
+            Provider::Ovn,
+            Class::Orphaned,
+        ),
+        // Only PENDING can be lost.
+        ("ERROR", Owner::Ours, &[0, 60, 120], amphora, Class::Error),
+    ] {
+        let found = classify::member(&member(status, owner, lost), provider.orphan_span());
+        assert_eq!(found, class, "{status} {owner:?} {lost:?} {provider:?}");
+    }
+}
+
+#[test]
+fn places_of_machines() {
+    let mut port = Port::new("lb", 6443);
+    port.members = vec![
+        member("ACTIVE", Owner::Ours, &[]),
+        member("ERROR", Owner::Ours, &[]),
+    ];
+    for (found, foreign, twins, class) in [
+        (None, None, false, Class::Missing),
+        (Some(0), None, false, Class::Active),
+        (Some(1), None, false, Class::Error),
+        (Some(0), Some(1), false, Class::Active),
+        (None, Some(0), false, Class::Foreign),
+        (Some(0), None, true, Class::Foreign),
+        (Some(9), None, false, Class::Missing),
+    ] {
+        let slot = Slot {
+            member: found,
+            foreign,
+            twins,
+            ..Slot::default()
+        };
+        let span = Duration::from_mins(1);
+        let class_found = classify::slot(&slot, &port, span);
+        assert_eq!(class_found, class, "{found:?} {foreign:?} {twins}");
+    }
+}
+
+#[test]
+fn parts_that_a_push_may_bring_back() {
+    for (status, lost, broken) in [
+        ("ACTIVE", &[][..], false),
+        ("ACTIVE", &[0, 30, 60], false),
+        ("ERROR", &[], true),
+        ("PENDING_UPDATE", &[], false),
+        ("PENDING_UPDATE", &[0, 30, 59], false),
+        ("PENDING_UPDATE", &[0, 30, 60], true),
+    ] {
+        let like = member(status, Owner::Ours, lost);
+        let part = Part {
+            id: like.id,
+            provisioning: like.provisioning,
+            since: like.since,
+            lost: like.lost,
+        };
+        let found = classify::part_is_broken(&part, Duration::from_mins(1));
+        assert_eq!(found, broken, "{status} {lost:?}");
+    }
+}
+
+#[test]
+fn a_break_in_the_row_starts_it_anew() {
+    let start = Instant::now();
+    let mut run = LostRun::default();
+    for (after, lost) in [
+        (0, true),
+        (30, true),
+        (59, false),
+        (60, true),
+        (90, true),
+        (119, true),
+    ] {
+        run.saw(lost, start + Duration::from_secs(after));
+    }
+    assert!(!run.spans(Duration::from_secs(60)));
+    run.saw(true, start + Duration::from_secs(120));
+    assert!(run.spans(Duration::from_secs(60)));
+}
+
+#[test]
+fn gaps_after_a_write() {
+    let schedule = Schedule::default();
+    let mut at = Duration::ZERO;
+    let mut times = Vec::new();
+    for read in 0..20 {
+        at += ladder_gap(&schedule, Provider::Amphora, false, read, at);
+        times.push(at.as_secs_f64());
+    }
+    let expected = [1.85, 3.35, 4.85, 6.35, 8.35, 10.35, 12.85, 17.85, 22.85];
+    assert_eq!(times.get(..9), Some(&expected[..]));
+    for (seconds, gap) in [
+        (119, 5),
+        (120, 30),
+        (899, 30),
+        (900, 60),
+        (2099, 60),
+        (2100, 300),
+    ] {
+        let elapsed = Duration::from_secs(seconds);
+        let found = ladder_gap(&schedule, Provider::Amphora, false, 50, elapsed);
+        assert_eq!(found, Duration::from_secs(gap), "after {seconds} s");
+    }
+    let first = |provider, creating| ladder_gap(&schedule, provider, creating, 0, Duration::ZERO);
+    assert_eq!(first(Provider::Ovn, false), Duration::from_millis(500));
+    assert_eq!(first(Provider::Amphora, true), Duration::from_secs(10));
+    assert_eq!(
+        first(Provider::Unknown, false),
+        Duration::from_millis(1_850)
+    );
+}
+
+#[test]
+fn providers_by_name() {
+    for (name, provider) in [
+        ("amphora", Provider::Amphora),
+        ("amphorav2", Provider::Amphora),
+        ("octavia", Provider::Amphora),
+        ("", Provider::Amphora),
+        ("ovn", Provider::Ovn),
+        ("f5", Provider::Unknown),
+    ] {
+        assert_eq!(Provider::of(name), provider, "{name}");
+    }
+}

@@ -1,0 +1,173 @@
+//! The cluster's verdict on its members: the worst of them, and whether any serves.
+
+use super::{
+    super::{
+        classify::Class,
+        gate::Ground,
+        parts::Refusal,
+        state::{Now, Owner, State},
+    },
+    pair::{UNHOOKED, lose, machine, member},
+    verdict::shown,
+};
+use capo_core::{FailureClass, OperatingStatus, ProvisioningStatus};
+
+#[test]
+fn nobody_serves_when_a_monitor_says_so_of_everyone_twice() {
+    let dark = |reads: u32, change: fn(&mut State)| {
+        let found = shown(|state, _| {
+            for index in [1, 2] {
+                member(state, index, 0).operating = OperatingStatus::Error;
+            }
+            state.ports[0].dark.reads = reads;
+            change(state);
+        });
+        found.ground
+    };
+    let none = Some(Ground::NoneServes);
+    assert_eq!(dark(2, |_| ()), none);
+    assert_eq!(dark(1, |_| ()), None);
+    assert_eq!(
+        dark(2, |state| member(state, 2, 0).operating =
+            OperatingStatus::Online),
+        None
+    );
+    assert_eq!(
+        dark(2, |state| {
+            for index in [1, 2] {
+                member(state, index, 0).operating = OperatingStatus::NoMonitor;
+            }
+        }),
+        None
+    );
+    // The other port's monitor does not speak for the endpoint.
+    assert_eq!(
+        shown(|state, _| {
+            for index in [1, 2] {
+                member(state, index, 1).operating = OperatingStatus::Error;
+            }
+            state.ports[1].dark.reads = 2;
+        })
+        .ground,
+        None
+    );
+}
+
+#[test]
+fn the_worst_member_is_told_of() {
+    let found = |change: fn(&mut State, &Now)| shown(change).ground;
+    let is = |class| Some(Ground::Member(6443, class));
+    let status = |to: &'static str| {
+        shown(|state, _| member(state, 1, 0).provisioning = ProvisioningStatus::from(to)).ground
+    };
+    for (to, class) in [
+        ("ERROR", Class::Error),
+        ("PENDING_CREATE", Class::PendingCreate),
+        ("PENDING_UPDATE", Class::PendingUpdate),
+        ("PENDING_DELETE", Class::PendingDelete),
+        ("FROZEN", Class::Unknown),
+    ] {
+        assert_eq!(status(to), is(class));
+    }
+    assert_eq!(
+        found(|state, now| lose(state, now, 0, ProvisioningStatus::PendingUpdate)),
+        is(Class::Orphaned)
+    );
+    assert_eq!(
+        found(|state, _| machine(state, 1).slots[0].member = None),
+        is(Class::Missing)
+    );
+    let refused = |state: &mut State| {
+        machine(state, 1).slots[0].refusal = Some(Refusal {
+            class: FailureClass::Quota,
+            message: "no more members".to_owned(),
+        });
+    };
+    assert_eq!(
+        shown(|state, _| {
+            refused(state);
+            machine(state, 1).slots[0].member = None;
+        })
+        .ground,
+        Some(Ground::Refused(6443, FailureClass::Quota))
+    );
+    assert_eq!(
+        shown(|state, _| {
+            refused(state);
+            member(state, 1, 0).provisioning = ProvisioningStatus::Error;
+        })
+        .ground,
+        is(Class::Error)
+    );
+    assert_eq!(
+        found(|state, _| {
+            machine(state, 1).want.address = None;
+            member(state, 1, 0).provisioning = ProvisioningStatus::Error;
+        }),
+        None
+    );
+
+    // From bad to worse; the one in the second port is always of the next class.
+    let ladder: [fn(&mut State, usize, &Now); 6] = [
+        |state, port, _| member(state, 1, port).provisioning = ProvisioningStatus::PendingDelete,
+        |state, port, _| member(state, 1, port).provisioning = ProvisioningStatus::PendingCreate,
+        |state, port, now| lose(state, now, port, ProvisioningStatus::PendingUpdate),
+        |state, port, _| member(state, 1, port).owner = Owner::NameOnly,
+        |state, port, _| machine(state, 1).slots[port].member = None,
+        |state, port, _| member(state, 1, port).provisioning = ProvisioningStatus::Error,
+    ];
+    for pair in ladder.windows(2) {
+        for (first, second, worst) in [(0, 1, 6443), (1, 0, 8132)] {
+            // The worse one sits at `worst`, before or behind the other one.
+            let ground = shown(|state, now| {
+                pair[1](state, first, now);
+                pair[0](state, second, now);
+            })
+            .ground;
+            let Some(Ground::Member(port, _)) = ground else {
+                panic!("{ground:?}");
+            };
+            assert_eq!(port, worst);
+        }
+    }
+    // Two of one class: the first one.
+    assert_eq!(
+        found(|state, _| {
+            member(state, 1, 0).provisioning = ProvisioningStatus::Error;
+            member(state, 1, 1).provisioning = ProvisioningStatus::Error;
+        }),
+        is(Class::Error)
+    );
+}
+
+#[test]
+fn what_leaves_is_told_of_while_something_of_it_is_left() {
+    let leaving = |change: fn(&mut State)| {
+        shown(|state, _| {
+            machine(state, 1).want.deletion = UNHOOKED;
+            change(state);
+        })
+        .ground
+    };
+    assert_eq!(leaving(|_| ()), None);
+    assert_eq!(
+        leaving(|state| machine(state, 1).slots[0].member = None),
+        None
+    );
+    for status in ["ERROR", "PENDING_DELETE", "PENDING_UPDATE"] {
+        let ground = shown(|state, _| {
+            machine(state, 1).want.deletion = UNHOOKED;
+            member(state, 1, 0).provisioning = ProvisioningStatus::from(status);
+        })
+        .ground;
+        assert_eq!(ground, Some(Ground::Removing), "{status}");
+    }
+    // One in ERROR that leaves hides nothing worse and yields to nothing better.
+    assert_eq!(
+        leaving(|state| {
+            member(state, 1, 0).provisioning = ProvisioningStatus::PendingDelete;
+            machine(state, 2).slots[1].member = None;
+        }),
+        Some(Ground::Member(8132, Class::Missing))
+    );
+}

@@ -1,0 +1,209 @@
+//! The changes that the small Octavia takes.
+
+use std::time::{Duration, Instant};
+
+use super::{
+    super::octavia::{Answer, Change, Written},
+    model::{Fate, Model, ModelListener, ModelMember, ModelPool, Running, detail, failure},
+};
+use capo_core::{FailureClass, ProvisioningStatus};
+
+impl Model {
+    /// As Octavia: the pool must be ACTIVE, then the load balancer.
+    pub(super) fn write(&mut self, change: &Change, now: Instant) -> Answer<Written> {
+        self.advance(now);
+        if self.absent {
+            return Err(failure(FailureClass::NotFound));
+        }
+        let member_pool = match change {
+            Change::CreateMember { pool, .. }
+            | Change::UpdateMember { pool, .. }
+            | Change::DeleteMember { pool, .. } => Some(pool.clone()),
+            _ => None,
+        };
+        if let Some(pool) = &member_pool {
+            let pool = self.pools.iter().find(|known| known.id == *pool);
+            let pool = pool.ok_or_else(|| failure(FailureClass::NotFound))?;
+            if pool.provisioning != ProvisioningStatus::Active {
+                return Err(failure(FailureClass::Locked));
+            }
+        }
+        if self.provisioning != ProvisioningStatus::Active {
+            return Err(failure(FailureClass::Locked));
+        }
+        let mut written = Written::default();
+        let mut delete = false;
+        let target = match change.clone() {
+            Change::CreateListener {
+                name,
+                port,
+                allowed_cidrs,
+                ..
+            } => {
+                if self.listeners.iter().any(|known| known.port == port) {
+                    return Err(failure(FailureClass::Duplicate));
+                }
+                let id = self.id("listener");
+                self.listeners.push(ModelListener {
+                    id: id.clone(),
+                    name,
+                    port,
+                    allowed_cidrs: allowed_cidrs.unwrap_or_default(),
+                    provisioning: ProvisioningStatus::PendingCreate,
+                });
+                id
+            }
+            Change::UpdateListener {
+                id,
+                default_pool,
+                allowed_cidrs,
+                ..
+            } => {
+                let mut listeners = self.listeners.iter_mut();
+                if let Some(cidrs) = allowed_cidrs
+                    && let Some(listener) = listeners.find(|known| known.id == id)
+                {
+                    listener.allowed_cidrs = cidrs;
+                }
+                if let Some(pool) = default_pool
+                    && let Some(pool) = self.pools.iter_mut().find(|known| known.id == pool)
+                {
+                    pool.listener = Some(id.clone());
+                }
+                id
+            }
+            Change::CreatePool { listener, name, .. } => {
+                if self
+                    .pools
+                    .iter()
+                    .any(|pool| pool.listener.as_ref() == Some(&listener))
+                {
+                    return Err(failure(FailureClass::Duplicate));
+                }
+                let id = self.id("pool");
+                self.pools.push(ModelPool {
+                    id: id.clone(),
+                    name,
+                    listener: Some(listener),
+                    provisioning: ProvisioningStatus::PendingCreate,
+                    monitor: None,
+                    members: Vec::new(),
+                });
+                id
+            }
+            Change::UpdatePool { id, .. } => id,
+            Change::CreateMonitor { pool, numbers, .. } => {
+                if !self.monitors {
+                    return Err(failure(FailureClass::NotImplemented));
+                }
+                let id = self.id("monitor");
+                let pool = self.pools.iter_mut().find(|known| known.id == pool);
+                let pool = pool.ok_or_else(|| failure(FailureClass::NotFound))?;
+                if pool.monitor.is_some() {
+                    return Err(failure(FailureClass::Duplicate));
+                }
+                pool.monitor = Some((id.clone(), numbers, ProvisioningStatus::PendingCreate));
+                id
+            }
+            Change::UpdateMonitor { id, numbers } => {
+                for pool in &mut self.pools {
+                    if let Some((known, old, _)) = &mut pool.monitor
+                        && *known == id
+                    {
+                        *old = numbers;
+                    }
+                }
+                id
+            }
+            Change::CreateMember {
+                pool,
+                name,
+                address,
+                port,
+                admin_up,
+                tags,
+                ..
+            } => {
+                let id = self.id("member");
+                let pool = self.pools.iter_mut().find(|known| known.id == pool);
+                let pool = pool.ok_or_else(|| failure(FailureClass::NotFound))?;
+                if pool
+                    .members
+                    .iter()
+                    .any(|known| known.address == address && known.port == port)
+                {
+                    return Err(failure(FailureClass::Duplicate));
+                }
+                let member = ModelMember {
+                    id: id.clone(),
+                    name,
+                    address,
+                    port,
+                    weight: 1,
+                    admin_up,
+                    tags,
+                    provisioning: ProvisioningStatus::PendingCreate,
+                    pushed: false,
+                    assumed_up: None,
+                };
+                written.member = Some(detail(&member));
+                pool.members.push(member);
+                id
+            }
+            Change::UpdateMember {
+                id,
+                weight,
+                admin_up,
+                tags,
+                ..
+            } => {
+                let member = self.members_mut().find(|known| known.id == id);
+                let member = member.ok_or_else(|| failure(FailureClass::NotFound))?;
+                member.weight = weight.unwrap_or(member.weight);
+                member.admin_up = admin_up.unwrap_or(member.admin_up);
+                if let Some(tags) = tags {
+                    member.tags = tags;
+                }
+                member.provisioning = ProvisioningStatus::PendingUpdate;
+                written.member = Some(detail(member));
+                id
+            }
+            Change::DeleteMember { id, .. } => {
+                let member = self.members_mut().find(|known| known.id == id);
+                let member = member.ok_or_else(|| failure(FailureClass::NotFound))?;
+                member.provisioning = ProvisioningStatus::PendingDelete;
+                delete = true;
+                id
+            }
+        };
+        self.writes.push(change.clone());
+        let fate = if self.fates.is_empty() {
+            Fate::Fine
+        } else {
+            self.fates.remove(0)
+        };
+        let mut ends = now + self.operation;
+        if let Fate::Hangs(seconds) = fate {
+            ends += Duration::from_secs(seconds);
+        }
+        self.provisioning = ProvisioningStatus::PendingUpdate;
+        for listener in &mut self.listeners {
+            if listener.provisioning == ProvisioningStatus::Active {
+                listener.provisioning = ProvisioningStatus::PendingUpdate;
+            }
+        }
+        if let Some(pool) = member_pool
+            && let Some(pool) = self.pools.iter_mut().find(|known| known.id == pool)
+        {
+            pool.provisioning = ProvisioningStatus::PendingUpdate;
+        }
+        written.id = Some(target.clone());
+        self.running = Some(Running {
+            target,
+            delete,
+            fate,
+            ends,
+        });
+        Ok(written)
+    }
+}

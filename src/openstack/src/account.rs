@@ -1,0 +1,375 @@
+//! One credential at one Keystone: its token, renewed ahead of expiry, with one sign-in at a time.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError, RwLock},
+    time::Duration,
+};
+
+use secrecy::SecretString;
+use tokio::{
+    sync::{Mutex as AsyncMutex, OwnedMutexGuard},
+    time::Instant,
+};
+
+use super::{
+    budget::{Budget, Refusal},
+    circuit::Ending,
+    classify::classify,
+    error::Error,
+    error_text,
+    observer::{CallObserver, CallOutcome, CallRecord, SignInOutcome},
+    profile::CloudProfile,
+    retry_after,
+    service::Service,
+    sign_in::{self, Session, TokenAnswer},
+    transport::{Answer, Transport},
+};
+use capo_core::{FailureClass, Priority};
+
+const REQUEST: &str = "token_create";
+
+/// A catalogue that lacks a service is asked for again when it is this old.
+const CATALOGUE_AGE: Duration = Duration::from_mins(1);
+
+pub(crate) struct Account {
+    profile: CloudProfile,
+    transport: Arc<Transport>,
+    budget: Arc<Budget>,
+    observer: Arc<dyn CallObserver>,
+    session: RwLock<Option<Arc<Session>>>,
+    signing_in: Arc<AsyncMutex<Attempts>>,
+    refusals: Mutex<BTreeMap<Service, Refusals>>,
+}
+
+/// Sign-ins that failed.
+#[derive(Default)]
+struct Attempts {
+    failures: u32,
+    failed: Option<(Error, Instant)>,
+}
+
+/// 401 answers of one service to good tokens.
+#[derive(Default)]
+struct Refusals {
+    in_a_row: u32,
+    not_before: Option<Instant>,
+}
+
+impl Account {
+    pub(crate) fn new(
+        profile: CloudProfile,
+        transport: Arc<Transport>,
+        budget: Arc<Budget>,
+        observer: Arc<dyn CallObserver>,
+    ) -> Self {
+        Self {
+            profile,
+            transport,
+            budget,
+            observer,
+            session: RwLock::new(None),
+            signing_in: Arc::default(),
+            refusals: Mutex::default(),
+        }
+    }
+
+    /// The budget of its sign-ins.
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// A token that is good for now. The first caller signs in, others wait for the same answer; near
+    /// its end the token is replaced in the background.
+    pub(crate) async fn session(self: &Arc<Self>) -> Result<Arc<Session>, Error> {
+        if let Some(session) = self.current() {
+            if Instant::now() >= session.renew_at
+                && let Ok(attempts) = Arc::clone(&self.signing_in).try_lock_owned()
+            {
+                tokio::spawn(Arc::clone(self).sign_in(attempts));
+            }
+            return Ok(session);
+        }
+        let attempts = Arc::clone(&self.signing_in).lock_owned().await;
+        if let Some(session) = self.current() {
+            return Ok(session);
+        }
+        // A task of its own, so that a caller that goes away does not end everybody's sign-in.
+        tokio::spawn(Arc::clone(self).sign_in(attempts))
+            .await
+            .unwrap_or_else(|_| {
+                Err(self.error(FailureClass::Transient, "the sign-in was broken off"))
+            })
+    }
+
+    /// Takes note of a 401 to `session`'s token. True if a call may be made once more with another token.
+    pub(crate) fn refused(&self, session: &Arc<Session>, service: Service) -> bool {
+        let superseded = {
+            let current = self.current();
+            current.is_none_or(|current| !Arc::ptr_eq(&current, session))
+        };
+        if superseded {
+            // A newer token is there: the 401 was for the old one.
+            return true;
+        }
+        let now = Instant::now();
+        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        let refusals = refusals.entry(service).or_default();
+        if refusals.not_before.is_some_and(|moment| now < moment) {
+            return false;
+        }
+        // The first one is answered with a sign-in at once; a service that refuses every token gets
+        // one every 2, 4, … 60 s.
+        refusals.in_a_row = refusals.in_a_row.saturating_add(1);
+        let pause = Duration::from_secs(1 << refusals.in_a_row.min(6)).min(Duration::from_mins(1));
+        refusals.not_before = Some(now + pause);
+        self.forget(session);
+        true
+    }
+
+    /// Takes note that a service took the token.
+    pub(crate) fn accepted(&self, service: Service) {
+        self.refusals
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&service);
+    }
+
+    /// Gives up a token whose catalogue lacks something, if it is old enough for that to have changed.
+    pub(crate) fn catalogue_lacks_something(&self, session: &Arc<Session>) -> bool {
+        let old = session.issued.elapsed() >= CATALOGUE_AGE;
+        if old {
+            self.forget(session);
+        }
+        old
+    }
+
+    fn forget(&self, session: &Arc<Session>) {
+        let mut current = self.session.write().unwrap_or_else(PoisonError::into_inner);
+        if current
+            .as_ref()
+            .is_some_and(|now| Arc::ptr_eq(now, session))
+        {
+            *current = None;
+        }
+    }
+
+    fn current(&self) -> Option<Arc<Session>> {
+        self.session
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+            .filter(|session| Instant::now() < session.expires)
+    }
+
+    async fn sign_in(
+        self: Arc<Self>,
+        mut attempts: OwnedMutexGuard<Attempts>,
+    ) -> Result<Arc<Session>, Error> {
+        if let Some((error, until)) = &attempts.failed {
+            let now = Instant::now();
+            if now < *until {
+                return Err(error.clone().with_retry_after(Some(*until - now)));
+            }
+        }
+        match self.ask_for_token().await {
+            Ok(session) => {
+                let session = Arc::new(session);
+                *attempts = Attempts::default();
+                self.session
+                    .write()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .replace(Arc::clone(&session));
+                self.observer.signed_in(
+                    &self.profile.name,
+                    SignInOutcome::Success,
+                    Some(session.expires - session.issued),
+                );
+                Ok(session)
+            }
+            Err(error) => {
+                attempts.failures = attempts.failures.saturating_add(1);
+                let pause = pause(error.class(), attempts.failures)
+                    .max(error.retry_after().unwrap_or_default());
+                attempts.failed = Some((error.clone(), Instant::now() + pause));
+                let outcome = match error.status() {
+                    Some(401 | 403) => SignInOutcome::Unauthorized,
+                    Some(404) => SignInOutcome::NotFound,
+                    _ => SignInOutcome::Error,
+                };
+                self.observer.signed_in(&self.profile.name, outcome, None);
+                Err(error.with_retry_after(Some(pause)))
+            }
+        }
+    }
+
+    async fn ask_for_token(&self) -> Result<Session, Error> {
+        let permit = match self.budget.acquire(Priority::Gate).await {
+            Ok(permit) => permit,
+            Err(refusal) => return Err(self.not_sent(refusal)),
+        };
+        let mut url = self.profile.auth_url.clone();
+        let path = format!("{}/auth/tokens", url.path().trim_end_matches('/'));
+        url.set_path(&path);
+        let request = self
+            .transport
+            .client
+            .post(url)
+            .json(&sign_in::request_body(&self.profile.credential));
+        let sent = Instant::now();
+        self.observer.in_flight(Service::Identity, 1);
+        let result = self.transport.exchange(request).await;
+        self.observer.in_flight(Service::Identity, -1);
+        self.observer.call(&CallRecord {
+            cloud: &self.profile.name,
+            service: Service::Identity,
+            request: REQUEST,
+            method: "POST",
+            outcome: match &result {
+                Ok(answer) => CallOutcome::Status(answer.status),
+                Err(broken) => broken.outcome(),
+            },
+            duration: sent.elapsed(),
+            limiter_wait: permit.waited,
+        });
+        let (result, ending) = match result {
+            Ok(answer) => self.token_of(&answer, sent),
+            Err(broken) => {
+                let text = format!("sign-in at {}: {broken}", self.host());
+                (
+                    Err(self.error(FailureClass::Transient, text)),
+                    Ending::Failed,
+                )
+            }
+        };
+        let failure = match (&result, ending) {
+            (Err(error), Ending::Failed | Ending::AskedForPause(_)) => Some(error.clone()),
+            _ => None,
+        };
+        permit.end(ending, failure);
+        result
+    }
+
+    fn token_of(&self, answer: &Answer, sent: Instant) -> (Result<Session, Error>, Ending) {
+        let status = answer.status;
+        if (200..300).contains(&status) {
+            let session = self.session_of(answer, sent);
+            let ending = if session.is_ok() {
+                Ending::Answered
+            } else {
+                Ending::Failed
+            };
+            return (session, ending);
+        }
+        let said = error_text::said(&String::from_utf8_lossy(&answer.body));
+        let asked = answer.header("retry-after").and_then(|header| {
+            retry_after::parse(header, answer.header("date"), jiff::Timestamp::now())
+        });
+        let class = classify(status, &said, asked.is_some());
+        let colon = if said.is_empty() { "" } else { ": " };
+        let host = self.host();
+        // A deleted application credential, user or project answers 404, a disabled one 403.
+        let (class, text) = match status {
+            401 | 403 | 404 => (
+                FailureClass::Auth,
+                format!("the credential is refused by {host} (HTTP {status}){colon}{said}"),
+            ),
+            _ => (
+                class,
+                format!("sign-in at {host} answers HTTP {status}{colon}{said}"),
+            ),
+        };
+        let (ending, wait) = match class {
+            FailureClass::Throttled => {
+                let pause = retry_after::pause(asked, rand::random());
+                self.observer
+                    .throttled(&self.profile.name, Service::Identity, pause, asked);
+                (Ending::AskedForPause(pause), Some(pause))
+            }
+            FailureClass::Transient => (Ending::Failed, None),
+            _ => (Ending::Answered, None),
+        };
+        let error = self
+            .error(class, text)
+            .with_status(status)
+            .with_retry_after(wait)
+            .with_request_id(answer.request_id());
+        (Err(error), ending)
+    }
+
+    fn session_of(&self, answer: &Answer, sent: Instant) -> Result<Session, Error> {
+        let unreadable = |what: &str| {
+            let text = format!("sign-in at {}: {what}", self.host());
+            self.error(FailureClass::Transient, text)
+                .with_request_id(answer.request_id())
+        };
+        let token = answer
+            .header("x-subject-token")
+            .filter(|token| !token.is_empty())
+            .map(SecretString::from)
+            .ok_or_else(|| unreadable("the answer has no X-Subject-Token"))?;
+        let parsed: TokenAnswer = serde_json::from_slice(&answer.body)
+            .map_err(|_| unreadable("the answer is not a token"))?;
+        let project = parsed.token.project.as_ref().ok_or_else(|| {
+            self.error(
+                FailureClass::Auth,
+                "the token is not for a project: the credential must name one",
+            )
+        })?;
+        let life = parsed.token.life();
+        Ok(Session {
+            token,
+            project_id: project.id.clone(),
+            issued: sent,
+            renew_at: sent + sign_in::renew_after(life),
+            // A token that is told to be dead on arrival is used until it is refused.
+            expires: sent + life.max(Duration::from_secs(10)),
+            catalogue: parsed.token.catalog,
+        })
+    }
+
+    fn not_sent(&self, refusal: Refusal) -> Error {
+        match refusal {
+            Refusal::Closed {
+                retry_after,
+                failure,
+                ..
+            } => {
+                self.observer
+                    .refused(&self.profile.name, Service::Identity, REQUEST);
+                failure
+                    .unwrap_or_else(|| {
+                        let text = format!("sign-in at {} does not answer", self.host());
+                        self.error(FailureClass::Transient, text)
+                    })
+                    .with_retry_after(Some(retry_after))
+            }
+            Refusal::TooLongAWait => self.error(
+                FailureClass::Throttled,
+                "the sign-in waits for our own request budget",
+            ),
+        }
+    }
+
+    fn host(&self) -> &str {
+        self.profile.auth_url.host_str().unwrap_or_default()
+    }
+
+    fn error(&self, class: FailureClass, message: impl Into<String>) -> Error {
+        let message = format!("cloud {}: {}", self.profile.name, message.into());
+        Error::new(Service::Identity, REQUEST, class, message)
+    }
+}
+
+/// How long no sign-in is tried after the `failures`-th failure in a row.
+fn pause(class: FailureClass, failures: u32) -> Duration {
+    let doublings = failures.saturating_sub(1).min(6);
+    match class {
+        // A refused credential rarely heals without a new Secret, which is another profile; and some
+        // Keystones lock accounts after a few wrong passwords.
+        FailureClass::Auth | FailureClass::Denied | FailureClass::Invalid => {
+            Duration::from_secs(5 << doublings).min(Duration::from_mins(2))
+        }
+        _ => Duration::from_secs(1 << doublings).min(Duration::from_secs(6)),
+    }
+}

@@ -1,0 +1,289 @@
+//! The request budget of one cloud, credential and service: so many calls a second, so many at once,
+//! and while calls wait, the urgent ones first.
+//!
+//! `governor` is asked without waiting; who may ask is decided by an ordered queue here, because
+//! governor's own waiters are not in any order. Time is tokio's, so that tests can stop it.
+
+use std::{
+    collections::BTreeMap,
+    num::NonZeroU32,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use governor::{
+    Quota, RateLimiter,
+    clock::Clock,
+    middleware::StateInformationMiddleware,
+    nanos::Nanos,
+    state::{InMemoryState, NotKeyed},
+};
+use tokio::{sync::Notify, time::Instant};
+
+use super::circuit::{Admission, Circuit, Ending};
+use capo_core::Priority;
+
+/// The numbers of a budget.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Limits {
+    /// Calls a second in the long run.
+    pub(crate) per_second: f64,
+    /// Calls that may follow each other at once after a quiet time.
+    pub(crate) burst: u32,
+    /// Calls under way at a time.
+    pub(crate) in_flight: usize,
+    /// Longest wait in the queue.
+    pub(crate) longest_wait: Duration,
+}
+
+/// One budget. Shared by everything that calls this service of this cloud with this credential.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    limits: Limits,
+    limiter: RateLimiter<NotKeyed, InMemoryState, TokioClock, StateInformationMiddleware>,
+    clock: TokioClock,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: BTreeMap<Ticket, Arc<Notify>>,
+    issued: u64,
+    in_flight: usize,
+    /// Calls that could follow at once after the last one, and when that was.
+    left: Option<(u32, Instant)>,
+    circuit: Circuit,
+    /// Why calls are held back, for those that are refused.
+    failure: Option<super::Error>,
+}
+
+/// What a budget holds.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Level {
+    /// Calls that wait for it.
+    pub waiting: usize,
+    /// Calls a second that it allows in the long run.
+    pub per_second: f64,
+    /// Calls that it allows at once.
+    pub tokens: f64,
+}
+
+/// A place in the queue: urgent ones first, else in order of arrival.
+type Ticket = (Priority, u64);
+
+/// Why a call is not let through.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// The service asked for a pause, or does not answer.
+    Closed {
+        /// For how long at least.
+        retry_after: Duration,
+        /// The failure that did it.
+        failure: Option<super::Error>,
+        /// Asked for by the service.
+        asked: bool,
+    },
+    /// Our own queue was too long.
+    TooLongAWait,
+}
+
+/// Leave to make one call. Dropping it frees its place.
+#[derive(Debug)]
+pub(crate) struct Permit {
+    budget: Arc<Budget>,
+    probe: bool,
+    ended: bool,
+    /// How long it took to get it.
+    pub(crate) waited: Duration,
+}
+
+impl Budget {
+    pub(crate) fn new(limits: Limits) -> Arc<Self> {
+        let clock = TokioClock {
+            start: Instant::now(),
+        };
+        let burst = NonZeroU32::new(limits.burst).unwrap_or(NonZeroU32::MIN);
+        let period = Duration::try_from_secs_f64(1.0 / limits.per_second)
+            .unwrap_or(Duration::from_secs(1))
+            .max(Duration::from_micros(1));
+        let quota = Quota::with_period(period)
+            .unwrap_or(Quota::per_second(NonZeroU32::MIN))
+            .allow_burst(burst);
+        Arc::new(Self {
+            limits,
+            limiter: RateLimiter::direct_with_clock(quota, clock).with_middleware(),
+            clock,
+            state: Mutex::default(),
+        })
+    }
+
+    /// Waits for leave to make one call.
+    pub(crate) async fn acquire(self: &Arc<Self>, priority: Priority) -> Result<Permit, Refusal> {
+        let start = Instant::now();
+        let place = self.queue(priority);
+        tokio::time::timeout(self.limits.longest_wait, async {
+            loop {
+                match self.attempt(&place, start) {
+                    Step::Go(permit) => return Ok(permit),
+                    Step::Refused(refusal) => return Err(refusal),
+                    Step::WaitForWord => place.word.notified().await,
+                    Step::WaitUntil(moment) => {
+                        tokio::select! {
+                            () = place.word.notified() => {}
+                            () = tokio::time::sleep_until(moment) => {}
+                        }
+                    }
+                }
+            }
+        })
+        .await
+        .unwrap_or(Err(Refusal::TooLongAWait))
+    }
+
+    /// What the budget holds at this moment.
+    pub(crate) fn level(&self) -> Level {
+        let state = self.lock();
+        let full = f64::from(self.limits.burst);
+        Level {
+            waiting: state.waiting.len(),
+            per_second: self.limits.per_second,
+            tokens: state.left.map_or(full, |(left, since)| {
+                let refilled = since.elapsed().as_secs_f64() * self.limits.per_second;
+                (f64::from(left) + refilled).min(full)
+            }),
+        }
+    }
+
+    fn queue(self: &Arc<Self>, priority: Priority) -> Place {
+        let word = Arc::new(Notify::new());
+        let mut state = self.lock();
+        state.issued += 1;
+        let ticket = (priority, state.issued);
+        state.waiting.insert(ticket, Arc::clone(&word));
+        Place {
+            budget: Arc::clone(self),
+            ticket,
+            word,
+        }
+    }
+
+    fn attempt(self: &Arc<Self>, place: &Place, start: Instant) -> Step {
+        let mut state = self.lock();
+        let now = Instant::now();
+        if let Some(retry_after) = state.circuit.refuses(now) {
+            return Step::Refused(Refusal::Closed {
+                retry_after,
+                failure: state.failure.clone(),
+                asked: state.circuit.asked(),
+            });
+        }
+        let first = state.waiting.keys().next() == Some(&place.ticket);
+        if !first || state.in_flight >= self.limits.in_flight {
+            return Step::WaitForWord;
+        }
+        match self.limiter.check() {
+            Ok(left) => state.left = Some((left.remaining_burst_capacity(), now)),
+            Err(not_until) => {
+                return Step::WaitUntil(now + not_until.wait_time_from(self.clock.now()));
+            }
+        }
+        let probe = state.circuit.admit(now) == Admission::Probe;
+        state.waiting.remove(&place.ticket);
+        state.in_flight += 1;
+        state.wake_first();
+        drop(state);
+        Step::Go(Permit {
+            budget: Arc::clone(self),
+            probe,
+            ended: false,
+            waited: now - start,
+        })
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+enum Step {
+    Go(Permit),
+    Refused(Refusal),
+    WaitForWord,
+    WaitUntil(Instant),
+}
+
+/// A place in the queue that is given up when it is dropped.
+struct Place {
+    budget: Arc<Budget>,
+    ticket: Ticket,
+    word: Arc<Notify>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut state = self.budget.lock();
+        if state.waiting.remove(&self.ticket).is_some() {
+            state.wake_first();
+        }
+    }
+}
+
+impl State {
+    fn wake_first(&self) {
+        if let Some(word) = self.waiting.values().next() {
+            word.notify_one();
+        }
+    }
+}
+
+impl Permit {
+    /// Says how the call ended. `failure` is what callers are told while the way is closed.
+    pub(crate) fn end(mut self, ending: Ending, failure: Option<super::Error>) {
+        self.conclude(ending, failure);
+    }
+
+    fn conclude(&mut self, ending: Ending, failure: Option<super::Error>) {
+        if std::mem::replace(&mut self.ended, true) {
+            return;
+        }
+        let mut state = self.budget.lock();
+        let now = Instant::now();
+        state.in_flight = state.in_flight.saturating_sub(1);
+        state.circuit.ended(ending, self.probe, now);
+        if failure.is_some() {
+            state.failure = failure;
+        }
+        if state.circuit.refuses(now).is_some() {
+            // Everybody in the queue is told, instead of one by one.
+            for word in state.waiting.values() {
+                word.notify_one();
+            }
+        } else {
+            state.wake_first();
+        }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.conclude(Ending::Abandoned, None);
+    }
+}
+
+/// Governor's clock over tokio's.
+#[derive(Debug, Clone, Copy)]
+struct TokioClock {
+    start: Instant,
+}
+
+impl Clock for TokioClock {
+    /// Time since the budget was made.
+    type Instant = Nanos;
+
+    fn now(&self) -> Nanos {
+        self.start.elapsed().into()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,323 @@
+//! The one way that every call takes: token, budget, lease, request, what the answer means.
+
+use std::sync::Arc;
+
+use reqwest::{Method, header::HeaderValue};
+use secrecy::ExposeSecret;
+use tokio::time::Instant;
+use url::Url;
+
+use super::{
+    budget::{Permit, Refusal},
+    circuit::Ending,
+    classify::classify,
+    cloud::Cloud,
+    discovery,
+    error::Error,
+    error_text,
+    observer::{CallOutcome, CallRecord},
+    request::Call,
+    retry_after,
+    service::Service,
+    sign_in::Session,
+    transport::Answer,
+};
+use capo_core::FailureClass;
+
+impl Cloud {
+    /// Sends a call to the address that `url` finds in the catalogue, and once more with a new token after
+    /// a 401.
+    pub(super) async fn send_to<T>(
+        &self,
+        call: &Call,
+        url: impl Fn(&Session) -> Result<Url, Error> + Send,
+        read: impl Fn(&[u8]) -> Result<T, serde_json::Error> + Send,
+    ) -> Result<T, Error> {
+        let mut again = false;
+        loop {
+            let (session, address) = self.located(&url).await?;
+            let permit = self.permit(call).await?;
+            if Instant::now() >= session.expires {
+                // The wait for the budget outlasted the token.
+                drop(permit);
+                continue;
+            }
+            if call.mutates() && !self.0.lease.holds_at(std::time::Instant::now()) {
+                let text = "not sent: this process does not hold the leader lease";
+                return Err(Self::failure(call, FailureClass::LeaseLost, text));
+            }
+            let attempt = self.attempt(call, &session, address, permit, &read);
+            if let Ok(value) = attempt.await? {
+                return Ok(value);
+            }
+            let name = &self.0.profile.name;
+            if again || !self.0.account.refused(&session, call.service) {
+                let text = format!(
+                    "{} refuses the token of cloud {name} (HTTP 401)",
+                    call.service
+                );
+                return Err(Self::failure(call, FailureClass::Auth, text).with_status(401));
+            }
+            again = true;
+            self.0.observer.reauthenticated(name, call.service);
+        }
+    }
+
+    /// A token and the address that its catalogue gives. A catalogue that lacks the service is asked
+    /// for once more if it is not fresh.
+    async fn located(
+        &self,
+        url: &(impl Fn(&Session) -> Result<Url, Error> + Send),
+    ) -> Result<(Arc<Session>, Url), Error> {
+        let session = self.0.account.session().await?;
+        match url(&session) {
+            Err(error)
+                if error.class() == FailureClass::NoService
+                    && self.0.account.catalogue_lacks_something(&session) =>
+            {
+                let session = self.0.account.session().await?;
+                let url = url(&session)?;
+                Ok((session, url))
+            }
+            Err(error) => Err(error),
+            Ok(url) => Ok((session, url)),
+        }
+    }
+
+    async fn permit(&self, call: &Call) -> Result<Permit, Error> {
+        let budget = self.0.budgets.of(call.service);
+        budget
+            .acquire(call.priority)
+            .await
+            .map_err(|refusal| match refusal {
+                Refusal::Closed {
+                    retry_after,
+                    failure,
+                    asked,
+                } => {
+                    let name = &self.0.profile.name;
+                    self.0.observer.refused(name, call.service, call.request);
+                    let class = if asked {
+                        FailureClass::Throttled
+                    } else {
+                        FailureClass::Transient
+                    };
+                    failure
+                        .unwrap_or_else(|| {
+                            Self::failure(call, class, format!("{} is held back", call.service))
+                        })
+                        .retold_for(call.service, call.request)
+                        .with_retry_after(Some(retry_after))
+                        .with_request_id(None)
+                        .with_maybe_done(false)
+                }
+                Refusal::TooLongAWait => {
+                    let text = format!("waits for our own request budget of {}", call.service);
+                    Self::failure(call, FailureClass::Throttled, text)
+                }
+            })
+    }
+
+    /// One request: what it answers, how the budget takes it, and what it means.
+    async fn attempt<T>(
+        &self,
+        call: &Call,
+        session: &Session,
+        url: Url,
+        permit: Permit,
+        read: &(impl Fn(&[u8]) -> Result<T, serde_json::Error> + Send),
+    ) -> Result<Result<T, Unauthorized>, Error> {
+        let sent = Instant::now();
+        self.0.observer.in_flight(call.service, 1);
+        let in_flight = InFlight(self, call.service);
+        let result = self.exchange(call, session, url).await;
+        drop(in_flight);
+        let mut outcome = match &result {
+            Ok(answer) => CallOutcome::Status(answer.status),
+            Err((broken, _)) => *broken,
+        };
+        let (ending, concluded) = match result {
+            Err((_, error)) => (Ending::Failed, Err(error)),
+            Ok(answer) if answer.status == 401 => (Ending::Answered, Ok(Err(Unauthorized))),
+            Ok(answer) if matches!(answer.status, 200..=300) => {
+                self.0.account.accepted(call.service);
+                if let Ok(value) = read(&answer.body) {
+                    (Ending::Answered, Ok(Ok(value)))
+                } else {
+                    outcome = CallOutcome::Unreadable;
+                    (Ending::Failed, Err(Self::unreadable(call, &answer)))
+                }
+            }
+            Ok(answer) => {
+                self.0.account.accepted(call.service);
+                let (ending, error) = self.refused(call, session, &answer);
+                (ending, Err(error))
+            }
+        };
+        let duration = sent.elapsed();
+        self.0.observer.call(&CallRecord {
+            cloud: &self.0.profile.name,
+            service: call.service,
+            request: call.request,
+            method: call.method_name(),
+            outcome,
+            duration,
+            limiter_wait: permit.waited,
+        });
+        tracing::debug!(
+            cloud = self.0.profile.name,
+            request = call.request,
+            ?outcome,
+            ?duration,
+            "called OpenStack"
+        );
+        let failure = match (&concluded, ending) {
+            (Err(error), Ending::Failed | Ending::AskedForPause(_)) => Some(error.clone()),
+            _ => None,
+        };
+        permit.end(ending, failure);
+        concluded
+    }
+
+    /// Sends, and for a read follows at most three redirects that stay at the same host.
+    async fn exchange(
+        &self,
+        call: &Call,
+        session: &Session,
+        mut url: Url,
+    ) -> Result<Answer, (CallOutcome, Error)> {
+        let mut token = HeaderValue::from_str(session.token.expose_secret()).map_err(|_| {
+            let error = Self::failure(call, FailureClass::Transient, "the token can't be sent");
+            (CallOutcome::Unreadable, error)
+        })?;
+        token.set_sensitive(true);
+        for _ in 0..4 {
+            let mut request = self
+                .0
+                .transport
+                .client
+                .request(call.method.clone(), url.clone())
+                .header("X-Auth-Token", token.clone())
+                .header("Accept", "application/json");
+            if let Some(version) = call.version {
+                request = request
+                    .header("OpenStack-API-Version", format!("compute {version}"))
+                    .header("X-OpenStack-Nova-API-Version", version.to_string());
+            }
+            if let Some(body) = &call.body {
+                let body = body.clone().map_err(|_| {
+                    let text = "the request can't be written as JSON";
+                    let error = Self::failure(call, FailureClass::Invalid, text);
+                    (CallOutcome::Unreadable, error)
+                })?;
+                request = request
+                    .header("Content-Type", "application/json")
+                    .body(body);
+            }
+            let answer = self.0.transport.exchange(request).await.map_err(|broken| {
+                let error = Self::failure(
+                    call,
+                    FailureClass::Transient,
+                    format!("{}: {broken}", call.service),
+                )
+                .with_maybe_done(call.mutates() && broken.maybe_sent());
+                (broken.outcome(), error)
+            })?;
+            let redirected = matches!(answer.status, 301 | 302 | 307 | 308);
+            let next = answer
+                .header("location")
+                .and_then(|location| url.join(location).ok());
+            match next {
+                Some(next)
+                    if redirected
+                        && call.method == Method::GET
+                        && next.origin() == url.origin() =>
+                {
+                    url = next;
+                }
+                _ => return Ok(answer),
+            }
+        }
+        let text = format!("{} redirects in a circle", call.service);
+        let error = Self::failure(call, FailureClass::Invalid, text);
+        Err((CallOutcome::Unreadable, error))
+    }
+
+    /// What an error answer means for the caller and for the budget.
+    fn refused(&self, call: &Call, session: &Session, answer: &Answer) -> (Ending, Error) {
+        let status = answer.status;
+        let said = error_text::said(&String::from_utf8_lossy(&answer.body))
+            .replace(session.token.expose_secret(), "***");
+        let asked = answer.header("retry-after").and_then(|header| {
+            retry_after::parse(header, answer.header("date"), jiff::Timestamp::now())
+        });
+        let class = classify(status, &said, asked.is_some());
+        let service = call.service;
+        let text = match (class, said.as_str()) {
+            (FailureClass::Throttled, _) => format!("{service} asks to slow down (HTTP {status})"),
+            (_, _) if (300..400).contains(&status) => {
+                format!(
+                    "{service} redirects to another place (HTTP {status}), which is not followed"
+                )
+            }
+            (_, "") => format!("{service} answers HTTP {status}"),
+            (_, said) => format!("{service} answers HTTP {status}: {said}"),
+        };
+        let error = Self::failure(call, class, text)
+            .with_status(status)
+            .with_request_id(answer.request_id());
+        match class {
+            FailureClass::Throttled => {
+                let pause = retry_after::pause(asked, rand::random());
+                let name = &self.0.profile.name;
+                self.0.observer.throttled(name, service, pause, asked);
+                let error = error.with_retry_after(Some(pause));
+                (Ending::AskedForPause(pause), error)
+            }
+            FailureClass::Transient => (Ending::Failed, error.with_maybe_done(call.mutates())),
+            _ => (Ending::Answered, error),
+        }
+    }
+
+    fn unreadable(call: &Call, answer: &Answer) -> Error {
+        let text = format!("{} answers what can't be read", call.service);
+        Self::failure(call, FailureClass::Transient, text)
+            .with_status(answer.status)
+            .with_request_id(answer.request_id())
+            .with_maybe_done(call.mutates())
+    }
+
+    pub(super) fn address(&self, call: &Call, session: &Session) -> Result<Url, Error> {
+        let endpoint = self.endpoint(call, session)?;
+        let base = discovery::base(call.service, &endpoint, &session.project_id);
+        let mut url = discovery::address(&base, &call.path);
+        if !call.query.is_empty() {
+            url.query_pairs_mut().extend_pairs(&call.query);
+        }
+        Ok(url)
+    }
+
+    pub(super) fn endpoint(&self, call: &Call, session: &Session) -> Result<Url, Error> {
+        let profile = &self.0.profile;
+        session
+            .catalogue
+            .endpoint(call.service, profile.region.as_deref(), profile.interface)
+            .map_err(|text| Self::failure(call, FailureClass::NoService, text))
+    }
+
+    fn failure(call: &Call, class: FailureClass, message: impl Into<String>) -> Error {
+        Error::new(call.service, call.request, class, message)
+    }
+}
+
+/// A 401 to a token that was good when it was sent.
+struct Unauthorized;
+
+/// Counts a request as in flight until it is dropped.
+struct InFlight<'a>(&'a Cloud, Service);
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.0.observer.in_flight(self.1, -1);
+    }
+}

@@ -1,0 +1,182 @@
+//! The handle of one cloud, and what is asked of it once.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use serde::Deserialize;
+use tokio::sync::OnceCell;
+
+use super::{
+    account::Account,
+    budget::Budget,
+    discovery::{self, VersionDocument},
+    error::Error,
+    lease::LeaseToken,
+    observer::CallObserver,
+    profile::CloudProfile,
+    request::Call,
+    service::{ApiVersion, Service},
+    transport::Transport,
+};
+use capo_core::{FailureClass, Priority};
+
+/// One cloud with one credential. Cheap to clone; clones share token, budget and what was discovered.
+#[derive(Clone)]
+pub struct Cloud(pub(crate) Arc<Shared>);
+
+/// What the clones of a [`Cloud`] share.
+pub(crate) struct Shared {
+    pub(crate) profile: CloudProfile,
+    pub(crate) account: Arc<Account>,
+    pub(crate) budgets: Arc<Budgets>,
+    pub(crate) transport: Arc<Transport>,
+    pub(crate) lease: LeaseToken,
+    pub(crate) observer: Arc<dyn CallObserver>,
+    pub(crate) compute_version: OnceCell<ApiVersion>,
+    pub(crate) load_balancer_version: OnceCell<ApiVersion>,
+    pub(crate) network_extensions: OnceCell<Arc<BTreeSet<String>>>,
+}
+
+/// One budget per service.
+pub(crate) struct Budgets([Arc<Budget>; Service::ALL.len()]);
+
+impl Budgets {
+    pub(crate) fn new(limits: super::budget::Limits) -> Self {
+        Self(Service::ALL.map(|_| Budget::new(limits)))
+    }
+
+    pub(crate) fn of(&self, service: Service) -> &Arc<Budget> {
+        let [identity, compute, network, load_balancer, image, volume] = &self.0;
+        match service {
+            Service::Identity => identity,
+            Service::Compute => compute,
+            Service::Network => network,
+            Service::LoadBalancer => load_balancer,
+            Service::Image => image,
+            Service::Volume => volume,
+        }
+    }
+}
+
+impl std::fmt::Debug for Cloud {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Cloud").field(&self.0.profile).finish()
+    }
+}
+
+/// Handles are equal if they are of the same profile, all fields of it compared.
+impl PartialEq for Cloud {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0.profile == other.0.profile
+    }
+}
+
+impl Eq for Cloud {}
+
+impl Cloud {
+    /// How it is reached and as whom.
+    pub fn profile(&self) -> &CloudProfile {
+        &self.0.profile
+    }
+
+    /// The project that everything is made in. Signs in if that was not done.
+    pub async fn project_id(&self) -> Result<String, Error> {
+        Ok(self.0.account.session().await?.project_id.clone())
+    }
+
+    /// The newest version of Octavia's API that is offered; asked once.
+    pub async fn load_balancer_api_version(&self, priority: Priority) -> Result<ApiVersion, Error> {
+        self.0
+            .load_balancer_version
+            .get_or_try_init(|| self.discover(Service::LoadBalancer, "version_list", priority))
+            .await
+            .copied()
+    }
+
+    /// The newest microversion that Nova offers; asked once.
+    pub async fn compute_api_version(&self, priority: Priority) -> Result<ApiVersion, Error> {
+        self.0
+            .compute_version
+            .get_or_try_init(|| self.discover(Service::Compute, "compute_version_get", priority))
+            .await
+            .copied()
+    }
+
+    /// The aliases of Neutron's extensions (`standard-attr-tag`, `trunk`, …); asked once.
+    pub async fn network_extensions(
+        &self,
+        priority: Priority,
+    ) -> Result<Arc<BTreeSet<String>>, Error> {
+        #[derive(Deserialize)]
+        struct Extension {
+            alias: String,
+        }
+        self.0
+            .network_extensions
+            .get_or_try_init(|| async {
+                let call = Call::get(Service::Network, "network_extension_list", ["extensions"])
+                    .at(priority);
+                let extensions: Vec<Extension> = self.one(call, "extensions").await?;
+                Ok(Arc::new(
+                    extensions
+                        .into_iter()
+                        .map(|extension| extension.alias)
+                        .collect(),
+                ))
+            })
+            .await
+            .cloned()
+    }
+
+    /// Sends a call and reads its answer: token, budget, pause, lease, one more try after a 401.
+    pub(crate) async fn send<T>(
+        &self,
+        call: &Call,
+        read: impl Fn(&[u8]) -> Result<T, serde_json::Error> + Send,
+    ) -> Result<T, Error> {
+        if let Some(needed) = call.version {
+            self.needs(call, needed).await?;
+        }
+        self.send_to(call, |session| self.address(call, session), read)
+            .await
+    }
+
+    async fn discover(
+        &self,
+        service: Service,
+        request: &'static str,
+        priority: Priority,
+    ) -> Result<ApiVersion, Error> {
+        let call = Call::get(service, request, []).at(priority);
+        let document: VersionDocument = self
+            .send_to(
+                &call,
+                |session| {
+                    Ok(discovery::versions(
+                        service,
+                        &self.endpoint(&call, session)?,
+                    ))
+                },
+                |body| serde_json::from_slice(body),
+            )
+            .await?;
+        document.newest().ok_or_else(|| {
+            let text = format!("{service} names no version that it offers");
+            Error::new(service, request, FailureClass::Transient, text)
+        })
+    }
+
+    /// Checks that Nova is new enough for a call.
+    async fn needs(&self, call: &Call, needed: ApiVersion) -> Result<(), Error> {
+        let offered = self.compute_api_version(call.priority).await?;
+        if offered >= needed {
+            return Ok(());
+        }
+        let text = format!("needs {} API {needed}; offered is {offered}", call.service);
+        Err(Error::new(
+            call.service,
+            call.request,
+            FailureClass::NoService,
+            text,
+        ))
+    }
+}

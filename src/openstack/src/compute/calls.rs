@@ -1,0 +1,164 @@
+//! Nova's calls. All lists are complete: pages are followed.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::types::{
+    AvailabilityZone, Encoded, Flavor, NewServer, Server, ServerFilter, ServerGroup, WireNewServer,
+    WireServer, WireZone,
+};
+use crate::{ApiVersion, Cloud, Error, Service, request::Call, wire::Reference};
+use capo_core::Priority;
+
+const NOVA: Service = Service::Compute;
+
+/// What we need at least: the fields as we read them. CAPO asks for the same.
+const BASE: ApiVersion = ApiVersion::new(2, 38);
+/// Tags at creation (2.52), tagged block devices and trustworthy reading of them.
+const TAGS: ApiVersion = ApiVersion::new(2, 53);
+/// Volumes of a multiattach type.
+const MULTIATTACH: ApiVersion = ApiVersion::new(2, 60);
+
+impl Cloud {
+    /// Servers that match, of this project only.
+    pub async fn servers(
+        &self,
+        filter: &ServerFilter,
+        priority: Priority,
+    ) -> Result<Vec<Server>, Error> {
+        let mut call = Call::get(NOVA, "server_list", ["servers", "detail"])
+            .version(BASE)
+            .at(priority);
+        if let Some(name) = &filter.name {
+            call = call.query("name", format!("^{}$", quoted(name)));
+        }
+        if !filter.tags.is_empty() {
+            call = call.query("tags", filter.tags.join(","));
+        }
+        let mut servers: Vec<Server> = self.list(call, "servers").await?;
+        if let Some(name) = &filter.name {
+            servers.retain(|server| &server.name == name);
+        }
+        Ok(servers)
+    }
+
+    /// One server.
+    pub async fn server(&self, id: &str, priority: Priority) -> Result<Server, Error> {
+        let call = Call::get(NOVA, "server_get", ["servers", id])
+            .version(BASE)
+            .at(priority);
+        self.one(call, "server").await
+    }
+
+    /// Asks for a server and returns its id; it is in BUILD.
+    pub async fn create_server(
+        &self,
+        new: &NewServer,
+        priority: Priority,
+    ) -> Result<String, Error> {
+        let mut hints: BTreeMap<&str, Value> = new
+            .scheduler_hints
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.clone()))
+            .collect();
+        if let Some(group) = &new.server_group_id {
+            hints.insert("group", Value::String(group.clone()));
+        }
+        let tagged = !new.tags.is_empty() || new.block_devices.iter().any(|d| d.tag.is_some());
+        let body = WireNewServer {
+            server: WireServer {
+                name: &new.name,
+                image: new.image_id.as_deref().unwrap_or_default(),
+                flavor: &new.flavor_id,
+                key_name: new.key_name.as_deref(),
+                networks: new
+                    .port_ids
+                    .iter()
+                    .map(|id| BTreeMap::from([("port", id.as_str())]))
+                    .collect(),
+                availability_zone: new.availability_zone.as_deref(),
+                user_data: new.user_data.as_ref().map(Encoded),
+                metadata: &new.metadata,
+                config_drive: new.config_drive,
+                tags: &new.tags,
+                block_device_mapping_v2: &new.block_devices,
+                min_count: 1,
+                max_count: 1,
+            },
+            hints,
+        };
+        let call = Call::post(NOVA, "server_create", ["servers"])
+            .body(&body)
+            .version(match (new.multiattach, tagged) {
+                (true, _) => MULTIATTACH,
+                (false, true) => TAGS,
+                (false, false) => BASE,
+            })
+            .at(priority);
+        let created: Reference = self.one(call, "server").await?;
+        Ok(created.id)
+    }
+
+    /// Asks for the end of a server. It is gone when it answers 404.
+    pub async fn delete_server(&self, id: &str, priority: Priority) -> Result<(), Error> {
+        let call = Call::delete(NOVA, "server_delete", ["servers", id])
+            .version(BASE)
+            .at(priority);
+        self.done(call).await
+    }
+
+    /// All flavors this project may use.
+    pub async fn flavors(&self, priority: Priority) -> Result<Vec<Flavor>, Error> {
+        let call = Call::get(NOVA, "flavor_list", ["flavors", "detail"])
+            .version(BASE)
+            .at(priority);
+        self.list(call, "flavors").await
+    }
+
+    /// One flavor by id.
+    pub async fn flavor(&self, id: &str, priority: Priority) -> Result<Flavor, Error> {
+        let call = Call::get(NOVA, "flavor_get", ["flavors", id])
+            .version(BASE)
+            .at(priority);
+        self.one(call, "flavor").await
+    }
+
+    /// The availability zones.
+    pub async fn availability_zones(
+        &self,
+        priority: Priority,
+    ) -> Result<Vec<AvailabilityZone>, Error> {
+        let call = Call::get(NOVA, "availability_zone_list", ["os-availability-zone"])
+            .version(BASE)
+            .at(priority);
+        let zones: Vec<WireZone> = self.one(call, "availabilityZoneInfo").await?;
+        Ok(zones
+            .into_iter()
+            .map(|zone| AvailabilityZone {
+                name: zone.name,
+                available: zone.state.available,
+            })
+            .collect())
+    }
+
+    /// The project's server groups.
+    pub async fn server_groups(&self, priority: Priority) -> Result<Vec<ServerGroup>, Error> {
+        let call = Call::get(NOVA, "server_group_list", ["os-server-groups"])
+            .version(BASE)
+            .at(priority);
+        self.list_by_offset(call, "server_groups").await
+    }
+}
+
+/// `text` as a regular expression that matches just it, in the syntax of MySQL and PostgreSQL.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len());
+    for character in text.chars() {
+        if !character.is_alphanumeric() && !matches!(character, '-' | '_' | ' ') {
+            quoted.push('\\');
+        }
+        quoted.push(character);
+    }
+    quoted
+}

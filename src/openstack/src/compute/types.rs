@@ -1,0 +1,298 @@
+//! Nova's objects as they are read and written. Only what we use; everything else is ignored.
+
+use std::{collections::BTreeMap, net::IpAddr};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use secrecy::{ExposeSecret, SecretSlice};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
+
+use crate::wire::{null_as_default, parsed};
+use capo_core::wire_enum;
+
+wire_enum! {
+    /// A server's status.
+    pub enum ServerStatus {
+        /// Running.
+        Active = "ACTIVE",
+        /// Being built.
+        Build = "BUILD",
+        /// The last operation failed; see the fault.
+        Error = "ERROR",
+        /// Powered off.
+        Shutoff = "SHUTOFF",
+        /// Gone.
+        Deleted = "DELETED",
+        /// Gone, but may be restored.
+        SoftDeleted = "SOFT_DELETED",
+        /// Restarting.
+        Reboot = "REBOOT",
+        /// Restarting hard.
+        HardReboot = "HARD_REBOOT",
+        /// Suspended.
+        Suspended = "SUSPENDED",
+        /// Paused.
+        Paused = "PAUSED",
+        /// Shelved.
+        Shelved = "SHELVED",
+        /// Shelved, off its host.
+        ShelvedOffloaded = "SHELVED_OFFLOADED",
+    }
+}
+
+/// A server.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Server {
+    /// Nova's id.
+    pub id: String,
+    /// Its name; not unique.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub name: String,
+    /// Its status.
+    pub status: ServerStatus,
+    /// The project.
+    #[serde(default, rename = "tenant_id")]
+    pub project_id: Option<String>,
+    /// Its addresses by network name.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub addresses: BTreeMap<String, Vec<ServerAddress>>,
+    /// Why it is in ERROR.
+    #[serde(default)]
+    pub fault: Option<ServerFault>,
+    /// Its metadata.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub metadata: BTreeMap<String, String>,
+    /// Its tags.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub tags: Vec<String>,
+    /// Its zone.
+    #[serde(
+        default,
+        rename = "OS-EXT-AZ:availability_zone",
+        deserialize_with = "null_as_default"
+    )]
+    pub availability_zone: String,
+    /// What Nova is doing with it.
+    #[serde(default, rename = "OS-EXT-STS:task_state")]
+    pub task_state: Option<String>,
+    /// Its key pair.
+    #[serde(default)]
+    pub key_name: Option<String>,
+    /// Time of creation, as sent.
+    #[serde(default)]
+    pub created: Option<String>,
+    /// Its volumes.
+    #[serde(
+        default,
+        rename = "os-extended-volumes:volumes_attached",
+        deserialize_with = "null_as_default"
+    )]
+    pub volumes_attached: Vec<AttachedVolume>,
+}
+
+/// An address of a server.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct ServerAddress {
+    /// The address.
+    #[serde(default, rename = "addr", deserialize_with = "parsed")]
+    pub address: Option<IpAddr>,
+    /// `fixed` or `floating`.
+    #[serde(
+        default,
+        rename = "OS-EXT-IPS:type",
+        deserialize_with = "null_as_default"
+    )]
+    pub kind: String,
+    /// The port's MAC address.
+    #[serde(
+        default,
+        rename = "OS-EXT-IPS-MAC:mac_addr",
+        deserialize_with = "null_as_default"
+    )]
+    pub mac_address: String,
+}
+
+/// Why a server is in ERROR.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct ServerFault {
+    /// An HTTP-like code.
+    #[serde(default)]
+    pub code: u16,
+    /// Nova's words.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub message: String,
+}
+
+/// A volume of a server.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct AttachedVolume {
+    /// Cinder's id.
+    pub id: String,
+    /// Goes with the server.
+    #[serde(default)]
+    pub delete_on_termination: bool,
+}
+
+/// Which servers to list.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ServerFilter {
+    /// The exact name (Nova's own filter is a regular expression; it is quoted and checked again).
+    pub name: Option<String>,
+    /// Has all of these tags.
+    pub tags: Vec<String>,
+}
+
+/// A server to create, on ports that exist.
+#[derive(Debug, Clone, Default)]
+pub struct NewServer {
+    /// Its name.
+    pub name: String,
+    /// Glance's id of the image; `None` when it boots from a volume.
+    pub image_id: Option<String>,
+    /// Nova's id of the flavor.
+    pub flavor_id: String,
+    /// The key pair's name.
+    pub key_name: Option<String>,
+    /// The ports, in order.
+    pub port_ids: Vec<String>,
+    /// The zone; else the scheduler picks one.
+    pub availability_zone: Option<String>,
+    /// User data, not yet encoded.
+    pub user_data: Option<SecretSlice<u8>>,
+    /// Metadata.
+    pub metadata: BTreeMap<String, String>,
+    /// Gets a configuration drive.
+    pub config_drive: Option<bool>,
+    /// Tags.
+    pub tags: Vec<String>,
+    /// Block devices.
+    pub block_devices: Vec<BlockDevice>,
+    /// One of the volumes is of a multiattach type.
+    pub multiattach: bool,
+    /// The server group's id.
+    pub server_group_id: Option<String>,
+    /// Further scheduler hints.
+    pub scheduler_hints: BTreeMap<String, Value>,
+}
+
+/// A block device of a new server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BlockDevice {
+    /// What it is made of: `image`, `volume`, `blank`.
+    pub source_type: &'static str,
+    /// Where it lives: `local` or `volume`.
+    pub destination_type: &'static str,
+    /// The image's or volume's id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uuid: Option<String>,
+    /// 0 boots first, -1 never.
+    pub boot_index: i32,
+    /// Goes with the server.
+    pub delete_on_termination: bool,
+    /// In GiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volume_size: Option<u32>,
+    /// Shown to the guest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
+}
+
+#[derive(Serialize)]
+pub(super) struct WireServer<'a> {
+    pub(super) name: &'a str,
+    #[serde(rename = "imageRef")]
+    pub(super) image: &'a str,
+    #[serde(rename = "flavorRef")]
+    pub(super) flavor: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) key_name: Option<&'a str>,
+    pub(super) networks: Vec<BTreeMap<&'static str, &'a str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) availability_zone: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) user_data: Option<Encoded<'a>>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) metadata: &'a BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) config_drive: Option<bool>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    pub(super) tags: &'a [String],
+    #[serde(skip_serializing_if = "<[BlockDevice]>::is_empty")]
+    pub(super) block_device_mapping_v2: &'a [BlockDevice],
+    pub(super) min_count: u8,
+    pub(super) max_count: u8,
+}
+
+/// User data as Nova wants it, in base64.
+pub(super) struct Encoded<'a>(pub(super) &'a SecretSlice<u8>);
+
+impl Serialize for Encoded<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&STANDARD.encode(self.0.expose_secret()))
+    }
+}
+
+#[derive(Serialize)]
+pub(super) struct WireNewServer<'a> {
+    pub(super) server: WireServer<'a>,
+    #[serde(
+        rename = "os:scheduler_hints",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
+    pub(super) hints: BTreeMap<&'a str, Value>,
+}
+
+/// A flavor.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Flavor {
+    /// Nova's id.
+    pub id: String,
+    /// Its name.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub name: String,
+    /// Virtual CPUs.
+    #[serde(default)]
+    pub vcpus: u32,
+    /// MiB of memory.
+    #[serde(default)]
+    pub ram: u64,
+    /// GiB of root disk.
+    #[serde(default)]
+    pub disk: u64,
+    /// GiB of ephemeral disk.
+    #[serde(default, rename = "OS-FLV-EXT-DATA:ephemeral")]
+    pub ephemeral: u64,
+}
+
+/// An availability zone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AvailabilityZone {
+    /// Its name.
+    pub name: String,
+    /// Nova can put servers there.
+    pub available: bool,
+}
+
+#[derive(Deserialize)]
+pub(super) struct WireZone {
+    #[serde(rename = "zoneName")]
+    pub(super) name: String,
+    #[serde(rename = "zoneState")]
+    pub(super) state: WireZoneState,
+}
+
+#[derive(Deserialize)]
+pub(super) struct WireZoneState {
+    #[serde(default)]
+    pub(super) available: bool,
+}
+
+/// A server group.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct ServerGroup {
+    /// Nova's id.
+    pub id: String,
+    /// Its name; not unique.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub name: String,
+}

@@ -1,0 +1,130 @@
+//! The one error of every call.
+
+use std::{fmt, time::Duration};
+
+use capo_core::FailureClass;
+
+use super::service::Service;
+
+/// A failed call. Its text is stable: it has no ports of connections, request ids, times or
+/// counters of ours, so that two failures alike read alike.
+#[derive(Debug, Clone)]
+pub struct Error(Box<Content>);
+
+#[derive(Debug, Clone)]
+struct Content {
+    request: &'static str,
+    service: Service,
+    class: FailureClass,
+    message: String,
+    status: Option<u16>,
+    retry_after: Option<Duration>,
+    request_id: Option<String>,
+    maybe_done: bool,
+}
+
+impl Error {
+    /// An error of `request` to `service`. `message` must be stable.
+    pub(crate) fn new(
+        service: Service,
+        request: &'static str,
+        class: FailureClass,
+        message: impl Into<String>,
+    ) -> Self {
+        Self(Box::new(Content {
+            request,
+            service,
+            class,
+            message: message.into(),
+            status: None,
+            retry_after: None,
+            request_id: None,
+            maybe_done: false,
+        }))
+    }
+
+    pub(crate) fn with_status(mut self, status: u16) -> Self {
+        self.0.status = Some(status);
+        self
+    }
+
+    pub(crate) fn with_retry_after(mut self, retry_after: Option<Duration>) -> Self {
+        self.0.retry_after = retry_after;
+        self
+    }
+
+    pub(crate) fn with_request_id(mut self, id: Option<String>) -> Self {
+        self.0.request_id = id;
+        self
+    }
+
+    pub(crate) fn with_maybe_done(mut self, maybe_done: bool) -> Self {
+        self.0.maybe_done = maybe_done;
+        self
+    }
+
+    /// The same failure, told of another request: for callers that share one failed attempt.
+    pub(crate) fn retold_for(mut self, service: Service, request: &'static str) -> Self {
+        self.0.request = request;
+        self.0.service = service;
+        self
+    }
+
+    /// What the error means.
+    pub fn class(&self) -> FailureClass {
+        self.0.class
+    }
+
+    /// The name of the call, as in the metric label `request`.
+    pub fn request(&self) -> &'static str {
+        self.0.request
+    }
+
+    /// The service that was called.
+    pub fn service(&self) -> Service {
+        self.0.service
+    }
+
+    /// The HTTP status, where there was an answer.
+    pub fn status(&self) -> Option<u16> {
+        self.0.status
+    }
+
+    /// How long calls to this service are refused by ourselves or unwelcome there; try no earlier.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.0.retry_after
+    }
+
+    /// The service's id of the request, for logs only: it differs every time.
+    pub fn request_id(&self) -> Option<&str> {
+        self.0.request_id.as_deref()
+    }
+
+    /// A change that failed this way may have been made all the same: look it up before repeating it.
+    pub fn maybe_done(&self) -> bool {
+        self.0.maybe_done
+    }
+
+    /// What went wrong, without the request's name. Stable.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// No such object.
+    pub fn is_not_found(&self) -> bool {
+        self.0.class == FailureClass::NotFound
+    }
+
+    /// Whether the failure is of this class.
+    pub fn is(&self, class: FailureClass) -> bool {
+        self.0.class == class
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.0.request, self.0.message)
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,86 @@
+//! Glance: images.
+
+use serde::Deserialize;
+
+use super::{Cloud, Error, Service, request::Call, wire::null_as_default};
+use capo_core::{Priority, wire_enum};
+
+wire_enum! {
+    /// An image's status.
+    pub enum ImageStatus {
+        /// Can be booted.
+        Active = "active",
+        /// Has no data yet.
+        Queued = "queued",
+        /// Is being uploaded.
+        Saving = "saving",
+        /// Is being imported.
+        Importing = "importing",
+        /// Was put out of use.
+        Deactivated = "deactivated",
+        /// Broken.
+        Killed = "killed",
+        /// Gone.
+        Deleted = "deleted",
+    }
+}
+
+/// An image.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Image {
+    /// Glance's id.
+    pub id: String,
+    /// Its name; not unique.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub name: String,
+    /// Its status.
+    #[serde(default)]
+    pub status: ImageStatus,
+    /// Its tags.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub tags: Vec<String>,
+    /// GiB of disk it needs at least.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub min_disk: u64,
+    /// The guest's operating system, where the image says so.
+    #[serde(default)]
+    pub os_type: Option<String>,
+}
+
+/// Which images to list.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ImageFilter {
+    /// The exact name.
+    pub name: Option<String>,
+    /// Has all of these tags.
+    pub tags: Vec<String>,
+}
+
+impl Cloud {
+    /// Images that match.
+    pub async fn images(
+        &self,
+        filter: &ImageFilter,
+        priority: Priority,
+    ) -> Result<Vec<Image>, Error> {
+        let mut call = Call::get(Service::Image, "image_list", ["images"]).at(priority);
+        if let Some(name) = &filter.name {
+            // Glance reads a leading `in:` as a list; a name that has it is asked for as a list of one.
+            call = if name.starts_with("in:") {
+                call.query("name", format!("in:\"{name}\""))
+            } else {
+                call.query("name", name.clone())
+            };
+        }
+        for tag in &filter.tags {
+            call = call.query("tag", tag.clone());
+        }
+        self.list(call, "images").await
+    }
+
+    /// One image.
+    pub async fn image(&self, id: &str, priority: Priority) -> Result<Image, Error> {
+        let call = Call::get(Service::Image, "image_get", ["images", id]).at(priority);
+        self.whole(call).await
+    }
+}

@@ -1,0 +1,267 @@
+//! Octavia's calls. All lists are complete: pages are followed.
+
+use super::Provider;
+use super::{
+    status_tree::{StatusTree, WireStatuses},
+    wire::{
+        HealthMonitor, HealthMonitorFilter, HealthMonitorUpdate, Listener, ListenerUpdate,
+        LoadBalancer, LoadBalancerFilter, LoadBalancerFlavor, Member, MemberUpdate,
+        NewHealthMonitor, NewListener, NewLoadBalancer, NewMember, NewPool, Pool, PoolUpdate,
+    },
+};
+use crate::{Cloud, Error, Service, request::Call, wire::push_some};
+use capo_core::Priority;
+
+const LB: Service = Service::LoadBalancer;
+
+impl Cloud {
+    /// Load balancers that match; listeners and pools come as ids.
+    pub async fn load_balancers(
+        &self,
+        filter: &LoadBalancerFilter,
+        priority: Priority,
+    ) -> Result<Vec<LoadBalancer>, Error> {
+        let mut call = Call::get(LB, "loadbalancer_list", ["loadbalancers"]).at(priority);
+        push_some(&mut call.query, "name", filter.name.as_ref());
+        push_some(&mut call.query, "project_id", filter.project_id.as_ref());
+        filter.tags.query(&mut call.query);
+        self.list(call, "loadbalancers").await
+    }
+
+    /// One load balancer.
+    pub async fn load_balancer(&self, id: &str, priority: Priority) -> Result<LoadBalancer, Error> {
+        let call = Call::get(LB, "loadbalancer_get", ["loadbalancers", id]).at(priority);
+        self.one(call, "loadbalancer").await
+    }
+
+    /// Asks for a load balancer; it is PENDING_CREATE in the answer.
+    pub async fn create_load_balancer(
+        &self,
+        new: &NewLoadBalancer,
+        priority: Priority,
+    ) -> Result<LoadBalancer, Error> {
+        let call = Call::post(LB, "loadbalancer_create", ["loadbalancers"])
+            .json("loadbalancer", new)
+            .at(priority);
+        self.one(call, "loadbalancer").await
+    }
+
+    /// Asks for the end of a load balancer and everything in it. It is gone when it answers 404.
+    pub async fn delete_load_balancer(&self, id: &str, priority: Priority) -> Result<(), Error> {
+        let call = Call::delete(LB, "loadbalancer_delete", ["loadbalancers", id])
+            .query("cascade", "true")
+            .at(priority);
+        self.done(call).await
+    }
+
+    /// Everything that is attached to a load balancer with both statuses, as of one moment.
+    pub async fn status_tree(&self, id: &str, priority: Priority) -> Result<StatusTree, Error> {
+        let call = Call::get(
+            LB,
+            "loadbalancer_status_get",
+            ["loadbalancers", id, "status"],
+        )
+        .at(priority);
+        Ok(self.one::<WireStatuses>(call, "statuses").await?.into())
+    }
+
+    /// The listeners of a load balancer.
+    pub async fn listeners(
+        &self,
+        load_balancer_id: &str,
+        priority: Priority,
+    ) -> Result<Vec<Listener>, Error> {
+        let call = Call::get(LB, "loadbalancer_listener_list", ["listeners"])
+            .query("loadbalancer_id", load_balancer_id)
+            .at(priority);
+        self.list(call, "listeners").await
+    }
+
+    /// Asks for a listener.
+    pub async fn create_listener(
+        &self,
+        new: &NewListener,
+        priority: Priority,
+    ) -> Result<Listener, Error> {
+        let call = Call::post(LB, "loadbalancer_listener_create", ["listeners"])
+            .json("listener", new)
+            .at(priority);
+        self.one(call, "listener").await
+    }
+
+    /// Changes a listener, or with an empty update pushes it again.
+    pub async fn update_listener(
+        &self,
+        id: &str,
+        update: &ListenerUpdate,
+        priority: Priority,
+    ) -> Result<Listener, Error> {
+        let call = Call::put(LB, "loadbalancer_listener_update", ["listeners", id])
+            .json("listener", update)
+            .at(priority);
+        self.one(call, "listener").await
+    }
+
+    /// The pools of a load balancer, unattached ones too.
+    pub async fn pools(
+        &self,
+        load_balancer_id: &str,
+        priority: Priority,
+    ) -> Result<Vec<Pool>, Error> {
+        let call = Call::get(LB, "loadbalancer_pool_list", ["pools"])
+            .query("loadbalancer_id", load_balancer_id)
+            .at(priority);
+        self.list(call, "pools").await
+    }
+
+    /// Asks for a pool.
+    pub async fn create_pool(&self, new: &NewPool, priority: Priority) -> Result<Pool, Error> {
+        let call = Call::post(LB, "loadbalancer_pool_create", ["pools"])
+            .json("pool", new)
+            .at(priority);
+        self.one(call, "pool").await
+    }
+
+    /// Changes a pool, or with an empty update pushes it again.
+    pub async fn update_pool(
+        &self,
+        id: &str,
+        update: &PoolUpdate,
+        priority: Priority,
+    ) -> Result<Pool, Error> {
+        let call = Call::put(LB, "loadbalancer_pool_update", ["pools", id])
+            .json("pool", update)
+            .at(priority);
+        self.one(call, "pool").await
+    }
+
+    /// Health monitors that match.
+    pub async fn health_monitors(
+        &self,
+        filter: &HealthMonitorFilter,
+        priority: Priority,
+    ) -> Result<Vec<HealthMonitor>, Error> {
+        let mut call =
+            Call::get(LB, "loadbalancer_healthmonitor_list", ["healthmonitors"]).at(priority);
+        push_some(&mut call.query, "name", filter.name.as_ref());
+        push_some(&mut call.query, "pool_id", filter.pool_id.as_ref());
+        push_some(&mut call.query, "project_id", filter.project_id.as_ref());
+        self.list(call, "healthmonitors").await
+    }
+
+    /// One health monitor.
+    pub async fn health_monitor(
+        &self,
+        id: &str,
+        priority: Priority,
+    ) -> Result<HealthMonitor, Error> {
+        let call =
+            Call::get(LB, "loadbalancer_healthmonitor_get", ["healthmonitors", id]).at(priority);
+        self.one(call, "healthmonitor").await
+    }
+
+    /// Asks for a health monitor. A provider that can't do its type answers 501, class Invalid.
+    pub async fn create_health_monitor(
+        &self,
+        new: &NewHealthMonitor,
+        priority: Priority,
+    ) -> Result<HealthMonitor, Error> {
+        let call = Call::post(LB, "loadbalancer_healthmonitor_create", ["healthmonitors"])
+            .json("healthmonitor", new)
+            .at(priority);
+        self.one(call, "healthmonitor").await
+    }
+
+    /// Changes a health monitor, or with an empty update pushes it again.
+    pub async fn update_health_monitor(
+        &self,
+        id: &str,
+        update: &HealthMonitorUpdate,
+        priority: Priority,
+    ) -> Result<HealthMonitor, Error> {
+        let call = Call::put(
+            LB,
+            "loadbalancer_healthmonitor_update",
+            ["healthmonitors", id],
+        )
+        .json("healthmonitor", update)
+        .at(priority);
+        self.one(call, "healthmonitor").await
+    }
+
+    /// The members of a pool with all their fields.
+    pub async fn members(&self, pool_id: &str, priority: Priority) -> Result<Vec<Member>, Error> {
+        let call = Call::get(
+            LB,
+            "loadbalancer_member_list",
+            ["pools", pool_id, "members"],
+        )
+        .at(priority);
+        self.list(call, "members").await
+    }
+
+    /// Asks for a member; it is PENDING_CREATE in the answer.
+    pub async fn create_member(
+        &self,
+        pool_id: &str,
+        new: &NewMember,
+        priority: Priority,
+    ) -> Result<Member, Error> {
+        let call = Call::post(
+            LB,
+            "loadbalancer_member_create",
+            ["pools", pool_id, "members"],
+        )
+        .json("member", new)
+        .at(priority);
+        self.one(call, "member").await
+    }
+
+    /// Changes a member, or with an empty update pushes it again.
+    pub async fn update_member(
+        &self,
+        pool_id: &str,
+        member_id: &str,
+        update: &MemberUpdate,
+        priority: Priority,
+    ) -> Result<Member, Error> {
+        let path = ["pools", pool_id, "members", member_id];
+        let call = Call::put(LB, "loadbalancer_member_update", path)
+            .json("member", update)
+            .at(priority);
+        self.one(call, "member").await
+    }
+
+    /// Asks for the end of a member. Accepted is not done: it is gone when it is absent.
+    pub async fn delete_member(
+        &self,
+        pool_id: &str,
+        member_id: &str,
+        priority: Priority,
+    ) -> Result<(), Error> {
+        let path = ["pools", pool_id, "members", member_id];
+        let call = Call::delete(LB, "loadbalancer_member_delete", path).at(priority);
+        self.done(call).await
+    }
+
+    /// The providers that are enabled.
+    pub async fn load_balancer_providers(
+        &self,
+        priority: Priority,
+    ) -> Result<Vec<Provider>, Error> {
+        let call = Call::get(LB, "loadbalancer_provider_list", ["providers"]).at(priority);
+        self.list(call, "providers").await
+    }
+
+    /// Octavia's flavors of this name.
+    pub async fn load_balancer_flavors(
+        &self,
+        name: &str,
+        priority: Priority,
+    ) -> Result<Vec<LoadBalancerFlavor>, Error> {
+        let call = Call::get(LB, "loadbalancer_flavor_list", ["flavors"])
+            .query("name", name)
+            .at(priority);
+        self.list(call, "flavors").await
+    }
+}

@@ -1,0 +1,14 @@
+//! Octavia: load balancers, listeners, pools, health monitors, members, and the status tree.
+
+mod calls;
+mod status_tree;
+mod types;
+mod wire;
+
+pub use status_tree::{ListenerStatus, MemberStatus, MonitorStatus, PoolStatus, StatusTree};
+pub use types::{LbAlgorithm, ListenerProtocol, MonitorType, PoolProtocol};
+pub use wire::{
+    HealthMonitor, HealthMonitorFilter, HealthMonitorUpdate, Listener, ListenerUpdate,
+    LoadBalancer, LoadBalancerFilter, LoadBalancerFlavor, Member, MemberUpdate, NewHealthMonitor,
+    NewListener, NewLoadBalancer, NewMember, NewPool, Pool, PoolUpdate, Provider,
+};

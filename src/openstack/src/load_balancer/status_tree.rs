@@ -1,0 +1,208 @@
+//! The status tree: one consistent snapshot of a load balancer and everything attached to it.
+//!
+//! What it lacks: pools that no listener reaches, weight, admin state, tags, subnets. Octavia nests pools
+//! under listeners, so that a shared pool comes twice; here every pool is listed once.
+
+use std::{collections::BTreeMap, net::IpAddr};
+
+use serde::Deserialize;
+
+use super::types::MonitorType;
+use crate::wire::{null_as_default, parsed};
+use capo_core::{OperatingStatus, ProvisioningStatus};
+
+/// A load balancer with its listeners and the pools they use, as of one moment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StatusTree {
+    /// The load balancer's id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// How far the last change is.
+    pub provisioning_status: ProvisioningStatus,
+    /// How the data path is.
+    pub operating_status: OperatingStatus,
+    /// Its listeners, in Octavia's order.
+    pub listeners: Vec<ListenerStatus>,
+    /// Every pool that a listener uses, once, in order of first sight.
+    pub pools: Vec<PoolStatus>,
+}
+
+/// A listener in the tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListenerStatus {
+    /// Octavia's id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// How far the last change is.
+    pub provisioning_status: ProvisioningStatus,
+    /// How the data path is.
+    pub operating_status: OperatingStatus,
+    /// The pools it uses.
+    pub pools: Vec<String>,
+}
+
+/// A pool in the tree.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PoolStatus {
+    /// Octavia's id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// How far the last change is.
+    pub provisioning_status: ProvisioningStatus,
+    /// How the data path is.
+    pub operating_status: OperatingStatus,
+    /// Its health monitor.
+    pub health_monitor: Option<MonitorStatus>,
+    /// Its members.
+    pub members: Vec<MemberStatus>,
+}
+
+/// A health monitor in the tree.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct MonitorStatus {
+    /// Octavia's id.
+    pub id: String,
+    /// Its name.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub name: String,
+    /// How it checks.
+    #[serde(default, rename = "type")]
+    pub monitor_type: MonitorType,
+    /// How far the last change is.
+    pub provisioning_status: ProvisioningStatus,
+    /// How the data path is.
+    #[serde(default)]
+    pub operating_status: OperatingStatus,
+}
+
+/// A member in the tree.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct MemberStatus {
+    /// Octavia's id.
+    pub id: String,
+    /// Its name.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub name: String,
+    /// Its address; `None` if it is none that we can read.
+    #[serde(default, deserialize_with = "parsed")]
+    pub address: Option<IpAddr>,
+    /// Its port.
+    pub protocol_port: u16,
+    /// How far the last change is.
+    pub provisioning_status: ProvisioningStatus,
+    /// How the data path sees it.
+    #[serde(default)]
+    pub operating_status: OperatingStatus,
+}
+
+/// `{"loadbalancer": …}` inside `statuses`.
+#[derive(Deserialize)]
+pub(crate) struct WireStatuses {
+    loadbalancer: WireLoadBalancer,
+}
+
+#[derive(Deserialize)]
+struct WireLoadBalancer {
+    id: String,
+    #[serde(default, deserialize_with = "null_as_default")]
+    name: String,
+    provisioning_status: ProvisioningStatus,
+    #[serde(default)]
+    operating_status: OperatingStatus,
+    #[serde(default, deserialize_with = "null_as_default")]
+    listeners: Vec<WireListener>,
+    /// Only in the API reference's sample; taken when a provider's proxy sends it.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pools: Vec<WirePool>,
+}
+
+#[derive(Deserialize)]
+struct WireListener {
+    id: String,
+    #[serde(default, deserialize_with = "null_as_default")]
+    name: String,
+    provisioning_status: ProvisioningStatus,
+    #[serde(default)]
+    operating_status: OperatingStatus,
+    #[serde(default, deserialize_with = "null_as_default")]
+    pools: Vec<WirePool>,
+}
+
+#[derive(Deserialize)]
+struct WirePool {
+    id: String,
+    #[serde(default, deserialize_with = "null_as_default")]
+    name: String,
+    provisioning_status: ProvisioningStatus,
+    #[serde(default)]
+    operating_status: OperatingStatus,
+    /// Octavia sends `health_monitor` (an empty object where there is none in some releases), its
+    /// API reference says `healthmonitor`.
+    #[serde(default, alias = "healthmonitor")]
+    health_monitor: Option<WireMonitor>,
+    #[serde(default, deserialize_with = "null_as_default")]
+    members: Vec<MemberStatus>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum WireMonitor {
+    Present(MonitorStatus),
+    Absent {},
+}
+
+impl From<WireStatuses> for StatusTree {
+    fn from(wire: WireStatuses) -> Self {
+        let wire = wire.loadbalancer;
+        let mut seen = BTreeMap::new();
+        let mut pools = Vec::new();
+        let mut keep = |pool: WirePool| -> String {
+            let id = pool.id.clone();
+            if seen.insert(id.clone(), ()).is_none() {
+                pools.push(pool.into());
+            }
+            id
+        };
+        let listeners = wire
+            .listeners
+            .into_iter()
+            .map(|listener| ListenerStatus {
+                id: listener.id,
+                name: listener.name,
+                provisioning_status: listener.provisioning_status,
+                operating_status: listener.operating_status,
+                pools: listener.pools.into_iter().map(&mut keep).collect(),
+            })
+            .collect();
+        for pool in wire.pools {
+            keep(pool);
+        }
+        Self {
+            id: wire.id,
+            name: wire.name,
+            provisioning_status: wire.provisioning_status,
+            operating_status: wire.operating_status,
+            listeners,
+            pools,
+        }
+    }
+}
+
+impl From<WirePool> for PoolStatus {
+    fn from(wire: WirePool) -> Self {
+        Self {
+            id: wire.id,
+            name: wire.name,
+            provisioning_status: wire.provisioning_status,
+            operating_status: wire.operating_status,
+            health_monitor: match wire.health_monitor {
+                Some(WireMonitor::Present(monitor)) => Some(monitor),
+                Some(WireMonitor::Absent {}) | None => None,
+            },
+            members: wire.members,
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Octavia's closed sets.
+
+use capo_core::wire_enum;
+
+wire_enum! {
+    /// What a listener speaks.
+    pub enum ListenerProtocol {
+        /// TCP.
+        Tcp = "TCP",
+        /// UDP.
+        Udp = "UDP",
+        /// HTTP.
+        Http = "HTTP",
+        /// TLS passed through.
+        Https = "HTTPS",
+        /// TLS ended at the load balancer.
+        TerminatedHttps = "TERMINATED_HTTPS",
+    }
+}
+
+wire_enum! {
+    /// What a pool speaks.
+    pub enum PoolProtocol {
+        /// TCP.
+        Tcp = "TCP",
+        /// UDP.
+        Udp = "UDP",
+        /// HTTP.
+        Http = "HTTP",
+        /// TLS passed through.
+        Https = "HTTPS",
+        /// TCP with the PROXY protocol.
+        Proxy = "PROXY",
+    }
+}
+
+wire_enum! {
+    /// How a pool chooses a member.
+    pub enum LbAlgorithm {
+        /// In turn.
+        RoundRobin = "ROUND_ROBIN",
+        /// The one with the fewest connections.
+        LeastConnections = "LEAST_CONNECTIONS",
+        /// By the client's address.
+        SourceIp = "SOURCE_IP",
+        /// By the client's address and port; the OVN provider's only one.
+        SourceIpPort = "SOURCE_IP_PORT",
+    }
+}
+
+wire_enum! {
+    /// How a health monitor checks.
+    pub enum MonitorType {
+        /// A TCP connection.
+        Tcp = "TCP",
+        /// An HTTP answer.
+        Http = "HTTP",
+        /// An HTTPS answer.
+        Https = "HTTPS",
+        /// A TLS greeting.
+        TlsHello = "TLS-HELLO",
+        /// An echo.
+        Ping = "PING",
+        /// A UDP packet that is not refused.
+        UdpConnect = "UDP-CONNECT",
+        /// An SCTP association.
+        Sctp = "SCTP",
+    }
+}

@@ -1,0 +1,158 @@
+//! Floating IPs.
+
+use std::{collections::BTreeMap, net::IpAddr};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Cloud, Error, Service,
+    request::Call,
+    wire::{TagFilter, null_as_default, parsed, push_some},
+};
+use capo_core::Priority;
+use capo_core::wire_enum;
+
+const NEUTRON: Service = Service::Network;
+
+wire_enum! {
+    /// A floating IP's status.
+    pub enum FloatingIpStatus {
+        /// Carries traffic.
+        Active = "ACTIVE",
+        /// Is on no port.
+        Down = "DOWN",
+        /// Broken.
+        Error = "ERROR",
+    }
+}
+
+/// A floating IP.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct FloatingIp {
+    /// Neutron's id.
+    pub id: String,
+    /// The outer address.
+    #[serde(default, deserialize_with = "parsed")]
+    pub floating_ip_address: Option<IpAddr>,
+    /// The inner address.
+    #[serde(default, deserialize_with = "parsed")]
+    pub fixed_ip_address: Option<IpAddr>,
+    /// The port it is on.
+    #[serde(default)]
+    pub port_id: Option<String>,
+    /// The router that carries it.
+    #[serde(default)]
+    pub router_id: Option<String>,
+    /// The external network.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub floating_network_id: String,
+    /// Its status.
+    #[serde(default)]
+    pub status: FloatingIpStatus,
+    /// Its description.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub description: String,
+    /// The project.
+    #[serde(default)]
+    pub project_id: Option<String>,
+    /// Its tags.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub tags: Vec<String>,
+}
+
+/// Which floating IPs to list. Everything given must match.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FloatingIpFilter {
+    /// The outer address.
+    pub floating_ip_address: Option<IpAddr>,
+    /// The port it is on.
+    pub port_id: Option<String>,
+    /// The external network.
+    pub floating_network_id: Option<String>,
+    /// The exact description.
+    pub description: Option<String>,
+    /// The project.
+    pub project_id: Option<String>,
+    /// By tags.
+    pub tags: TagFilter,
+}
+
+/// A floating IP to create.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Default)]
+pub struct NewFloatingIp {
+    /// The external network.
+    pub floating_network_id: String,
+    /// The address it shall have (usually needs an admin); else Neutron picks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub floating_ip_address: Option<IpAddr>,
+    /// The port to put it on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port_id: Option<String>,
+    /// Its description.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub description: String,
+}
+
+impl Cloud {
+    /// Floating IPs that match.
+    pub async fn floating_ips(
+        &self,
+        filter: &FloatingIpFilter,
+        priority: Priority,
+    ) -> Result<Vec<FloatingIp>, Error> {
+        let mut call = Call::get(NEUTRON, "floating_ip_list", ["floatingips"]).at(priority);
+        let query = &mut call.query;
+        push_some(
+            query,
+            "floating_ip_address",
+            filter.floating_ip_address.as_ref(),
+        );
+        push_some(query, "port_id", filter.port_id.as_ref());
+        push_some(
+            query,
+            "floating_network_id",
+            filter.floating_network_id.as_ref(),
+        );
+        push_some(query, "description", filter.description.as_ref());
+        push_some(query, "project_id", filter.project_id.as_ref());
+        filter.tags.query(query);
+        self.list(call, "floatingips").await
+    }
+
+    /// One floating IP.
+    pub async fn floating_ip(&self, id: &str, priority: Priority) -> Result<FloatingIp, Error> {
+        let call = Call::get(NEUTRON, "floating_ip_get", ["floatingips", id]).at(priority);
+        self.one(call, "floatingip").await
+    }
+
+    /// Takes a floating IP.
+    pub async fn create_floating_ip(
+        &self,
+        new: &NewFloatingIp,
+        priority: Priority,
+    ) -> Result<FloatingIp, Error> {
+        let call = Call::post(NEUTRON, "floating_ip_create", ["floatingips"])
+            .json("floatingip", new)
+            .at(priority);
+        self.one(call, "floatingip").await
+    }
+
+    /// Puts a floating IP on a port, or with `None` on no port.
+    pub async fn associate_floating_ip(
+        &self,
+        id: &str,
+        port_id: Option<&str>,
+        priority: Priority,
+    ) -> Result<FloatingIp, Error> {
+        let call = Call::put(NEUTRON, "floating_ip_update", ["floatingips", id])
+            .json("floatingip", &BTreeMap::from([("port_id", port_id)]))
+            .at(priority);
+        self.one(call, "floatingip").await
+    }
+
+    /// Gives a floating IP back.
+    pub async fn delete_floating_ip(&self, id: &str, priority: Priority) -> Result<(), Error> {
+        let call = Call::delete(NEUTRON, "floating_ip_delete", ["floatingips", id]).at(priority);
+        self.done(call).await
+    }
+}

@@ -1,0 +1,290 @@
+//! Networks and subnets.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Cloud, Error, Service,
+    request::Call,
+    wire::{TagFilter, null_as_default, parsed, parsed_list, push_some},
+};
+use capo_core::Priority;
+
+const NEUTRON: Service = Service::Network;
+
+/// A network.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Network {
+    /// Neutron's id.
+    pub id: String,
+    /// Its name; not unique.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub name: String,
+    /// Its description.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub description: String,
+    /// The project.
+    #[serde(default)]
+    pub project_id: Option<String>,
+    /// Its subnets.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub subnets: Vec<String>,
+    /// Its tags.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub tags: Vec<String>,
+    /// Routers can have their gateway here.
+    #[serde(
+        default,
+        rename = "router:external",
+        deserialize_with = "null_as_default"
+    )]
+    pub external: bool,
+    /// Largest packet.
+    #[serde(default)]
+    pub mtu: Option<u32>,
+    /// Ports are filtered unless they say otherwise.
+    #[serde(default)]
+    pub port_security_enabled: Option<bool>,
+}
+
+/// Which networks to list. Everything given must match.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NetworkFilter {
+    /// The id.
+    pub id: Option<String>,
+    /// The exact name.
+    pub name: Option<String>,
+    /// The exact description.
+    pub description: Option<String>,
+    /// The project.
+    pub project_id: Option<String>,
+    /// External or not.
+    pub external: Option<bool>,
+    /// By tags.
+    pub tags: TagFilter,
+}
+
+/// A network to create.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Default)]
+pub struct NewNetwork {
+    /// Its name.
+    pub name: String,
+    /// Its description.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// Largest packet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u32>,
+    /// Ports are filtered unless they say otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port_security_enabled: Option<bool>,
+}
+
+/// A subnet.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Subnet {
+    /// Neutron's id.
+    pub id: String,
+    /// Its name; not unique.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub name: String,
+    /// Its description.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub description: String,
+    /// Its network.
+    pub network_id: String,
+    /// The project.
+    #[serde(default)]
+    pub project_id: Option<String>,
+    /// Its range.
+    #[serde(default, deserialize_with = "parsed")]
+    pub cidr: Option<IpNet>,
+    /// 4 or 6.
+    #[serde(default)]
+    pub ip_version: u8,
+    /// Its gateway.
+    #[serde(default, deserialize_with = "parsed")]
+    pub gateway_ip: Option<IpAddr>,
+    /// Name servers handed to its hosts.
+    #[serde(default, deserialize_with = "parsed_list")]
+    pub dns_nameservers: Vec<IpAddr>,
+    /// Ranges that addresses are given from.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub allocation_pools: Vec<AllocationPool>,
+    /// Its tags.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub tags: Vec<String>,
+}
+
+/// A range of addresses.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AllocationPool {
+    /// The first.
+    pub start: String,
+    /// The last.
+    pub end: String,
+}
+
+/// Which subnets to list. Everything given must match.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SubnetFilter {
+    /// The id.
+    pub id: Option<String>,
+    /// The network.
+    pub network_id: Option<String>,
+    /// The exact name.
+    pub name: Option<String>,
+    /// The exact description.
+    pub description: Option<String>,
+    /// The project.
+    pub project_id: Option<String>,
+    /// 4 or 6.
+    pub ip_version: Option<u8>,
+    /// The gateway.
+    pub gateway_ip: Option<IpAddr>,
+    /// The range, as Neutron writes it.
+    pub cidr: Option<IpNet>,
+    /// Neutron's address mode.
+    pub ipv6_address_mode: Option<String>,
+    /// Neutron's router advertisement mode.
+    pub ipv6_ra_mode: Option<String>,
+    /// By tags.
+    pub tags: TagFilter,
+}
+
+/// A subnet to create.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NewSubnet {
+    /// Its network.
+    pub network_id: String,
+    /// Its name.
+    pub name: String,
+    /// Its description.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// Its range.
+    pub cidr: IpNet,
+    /// 4 or 6, as the range.
+    pub ip_version: u8,
+    /// Name servers handed to its hosts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dns_nameservers: Vec<String>,
+    /// Ranges that addresses are given from; else the whole range.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allocation_pools: Vec<AllocationPool>,
+}
+
+/// What to change of a subnet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Default)]
+pub struct SubnetUpdate {
+    /// All name servers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dns_nameservers: Option<Vec<String>>,
+}
+
+impl Cloud {
+    /// Networks that match.
+    pub async fn networks(
+        &self,
+        filter: &NetworkFilter,
+        priority: Priority,
+    ) -> Result<Vec<Network>, Error> {
+        let mut call = Call::get(NEUTRON, "network_list", ["networks"]).at(priority);
+        push_some(&mut call.query, "id", filter.id.as_ref());
+        push_some(&mut call.query, "name", filter.name.as_ref());
+        push_some(&mut call.query, "description", filter.description.as_ref());
+        push_some(&mut call.query, "project_id", filter.project_id.as_ref());
+        push_some(&mut call.query, "router:external", filter.external.as_ref());
+        filter.tags.query(&mut call.query);
+        self.list(call, "networks").await
+    }
+
+    /// One network.
+    pub async fn network(&self, id: &str, priority: Priority) -> Result<Network, Error> {
+        let call = Call::get(NEUTRON, "network_get", ["networks", id]).at(priority);
+        self.one(call, "network").await
+    }
+
+    /// Makes a network.
+    pub async fn create_network(
+        &self,
+        new: &NewNetwork,
+        priority: Priority,
+    ) -> Result<Network, Error> {
+        let call = Call::post(NEUTRON, "network_create", ["networks"])
+            .json("network", new)
+            .at(priority);
+        self.one(call, "network").await
+    }
+
+    /// Deletes a network and its subnets. Ports on it answer 409, in use.
+    pub async fn delete_network(&self, id: &str, priority: Priority) -> Result<(), Error> {
+        let call = Call::delete(NEUTRON, "network_delete", ["networks", id]).at(priority);
+        self.done(call).await
+    }
+
+    /// Subnets that match.
+    pub async fn subnets(
+        &self,
+        filter: &SubnetFilter,
+        priority: Priority,
+    ) -> Result<Vec<Subnet>, Error> {
+        let mut call = Call::get(NEUTRON, "subnet_list", ["subnets"]).at(priority);
+        let query = &mut call.query;
+        push_some(query, "id", filter.id.as_ref());
+        push_some(query, "network_id", filter.network_id.as_ref());
+        push_some(query, "name", filter.name.as_ref());
+        push_some(query, "description", filter.description.as_ref());
+        push_some(query, "project_id", filter.project_id.as_ref());
+        push_some(query, "ip_version", filter.ip_version.as_ref());
+        push_some(query, "gateway_ip", filter.gateway_ip.as_ref());
+        push_some(query, "cidr", filter.cidr.as_ref());
+        push_some(
+            query,
+            "ipv6_address_mode",
+            filter.ipv6_address_mode.as_ref(),
+        );
+        push_some(query, "ipv6_ra_mode", filter.ipv6_ra_mode.as_ref());
+        filter.tags.query(query);
+        self.list(call, "subnets").await
+    }
+
+    /// One subnet.
+    pub async fn subnet(&self, id: &str, priority: Priority) -> Result<Subnet, Error> {
+        let call = Call::get(NEUTRON, "subnet_get", ["subnets", id]).at(priority);
+        self.one(call, "subnet").await
+    }
+
+    /// Makes a subnet.
+    pub async fn create_subnet(
+        &self,
+        new: &NewSubnet,
+        priority: Priority,
+    ) -> Result<Subnet, Error> {
+        let call = Call::post(NEUTRON, "subnet_create", ["subnets"])
+            .json("subnet", new)
+            .at(priority);
+        self.one(call, "subnet").await
+    }
+
+    /// Changes a subnet.
+    pub async fn update_subnet(
+        &self,
+        id: &str,
+        update: &SubnetUpdate,
+        priority: Priority,
+    ) -> Result<Subnet, Error> {
+        let call = Call::put(NEUTRON, "subnet_update", ["subnets", id])
+            .json("subnet", update)
+            .at(priority);
+        self.one(call, "subnet").await
+    }
+
+    /// Deletes a subnet.
+    pub async fn delete_subnet(&self, id: &str, priority: Priority) -> Result<(), Error> {
+        let call = Call::delete(NEUTRON, "subnet_delete", ["subnets", id]).at(priority);
+        self.done(call).await
+    }
+}

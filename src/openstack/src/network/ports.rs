@@ -1,0 +1,223 @@
+//! Ports.
+
+use std::{collections::BTreeMap, net::IpAddr};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    Cloud, Error, Service,
+    request::Call,
+    wire::{FixedIp, TagFilter, null_as_default, push_some},
+};
+use capo_core::Priority;
+use capo_core::wire_enum;
+
+const NEUTRON: Service = Service::Network;
+
+wire_enum! {
+    /// A port's status.
+    pub enum PortStatus {
+        /// Bound and up.
+        Active = "ACTIVE",
+        /// Not up.
+        Down = "DOWN",
+        /// Being wired.
+        Build = "BUILD",
+        /// Broken.
+        Error = "ERROR",
+    }
+}
+
+/// A port.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Port {
+    /// Neutron's id.
+    pub id: String,
+    /// Its name; not unique.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub name: String,
+    /// Its description.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub description: String,
+    /// Its network.
+    pub network_id: String,
+    /// The project.
+    #[serde(default)]
+    pub project_id: Option<String>,
+    /// Its status.
+    #[serde(default)]
+    pub status: PortStatus,
+    /// Takes traffic.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub admin_state_up: bool,
+    /// Its MAC address.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub mac_address: String,
+    /// Its addresses.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub fixed_ips: Vec<FixedIp>,
+    /// Its security groups.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub security_groups: Vec<String>,
+    /// Who uses it: a server's or router's id.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub device_id: String,
+    /// What uses it: `compute:nova`, `network:router_interface`, …
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub device_owner: String,
+    /// Further addresses it may send from.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub allowed_address_pairs: Vec<AddressPair>,
+    /// Its tags.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub tags: Vec<String>,
+}
+
+/// A further address that a port may send from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddressPair {
+    /// An address or a range.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub ip_address: String,
+    /// Another MAC address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mac_address: Option<String>,
+}
+
+/// Which ports to list. Everything given must match.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PortFilter {
+    /// Any of these ids.
+    pub ids: Vec<String>,
+    /// The exact name.
+    pub name: Option<String>,
+    /// The exact description.
+    pub description: Option<String>,
+    /// The project.
+    pub project_id: Option<String>,
+    /// The network.
+    pub network_id: Option<String>,
+    /// Who uses it.
+    pub device_id: Option<String>,
+    /// What uses it.
+    pub device_owner: Option<String>,
+    /// Has this address.
+    pub ip_address: Option<IpAddr>,
+    /// By tags.
+    pub tags: TagFilter,
+}
+
+/// A port to create.
+#[derive(Debug, Clone, PartialEq, Serialize, Default)]
+pub struct NewPort {
+    /// Its name.
+    pub name: String,
+    /// Its network.
+    pub network_id: String,
+    /// Its description.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// Takes traffic.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admin_state_up: Option<bool>,
+    /// Its MAC address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mac_address: Option<String>,
+    /// Its addresses; empty lets Neutron pick.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fixed_ips: Vec<FixedIp>,
+    /// Its security groups; `None` gives the project's default one, an empty list none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub security_groups: Option<Vec<String>>,
+    /// Further addresses it may send from.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allowed_address_pairs: Vec<AddressPair>,
+    /// The host it is bound to.
+    #[serde(rename = "binding:host_id", skip_serializing_if = "Option::is_none")]
+    pub host_id: Option<String>,
+    /// `normal`, `direct`, …
+    #[serde(rename = "binding:vnic_type", skip_serializing_if = "Option::is_none")]
+    pub vnic_type: Option<String>,
+    /// Driver's details.
+    #[serde(rename = "binding:profile", skip_serializing_if = "BTreeMap::is_empty")]
+    pub binding_profile: BTreeMap<String, Value>,
+    /// Is filtered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port_security_enabled: Option<bool>,
+    /// Goes down with the uplink.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub propagate_uplink_status: Option<bool>,
+    /// The extension attribute of `port-trusted-vif`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trusted: Option<bool>,
+    /// Further attributes, as the user gave them.
+    #[serde(flatten)]
+    pub value_specs: BTreeMap<String, String>,
+}
+
+/// What to change of a port.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Default)]
+pub struct PortUpdate {
+    /// All its security groups.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub security_groups: Option<Vec<String>>,
+    /// All further addresses it may send from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allowed_address_pairs: Option<Vec<AddressPair>>,
+}
+
+impl Cloud {
+    /// Ports that match.
+    pub async fn ports(&self, filter: &PortFilter, priority: Priority) -> Result<Vec<Port>, Error> {
+        let mut call = Call::get(NEUTRON, "port_list", ["ports"]).at(priority);
+        for id in &filter.ids {
+            call = call.query("id", id.clone());
+        }
+        let query = &mut call.query;
+        push_some(query, "name", filter.name.as_ref());
+        push_some(query, "description", filter.description.as_ref());
+        push_some(query, "project_id", filter.project_id.as_ref());
+        push_some(query, "network_id", filter.network_id.as_ref());
+        push_some(query, "device_id", filter.device_id.as_ref());
+        push_some(query, "device_owner", filter.device_owner.as_ref());
+        if let Some(address) = filter.ip_address {
+            query.push(("fixed_ips", format!("ip_address={address}")));
+        }
+        filter.tags.query(query);
+        self.list(call, "ports").await
+    }
+
+    /// One port.
+    pub async fn port(&self, id: &str, priority: Priority) -> Result<Port, Error> {
+        let call = Call::get(NEUTRON, "port_get", ["ports", id]).at(priority);
+        self.one(call, "port").await
+    }
+
+    /// Makes a port.
+    pub async fn create_port(&self, new: &NewPort, priority: Priority) -> Result<Port, Error> {
+        let call = Call::post(NEUTRON, "port_create", ["ports"])
+            .json("port", new)
+            .at(priority);
+        self.one(call, "port").await
+    }
+
+    /// Changes a port.
+    pub async fn update_port(
+        &self,
+        id: &str,
+        update: &PortUpdate,
+        priority: Priority,
+    ) -> Result<Port, Error> {
+        let call = Call::put(NEUTRON, "port_update", ["ports", id])
+            .json("port", update)
+            .at(priority);
+        self.one(call, "port").await
+    }
+
+    /// Deletes a port.
+    pub async fn delete_port(&self, id: &str, priority: Priority) -> Result<(), Error> {
+        let call = Call::delete(NEUTRON, "port_delete", ["ports", id]).at(priority);
+        self.done(call).await
+    }
+}

@@ -1,0 +1,180 @@
+//! Routers and their interfaces.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Cloud, Error, Service,
+    request::Call,
+    wire::{FixedIp, TagFilter, null_as_default, push_some},
+};
+use capo_core::Priority;
+
+const NEUTRON: Service = Service::Network;
+
+/// A router.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Router {
+    /// Neutron's id.
+    pub id: String,
+    /// Its name; not unique.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub name: String,
+    /// Its description.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub description: String,
+    /// The project.
+    #[serde(default)]
+    pub project_id: Option<String>,
+    /// `ACTIVE`, `DOWN`, …, as sent.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub status: String,
+    /// Its way out.
+    #[serde(default)]
+    pub external_gateway_info: Option<ExternalGateway>,
+    /// Its tags.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub tags: Vec<String>,
+}
+
+/// A router's way out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct ExternalGateway {
+    /// The external network.
+    pub network_id: String,
+    /// The router's addresses there; Neutron picks when empty.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_as_default"
+    )]
+    pub external_fixed_ips: Vec<FixedIp>,
+}
+
+/// Which routers to list. Everything given must match.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RouterFilter {
+    /// The id.
+    pub id: Option<String>,
+    /// The exact name.
+    pub name: Option<String>,
+    /// The exact description.
+    pub description: Option<String>,
+    /// The project.
+    pub project_id: Option<String>,
+    /// By tags.
+    pub tags: TagFilter,
+}
+
+/// A router to create.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Default)]
+pub struct NewRouter {
+    /// Its name.
+    pub name: String,
+    /// Its description.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// Its way out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub external_gateway_info: Option<ExternalGateway>,
+}
+
+/// What to change of a router.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Default)]
+pub struct RouterUpdate {
+    /// Its way out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub external_gateway_info: Option<ExternalGateway>,
+}
+
+/// What a router is joined to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum RouterInterface<'a> {
+    /// A subnet by id: the router takes the subnet's gateway address.
+    #[serde(rename = "subnet_id")]
+    Subnet(&'a str),
+    /// A port by id.
+    #[serde(rename = "port_id")]
+    Port(&'a str),
+}
+
+impl Cloud {
+    /// Routers that match.
+    pub async fn routers(
+        &self,
+        filter: &RouterFilter,
+        priority: Priority,
+    ) -> Result<Vec<Router>, Error> {
+        let mut call = Call::get(NEUTRON, "router_list", ["routers"]).at(priority);
+        push_some(&mut call.query, "id", filter.id.as_ref());
+        push_some(&mut call.query, "name", filter.name.as_ref());
+        push_some(&mut call.query, "description", filter.description.as_ref());
+        push_some(&mut call.query, "project_id", filter.project_id.as_ref());
+        filter.tags.query(&mut call.query);
+        self.list(call, "routers").await
+    }
+
+    /// One router.
+    pub async fn router(&self, id: &str, priority: Priority) -> Result<Router, Error> {
+        let call = Call::get(NEUTRON, "router_get", ["routers", id]).at(priority);
+        self.one(call, "router").await
+    }
+
+    /// Makes a router.
+    pub async fn create_router(
+        &self,
+        new: &NewRouter,
+        priority: Priority,
+    ) -> Result<Router, Error> {
+        let call = Call::post(NEUTRON, "router_create", ["routers"])
+            .json("router", new)
+            .at(priority);
+        self.one(call, "router").await
+    }
+
+    /// Changes a router.
+    pub async fn update_router(
+        &self,
+        id: &str,
+        update: &RouterUpdate,
+        priority: Priority,
+    ) -> Result<Router, Error> {
+        let call = Call::put(NEUTRON, "router_update", ["routers", id])
+            .json("router", update)
+            .at(priority);
+        self.one(call, "router").await
+    }
+
+    /// Joins a router to a subnet or port. Joined already: 409 in use or 400, by release.
+    pub async fn add_router_interface(
+        &self,
+        router_id: &str,
+        interface: RouterInterface<'_>,
+        priority: Priority,
+    ) -> Result<(), Error> {
+        let path = ["routers", router_id, "add_router_interface"];
+        let call = Call::put(NEUTRON, "router_interface_add", path)
+            .body(&interface)
+            .at(priority);
+        self.done(call).await
+    }
+
+    /// Takes a router off a subnet or port.
+    pub async fn remove_router_interface(
+        &self,
+        router_id: &str,
+        interface: RouterInterface<'_>,
+        priority: Priority,
+    ) -> Result<(), Error> {
+        let path = ["routers", router_id, "remove_router_interface"];
+        let call = Call::put(NEUTRON, "router_interface_remove", path)
+            .body(&interface)
+            .at(priority);
+        self.done(call).await
+    }
+
+    /// Deletes a router without interfaces.
+    pub async fn delete_router(&self, id: &str, priority: Priority) -> Result<(), Error> {
+        let call = Call::delete(NEUTRON, "router_delete", ["routers", id]).at(priority);
+        self.done(call).await
+    }
+}

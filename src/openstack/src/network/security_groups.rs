@@ -1,0 +1,221 @@
+//! Security groups and their rules.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Cloud, Error, Service,
+    request::Call,
+    wire::{TagFilter, null_as_default, push_some},
+};
+use capo_core::Priority;
+use capo_core::wire_enum;
+
+const NEUTRON: Service = Service::Network;
+
+wire_enum! {
+    /// Which way a rule's traffic goes.
+    pub enum Direction {
+        /// To the port.
+        Ingress = "ingress",
+        /// From the port.
+        Egress = "egress",
+    }
+}
+
+wire_enum! {
+    /// Which kind of address a rule is for.
+    pub enum EtherType {
+        /// IPv4.
+        Ipv4 = "IPv4",
+        /// IPv6.
+        Ipv6 = "IPv6",
+    }
+}
+
+/// A security group with its rules.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct SecurityGroup {
+    /// Neutron's id.
+    pub id: String,
+    /// Its name; not unique.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub name: String,
+    /// Its description.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub description: String,
+    /// The project.
+    #[serde(default)]
+    pub project_id: Option<String>,
+    /// Its tags.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub tags: Vec<String>,
+    /// Its rules.
+    #[serde(
+        default,
+        rename = "security_group_rules",
+        deserialize_with = "null_as_default"
+    )]
+    pub rules: Vec<SecurityGroupRule>,
+}
+
+/// A rule.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct SecurityGroupRule {
+    /// Neutron's id.
+    pub id: String,
+    /// The group.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub security_group_id: String,
+    /// Its description.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub description: String,
+    /// Which way.
+    #[serde(default)]
+    pub direction: Direction,
+    /// Which kind of address.
+    #[serde(default, rename = "ethertype")]
+    pub ether_type: EtherType,
+    /// Protocol by name or number, as sent; `None` is any.
+    #[serde(default)]
+    pub protocol: Option<String>,
+    /// The first port.
+    #[serde(default)]
+    pub port_range_min: Option<i32>,
+    /// The last port.
+    #[serde(default)]
+    pub port_range_max: Option<i32>,
+    /// The other side, as a range, as sent.
+    #[serde(default)]
+    pub remote_ip_prefix: Option<String>,
+    /// The other side, as a group.
+    #[serde(default)]
+    pub remote_group_id: Option<String>,
+}
+
+/// Which security groups to list. Everything given must match.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SecurityGroupFilter {
+    /// The id.
+    pub id: Option<String>,
+    /// The exact name.
+    pub name: Option<String>,
+    /// The exact description.
+    pub description: Option<String>,
+    /// The project.
+    pub project_id: Option<String>,
+    /// By tags.
+    pub tags: TagFilter,
+}
+
+/// A security group to create.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Default)]
+pub struct NewSecurityGroup {
+    /// Its name.
+    pub name: String,
+    /// Its description.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub description: String,
+}
+
+/// A rule to create.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NewSecurityGroupRule {
+    /// The group.
+    pub security_group_id: String,
+    /// Its description.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// Which way.
+    pub direction: Direction,
+    /// Which kind of address.
+    #[serde(rename = "ethertype")]
+    pub ether_type: EtherType,
+    /// Protocol by name or number; `None` is any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<String>,
+    /// The first port.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port_range_min: Option<i32>,
+    /// The last port.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port_range_max: Option<i32>,
+    /// The other side, as a range.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remote_ip_prefix: Option<String>,
+    /// The other side, as a group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remote_group_id: Option<String>,
+}
+
+impl Cloud {
+    /// Security groups that match, with their rules.
+    pub async fn security_groups(
+        &self,
+        filter: &SecurityGroupFilter,
+        priority: Priority,
+    ) -> Result<Vec<SecurityGroup>, Error> {
+        let mut call = Call::get(NEUTRON, "group_list", ["security-groups"]).at(priority);
+        push_some(&mut call.query, "id", filter.id.as_ref());
+        push_some(&mut call.query, "name", filter.name.as_ref());
+        push_some(&mut call.query, "description", filter.description.as_ref());
+        push_some(&mut call.query, "project_id", filter.project_id.as_ref());
+        filter.tags.query(&mut call.query);
+        self.list(call, "security_groups").await
+    }
+
+    /// One security group with its rules.
+    pub async fn security_group(
+        &self,
+        id: &str,
+        priority: Priority,
+    ) -> Result<SecurityGroup, Error> {
+        let call = Call::get(NEUTRON, "security_group_get", ["security-groups", id]).at(priority);
+        self.one(call, "security_group").await
+    }
+
+    /// Makes a security group; Neutron gives it two rules that let everything out.
+    pub async fn create_security_group(
+        &self,
+        new: &NewSecurityGroup,
+        priority: Priority,
+    ) -> Result<SecurityGroup, Error> {
+        let call = Call::post(NEUTRON, "security_group_create", ["security-groups"])
+            .json("security_group", new)
+            .at(priority);
+        self.one(call, "security_group").await
+    }
+
+    /// Deletes a security group. Ports that use it answer 409, in use.
+    pub async fn delete_security_group(&self, id: &str, priority: Priority) -> Result<(), Error> {
+        let path = ["security-groups", id];
+        let call = Call::delete(NEUTRON, "security_group_delete", path).at(priority);
+        self.done(call).await
+    }
+
+    /// Makes rules, all or none, in one call.
+    pub async fn create_security_group_rules(
+        &self,
+        new: &[NewSecurityGroupRule],
+        priority: Priority,
+    ) -> Result<Vec<SecurityGroupRule>, Error> {
+        let call = Call::post(
+            NEUTRON,
+            "security_group_rule_create",
+            ["security-group-rules"],
+        )
+        .json("security_group_rules", new)
+        .at(priority);
+        self.one(call, "security_group_rules").await
+    }
+
+    /// Deletes a rule.
+    pub async fn delete_security_group_rule(
+        &self,
+        id: &str,
+        priority: Priority,
+    ) -> Result<(), Error> {
+        let path = ["security-group-rules", id];
+        let call = Call::delete(NEUTRON, "security_group_rule_delete", path).at(priority);
+        self.done(call).await
+    }
+}

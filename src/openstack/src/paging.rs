@@ -1,0 +1,143 @@
+//! Complete lists from pages.
+//!
+//! The links that services send drop filters (Octavia) or name another host (behind a proxy), so only
+//! their being there counts; the next query is the same with the last id as marker.
+
+use std::marker::PhantomData;
+
+use serde::{
+    Deserialize,
+    de::{DeserializeOwned, DeserializeSeed},
+};
+
+use super::{
+    cloud::Cloud,
+    error::Error,
+    request::Call,
+    wire::{Found, Keyed},
+};
+use capo_core::FailureClass;
+
+/// Objects a page. Services clamp it to their own limit.
+const PAGE: usize = 1000;
+
+/// More pages than this are a fault of the service, not a project.
+const MOST_PAGES: usize = 100;
+
+#[derive(Deserialize)]
+struct Id {
+    #[serde(default)]
+    id: Option<String>,
+}
+
+impl Cloud {
+    /// The value under `key` of the answer.
+    pub(crate) async fn one<T: DeserializeOwned>(
+        &self,
+        call: Call,
+        key: &'static str,
+    ) -> Result<T, Error> {
+        self.send(&call, |body| Ok(found(body, key)?.value)).await
+    }
+
+    /// The whole answer.
+    pub(crate) async fn whole<T: DeserializeOwned>(&self, call: Call) -> Result<T, Error> {
+        self.send(&call, |body| serde_json::from_slice(body)).await
+    }
+
+    /// Nothing of the answer.
+    pub(crate) async fn done(&self, call: Call) -> Result<(), Error> {
+        self.send(&call, |_| Ok(())).await
+    }
+
+    /// All objects under `key`, page by page, each next one after the last id.
+    pub(crate) async fn list<T: DeserializeOwned>(
+        &self,
+        call: Call,
+        key: &'static str,
+    ) -> Result<Vec<T>, Error> {
+        let call = call.query("limit", PAGE.to_string());
+        let mut all = Vec::new();
+        let mut marker: Option<String> = None;
+        for _ in 0..MOST_PAGES {
+            let mut page_call = call.clone();
+            if let Some(marker) = &marker {
+                page_call = page_call.query("marker", marker.clone());
+            }
+            let (page, last) = self.send(&page_call, |body| page::<T>(body, key)).await?;
+            let none = page.value.is_empty();
+            all.extend(page.value);
+            if !page.more || none {
+                return Ok(all);
+            }
+            if last.is_none() || last == marker {
+                return Err(Self::endless(&call));
+            }
+            marker = last;
+        }
+        Err(Self::endless(&call))
+    }
+
+    /// All objects under `key`, page by page by number, for lists that say nothing of a next page.
+    pub(crate) async fn list_by_offset<T: DeserializeOwned>(
+        &self,
+        call: Call,
+        key: &'static str,
+    ) -> Result<Vec<T>, Error> {
+        let mut all: Vec<T> = Vec::new();
+        for _ in 0..MOST_PAGES {
+            let page_call = call
+                .clone()
+                .query("limit", PAGE.to_string())
+                .query("offset", all.len().to_string());
+            let page: Vec<T> = self.one(page_call, key).await?;
+            // The service's own limit may be smaller than ours: only an empty page, or one that is far
+            // from full, is surely the last.
+            let last = page.len() < PAGE;
+            all.extend(page);
+            if last {
+                return Ok(all);
+            }
+        }
+        Err(Self::endless(&call))
+    }
+
+    fn endless(call: &Call) -> Error {
+        Error::new(
+            call.service,
+            call.request,
+            FailureClass::Transient,
+            format!("{}: the list has no end", call.service),
+        )
+    }
+}
+
+fn found<T: DeserializeOwned>(
+    body: &[u8],
+    key: &'static str,
+) -> Result<Found<T>, serde_json::Error> {
+    let mut deserializer = serde_json::Deserializer::from_slice(body);
+    let found = Keyed {
+        key,
+        value: PhantomData,
+    }
+    .deserialize(&mut deserializer)?;
+    deserializer.end()?;
+    Ok(found)
+}
+
+/// The objects of a page, and where there is more behind it the id of the last one.
+fn page<T: DeserializeOwned>(
+    body: &[u8],
+    key: &'static str,
+) -> Result<(Found<Vec<T>>, Option<String>), serde_json::Error> {
+    let Found { value, more } = found::<Option<Vec<T>>>(body, key)?;
+    let last = if more {
+        let ids: Found<Option<Vec<Id>>> = found(body, key)?;
+        ids.value.unwrap_or_default().pop().and_then(|last| last.id)
+    } else {
+        None
+    };
+    let value = value.unwrap_or_default();
+    Ok((Found { value, more }, last))
+}

@@ -1,0 +1,124 @@
+//! One call as data: what to send where, under which name, how urgently.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use reqwest::Method;
+use serde::Serialize;
+
+use super::service::{ApiVersion, Service};
+use capo_core::Priority;
+
+/// A call that was not sent yet. No `Debug`: bodies hold user data.
+#[derive(Clone)]
+pub(crate) struct Call {
+    pub(crate) service: Service,
+    /// The metric label `request`.
+    pub(crate) request: &'static str,
+    pub(crate) method: Method,
+    /// Segments after the service's base; each is percent-encoded.
+    pub(crate) path: Vec<String>,
+    pub(crate) query: Vec<(&'static str, String)>,
+    /// JSON, or why it could not be written.
+    pub(crate) body: Option<Result<Bytes, String>>,
+    /// Nova's microversion.
+    pub(crate) version: Option<ApiVersion>,
+    pub(crate) priority: Priority,
+}
+
+impl Call {
+    fn new<const N: usize>(
+        service: Service,
+        request: &'static str,
+        method: Method,
+        path: [&str; N],
+    ) -> Self {
+        Self {
+            service,
+            request,
+            method,
+            path: path.map(str::to_owned).into(),
+            query: Vec::new(),
+            body: None,
+            version: None,
+            priority: Priority::Steady,
+        }
+    }
+
+    pub(crate) fn get<const N: usize>(
+        service: Service,
+        request: &'static str,
+        path: [&str; N],
+    ) -> Self {
+        Self::new(service, request, Method::GET, path)
+    }
+
+    pub(crate) fn post<const N: usize>(
+        service: Service,
+        request: &'static str,
+        path: [&str; N],
+    ) -> Self {
+        Self::new(service, request, Method::POST, path)
+    }
+
+    pub(crate) fn put<const N: usize>(
+        service: Service,
+        request: &'static str,
+        path: [&str; N],
+    ) -> Self {
+        Self::new(service, request, Method::PUT, path)
+    }
+
+    pub(crate) fn delete<const N: usize>(
+        service: Service,
+        request: &'static str,
+        path: [&str; N],
+    ) -> Self {
+        Self::new(service, request, Method::DELETE, path)
+    }
+
+    pub(crate) fn at(mut self, priority: Priority) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    pub(crate) fn query(mut self, key: &'static str, value: impl Into<String>) -> Self {
+        self.query.push((key, value.into()));
+        self
+    }
+
+    pub(crate) fn version(mut self, version: ApiVersion) -> Self {
+        self.version = Some(version);
+        self
+    }
+
+    /// The body `{key: value}`.
+    pub(crate) fn json<T: Serialize + ?Sized>(self, key: &'static str, value: &T) -> Self {
+        self.body(&BTreeMap::from([(key, value)]))
+    }
+
+    /// The body as it is.
+    pub(crate) fn body<T: Serialize + ?Sized>(mut self, value: &T) -> Self {
+        self.body = Some(
+            serde_json::to_vec(value)
+                .map(Bytes::from)
+                .map_err(|error| error.to_string()),
+        );
+        self
+    }
+
+    /// Whether it changes something.
+    pub(crate) fn mutates(&self) -> bool {
+        self.method != Method::GET
+    }
+
+    pub(crate) fn method_name(&self) -> &'static str {
+        match self.method {
+            Method::GET => "GET",
+            Method::POST => "POST",
+            Method::PUT => "PUT",
+            Method::DELETE => "DELETE",
+            _ => "OTHER",
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Cinder: volumes.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Cloud, Error, Service, request::Call, wire::null_as_default};
+use capo_core::{Priority, wire_enum};
+
+const CINDER: Service = Service::Volume;
+
+wire_enum! {
+    /// A volume's status.
+    pub enum VolumeStatus {
+        /// Being made.
+        Creating = "creating",
+        /// Being filled from an image.
+        Downloading = "downloading",
+        /// Free to use.
+        Available = "available",
+        /// Set aside for a server.
+        Reserved = "reserved",
+        /// Being attached.
+        Attaching = "attaching",
+        /// Attached.
+        InUse = "in-use",
+        /// Being detached.
+        Detaching = "detaching",
+        /// Being deleted.
+        Deleting = "deleting",
+        /// Broken.
+        Error = "error",
+        /// Could not be deleted.
+        ErrorDeleting = "error_deleting",
+    }
+}
+
+/// A volume.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Volume {
+    /// Cinder's id.
+    pub id: String,
+    /// Its name; not unique.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub name: String,
+    /// Its status.
+    #[serde(default)]
+    pub status: VolumeStatus,
+    /// GiB.
+    #[serde(default)]
+    pub size: u32,
+    /// Its zone.
+    #[serde(default)]
+    pub availability_zone: Option<String>,
+    /// Its type.
+    #[serde(default)]
+    pub volume_type: Option<String>,
+    /// May be attached to several servers.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub multiattach: bool,
+    /// Servers that have it.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub attachments: Vec<VolumeAttachment>,
+}
+
+/// A server that has a volume.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct VolumeAttachment {
+    /// Nova's id of the server.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub server_id: String,
+}
+
+/// A volume to create.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Default)]
+pub struct NewVolume {
+    /// Its name.
+    pub name: String,
+    /// Its description.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// GiB.
+    pub size: u32,
+    /// Its type; else Cinder's default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volume_type: Option<String>,
+    /// Its zone; else Cinder's default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub availability_zone: Option<String>,
+    /// The image to fill it from.
+    #[serde(rename = "imageRef", skip_serializing_if = "Option::is_none")]
+    pub image_id: Option<String>,
+}
+
+impl Cloud {
+    /// Volumes of this exact name, of this project only.
+    pub async fn volumes(&self, name: &str, priority: Priority) -> Result<Vec<Volume>, Error> {
+        let call = Call::get(CINDER, "volume_list", ["volumes", "detail"])
+            .query("name", name)
+            .at(priority);
+        self.list(call, "volumes").await
+    }
+
+    /// One volume.
+    pub async fn volume(&self, id: &str, priority: Priority) -> Result<Volume, Error> {
+        let call = Call::get(CINDER, "volume_get", ["volumes", id]).at(priority);
+        self.one(call, "volume").await
+    }
+
+    /// Asks for a volume; it is `creating` in the answer.
+    pub async fn create_volume(
+        &self,
+        new: &NewVolume,
+        priority: Priority,
+    ) -> Result<Volume, Error> {
+        let call = Call::post(CINDER, "volume_create", ["volumes"])
+            .json("volume", new)
+            .at(priority);
+        self.one(call, "volume").await
+    }
+
+    /// Asks for the end of a volume. It is gone when it answers 404.
+    pub async fn delete_volume(&self, id: &str, priority: Priority) -> Result<(), Error> {
+        let call = Call::delete(CINDER, "volume_delete", ["volumes", id]).at(priority);
+        self.done(call).await
+    }
+}

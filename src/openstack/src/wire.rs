@@ -1,0 +1,161 @@
+//! Small parts of wire formats that several services share.
+
+use std::{fmt, marker::PhantomData, net::IpAddr};
+
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor},
+};
+
+/// Reads `null` as the type's empty value: several services send null for an empty list or string.
+pub(crate) fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// Reads a text into its type; what does not parse (or is null or empty) is `None`, so that one odd
+/// value does not make a whole list unreadable.
+pub(crate) fn parsed<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: std::str::FromStr,
+{
+    Ok(Option::<String>::deserialize(deserializer)?.and_then(|text| text.parse().ok()))
+}
+
+/// Reads a list of texts into their types, leaving out what does not parse.
+pub(crate) fn parsed_list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: std::str::FromStr,
+{
+    Ok(Option::<Vec<String>>::deserialize(deserializer)?
+        .unwrap_or_default()
+        .iter()
+        .filter_map(|text| text.parse().ok())
+        .collect())
+}
+
+/// An object that is mentioned by its id only.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reference {
+    /// The id.
+    pub id: String,
+}
+
+/// An address and the subnet it is from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct FixedIp {
+    /// The subnet's id; Neutron picks one when it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subnet_id: Option<String>,
+    /// The address; Neutron picks one when it is absent.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "parsed"
+    )]
+    pub ip_address: Option<IpAddr>,
+}
+
+/// Tag conditions of Octavia's and Neutron's lists, each a set.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TagFilter {
+    /// Has all of these.
+    pub tags: Vec<String>,
+    /// Has any of these.
+    pub tags_any: Vec<String>,
+    /// Has not all of these.
+    pub not_tags: Vec<String>,
+    /// Has none of these.
+    pub not_tags_any: Vec<String>,
+}
+
+impl TagFilter {
+    pub(crate) fn query(&self, query: &mut Vec<(&'static str, String)>) {
+        for (key, tags) in [
+            ("tags", &self.tags),
+            ("tags-any", &self.tags_any),
+            ("not-tags", &self.not_tags),
+            ("not-tags-any", &self.not_tags_any),
+        ] {
+            if !tags.is_empty() {
+                query.push((key, tags.join(",")));
+            }
+        }
+    }
+}
+
+/// Adds `key=value` for every value that is there.
+pub(crate) fn push_some<T: fmt::Display>(
+    query: &mut Vec<(&'static str, String)>,
+    key: &'static str,
+    value: Option<&T>,
+) {
+    if let Some(value) = value {
+        query.push((key, value.to_string()));
+    }
+}
+
+/// The value under one key of an answer, whatever else is there.
+pub(crate) struct Keyed<T> {
+    pub(crate) key: &'static str,
+    pub(crate) value: PhantomData<T>,
+}
+
+/// What [`Keyed`] found.
+pub(crate) struct Found<T> {
+    pub(crate) value: T,
+    /// A `<key>_links` entry with `rel: next`, or Glance's `next`, says that there is more.
+    pub(crate) more: bool,
+}
+
+#[derive(Deserialize)]
+struct Link {
+    #[serde(default)]
+    rel: Option<String>,
+}
+
+impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for Keyed<T> {
+    type Value = Found<T>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Found<T>, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Keyed<T> {
+    type Value = Found<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "an object with the key `{}`", self.key)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Found<T>, A::Error> {
+        let mut value = None;
+        let mut more = false;
+        while let Some(key) = map.next_key::<String>()? {
+            if key == self.key {
+                if value.is_some() {
+                    return Err(serde::de::Error::duplicate_field(self.key));
+                }
+                value = Some(map.next_value()?);
+            } else if key.strip_suffix("_links") == Some(self.key) {
+                let links: Option<Vec<Link>> = map.next_value()?;
+                more |= links
+                    .unwrap_or_default()
+                    .iter()
+                    .any(|link| link.rel.as_deref() == Some("next"));
+            } else if key == "next" {
+                more |= map.next_value::<Option<String>>()?.is_some();
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        let value = value.ok_or_else(|| serde::de::Error::missing_field(self.key))?;
+        Ok(Found { value, more })
+    }
+}

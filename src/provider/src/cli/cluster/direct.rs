@@ -1,0 +1,201 @@
+//! `--direct`: the load balancer and its members as Octavia has them now, asked with the cluster's own credentials.
+//! Gates and conditions stay the manager's word.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::{Client, ResourceExt};
+
+use super::seen::{Direct, Seen};
+use crate::controllers::identity::{self, Asker};
+use capo_api::v1beta2::{LoadBalancerMemberStatus, LoadBalancerStatus};
+use capo_core::Priority;
+use capo_openstack::{
+    ClientSettings, Clouds, LeaseToken, NoObserver,
+    load_balancer::{MemberStatus, StatusTree},
+};
+
+/// Asks Octavia, and puts its answer in the place of what the status told.
+///
+/// # Errors
+/// Which of the objects on the way is missing or can't be read, or what OpenStack answered.
+pub(super) async fn ask(client: &Client, seen: &mut Seen) -> Result<(), String> {
+    let Some(cluster) = &mut seen.openstack_cluster else {
+        return Err("there is no OpenStackCluster yet whose credentials --direct could use".into());
+    };
+    let namespace = cluster.namespace().unwrap_or_default();
+    let object = format!("OpenStackCluster {namespace}/{}", cluster.name_any());
+    let status = cluster.status.as_mut();
+    let balancer = status.and_then(|status| status.api_server_managed_load_balancer.as_mut());
+    let Some((balancer, id)) = balancer.and_then(|balancer| {
+        let id = balancer.id.clone()?;
+        Some((balancer, id))
+    }) else {
+        return Err(format!(
+            "{object}: status.apiServerManagedLoadBalancer.id is empty: there is no load balancer to ask for with --direct"
+        ));
+    };
+    // Nothing is changed by it.
+    let lease = LeaseToken::not_held();
+    let clouds = Clouds::new(ClientSettings::default(), lease, Arc::new(NoObserver));
+    let asker = Asker {
+        object: &object,
+        namespace: &namespace,
+    };
+    let cloud = identity::cloud_of(client, &clouds, asker, &cluster.spec.identity_ref)
+        .await
+        .map_err(|halt| halt.verdict.message)?;
+    let now = Timestamp::now();
+    let tree = cloud
+        .status_tree(&id, Priority::Gate)
+        .await
+        .map_err(|error| format!("{object}: reading load balancer {id}: {error}"))?;
+    let machines: Vec<String> = seen
+        .openstack_machines
+        .iter()
+        .map(ResourceExt::name_any)
+        .collect();
+    take_over(balancer, &tree, &machines, now);
+    seen.direct = Some(Direct {
+        provisioning_status: tree.provisioning_status.to_string(),
+        operating_status: tree.operating_status.to_string(),
+        time: now,
+    });
+    Ok(())
+}
+
+/// Writes the tree over the members of the status. `machines` are the cluster's.
+pub(super) fn take_over(
+    balancer: &mut LoadBalancerStatus,
+    tree: &StatusTree,
+    machines: &[String],
+    now: Timestamp,
+) {
+    let mut found: Vec<&MemberStatus> = tree.pools.iter().flat_map(|pool| &pool.members).collect();
+    for listed in &mut balancer.members {
+        let name = format!("{}-{}-{}", balancer.name, listed.port, listed.machine);
+        let own = found
+            .iter()
+            .position(|member| listed.id.as_ref() == Some(&member.id) || member.name == name);
+        let own = own.map(|index| found.swap_remove(index));
+        write(listed, own, now);
+    }
+    // Those that the manager does not know of, or not yet.
+    for member in found {
+        let prefix = format!("{}-{}-", balancer.name, member.protocol_port);
+        let machine = member.name.strip_prefix(&prefix).unwrap_or(&member.name);
+        let mut listed = LoadBalancerMemberStatus {
+            machine: machine.to_owned(),
+            port: member.protocol_port.into(),
+            ..LoadBalancerMemberStatus::default()
+        };
+        write(&mut listed, Some(member), now);
+        balancer.members.push(listed);
+    }
+    let ours = balancer
+        .members
+        .iter()
+        .filter(|member| machines.contains(&member.machine));
+    let (mut active, mut total) = (0, 0);
+    for member in ours {
+        total += 1;
+        active += i32::from(member.provisioning_status.as_deref() == Some("ACTIVE"));
+    }
+    balancer.active_members = Some(format!("{active}/{total}"));
+}
+
+fn write(listed: &mut LoadBalancerMemberStatus, found: Option<&MemberStatus>, now: Timestamp) {
+    let provisioning = found.map(|member| member.provisioning_status.to_string());
+    if listed.provisioning_status != provisioning {
+        // It changed after the manager wrote; when is not known here.
+        listed.since = None;
+        listed.message = None;
+    }
+    listed.provisioning_status = provisioning;
+    listed.id = found.map(|member| member.id.clone());
+    listed.operating_status = found.map(|member| member.operating_status.to_string());
+    listed.last_observed = Some(Time(now));
+    if let Some(address) = found.and_then(|member| member.address) {
+        listed.address = Some(address.to_string());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use capo_openstack::load_balancer::PoolStatus;
+
+    fn tree(members: &[Value]) -> StatusTree {
+        let pool = PoolStatus {
+            id: "pool".to_owned(),
+            name: "lb-6443".to_owned(),
+            provisioning_status: "ACTIVE".into(),
+            operating_status: "ONLINE".into(),
+            health_monitor: None,
+            members: members
+                .iter()
+                .map(|member| serde_json::from_value(member.clone()).unwrap())
+                .collect(),
+        };
+        StatusTree {
+            id: "lb".to_owned(),
+            name: "lb".to_owned(),
+            provisioning_status: "ACTIVE".into(),
+            operating_status: "ONLINE".into(),
+            listeners: Vec::new(),
+            pools: vec![pool],
+        }
+    }
+
+    #[test]
+    fn octavias_word_goes_before_the_status() {
+        let listed = |machine: &str, id: &str| {
+            json!({"machine": machine, "port": 6443, "id": id, "provisioningStatus": "ACTIVE", "operatingStatus": "ONLINE",
+                "since": "2026-11-21T11:57:00Z", "message": "fine"})
+        };
+        let mut balancer: LoadBalancerStatus =
+            serde_json::from_value(json!({"name": "lb", "id": "lb", "activeMembers": "3/3",
+            "members": [listed("cp-0", "0"), listed("cp-1", "1"), listed("cp-2", "2")]}))
+            .unwrap();
+        let member = |id: &str, name: &str, status: &str| {
+            json!({"id": id, "name": name, "address": "10.6.0.7", "protocol_port": 6443,
+                "provisioning_status": status, "operating_status": "OFFLINE"})
+        };
+        let tree = tree(&[
+            member("0", "lb-6443-cp-0", "ACTIVE"),
+            // Made anew since.
+            member("11", "lb-6443-cp-1", "PENDING_CREATE"),
+            member("7", "somebody", "ERROR"),
+        ]);
+        let machines = ["cp-0", "cp-1", "cp-2"].map(str::to_owned);
+        take_over(&mut balancer, &tree, &machines, Timestamp::UNIX_EPOCH);
+        let shown: Vec<_> = balancer
+            .members
+            .iter()
+            .map(|member| {
+                let text = |text: &Option<String>| text.clone().unwrap_or_default();
+                let since = member.since.is_some();
+                (
+                    member.machine.clone(),
+                    text(&member.id),
+                    text(&member.provisioning_status),
+                    since,
+                )
+            })
+            .collect();
+        let expected = [
+            ("cp-0", "0", "ACTIVE", true),
+            ("cp-1", "11", "PENDING_CREATE", false),
+            ("cp-2", "", "", false),
+            ("somebody", "7", "ERROR", false),
+        ];
+        let expected = expected.map(|(machine, id, status, since)| {
+            (machine.to_owned(), id.to_owned(), status.to_owned(), since)
+        });
+        assert_eq!(shown, expected);
+        assert_eq!(balancer.active_members.as_deref(), Some("1/3"));
+    }
+}

@@ -1,0 +1,141 @@
+//! How the gates stand, told from the objects: which one is asked, and what the conditions answer.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde::Serialize;
+
+use super::view::MachineView;
+use crate::{
+    controllers::{capi::Machine, hooks::Hooks},
+    status::conditions::kind::API_SERVER_LOAD_BALANCER_READY,
+};
+use capo_api::v1beta2::OpenStackMachine;
+use capo_core::Reason;
+use capo_gate::GateName;
+
+/// A gate's state, in the words of the metric `capo_gate_state`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(super) enum GateState {
+    /// Nothing is held.
+    Open,
+    /// Something waits.
+    Held,
+    /// Nothing is held because the operator says so.
+    Bypassed,
+    /// Nobody can tell: not looked at yet, or what was seen is too old.
+    Unknown,
+}
+
+impl GateState {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "Open",
+            Self::Held => "Held",
+            Self::Bypassed => "Bypassed",
+            Self::Unknown => "Unknown",
+        }
+    }
+}
+
+/// One gate as it stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Gate {
+    /// `admission`, `release` or `finalizer`; absent for the cluster as a whole.
+    #[serde(rename = "gate", skip_serializing_if = "Option::is_none")]
+    pub(super) asked: Option<&'static str>,
+    pub(super) state: GateState,
+    pub(super) reason: String,
+    pub(super) message: String,
+    /// Since when the condition has its status.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) since: Option<Timestamp>,
+}
+
+/// The condition that tells about the gate.
+pub(super) fn condition(conditions: &[Condition]) -> Option<&Condition> {
+    conditions
+        .iter()
+        .find(|condition| condition.type_ == API_SERVER_LOAD_BALANCER_READY)
+}
+
+fn answered(gate: Option<GateName>, condition: Option<&Condition>) -> Gate {
+    let Some(condition) = condition else {
+        return Gate {
+            asked: gate.map(GateName::as_str),
+            state: GateState::Unknown,
+            reason: Reason::NotYetObserved.as_str().to_owned(),
+            message: "The manager has not looked at it yet".to_owned(),
+            since: None,
+        };
+    };
+    let state = match condition.status.as_str() {
+        "True" if condition.reason == Reason::OperatorBypass.as_str() => GateState::Bypassed,
+        "True" => GateState::Open,
+        "False" => GateState::Held,
+        _ => GateState::Unknown,
+    };
+    Gate {
+        asked: gate.map(GateName::as_str),
+        state,
+        reason: condition.reason.clone(),
+        message: condition.message.clone(),
+        since: Some(condition.last_transition_time.0),
+    }
+}
+
+/// The gate that is asked about a machine at the moment; `None` where none is.
+pub(super) fn of_machine(object: &OpenStackMachine, machine: Option<&Machine>) -> Option<Gate> {
+    let status = object.status.as_ref();
+    let conditions = status.map_or(&[][..], |status| &status.conditions);
+    let condition = condition(conditions);
+    let control_plane =
+        machine.is_some_and(|machine| machine.is_control_plane(None)) || condition.is_some();
+    if !control_plane {
+        return None;
+    }
+    let provisioned = status
+        .and_then(|status| status.initialization.as_ref()?.provisioned)
+        .unwrap_or_default();
+    let releasing =
+        machine.is_some_and(|machine| machine.is_deleting() && Hooks::on(&machine.metadata).any());
+    let asked = if releasing {
+        GateName::Release
+    } else if object.metadata.deletion_timestamp.is_some() {
+        GateName::Finalizer
+    } else if !provisioned {
+        GateName::Admission
+    } else {
+        return None;
+    };
+    Some(answered(Some(asked), condition))
+}
+
+/// The gate of the cluster as a whole: what any machine waits for, else what the load balancer says.
+pub(super) fn of_cluster(conditions: &[Condition], machines: &[MachineView]) -> Gate {
+    let own = answered(None, condition(conditions));
+    let asked = |state: GateState| {
+        machines
+            .iter()
+            .filter_map(|machine| Some((machine, machine.gate.as_ref()?)))
+            .filter(|(_, gate)| gate.state == state)
+            // The one that waits longest says what to look at.
+            .min_by_key(|(_, gate)| gate.since)
+            .map(|(machine, gate)| Gate {
+                message: format!("{}: {}", machine.name, gate.message),
+                ..gate.clone()
+            })
+    };
+    if own.state == GateState::Unknown {
+        return own;
+    }
+    if let Some(held) = asked(GateState::Held) {
+        return held;
+    }
+    if own.state == GateState::Held {
+        return own;
+    }
+    asked(GateState::Unknown)
+        .or_else(|| asked(GateState::Bypassed))
+        .unwrap_or(own)
+}

@@ -1,0 +1,193 @@
+//! Subcommands. Without one, the manager runs.
+//!
+//! Called as `kubectl-capo` or `clusterctl-capo` (a symlink suffices), the program is a plugin of those two:
+//! then it has the operator's commands only.
+
+mod cluster;
+mod connection;
+mod crds;
+mod explain;
+pub mod manifests;
+mod migrate_storage;
+mod release_hooks;
+
+use std::{ffi::OsString, io::Write as _, path::Path, process::ExitCode};
+
+use capo_core::build_info;
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, error::ErrorKind};
+
+use crate::manager::{self, Settings, settings::normalise};
+
+/// Threads that run tasks: the work is waiting, not computing.
+const WORKER_THREADS: usize = 2;
+
+/// Cluster API infrastructure provider for OpenStack.
+///
+/// Without a command it runs the manager. Flags have the names of Cluster API Provider OpenStack; Go's
+/// spelling (-v=4, --leader_elect) is understood.
+#[derive(Debug, Parser)]
+#[command(name = "capo-rs", version = build_info::LONG, max_term_width = 80, args_conflicts_with_subcommands = true, args_override_self = true)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+/// See how the load balancers of clusters and their gates stand
+///
+/// Needs the rights of the ClusterRole capo-viewer-role.
+#[derive(Debug, Parser)]
+#[command(version = build_info::LONG, max_term_width = 80)]
+struct PluginLine {
+    #[command(subcommand)]
+    command: Look,
+}
+
+/// What operators ask.
+#[derive(Debug, Subcommand)]
+enum Look {
+    /// Show a cluster's gate, members, conditions and last events
+    Status(cluster::status::Choices),
+    /// Follow a cluster's gate and members, until the gate is open if asked
+    Watch(cluster::watch::Choices),
+    /// Explain a reason, an event or an alert
+    Explain(explain::Choices),
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    #[command(flatten)]
+    Look(Look),
+    /// Print the custom resource definitions
+    Crds(crds::Choices),
+    /// Print everything that a deployment takes
+    Manifests(manifests::Choices),
+    /// Rewrite stored objects in the storage version, then exit
+    ///
+    /// The leading manager does it by itself too, where it has the rights of capo-storage-migration-role.
+    MigrateStorage(migrate_storage::Choices),
+    /// Take the deletion hooks off all Machines, for whoever takes capo-rs away
+    ///
+    /// Also enables load balancer members that came in admin-down and wait for their API server. Needs no
+    /// running manager, and refuses to work beside one that would put the hooks back.
+    ReleaseHooks(release_hooks::Choices),
+}
+
+/// Parses `arguments` and does what they say.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments = normalise(arguments);
+    if let Some(name) = arguments.first().and_then(plugin) {
+        let line = PluginLine::command().name("capo").bin_name(name);
+        let parsed = line
+            .try_get_matches_from(arguments)
+            .and_then(|matches| PluginLine::from_arg_matches(&matches));
+        return match parsed {
+            Ok(line) => look(&line.command),
+            Err(error) => misunderstood(&error),
+        };
+    }
+    let line = match CommandLine::try_parse_from(arguments) {
+        Ok(line) => line,
+        Err(error) => return misunderstood(&error),
+    };
+    match line.command {
+        Some(Command::Look(command)) => look(&command),
+        Some(Command::Crds(choices)) => print_or_complain(crds::yaml(&choices)),
+        Some(Command::Manifests(choices)) => print_or_complain(manifests::yaml(&choices)),
+        Some(Command::MigrateStorage(choices)) => migrate_storage::run(&choices),
+        Some(Command::ReleaseHooks(choices)) => release_hooks::run(&choices),
+        None => run_manager(line.settings),
+    }
+}
+
+/// `kubectl capo` where the program is called `kubectl-capo`; `None` under its own name.
+fn plugin(program: &OsString) -> Option<String> {
+    let name = Path::new(program).file_name()?.to_str()?;
+    let (host, own) = name.split_once('-')?;
+    ["kubectl", "clusterctl"]
+        .contains(&host)
+        .then(|| format!("{host} {}", own.replace('_', "-")))
+}
+
+/// Prints help where it was asked for, an error otherwise.
+fn misunderstood(error: &clap::Error) -> ExitCode {
+    let _ = error.print();
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
+        _ => ExitCode::from(2),
+    }
+}
+
+fn look(command: &Look) -> ExitCode {
+    match command {
+        Look::Status(choices) => cluster::status::run(choices),
+        Look::Watch(choices) => cluster::watch::run(choices),
+        Look::Explain(choices) => explain::run(choices),
+    }
+}
+
+/// Runs `work` to its end on this thread.
+fn wait_for<T>(work: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| format!("can't start the runtime: {error}"))?
+        .block_on(work)
+}
+
+fn run_manager(settings: Settings) -> ExitCode {
+    if let Err(contradiction) = settings.check() {
+        complain(&contradiction);
+        return ExitCode::from(2);
+    }
+    manager::start_logging(settings.verbosity, settings.logging_format);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(WORKER_THREADS)
+        // Blocking work is name resolution and reading small files.
+        .max_blocking_threads(8)
+        .enable_all()
+        .build();
+    let outcome = match runtime {
+        Ok(runtime) => {
+            let outcome = runtime.block_on(manager::run(settings));
+            // A hung name resolution must not hold up the end.
+            runtime.shutdown_background();
+            outcome
+        }
+        Err(error) => Err(format!("can't start the runtime: {error}")),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!(%error, "Stopping");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn print_or_complain<E: std::fmt::Display>(text: Result<String, E>) -> ExitCode {
+    match text {
+        Ok(text) => print(&text),
+        Err(error) => {
+            complain(&error.to_string());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn print(text: &str) -> ExitCode {
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        // The reader has gone, as `| head` does.
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn complain(text: &str) {
+    let _ = writeln!(std::io::stderr(), "error: {text}");
+}
+
+fn complain_softly(text: &str) {
+    let _ = writeln!(std::io::stderr(), "warning: {text}");
+}

@@ -1,0 +1,252 @@
+//! The load balancer in a pass: which it is, whether to make or replace it, and what its task says.
+
+use std::{net::IpAddr, time::Duration};
+
+use super::{
+    facts, floating_ip as fips,
+    halt::{Halt, Step},
+    load_balancer::{self, KnownLoadBalancer},
+    load_balancer_plan::{self, FoundLoadBalancer, LoadBalancerInputs, LoadBalancerPlan},
+    network::NetworkState,
+    report::in_closed_set,
+    shop::Shop,
+    visit::Visit,
+    wanted::LoadBalancerWish,
+};
+use crate::{controllers::Outcome, status::conditions::kind};
+use capo_core::FailureClass;
+use capo_core::{ConditionState, ConditionStatus, Reason};
+use capo_gate::findings::Findings;
+
+/// Leave to delete a load balancer in ERROR and make it anew; the value is its id.
+pub(crate) const REBUILD_ANNOTATION: &str = "infrastructure.cluster.x-k8s.io/rebuild-load-balancer";
+/// A floating IP once seen on the load balancer is looked at again after this time.
+const FLOATING_IP_AGE: Duration = Duration::from_mins(5);
+/// How soon to look again for something that is being deleted.
+const SOON: Duration = Duration::from_secs(2);
+
+const CONDITION: &str = kind::API_SERVER_LOAD_BALANCER_READY;
+
+/// Sees to it that there is a load balancer, and that this process knows which. While its task reads it
+/// and finds nothing wrong with the load balancer itself, no call is made.
+pub(crate) async fn load_balancer(
+    visit: &mut Visit<'_>,
+    shop: &Shop<'_>,
+    wish: &LoadBalancerWish,
+    network: &NetworkState,
+) -> Step<()> {
+    let complete = |lb: &KnownLoadBalancer| lb.vip.is_some() && lb.vip_port.is_some();
+    if visit.seen.load_balancer.as_ref().is_some_and(complete) && !needs_a_look(visit) {
+        return Ok(());
+    }
+    let known = visit
+        .seen
+        .load_balancer
+        .as_ref()
+        .map(|lb| lb.id.clone())
+        .or(shop.known.load_balancer.clone());
+    let found = load_balancer::find(shop, known.as_deref()).await?;
+    let seen: Vec<FoundLoadBalancer> = found.iter().map(FoundLoadBalancer::from).collect();
+    let inputs = LoadBalancerInputs {
+        name: shop.wanted.names.load_balancer(),
+        initialised: visit.neighbours.initialised(),
+        machine_admitted: visit.neighbours.machine_admitted(),
+        rebuild: visit.annotation(REBUILD_ANNOTATION).map(ToOwned::to_owned),
+        replaced: visit.seen.replacements,
+    };
+    let by_id = |id: &str| {
+        found
+            .iter()
+            .find(|lb| lb.id == id)
+            .map(KnownLoadBalancer::from)
+    };
+    match load_balancer_plan::plan(&inputs, &seen, visit.now) {
+        LoadBalancerPlan::Use { id } => {
+            visit.seen.load_balancer = by_id(&id);
+            Ok(())
+        }
+        LoadBalancerPlan::Create => {
+            visit.seen.load_balancer = None;
+            visit.seen.floating_ip = None;
+            let made = load_balancer::create(shop, wish, network).await?;
+            visit.seen.load_balancer = Some(KnownLoadBalancer::from(&made));
+            Ok(())
+        }
+        LoadBalancerPlan::Going { id } => {
+            visit.seen.load_balancer = None;
+            let text =
+                format!("Load balancer {id} is being deleted; a new one is made when it is gone");
+            Err(Halt::wait(
+                CONDITION,
+                Reason::LoadBalancerPending,
+                text,
+                SOON,
+            ))
+        }
+        LoadBalancerPlan::Replace { id, asked } => {
+            if !asked && !nothing_to_lose(visit).await? {
+                visit.seen.load_balancer = by_id(&id);
+                return Err(broken(&inputs.name, &id));
+            }
+            replace(visit, shop, &id).await
+        }
+        LoadBalancerPlan::ReplaceLater { id, pause } => {
+            visit.seen.load_balancer = by_id(&id);
+            let text = format!(
+                "Load balancer {id} is in ERROR; it is made anew after a pause, as the last one failed too"
+            );
+            Err(Halt::wait(
+                CONDITION,
+                Reason::LoadBalancerError,
+                text,
+                pause,
+            ))
+        }
+        LoadBalancerPlan::Broken { id } => {
+            visit.seen.load_balancer = by_id(&id);
+            Err(broken(&inputs.name, &id))
+        }
+        LoadBalancerPlan::Ambiguous { ids } => {
+            visit.seen.load_balancer = None;
+            Err(Halt::refused(
+                CONDITION,
+                Reason::AmbiguousMatch,
+                format!(
+                    "Load balancer name \"{}\" matches {} objects ({}), one is needed; nothing is changed until the \
+                     others are renamed or removed",
+                    inputs.name,
+                    ids.len(),
+                    ids.join(", ")
+                ),
+            ))
+        }
+    }
+}
+
+/// Whether the load balancer's task saw something that asks for more than it can do.
+fn needs_a_look(visit: &Visit<'_>) -> bool {
+    let Some(findings) = visit.context.membership.findings(&visit.name) else {
+        return false;
+    };
+    findings.absent
+        || findings
+            .provisioning_status
+            .as_deref()
+            .is_some_and(|status| matches!(status, "ERROR" | "PENDING_DELETE" | "DELETED"))
+}
+
+async fn nothing_to_lose(visit: &Visit<'_>) -> Step<bool> {
+    facts::nothing_to_lose(
+        visit.context,
+        &visit.name.namespace,
+        &visit.neighbours.cluster_name,
+    )
+    .await
+    .map_err(|e| Halt::kubernetes(CONDITION, "Reading Cluster and Machines", &e))
+}
+
+fn broken(name: &str, id: &str) -> Halt {
+    let message = format!(
+        "Load balancer {name} is in ERROR and may still serve. Try `openstack loadbalancer failover {id}`; to have it \
+         deleted and made anew, set the annotation {REBUILD_ANNOTATION}: {id}"
+    );
+    Halt::failed(
+        CONDITION,
+        FailureClass::Conflict,
+        Reason::LoadBalancerError,
+        message,
+    )
+}
+
+async fn replace(visit: &mut Visit<'_>, shop: &Shop<'_>, id: &str) -> Step<()> {
+    // Its task must not write to it any more; without an id it doesn't.
+    visit.seen.load_balancer = None;
+    if load_balancer::delete(shop, id).await? {
+        let count = visit.seen.replacements.map_or(0, |(count, _)| count);
+        visit.seen.replacements = Some((count.saturating_add(1), visit.now));
+        shop.deleted("load balancer", &shop.wanted.names.load_balancer(), id);
+    }
+    let text = format!(
+        "Load balancer {id} was in ERROR and is being deleted; a new one is made when it is gone"
+    );
+    Err(Halt::wait(
+        CONDITION,
+        Reason::LoadBalancerPending,
+        text,
+        SOON,
+    ))
+}
+
+/// The address of the floating IP on the load balancer.
+pub(crate) async fn floating_ip(
+    visit: &mut Visit<'_>,
+    shop: &Shop<'_>,
+    external: &str,
+    balancer: &KnownLoadBalancer,
+) -> Step<Option<IpAddr>> {
+    let Some(port) = balancer.vip_port.as_deref() else {
+        return Ok(None);
+    };
+    if let Some((fip, at)) = &visit.seen.floating_ip
+        && fip.port_id.as_deref() == Some(port)
+        && (shop.wanted.floating_ip.is_none() || fip.floating_ip_address == shop.wanted.floating_ip)
+        && visit.now.saturating_duration_since(*at) < FLOATING_IP_AGE
+    {
+        return Ok(fip.floating_ip_address);
+    }
+    let fip = fips::ensure(shop, external, Some(port)).await?;
+    let address = fip.floating_ip_address;
+    visit.seen.floating_ip = Some((fip, visit.now));
+    Ok(address)
+}
+
+/// Tells the load balancer's condition: a step of ours that failed goes before what its task found.
+pub(crate) fn tell(visit: &mut Visit<'_>, findings: Option<&Findings>, pause: Duration) {
+    if let Some(own) = visit.report.told(CONDITION).cloned() {
+        if visit.object.spec.control_plane_endpoint.is_none() {
+            visit
+                .report
+                .tell_if_untold(kind::API_ENDPOINT_READY, own.clone());
+        }
+        visit.report.balancer_counts = own.status != ConditionStatus::Unknown;
+        let reason = in_closed_set(own.reason);
+        visit
+            .report
+            .tell(CONDITION, ConditionState { reason, ..own });
+        return;
+    }
+    match findings {
+        Some(findings) => {
+            visit.report.tell(CONDITION, findings.verdict.clone());
+            visit.report.balancer_counts = findings.counts_in_ready;
+        }
+        // Not read by this process yet; an older word stays until then.
+        None => visit.report.balancer_counts = false,
+    }
+    if !findings.is_some_and(|findings| findings.infrastructure_ready) {
+        visit.note_wait(Outcome::wait(
+            Reason::LoadBalancerPending,
+            "The load balancer, its listeners, pools and monitors are not all ACTIVE yet",
+            pause,
+        ));
+    }
+}
+
+/// A new generation is not observed before the load balancer was seen as it wants it. Its task wakes us then.
+pub(crate) fn await_generation(
+    visit: &mut Visit<'_>,
+    findings: Option<&Findings>,
+    pause: Duration,
+) {
+    let generation = Some(visit.generation());
+    let status = visit.object.status.as_ref();
+    let is_observed = status.and_then(|status| status.observed_generation) == generation;
+    let settled = findings.and_then(|findings| findings.settled_generation);
+    if !is_observed && settled != generation {
+        visit.note_wait(Outcome::wait(
+            Reason::LoadBalancerPending,
+            "The load balancer was not seen yet as this generation wants it",
+            pause,
+        ));
+    }
+}

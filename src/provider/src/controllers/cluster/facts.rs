@@ -1,0 +1,339 @@
+//! What the gates ask of the cluster around a load balancer: Cluster, control plane, Machines, CA.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
+use kube::{
+    Api, ResourceExt,
+    api::{ApiResource, DynamicObject, ListParams},
+};
+
+use super::memory::Seen;
+use crate::controllers::{
+    Context,
+    capi::{self, Cluster, ContractReference, Machine},
+};
+use capo_core::{GateOverride, ObjectName, gate_override};
+use capo_gate::desired::{ClusterFacts, Health};
+
+/// Cluster API's condition on the Cluster: the workload cluster answers through the endpoint.
+const REMOTE_CONNECTION_PROBE: &str = "RemoteConnectionProbe";
+/// How long a CA is good for without another look.
+const AUTHORITY_AGE: Duration = Duration::from_mins(10);
+/// Nobody's CA is larger.
+const LARGEST_AUTHORITY: usize = 64 * 1024;
+
+/// The objects around an `OpenStackCluster`.
+#[derive(Debug, Clone)]
+pub(crate) struct Neighbours {
+    /// The owning Cluster; `None` once an uncached read found it absent.
+    pub cluster: Option<Arc<Cluster>>,
+    /// The Cluster's name, also where it is absent.
+    pub cluster_name: String,
+    /// Every Machine of the cluster.
+    pub machines: Vec<Arc<Machine>>,
+    /// The control-plane object.
+    pub control_plane: ControlPlane,
+}
+
+/// What a control-plane object tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct ControlPlane {
+    /// It says that it was initialised once, or it can't be read and may have been.
+    pub initialised: bool,
+    /// It is being deleted.
+    pub deleting: bool,
+    /// It is a KubeadmControlPlane.
+    pub kubeadm: bool,
+}
+
+impl ControlPlane {
+    /// Reads what the contract says of a control-plane object.
+    pub(crate) fn read(kind: &str, object: &serde_json::Value) -> Self {
+        let is =
+            |path: &str| object.pointer(path).and_then(serde_json::Value::as_bool) == Some(true);
+        Self {
+            initialised: is("/status/initialization/controlPlaneInitialized")
+                || is("/status/initialized"),
+            deleting: object.pointer("/metadata/deletionTimestamp").is_some(),
+            kubeadm: kind == "KubeadmControlPlane",
+        }
+    }
+
+    /// One that can't be read: what would open a gate is taken as not so.
+    fn unreadable(kind: &str) -> Self {
+        Self {
+            initialised: true,
+            deleting: false,
+            kubeadm: kind == "KubeadmControlPlane",
+        }
+    }
+}
+
+impl Neighbours {
+    /// The control plane was initialised once.
+    pub(crate) fn initialised(&self) -> bool {
+        self.control_plane.initialised
+            || self
+                .cluster
+                .as_ref()
+                .is_some_and(|cluster| cluster.status.initialization.control_plane_initialized)
+            || self
+                .control_plane_machines()
+                .any(|machine| machine.status.node_ref.is_some())
+    }
+
+    /// A control-plane Machine, deleting or not, has a providerID.
+    pub(crate) fn machine_admitted(&self) -> bool {
+        self.control_plane_machines().any(Machine::is_admitted)
+    }
+
+    /// Cluster or control plane are going.
+    pub(crate) fn going(&self) -> bool {
+        self.control_plane.deleting || self.cluster.as_ref().is_none_or(|c| c.is_deleting())
+    }
+
+    fn control_plane_machines(&self) -> impl Iterator<Item = &Machine> {
+        self.machines
+            .iter()
+            .map(AsRef::as_ref)
+            .filter(|machine| machine.is_control_plane(self.cluster.as_deref()))
+    }
+}
+
+/// Reads the neighbours: from the stores, and without a cache where it matters.
+pub(crate) async fn neighbours(
+    context: &Context,
+    namespace: &str,
+    cluster_name: &str,
+) -> Result<Neighbours, kube::Error> {
+    let reference = kube::runtime::reflector::ObjectRef::new(cluster_name).within(namespace);
+    let cluster = match context.stores.clusters.get(&reference) {
+        Some(cluster) => Some(cluster),
+        None => context
+            .api::<Cluster>(namespace)
+            .get_opt(cluster_name)
+            .await?
+            .map(Arc::new),
+    };
+    let machines = context.stores.machines.state_filter(|machine| {
+        machine.metadata.namespace.as_deref() == Some(namespace)
+            && machine.spec.cluster_name == cluster_name
+    });
+    let control_plane = match cluster
+        .as_ref()
+        .and_then(|cluster| cluster.spec.control_plane_ref.as_ref())
+    {
+        Some(reference) => control_plane(context, namespace, reference).await,
+        None => ControlPlane::default(),
+    };
+    Ok(Neighbours {
+        cluster,
+        cluster_name: cluster_name.to_owned(),
+        machines,
+        control_plane,
+    })
+}
+
+async fn control_plane(
+    context: &Context,
+    namespace: &str,
+    reference: &ContractReference,
+) -> ControlPlane {
+    let kind = &reference.kind;
+    match read_control_plane(context, namespace, reference).await {
+        Ok(Some(object)) => ControlPlane::read(kind, &object),
+        Ok(None) => ControlPlane {
+            kubeadm: kind == "KubeadmControlPlane",
+            ..ControlPlane::default()
+        },
+        Err(error) => {
+            tracing::debug!(kind, name = reference.name, %error, "Reading the control-plane object failed");
+            ControlPlane::unreadable(kind)
+        }
+    }
+}
+
+async fn read_control_plane(
+    context: &Context,
+    namespace: &str,
+    reference: &ContractReference,
+) -> Result<Option<serde_json::Value>, kube::Error> {
+    let Some(resource) = resource_of(context, reference).await? else {
+        return Ok(None);
+    };
+    let api: Api<DynamicObject> =
+        Api::namespaced_with(context.client.clone(), namespace, &resource);
+    let object = api.get_opt(&reference.name).await?;
+    Ok(object.and_then(|object| serde_json::to_value(object).ok()))
+}
+
+/// The served version of a contract kind, found out once.
+async fn resource_of(
+    context: &Context,
+    reference: &ContractReference,
+) -> Result<Option<ApiResource>, kube::Error> {
+    let key = (reference.api_group.clone(), reference.kind.clone());
+    if let Some(resource) = context.clusters.kind(&key) {
+        return Ok(Some(resource));
+    }
+    let group = match kube::discovery::group(&context.client, &reference.api_group).await {
+        Ok(group) => group,
+        Err(error) if crate::status::patch::is_not_found(&error) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let Some((resource, _)) = group.recommended_kind(&reference.kind) else {
+        return Ok(None);
+    };
+    context.clusters.learn_kind(key, resource.clone());
+    Ok(Some(resource))
+}
+
+/// The facts as membership takes them. Remembers in `seen` since when the remote connection holds, and the CA.
+pub(crate) async fn facts(
+    context: &Context,
+    name: &ObjectName,
+    operator: Option<&str>,
+    untouchable: bool,
+    neighbours: &Neighbours,
+    seen: &mut Seen,
+) -> ClusterFacts {
+    let connection = neighbours
+        .cluster
+        .as_ref()
+        .and_then(|cluster| cluster.condition(REMOTE_CONNECTION_PROBE));
+    let now = Instant::now();
+    let remote_connection_since = match seen.remote_connection.observe(connection, now) {
+        Health::Good(since) => Some(since),
+        Health::Bad | Health::Unknown => None,
+    };
+    read_authority(
+        context,
+        &name.namespace,
+        &neighbours.cluster_name,
+        seen,
+        now,
+    )
+    .await;
+    ClusterFacts {
+        untouchable,
+        going: neighbours.going(),
+        initialised: neighbours.initialised(),
+        operator: operator_word(operator),
+        remote_connection_since,
+        ca_pem: seen.authority.as_ref().map(|(pem, _)| pem.clone()),
+        kubeadm_control_plane: neighbours.control_plane.kubeadm,
+    }
+}
+
+fn operator_word(annotation: Option<&str>) -> GateOverride {
+    gate_override::parse_optional(annotation, Timestamp::now())
+}
+
+async fn read_authority(
+    context: &Context,
+    namespace: &str,
+    cluster: &str,
+    seen: &mut Seen,
+    now: Instant,
+) {
+    let fresh = |at: &Instant| now.saturating_duration_since(*at) < AUTHORITY_AGE;
+    if seen.authority.as_ref().is_some_and(|(_, at)| fresh(at)) {
+        return;
+    }
+    let secret = format!("{cluster}-ca");
+    match context.api::<Secret>(namespace).get_opt(&secret).await {
+        Ok(Some(secret)) => {
+            let pem = secret
+                .data
+                .as_ref()
+                .and_then(|data| data.get("tls.crt"))
+                .filter(|pem| pem.0.len() <= LARGEST_AUTHORITY)
+                .and_then(|pem| String::from_utf8(pem.0.clone()).ok());
+            if let Some(pem) = pem {
+                seen.authority = Some((pem, now));
+            }
+        }
+        Ok(None) => seen.authority = None,
+        Err(error) => tracing::debug!(secret, %error, "Reading the cluster's CA failed"),
+    }
+}
+
+/// Whether deleting the load balancer can lose anything, by reads that no cache stands between.
+pub(crate) async fn nothing_to_lose(
+    context: &Context,
+    namespace: &str,
+    cluster_name: &str,
+) -> Result<bool, kube::Error> {
+    let cluster = context
+        .api::<Cluster>(namespace)
+        .get_opt(cluster_name)
+        .await?;
+    let initialised = cluster
+        .as_ref()
+        .is_some_and(|cluster| cluster.status.initialization.control_plane_initialized);
+    let machines = machines_uncached(context, namespace, cluster_name, None).await?;
+    Ok(!initialised
+        && !machines.iter().any(|m| {
+            m.is_control_plane(cluster.as_ref()) && (m.is_admitted() || m.status.node_ref.is_some())
+        }))
+}
+
+/// The Machines of a cluster, read without a cache.
+pub(crate) async fn machines_uncached(
+    context: &Context,
+    namespace: &str,
+    cluster_name: &str,
+    limit: Option<u32>,
+) -> Result<Vec<Machine>, kube::Error> {
+    let params = ListParams {
+        label_selector: Some(format!("{}={cluster_name}", capi::CLUSTER_NAME_LABEL)),
+        limit,
+        ..ListParams::default()
+    };
+    let list = context.api::<Machine>(namespace).list(&params).await?;
+    Ok(list.items)
+}
+
+/// Names of Machines, for messages: a few, in order.
+pub(crate) fn named(machines: &[Machine]) -> String {
+    let mut names: Vec<String> = machines.iter().map(ResourceExt::name_any).collect();
+    names.sort();
+    let more = names.len() > 5;
+    names.truncate(5);
+    let mut text = names.join(", ");
+    if more {
+        text.push_str(", …");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn control_planes_of_both_contracts_are_read() {
+        let read = |object| ControlPlane::read("KubeadmControlPlane", &object);
+        assert!(!read(json!({})).initialised);
+        assert!(read(json!({"status": {"initialized": true}})).initialised);
+        assert!(
+            read(json!({"status": {"initialization": {"controlPlaneInitialized": true}}}))
+                .initialised
+        );
+        assert!(read(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})).deleting);
+        assert!(!ControlPlane::read("RKE2ControlPlane", &json!({})).kubeadm);
+    }
+
+    #[test]
+    fn what_cannot_be_read_opens_nothing() {
+        let unreadable = ControlPlane::unreadable("X");
+        assert!(unreadable.initialised && !unreadable.deleting);
+    }
+}

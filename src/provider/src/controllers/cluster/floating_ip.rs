@@ -1,0 +1,224 @@
+//! The API server's floating IP: found again whatever happened, never exchanged for another.
+
+use std::net::IpAddr;
+
+use super::{
+    halt::{Halt, Step},
+    pick::pick,
+    shop::Shop,
+};
+use crate::status::conditions::kind::API_ENDPOINT_READY;
+use capo_core::Priority;
+use capo_core::Reason;
+use capo_openstack::{
+    Error,
+    network::{FloatingIp, FloatingIpFilter, NewFloatingIp, Tagged},
+};
+
+fn trouble(doing: &str, error: &Error) -> Halt {
+    Halt::cloud(API_ENDPOINT_READY, Reason::FloatingIPError, doing, error)
+}
+
+/// The floating IP in `external`, on `port` where one is given. It is the one on the port; else the
+/// one with the address that the spec, the status or the endpoint names; else one of ours that is on
+/// no port, left by a pass that was cut off; else a new one, made on the port in one call.
+pub(crate) async fn ensure(
+    shop: &Shop<'_>,
+    external: &str,
+    port: Option<&str>,
+) -> Step<FloatingIp> {
+    let present = match port {
+        Some(port) => on_port(shop, port).await?,
+        None => None,
+    };
+    let address = wanted_address(shop);
+    let fits = |fip: &FloatingIp| {
+        shop.wanted.floating_ip.is_none() || fip.floating_ip_address == shop.wanted.floating_ip
+    };
+    let found = match present {
+        Some(fip) if fits(&fip) => Some(fip),
+        _ => match address {
+            Some(address) => by_address(shop, address).await?,
+            None => left_over(shop, external).await?,
+        },
+    };
+    let fip = match found {
+        Some(fip) => put_on(shop, fip, port).await?,
+        None => create(shop, external, address, port).await?,
+    };
+    shop.tag(API_ENDPOINT_READY, Tagged::FloatingIp, &fip.id, &fip.tags)
+        .await?;
+    Ok(fip)
+}
+
+/// The address that clients know, or are to know.
+fn wanted_address(shop: &Shop<'_>) -> Option<IpAddr> {
+    let endpoint = shop.wanted.endpoint.given_host.as_deref();
+    shop.wanted
+        .floating_ip
+        .or(shop.known.floating_ip)
+        .or_else(|| endpoint.and_then(|host| host.parse().ok()))
+}
+
+/// The floating IP on a port.
+pub(crate) async fn on_port(shop: &Shop<'_>, port: &str) -> Step<Option<FloatingIp>> {
+    let filter = FloatingIpFilter {
+        port_id: Some(port.to_owned()),
+        ..FloatingIpFilter::default()
+    };
+    let found = shop
+        .cloud
+        .floating_ips(&filter, Priority::Settling)
+        .await
+        .map_err(|e| trouble("Looking for the API server's floating IP", &e))?;
+    Ok(found.into_iter().next())
+}
+
+async fn by_address(shop: &Shop<'_>, address: IpAddr) -> Step<Option<FloatingIp>> {
+    let filter = FloatingIpFilter {
+        floating_ip_address: Some(address),
+        ..FloatingIpFilter::default()
+    };
+    let found = shop
+        .cloud
+        .floating_ips(&filter, Priority::Settling)
+        .await
+        .map_err(|e| trouble(&format!("Looking for floating IP {address}"), &e))?;
+    pick(found, None, |fip| &fip.id)
+        .at_most_one(API_ENDPOINT_READY, &format!("Floating IP {address}"))
+}
+
+/// Floating IPs of ours on no port. The bastion's has the same description, so its address is left out.
+async fn left_over(shop: &Shop<'_>, external: &str) -> Step<Option<FloatingIp>> {
+    let found = described_as_ours(shop).await?;
+    let free: Vec<FloatingIp> = found
+        .into_iter()
+        .filter(|fip| fip.port_id.is_none() && fip.floating_network_id == external)
+        .collect();
+    let what = format!(
+        "Description \"{}\" of free floating IPs",
+        shop.wanted.names.description()
+    );
+    pick(free, None, |fip| &fip.id).at_most_one(API_ENDPOINT_READY, &what)
+}
+
+/// Every floating IP in our project with our description, but the bastion's.
+pub(crate) async fn described_as_ours(shop: &Shop<'_>) -> Step<Vec<FloatingIp>> {
+    let filter = FloatingIpFilter {
+        description: Some(shop.wanted.names.description()),
+        project_id: Some(shop.project.clone()),
+        ..FloatingIpFilter::default()
+    };
+    let found = shop
+        .cloud
+        .floating_ips(&filter, Priority::Settling)
+        .await
+        .map_err(|e| trouble("Looking for floating IPs of this cluster", &e))?;
+    let bastion = shop.known.bastion_floating_ip;
+    Ok(found
+        .into_iter()
+        .filter(|fip| bastion.is_none() || fip.floating_ip_address != bastion)
+        .collect())
+}
+
+async fn put_on(shop: &Shop<'_>, fip: FloatingIp, port: Option<&str>) -> Step<FloatingIp> {
+    let shown = shown(&fip);
+    match (port, fip.port_id.as_deref()) {
+        (None, _) => Ok(fip),
+        (Some(port), Some(there)) if port == there => Ok(fip),
+        (Some(_), Some(other)) => Err(Halt::refused(
+            API_ENDPOINT_READY,
+            Reason::FloatingIPError,
+            format!(
+                "Floating IP {shown} is on port {other}; it is put on the load balancer once it is on no port"
+            ),
+        )),
+        (Some(port), None) => shop
+            .cloud
+            .associate_floating_ip(&fip.id, Some(port), Priority::Settling)
+            .await
+            .map_err(|e| {
+                trouble(
+                    &format!("Putting floating IP {shown} on the load balancer"),
+                    &e,
+                )
+            }),
+    }
+}
+
+async fn create(
+    shop: &Shop<'_>,
+    external: &str,
+    address: Option<IpAddr>,
+    port: Option<&str>,
+) -> Step<FloatingIp> {
+    let new = NewFloatingIp {
+        floating_network_id: external.to_owned(),
+        floating_ip_address: address,
+        port_id: port.map(ToOwned::to_owned),
+        description: shop.wanted.names.description(),
+    };
+    let doing = address.map_or_else(
+        || "Taking a floating IP for the API server".to_owned(),
+        |address| format!("Taking floating IP {address} for the API server, which does not exist in this project"),
+    );
+    let fip = shop
+        .cloud
+        .create_floating_ip(&new, Priority::Settling)
+        .await
+        .map_err(|e| trouble(&doing, &e))?;
+    shop.created("floating IP", &shown(&fip), &fip.id);
+    Ok(fip)
+}
+
+/// Its address, or else its id.
+pub(crate) fn shown(fip: &FloatingIp) -> String {
+    fip.floating_ip_address
+        .map_or_else(|| fip.id.clone(), |address| address.to_string())
+}
+
+/// Gives the API server's floating IPs back: those on `port`, and those of ours on no port. One that
+/// the user named is only taken off the port.
+pub(crate) async fn remove(shop: &Shop<'_>, port: Option<&str>) -> Step<()> {
+    let mut ours = match port {
+        Some(port) => on_port(shop, port).await?.into_iter().collect(),
+        None => Vec::new(),
+    };
+    for fip in described_as_ours(shop).await? {
+        let free = fip.port_id.is_none();
+        if free && !ours.iter().any(|known: &FloatingIp| known.id == fip.id) {
+            ours.push(fip);
+        }
+    }
+    for fip in ours {
+        let given =
+            shop.wanted.floating_ip.is_some() && fip.floating_ip_address == shop.wanted.floating_ip;
+        let address = shown(&fip);
+        let done = if given && fip.port_id.is_none() {
+            continue;
+        } else if given {
+            shop.cloud
+                .associate_floating_ip(&fip.id, None, Priority::Settling)
+                .await
+                .map(drop)
+        } else {
+            shop.cloud
+                .delete_floating_ip(&fip.id, Priority::Settling)
+                .await
+        };
+        match done {
+            Ok(()) => {}
+            Err(error) if error.is_not_found() => {}
+            Err(error) => {
+                return Err(trouble(
+                    &format!("Giving floating IP {address} back"),
+                    &error,
+                ));
+            }
+        }
+        if !given {
+            shop.deleted("floating IP", &address, &fip.id);
+        }
+    }
+    Ok(())
+}

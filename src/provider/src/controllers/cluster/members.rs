@@ -1,0 +1,149 @@
+//! The members in the status: what the membership task found, written only when it says something new.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use capo_api::v1beta2::LoadBalancerMemberStatus;
+use capo_core::ObjectName;
+use capo_gate::findings::{Findings, MemberFinding};
+
+/// The schema takes no more.
+const MOST: usize = 1024;
+
+/// The members as the status shows them. The time of the last read of a member of which nothing else
+/// changed stays as it stood: a status that is written for a time alone is written for ever.
+pub(crate) fn list(
+    findings: &Findings,
+    before: &[LoadBalancerMemberStatus],
+) -> Vec<LoadBalancerMemberStatus> {
+    let mut keys = BTreeSet::new();
+    findings
+        .members
+        .iter()
+        .filter(|member| !member.machine.is_empty() && member.port > 0)
+        .filter(|member| keys.insert((member.machine.clone(), member.port)))
+        .take(MOST)
+        .map(|member| {
+            let now = shown(member);
+            before
+                .iter()
+                .find(|old| says_the_same(old, &now))
+                .cloned()
+                .unwrap_or(now)
+        })
+        .collect()
+}
+
+fn shown(member: &MemberFinding) -> LoadBalancerMemberStatus {
+    let exists = member.id.is_some();
+    LoadBalancerMemberStatus {
+        machine: member.machine.clone(),
+        port: member.port.into(),
+        id: member.id.clone(),
+        address: member.address.map(|address| address.to_string()),
+        provisioning_status: exists.then(|| member.provisioning_status.clone()),
+        operating_status: exists.then(|| member.operating_status.clone()),
+        since: Some(Time(whole_second(member.since))),
+        last_observed: Some(Time(whole_second(member.last_observed))),
+        message: Some(member.message.clone()).filter(|text| !text.is_empty()),
+    }
+}
+
+fn says_the_same(old: &LoadBalancerMemberStatus, new: &LoadBalancerMemberStatus) -> bool {
+    // Since when is only known since this process looks; an older word on the same state is better.
+    let LoadBalancerMemberStatus {
+        machine,
+        port,
+        id,
+        address,
+        provisioning_status,
+        operating_status,
+        since: _,
+        last_observed: _,
+        message,
+    } = old;
+    *machine == new.machine
+        && *port == new.port
+        && *id == new.id
+        && *address == new.address
+        && *provisioning_status == new.provisioning_status
+        && *operating_status == new.operating_status
+        && *message == new.message
+}
+
+fn whole_second(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap_or(time)
+}
+
+/// How many of the members of machines of ours are ACTIVE, as `2/3`.
+pub(crate) fn active(findings: &Findings, namespace: &str) -> String {
+    let expected = |member: &&MemberFinding| {
+        findings
+            .machines
+            .contains_key(&ObjectName::new(namespace, &member.machine))
+    };
+    let all = findings.members.iter().filter(expected);
+    let (mut active, mut total) = (0, 0);
+    for member in all {
+        total += 1;
+        active += i32::from(member.id.is_some() && member.provisioning_status == "ACTIVE");
+    }
+    format!("{active}/{total}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(status: &str, second: i64) -> MemberFinding {
+        let time = Timestamp::from_second(second).unwrap();
+        MemberFinding {
+            machine: "m".to_owned(),
+            port: 6443,
+            id: Some("1".to_owned()),
+            address: None,
+            provisioning_status: status.to_owned(),
+            operating_status: "ONLINE".to_owned(),
+            since: time,
+            last_observed: time,
+            message: String::new(),
+            stuck: false,
+            pool_id: None,
+        }
+    }
+
+    fn findings(members: Vec<MemberFinding>) -> Findings {
+        Findings {
+            members,
+            ..Findings::default()
+        }
+    }
+
+    #[test]
+    fn another_look_at_the_same_is_no_change() {
+        let first = list(&findings(vec![member("ACTIVE", 10)]), &[]);
+        let again = list(&findings(vec![member("ACTIVE", 500)]), &first);
+        assert_eq!(first, again);
+        let changed = list(&findings(vec![member("ERROR", 900)]), &first);
+        assert_ne!(first, changed);
+        assert_eq!(
+            changed
+                .first()
+                .unwrap()
+                .last_observed
+                .as_ref()
+                .unwrap()
+                .0
+                .as_second(),
+            900
+        );
+    }
+
+    #[test]
+    fn two_members_of_one_name_and_port_are_shown_once() {
+        let twice = findings(vec![member("ACTIVE", 1), member("ERROR", 1)]);
+        assert_eq!(list(&twice, &[]).len(), 1);
+    }
+}

@@ -1,0 +1,94 @@
+//! Which of the objects that answered is ours: by the id we know, else by name, never by guess.
+
+use super::halt::{Halt, Step};
+use capo_core::Reason;
+
+/// What a search came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Picked<T> {
+    /// None answers.
+    None,
+    /// This one.
+    One(T),
+    /// Several answer, and none is the one we know. Their ids, in order.
+    Several(Vec<String>),
+}
+
+/// Picks the object with the id `known`, or the only one there is.
+pub(crate) fn pick<T>(found: Vec<T>, known: Option<&str>, id: impl Fn(&T) -> &str) -> Picked<T> {
+    if let Some(at) = found.iter().position(|one| Some(id(one)) == known) {
+        return found.into_iter().nth(at).map_or(Picked::None, Picked::One);
+    }
+    if found.len() > 1 {
+        let mut ids: Vec<String> = found.iter().map(|one| id(one).to_owned()).collect();
+        ids.sort();
+        return Picked::Several(ids);
+    }
+    found.into_iter().next().map_or(Picked::None, Picked::One)
+}
+
+impl<T> Picked<T> {
+    /// One or none; several are a halt that names `what` they are.
+    pub(crate) fn at_most_one(self, condition: &'static str, what: &str) -> Step<Option<T>> {
+        match self {
+            Self::None => Ok(None),
+            Self::One(one) => Ok(Some(one)),
+            Self::Several(ids) => Err(Halt::refused(
+                condition,
+                Reason::AmbiguousMatch,
+                format!(
+                    "{what} matches {} objects ({}), one is needed; nothing is changed until the others are \
+                     renamed or removed",
+                    ids.len(),
+                    ids.join(", ")
+                ),
+            )),
+        }
+    }
+
+    /// Exactly one; none and several are halts.
+    pub(crate) fn exactly_one(self, condition: &'static str, what: &str) -> Step<T> {
+        self.at_most_one(condition, what)?.ok_or_else(|| {
+            Halt::refused(
+                condition,
+                Reason::DependencyNotFound,
+                format!("{what} matches nothing in this project, one is needed"),
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn picked(found: &[&str], known: Option<&str>) -> Picked<String> {
+        let found = found.iter().map(ToString::to_string).collect();
+        pick(found, known, String::as_str)
+    }
+
+    #[test]
+    fn the_known_one_else_the_only_one() {
+        assert_eq!(picked(&[], None), Picked::None);
+        assert_eq!(picked(&["a"], None), Picked::One("a".to_owned()));
+        assert_eq!(picked(&["a"], Some("b")), Picked::One("a".to_owned()));
+        assert_eq!(picked(&["b", "a"], Some("a")), Picked::One("a".to_owned()));
+        assert_eq!(
+            picked(&["b", "a"], Some("c")),
+            Picked::Several(vec!["a".to_owned(), "b".to_owned()])
+        );
+    }
+
+    #[test]
+    fn several_stop_everything_and_name_what_is_needed() {
+        let halt = picked(&["b", "a"], None)
+            .at_most_one("NetworkReady", "Network \"n\"")
+            .unwrap_err();
+        assert_eq!(halt.verdict.reason, Reason::AmbiguousMatch);
+        assert!(
+            halt.verdict
+                .message
+                .starts_with("Network \"n\" matches 2 objects (a, b)")
+        );
+    }
+}

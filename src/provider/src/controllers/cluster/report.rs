@@ -1,0 +1,359 @@
+//! What a pass tells: conditions, status, events. Building the status is a plain function.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
+use serde_json::Value;
+
+use super::{failure_domains::Zone, load_balancer::KnownLoadBalancer, memory::Surroundings};
+use crate::{
+    controllers::cluster::members,
+    status::{
+        conditions::{Conditions, kind},
+        events::Events,
+    },
+};
+use capo_api::v1beta2::{
+    FailureDomain, Initialization, LoadBalancerStatus, NetworkStatus, NetworkStatusWithSubnets,
+    OpenStackCluster, OpenStackClusterStatus, RouterStatus, SecurityGroupStatus, SubnetStatus,
+};
+use capo_core::{ConditionState, ConditionStatus, ObjectName, Reason};
+use capo_gate::findings::Findings;
+use capo_openstack::network::{Network, Router};
+
+/// The condition of a bastion; only there while one is asked for.
+pub(crate) const BASTION_READY: &str = "BastionReady";
+
+/// Conditions that every object has from the first visit.
+const OURS: [&str; 6] = [
+    kind::OPENSTACK_AUTHENTICATION_SUCCEEDED,
+    kind::NETWORK_READY,
+    kind::ROUTER_READY,
+    kind::SECURITY_GROUPS_READY,
+    kind::API_ENDPOINT_READY,
+    kind::API_SERVER_LOAD_BALANCER_READY,
+];
+
+/// What a pass found out, and what becomes of the status by it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Report {
+    /// Conditions that this pass can tell of; the others stay as they were.
+    pub conditions: Vec<(&'static str, ConditionState)>,
+    /// Ready in a case where it is no sum.
+    pub ready: Option<ConditionState>,
+    /// Network and all that goes with it.
+    pub surroundings: Option<Surroundings>,
+    /// The load balancer.
+    pub balancer: BalancerWord,
+    /// Failure domains.
+    pub zones: Option<Vec<Zone>>,
+    /// Everything a machine needs is there.
+    pub provisioned: bool,
+    /// Whether the load balancer's condition counts in Ready, once provisioned.
+    pub balancer_counts: bool,
+    /// Nothing failed and nothing is waited for. Until then Ready may be True of what was there before, so the
+    /// status does not count as this generation's.
+    pub complete: bool,
+}
+
+/// What a pass knows of the load balancer.
+#[derive(Debug, Clone, Default)]
+pub(crate) enum BalancerWord {
+    /// Nothing new: what the status says stays.
+    #[default]
+    Untold,
+    /// None is managed.
+    None,
+    /// This one.
+    Known(Box<BalancerReport>),
+}
+
+/// The load balancer's part of the status.
+#[derive(Debug, Clone)]
+pub(crate) struct BalancerReport {
+    /// The load balancer.
+    pub known: KnownLoadBalancer,
+    /// The floating IP before it.
+    pub floating_ip: Option<std::net::IpAddr>,
+    /// Who may connect.
+    pub allowed_cidrs: Vec<String>,
+    /// What is in it.
+    pub findings: Option<std::sync::Arc<Findings>>,
+}
+
+impl Report {
+    /// Tells one condition.
+    pub(crate) fn tell(&mut self, kind: &'static str, verdict: ConditionState) {
+        self.conditions.retain(|(known, _)| *known != kind);
+        self.conditions.push((kind, verdict));
+    }
+
+    /// Tells one condition unless it was told already in this pass.
+    pub(crate) fn tell_if_untold(&mut self, kind: &'static str, verdict: ConditionState) {
+        if self.told(kind).is_none() {
+            self.conditions.push((kind, verdict));
+        }
+    }
+
+    /// What was told of a condition in this pass.
+    pub(crate) fn told(&self, kind: &str) -> Option<&ConditionState> {
+        self.conditions
+            .iter()
+            .find(|(known, _)| *known == kind)
+            .map(|(_, verdict)| verdict)
+    }
+
+    /// The status of `object` as it should be by this report.
+    pub(crate) fn status(&self, object: &OpenStackCluster, now: Timestamp) -> Value {
+        let mut status = object.status.clone().unwrap_or_default();
+        let generation = object.metadata.generation.unwrap_or_default();
+        let namespace = object.metadata.namespace.clone().unwrap_or_default();
+        self.fill(&mut status, &namespace);
+        let before = status
+            .initialization
+            .as_ref()
+            .and_then(|initialization| initialization.provisioned);
+        let provisioned = before == Some(true) || self.provisioned;
+        if provisioned {
+            status.initialization = Some(Initialization {
+                provisioned: Some(true),
+            });
+        }
+        status.conditions = self.condition_list(&status, generation, provisioned, now);
+        if self.complete {
+            status.observed_generation = Some(generation);
+        }
+        serde_json::to_value(&status).unwrap_or(Value::Null)
+    }
+
+    fn condition_list(
+        &self,
+        status: &OpenStackClusterStatus,
+        generation: i64,
+        provisioned: bool,
+        now: Timestamp,
+    ) -> Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition> {
+        let mut conditions = Conditions::new(&status.conditions, generation, now);
+        for (kind, verdict) in &self.conditions {
+            conditions.set(kind, verdict);
+        }
+        let unseen = ConditionState::unknown(Reason::NotYetObserved, "Not looked at yet");
+        for kind in OURS {
+            conditions.set_if_absent(kind, &unseen);
+        }
+        conditions.set_if_absent(kind::PAUSED, &ConditionState::unmet(Reason::NotPaused, ""));
+        if self.told(BASTION_READY).is_none() {
+            conditions.remove(BASTION_READY);
+        }
+        match &self.ready {
+            Some(verdict) => conditions.set(kind::READY, verdict),
+            None => conditions.sum_up(&self.counted(provisioned)),
+        }
+        conditions.into_list()
+    }
+
+    /// Before the cluster is provisioned everything counts; after that an ordinary change in the load
+    /// balancer does not.
+    fn counted(&self, provisioned: bool) -> Vec<&'static str> {
+        let mut counted: Vec<&'static str> = OURS
+            .into_iter()
+            .filter(|kind| *kind != kind::API_SERVER_LOAD_BALANCER_READY)
+            .collect();
+        if !provisioned || self.balancer_counts {
+            counted.push(kind::API_SERVER_LOAD_BALANCER_READY);
+        }
+        if self.told(BASTION_READY).is_some() {
+            counted.push(BASTION_READY);
+        }
+        counted
+    }
+
+    fn fill(&self, status: &mut OpenStackClusterStatus, namespace: &str) {
+        if let Some(seen) = &self.surroundings {
+            status.network = Some(network_status(&seen.network));
+            status.external_network = seen.external.as_ref().map(external_status);
+            status.router = seen.router.as_ref().map(router_status);
+            let group = |(id, name): &(String, String)| SecurityGroupStatus {
+                name: name.clone(),
+                id: id.clone(),
+            };
+            let groups = seen.groups.as_ref();
+            status.control_plane_security_group = groups.map(|g| group(&g.control_plane));
+            status.worker_security_group = groups.map(|g| group(&g.worker));
+        }
+        if let Some(zones) = &self.zones {
+            status.failure_domains = zones
+                .iter()
+                .map(|zone| FailureDomain {
+                    name: zone.name.clone(),
+                    control_plane: Some(zone.control_plane),
+                    attributes: std::collections::BTreeMap::new(),
+                })
+                .collect();
+        }
+        if let BalancerWord::None = &self.balancer {
+            status.api_server_managed_load_balancer = None;
+        }
+        if let BalancerWord::Known(balancer) = &self.balancer {
+            let before = status
+                .api_server_managed_load_balancer
+                .take()
+                .unwrap_or_default();
+            let network = self
+                .surroundings
+                .as_ref()
+                .and_then(|seen| seen.load_balancer_network.as_ref())
+                .map(network_status);
+            status.api_server_managed_load_balancer =
+                Some(balancer.status(before, network, namespace));
+        }
+    }
+}
+
+impl BalancerReport {
+    fn status(
+        &self,
+        before: LoadBalancerStatus,
+        network: Option<NetworkStatusWithSubnets>,
+        namespace: &str,
+    ) -> LoadBalancerStatus {
+        let known = &self.known;
+        let internal = known.vip.map(|vip| vip.to_string());
+        let (list, active) = match &self.findings {
+            Some(findings) if findings.observed.is_some() => (
+                members::list(findings, &before.members),
+                Some(members::active(findings, namespace)),
+            ),
+            // Nothing was read in this process yet: what stands there is the best there is.
+            _ => (before.members, before.active_members),
+        };
+        LoadBalancerStatus {
+            name: known.name.clone(),
+            id: Some(known.id.clone()),
+            ip: self
+                .floating_ip
+                .map(|ip| ip.to_string())
+                .or_else(|| internal.clone()),
+            internal_ip: internal,
+            allowed_cidrs: self.allowed_cidrs.clone(),
+            tags: known
+                .tags
+                .iter()
+                .cloned()
+                .collect::<BTreeSet<_>>()
+                .into_iter()
+                .collect(),
+            load_balancer_network: network.or(before.load_balancer_network),
+            active_members: active,
+            members: list,
+        }
+    }
+}
+
+fn some(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+fn network_status(state: &super::network::NetworkState) -> NetworkStatusWithSubnets {
+    NetworkStatusWithSubnets {
+        name: some(&state.network.name),
+        id: Some(state.network.id.clone()),
+        tags: state.network.tags.clone(),
+        subnets: state
+            .subnets
+            .iter()
+            .map(|subnet| SubnetStatus {
+                name: some(&subnet.name),
+                id: subnet.id.clone(),
+                cidr: subnet
+                    .cidr
+                    .map(|range| range.to_string())
+                    .unwrap_or_default(),
+                tags: subnet.tags.clone(),
+            })
+            .collect(),
+    }
+}
+
+fn external_status(network: &Network) -> NetworkStatus {
+    NetworkStatus {
+        name: some(&network.name),
+        id: network.id.clone(),
+        tags: network.tags.clone(),
+    }
+}
+
+fn router_status(router: &Router) -> RouterStatus {
+    let gateway = router.external_gateway_info.iter();
+    let ips = gateway.flat_map(|gateway| &gateway.external_fixed_ips);
+    RouterStatus {
+        name: some(&router.name),
+        id: router.id.clone(),
+        tags: router.tags.clone(),
+        ips: ips
+            .filter_map(|ip| ip.ip_address.map(|address| address.to_string()))
+            .collect(),
+    }
+}
+
+/// Tells of conditions that turned out bad, each text once. Ordinary progress is no news.
+pub(crate) fn tell(events: &Events, about: &ObjectReference, report: &Report) {
+    let mut told = BTreeSet::new();
+    for (kind, verdict) in &report.conditions {
+        let bad = match verdict.status {
+            ConditionStatus::False => !is_progress(verdict.reason),
+            ConditionStatus::Unknown => matches!(
+                verdict.reason,
+                Reason::OpenStackUnavailable
+                    | Reason::Throttled
+                    | Reason::AuthFailed
+                    | Reason::QuotaExceeded
+                    | Reason::ObservationStale
+            ),
+            ConditionStatus::True => false,
+        };
+        if bad && *kind != kind::PAUSED && told.insert(verdict.message.as_str()) {
+            events.warning(about, verdict.reason, "Reconcile", &verdict.message);
+        }
+    }
+}
+
+fn is_progress(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::LoadBalancerPending
+            | Reason::MemberPending
+            | Reason::MemberMissing
+            | Reason::MemberDraining
+            | Reason::ServerNotReady
+            | Reason::NotYetObserved
+            | Reason::Deleting
+            | Reason::WaitingForOwner
+            | Reason::NotPaused
+    )
+}
+
+/// The reasons that the load balancer's condition may have are a closed set; whatever else keeps the
+/// load balancer from being made is an error about it there, and has its own reason elsewhere.
+pub(crate) fn in_closed_set(reason: Reason) -> Reason {
+    match reason {
+        Reason::InvalidSpec
+        | Reason::NotSupported
+        | Reason::DependencyNotFound
+        | Reason::DependencyFailed
+        | Reason::OpenStackError
+        | Reason::FloatingIPError
+        | Reason::APIEndpointConfigFailed => Reason::LoadBalancerError,
+        Reason::Deleting => Reason::LoadBalancerPending,
+        other => other,
+    }
+}
+
+/// The name under which membership and memory know an object.
+pub(crate) fn name_of(object: &OpenStackCluster) -> ObjectName {
+    ObjectName::new(
+        object.metadata.namespace.clone().unwrap_or_default(),
+        object.metadata.name.clone().unwrap_or_default(),
+    )
+}

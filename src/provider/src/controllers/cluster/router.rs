@@ -1,0 +1,259 @@
+//! The router: gateway to the external network, interface to every subnet.
+
+use super::{
+    halt::{Halt, Step},
+    network::{NetworkState, subnet_by},
+    pick::pick,
+    shop::Shop,
+    wanted::{Lookup, NetworkWish},
+};
+use crate::status::conditions::kind::ROUTER_READY;
+use capo_core::Priority;
+use capo_core::Reason;
+use capo_openstack::{
+    Error,
+    network::{
+        ExternalGateway, FixedIp, Network, NewRouter, Port, PortFilter, Router, RouterFilter,
+        RouterInterface, RouterUpdate, Tagged,
+    },
+};
+
+fn trouble(ordinary: Reason, doing: &str, error: &Error) -> Halt {
+    Halt::cloud(ROUTER_READY, ordinary, doing, error)
+}
+
+/// The router; `None` where none is needed: without an external network, or with a network of the
+/// user's and no router named.
+pub(crate) async fn router(
+    shop: &Shop<'_>,
+    network: &NetworkState,
+    external: Option<&Network>,
+) -> Step<Option<Router>> {
+    let wish = &shop.wanted.router;
+    let managed_network = matches!(shop.wanted.network, NetworkWish::Managed(_));
+    if let Some(lookup) = &wish.existing {
+        let router = router_by(shop, lookup).await?;
+        if managed_network {
+            join(shop, &router, network).await?;
+        }
+        return Ok(Some(router));
+    }
+    let Some(external) = external.filter(|_| managed_network) else {
+        return Ok(None);
+    };
+    let gateway = gateway(shop, external).await?;
+    let router = match find_managed(shop).await? {
+        Some(router) => keep_gateway(shop, router, &gateway).await?,
+        None => create(shop, gateway).await?,
+    };
+    shop.tag(ROUTER_READY, Tagged::Router, &router.id, &router.tags)
+        .await?;
+    join(shop, &router, network).await?;
+    Ok(Some(router))
+}
+
+/// The managed router as it is; `None` where there is none.
+pub(crate) async fn find_managed(shop: &Shop<'_>) -> Step<Option<Router>> {
+    let name = shop.wanted.names.network();
+    let filter = RouterFilter {
+        name: Some(name.clone()),
+        project_id: Some(shop.project.clone()),
+        ..RouterFilter::default()
+    };
+    let found = shop
+        .cloud
+        .routers(&filter, Priority::Settling)
+        .await
+        .map_err(|e| {
+            trouble(
+                Reason::OpenStackError,
+                &format!("Looking for router {name}"),
+                &e,
+            )
+        })?;
+    pick(found, shop.known.router.as_deref(), |r| &r.id)
+        .at_most_one(ROUTER_READY, &format!("Router name \"{name}\""))
+}
+
+async fn router_by(shop: &Shop<'_>, lookup: &Lookup<RouterFilter>) -> Step<Router> {
+    let object = &shop.wanted.object;
+    let doing = "Looking for spec.router";
+    match lookup {
+        Lookup::Id(id) => match shop.cloud.router(id, Priority::Settling).await {
+            Ok(router) => Ok(router),
+            Err(error) if error.is_not_found() => Err(Halt::refused(
+                ROUTER_READY,
+                Reason::DependencyNotFound,
+                format!(
+                    "OpenStackCluster {object}: spec.router.id is {id}, but there is no router with this id; the id of an existing one is needed"
+                ),
+            )),
+            Err(error) => Err(trouble(Reason::OpenStackError, doing, &error)),
+        },
+        Lookup::Filter(filter) => {
+            let found = shop
+                .cloud
+                .routers(filter, Priority::Settling)
+                .await
+                .map_err(|e| trouble(Reason::OpenStackError, doing, &e))?;
+            let what = format!("OpenStackCluster {object}: spec.router.filter");
+            pick(found, None, |r: &Router| &r.id).exactly_one(ROUTER_READY, &what)
+        }
+    }
+}
+
+async fn gateway(shop: &Shop<'_>, external: &Network) -> Step<ExternalGateway> {
+    let mut external_fixed_ips = Vec::new();
+    for (at, (lookup, address)) in shop.wanted.router.external_ips.iter().enumerate() {
+        let field = format!("spec.managedRouter.externalIPs[{at}].subnet");
+        let subnet = subnet_by(shop, lookup, Some(&external.id), &field).await?;
+        external_fixed_ips.push(FixedIp {
+            subnet_id: Some(subnet.id),
+            ip_address: *address,
+        });
+    }
+    Ok(ExternalGateway {
+        network_id: external.id.clone(),
+        external_fixed_ips,
+    })
+}
+
+async fn create(shop: &Shop<'_>, gateway: ExternalGateway) -> Step<Router> {
+    let new = NewRouter {
+        name: shop.wanted.names.network(),
+        description: shop.wanted.names.description(),
+        external_gateway_info: Some(gateway),
+    };
+    let router = shop
+        .cloud
+        .create_router(&new, Priority::Settling)
+        .await
+        .map_err(|e| {
+            trouble(
+                Reason::RouterCreateFailed,
+                &format!("Creating router {}", new.name),
+                &e,
+            )
+        })?;
+    shop.created("router", &router.name, &router.id);
+    Ok(router)
+}
+
+async fn keep_gateway(shop: &Shop<'_>, router: Router, wanted: &ExternalGateway) -> Step<Router> {
+    if router
+        .external_gateway_info
+        .as_ref()
+        .is_some_and(|present| suffices(present, wanted))
+    {
+        return Ok(router);
+    }
+    let update = RouterUpdate {
+        external_gateway_info: Some(wanted.clone()),
+    };
+    let doing = format!("Setting the gateway of router {}", router.name);
+    shop.cloud
+        .update_router(&router.id, &update, Priority::Settling)
+        .await
+        .map_err(|e| trouble(Reason::OpenStackError, &doing, &e))
+}
+
+/// Whether a gateway is in the right network and has every address it should.
+fn suffices(present: &ExternalGateway, wanted: &ExternalGateway) -> bool {
+    present.network_id == wanted.network_id
+        && wanted.external_fixed_ips.iter().all(|ip| {
+            present.external_fixed_ips.iter().any(|there| {
+                there.subnet_id == ip.subnet_id
+                    && (ip.ip_address.is_none() || ip.ip_address == there.ip_address)
+            })
+        })
+}
+
+/// The router's own ports that join it to subnets.
+pub(crate) async fn interfaces(shop: &Shop<'_>, router: &str) -> Step<Vec<Port>> {
+    let filter = PortFilter {
+        device_id: Some(router.to_owned()),
+        ..PortFilter::default()
+    };
+    let ports = shop
+        .cloud
+        .ports(&filter, Priority::Settling)
+        .await
+        .map_err(|e| {
+            trouble(
+                Reason::OpenStackError,
+                "Listing the router's interfaces",
+                &e,
+            )
+        })?;
+    Ok(ports
+        .into_iter()
+        .filter(|port| is_interface(&port.device_owner))
+        .collect())
+}
+
+/// A port that joins a router to a subnet, by its owner.
+pub(crate) fn is_interface(device_owner: &str) -> bool {
+    matches!(
+        device_owner,
+        "network:router_interface"
+            | "network:router_interface_distributed"
+            | "network:ha_router_replicated_interface"
+    )
+}
+
+async fn join(shop: &Shop<'_>, router: &Router, network: &NetworkState) -> Step<()> {
+    let there = interfaces(shop, &router.id).await?;
+    for subnet in &network.subnets {
+        let joined = there
+            .iter()
+            .flat_map(|port| &port.fixed_ips)
+            .any(|ip| ip.subnet_id.as_ref() == Some(&subnet.id));
+        if joined {
+            continue;
+        }
+        let doing = format!("Joining router {} to subnet {}", router.name, subnet.name);
+        shop.cloud
+            .add_router_interface(
+                &router.id,
+                RouterInterface::Subnet(&subnet.id),
+                Priority::Settling,
+            )
+            .await
+            .map_err(|e| trouble(Reason::OpenStackError, &doing, &e))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gateway(network: &str, ips: &[(&str, Option<&str>)]) -> ExternalGateway {
+        ExternalGateway {
+            network_id: network.to_owned(),
+            external_fixed_ips: ips
+                .iter()
+                .map(|(subnet, ip)| FixedIp {
+                    subnet_id: Some((*subnet).to_owned()),
+                    ip_address: ip.map(|ip| ip.parse().unwrap()),
+                })
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn a_gateway_is_left_alone_while_it_has_what_is_asked_for() {
+        let present = gateway("ext", &[("s", Some("203.0.113.5"))]);
+        assert!(suffices(&present, &gateway("ext", &[])));
+        assert!(suffices(&present, &gateway("ext", &[("s", None)])));
+        assert!(suffices(
+            &present,
+            &gateway("ext", &[("s", Some("203.0.113.5"))])
+        ));
+        assert!(!suffices(
+            &present,
+            &gateway("ext", &[("s", Some("203.0.113.6"))])
+        ));
+        assert!(!suffices(&present, &gateway("other", &[])));
+    }
+}

@@ -1,0 +1,97 @@
+//! Reads the user's security group rules.
+
+use super::{
+    names::Role,
+    rules::{self, Direction, Family, Remote, Rule},
+    spec::Problems,
+    wanted::RuleWish,
+};
+use crate::status::conditions::kind::SECURITY_GROUPS_READY;
+use capo_api::v1beta2::{
+    ManagedSecurityGroupName, RuleDirection, RuleEtherType, SecurityGroupRuleSpec,
+};
+
+/// Reads a list of rules; `field` is its place in the spec. What can't be read is a problem and left out.
+pub(crate) fn read_all(
+    field: &str,
+    list: &[SecurityGroupRuleSpec],
+    problems: &mut Problems<'_>,
+) -> Vec<RuleWish> {
+    list.iter()
+        .filter_map(|spec| read(&format!("{field}[{}]", spec.name), spec, problems))
+        .collect()
+}
+
+fn read(
+    field: &str,
+    spec: &SecurityGroupRuleSpec,
+    problems: &mut Problems<'_>,
+) -> Option<RuleWish> {
+    const CONDITION: &str = SECURITY_GROUPS_READY;
+    let direction = match &spec.direction {
+        RuleDirection::Ingress => Direction::Ingress,
+        RuleDirection::Egress => Direction::Egress,
+        RuleDirection::Unknown(other) => {
+            let right = "ingress or egress";
+            problems.invalid(CONDITION, &format!("{field}.direction"), other, right);
+            return None;
+        }
+    };
+    let family = match &spec.ether_type {
+        None | Some(RuleEtherType::Ipv4) => Family::V4,
+        Some(RuleEtherType::Ipv6) => Family::V6,
+        Some(RuleEtherType::Unknown(other)) => {
+            problems.invalid(
+                CONDITION,
+                &format!("{field}.etherType"),
+                other,
+                "IPv4 or IPv6",
+            );
+            return None;
+        }
+    };
+    let mut groups = Vec::new();
+    for group in &spec.remote_managed_groups {
+        let role = match group {
+            ManagedSecurityGroupName::ControlPlane => Role::ControlPlane,
+            ManagedSecurityGroupName::Worker => Role::Worker,
+            ManagedSecurityGroupName::Bastion | ManagedSecurityGroupName::Unknown(_) => {
+                let right = "controlplane or worker (this version has no bastion)";
+                problems.invalid(
+                    CONDITION,
+                    &format!("{field}.remoteManagedGroups"),
+                    group,
+                    right,
+                );
+                return None;
+            }
+        };
+        groups.push(role);
+    }
+    let present = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+    let remote = match (
+        present(&spec.remote_group_id),
+        present(&spec.remote_ip_prefix),
+    ) {
+        (Some(group), _) => Remote::Group(group),
+        (None, Some(range)) => Remote::range(&range),
+        (None, None) => Remote::Anywhere,
+    };
+    // Go's zero value: not set.
+    let port = |port: Option<i64>| {
+        port.filter(|port| *port > 0)
+            .and_then(|port| u32::try_from(port).ok())
+    };
+    Some(RuleWish {
+        rule: Rule {
+            direction,
+            family,
+            protocol: rules::protocol(spec.protocol.as_deref()),
+            port_min: port(spec.port_range_min),
+            port_max: port(spec.port_range_max),
+            remote,
+        },
+        groups,
+        description: spec.description.clone().unwrap_or_default(),
+    })
+}

@@ -1,0 +1,103 @@
+//! What the steps of one pass share: the cloud, what is wanted, what is known, and who is told.
+
+use k8s_openapi::api::core::v1::ObjectReference;
+
+use super::{
+    halt::{Halt, Step},
+    wanted::Wanted,
+};
+use crate::status::events::Events;
+use capo_core::Priority;
+use capo_core::Reason;
+use capo_openstack::{Cloud, network::Tagged};
+
+/// What the steps of one pass share.
+pub(crate) struct Shop<'a> {
+    /// The cloud.
+    pub cloud: &'a Cloud,
+    /// The credentials' project: what we look for by name is looked for in it alone.
+    pub project: String,
+    /// What the object asks for.
+    pub wanted: &'a Wanted,
+    /// Ids from the status. They are hints: what they point to is read before it is used.
+    pub known: KnownIds,
+    /// Where events go.
+    pub events: &'a Events,
+    /// The object, for events.
+    pub object: &'a ObjectReference,
+}
+
+/// Ids from the status.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct KnownIds {
+    /// `status.network.id`
+    pub network: Option<String>,
+    /// `status.network.subnets[0].id`
+    pub subnet: Option<String>,
+    /// `status.externalNetwork.id`
+    pub external_network: Option<String>,
+    /// `status.router.id`
+    pub router: Option<String>,
+    /// `status.apiServerManagedLoadBalancer.id`
+    pub load_balancer: Option<String>,
+    /// `status.apiServerManagedLoadBalancer.ip`
+    pub floating_ip: Option<std::net::IpAddr>,
+    /// `status.controlPlaneSecurityGroup.id`
+    pub control_plane_group: Option<String>,
+    /// `status.workerSecurityGroup.id`
+    pub worker_group: Option<String>,
+    /// `status.bastion.floatingIP`, which has the same description as ours.
+    pub bastion_floating_ip: Option<std::net::IpAddr>,
+}
+
+impl Shop<'_> {
+    /// Tells that something was made.
+    pub(crate) fn created(&self, kind: &str, name: &str, id: &str) {
+        tracing::info!(resource = kind, name, id, "Created in OpenStack");
+        let note = format!("Created {kind} {name} with id {id}");
+        self.events
+            .normal(self.object, Reason::Created, "Create", &note);
+    }
+
+    /// Tells that something was deleted.
+    pub(crate) fn deleted(&self, kind: &str, name: &str, id: &str) {
+        tracing::info!(resource = kind, name, id, "Deleted in OpenStack");
+        let note = format!("Deleted {kind} {name} with id {id}");
+        self.events
+            .normal(self.object, Reason::Deleted, "Delete", &note);
+    }
+
+    /// Sees to it that an object of ours carries the tags it should, and leaves further ones alone.
+    pub(crate) async fn tag(
+        &self,
+        condition: &'static str,
+        kind: Tagged,
+        id: &str,
+        present: &[String],
+    ) -> Step<()> {
+        let missing = |tag: &&String| !present.contains(tag);
+        if !self.wanted.tags.iter().any(|tag| missing(&tag)) {
+            return Ok(());
+        }
+        let all: Vec<String> = present
+            .iter()
+            .chain(self.wanted.tags.iter().filter(missing))
+            .cloned()
+            .collect();
+        match self
+            .cloud
+            .replace_tags(kind, id, &all, Priority::Settling)
+            .await
+        {
+            Ok(()) => Ok(()),
+            // A Neutron without tags on this kind: nothing depends on them.
+            Err(error) if error.is_not_found() => Ok(()),
+            Err(error) => Err(Halt::cloud(
+                condition,
+                Reason::OpenStackError,
+                "Setting tags",
+                &error,
+            )),
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! Reads an `OpenStackCluster`'s spec into values, and says what can't be read. A plain function.
+
+use std::{fmt::Display, net::IpAddr, str::FromStr};
+
+use ipnet::IpNet;
+
+use super::{
+    endpoint::EndpointInputs,
+    lookups::{network_lookup, router_lookup, subnet, subnets},
+    names::Names,
+    network::pool,
+    rule_spec,
+    wanted::{
+        External, LoadBalancerWish, ManagedNetwork, NetworkWish, RouterWish, SecurityWish, Wanted,
+    },
+};
+use crate::status::conditions::kind::{
+    API_ENDPOINT_READY, API_SERVER_LOAD_BALANCER_READY, NETWORK_READY, ROUTER_READY,
+};
+use capo_api::v1beta2::{
+    ApiServer, ApiServerLoadBalancer, ManagedSecurityGroups, OpenStackClusterSpec, SubnetSpec,
+};
+use capo_core::Reason;
+use capo_gate::desired::Monitor;
+
+/// Something in the spec that can't be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Problem {
+    /// The condition that tells.
+    pub condition: &'static str,
+    /// Why.
+    pub reason: Reason,
+    /// Object, field, what was found, what would be right.
+    pub message: String,
+}
+
+/// Collects problems, all of one object.
+#[derive(Debug)]
+pub(crate) struct Problems<'a> {
+    object: &'a str,
+    found: Vec<Problem>,
+}
+
+impl Problems<'_> {
+    /// `field` has a value that can't be.
+    pub(crate) fn invalid(
+        &mut self,
+        condition: &'static str,
+        field: &str,
+        found: impl Display,
+        right: &str,
+    ) {
+        self.found.push(Problem {
+            condition,
+            reason: Reason::InvalidSpec,
+            message: format!(
+                "OpenStackCluster {}: {field} is \"{found}\"; {right} is needed",
+                self.object
+            ),
+        });
+    }
+
+    /// `text` as a `T`; nothing and a problem if it is none.
+    pub(crate) fn parsed<T: FromStr>(
+        &mut self,
+        condition: &'static str,
+        field: &str,
+        text: &str,
+        right: &str,
+    ) -> Option<T> {
+        let parsed = text.parse().ok();
+        if parsed.is_none() {
+            self.invalid(condition, field, text, right);
+        }
+        parsed
+    }
+}
+
+/// What is right for an address.
+pub(crate) const AN_ADDRESS: &str = "an IP address such as 10.6.0.5";
+/// What is right for a range.
+pub(crate) const A_RANGE: &str = "an address range such as 10.6.0.0/24";
+const A_PORT: &str = "a TCP port from 1 to 65535";
+
+/// What the spec asks for, and everything in it that can't be. With problems, what is wanted is not to
+/// be acted on.
+pub(crate) fn read(
+    object: &str,
+    names: Names,
+    spec: &OpenStackClusterSpec,
+) -> (Wanted, Vec<Problem>) {
+    let mut problems = Problems {
+        object,
+        found: Vec::new(),
+    };
+    let api_server = spec.api_server.clone().unwrap_or_default();
+    let endpoint = endpoint(spec, &api_server, &mut problems);
+    let wanted = Wanted {
+        object: object.to_owned(),
+        names,
+        tags: spec.tags.clone(),
+        external: external(spec),
+        network: network(spec, &mut problems),
+        router: router(spec, &mut problems),
+        primary_subnet: spec
+            .primary_subnet
+            .as_ref()
+            .map(|param| subnet(param, "spec.primarySubnet", NETWORK_READY, &mut problems)),
+        security: spec
+            .managed_security_groups
+            .as_ref()
+            .map(|groups| security(groups, &mut problems)),
+        load_balancer: endpoint
+            .load_balancer
+            .then(|| load_balancer(&api_server, &mut problems)),
+        floating_ip: api_server.floating_ip.as_deref().and_then(|ip| {
+            problems.parsed(
+                API_ENDPOINT_READY,
+                "spec.apiServer.floatingIP",
+                ip,
+                AN_ADDRESS,
+            )
+        }),
+        endpoint,
+        control_plane_zones: spec.control_plane_availability_zones.clone(),
+        omit_zone: spec
+            .control_plane_omit_availability_zone
+            .unwrap_or_default(),
+    };
+    (wanted, problems.found)
+}
+
+/// What this version does not do yet. The rest is done all the same.
+pub(crate) fn not_supported(object: &str, spec: &OpenStackClusterSpec) -> Option<String> {
+    let bastion = spec.bastion.as_ref()?;
+    (bastion.enabled != Some(false)).then(|| {
+        format!(
+            "OpenStackCluster {object}: spec.bastion is enabled, which this version does not support; set \
+             spec.bastion.enabled to false"
+        )
+    })
+}
+
+fn endpoint(
+    spec: &OpenStackClusterSpec,
+    api_server: &ApiServer,
+    problems: &mut Problems<'_>,
+) -> EndpointInputs {
+    let given = spec.control_plane_endpoint.clone().unwrap_or_default();
+    let mut port = |field: &str, value: Option<i64>| match value {
+        // Go's zero value: not set.
+        None | Some(0) => None,
+        Some(number) => {
+            let port = u16::try_from(number).ok();
+            if port.is_none() {
+                problems.invalid(API_ENDPOINT_READY, field, number, A_PORT);
+            }
+            port
+        }
+    };
+    let given_port = port("spec.controlPlaneEndpoint.port", given.port.map(Into::into));
+    let api_port = port("spec.apiServer.port", api_server.port);
+    let fixed_ip = api_server.fixed_ip.clone().filter(|ip| !ip.is_empty());
+    if let Some(ip) = &fixed_ip {
+        let field = "spec.apiServer.fixedIP";
+        problems.parsed::<IpAddr>(API_ENDPOINT_READY, field, ip, AN_ADDRESS);
+    }
+    let balancer = api_server.managed_load_balancer.as_ref();
+    EndpointInputs {
+        given_host: given.host.filter(|host| !host.is_empty()),
+        given_port,
+        api_port,
+        // Absent altogether is none, as in CAPO; the schema's default applies within the object.
+        load_balancer: balancer.is_some_and(|lb| lb.enabled.unwrap_or(true)),
+        floating_ip: api_server.enable_floating_ip.unwrap_or(true),
+        external_network: spec.enable_external_network.unwrap_or(true),
+        fixed_ip,
+    }
+}
+
+fn external(spec: &OpenStackClusterSpec) -> External {
+    if spec.enable_external_network == Some(false) {
+        return External::Off;
+    }
+    spec.external_network
+        .as_ref()
+        .map_or(External::Sole, |param| {
+            External::Given(network_lookup(param))
+        })
+}
+
+fn network(spec: &OpenStackClusterSpec, problems: &mut Problems<'_>) -> NetworkWish {
+    let Some(subnet_spec) = spec.managed_subnets.first() else {
+        return NetworkWish::Existing {
+            network: spec.network.as_ref().map(network_lookup),
+            subnets: subnets(&spec.subnets, "spec.subnets", NETWORK_READY, problems),
+        };
+    };
+    let managed = spec.managed_network.clone().unwrap_or_default();
+    let (range, name_servers) = managed_subnet(subnet_spec, problems);
+    let mut pools = Vec::new();
+    for (at, wish) in subnet_spec.allocation_pools.iter().enumerate() {
+        for (end, text) in [("start", &wish.start), ("end", &wish.end)] {
+            let field = format!("spec.managedSubnets[0].allocationPools[{at}].{end}");
+            problems.parsed::<IpAddr>(NETWORK_READY, &field, text, AN_ADDRESS);
+        }
+        pools.push(pool(wish.start.clone(), wish.end.clone()));
+    }
+    NetworkWish::Managed(ManagedNetwork {
+        range,
+        name_servers,
+        pools,
+        mtu: managed
+            .mtu
+            .filter(|mtu| *mtu != 0)
+            .and_then(|mtu| u32::try_from(mtu).ok()),
+        port_security: managed.enable_port_security.unwrap_or(true),
+    })
+}
+
+fn managed_subnet(spec: &SubnetSpec, problems: &mut Problems<'_>) -> (IpNet, Vec<IpAddr>) {
+    let field = "spec.managedSubnets[0].cidr";
+    let range = problems.parsed::<IpNet>(NETWORK_READY, field, &spec.cidr, A_RANGE);
+    let mut name_servers = Vec::new();
+    for (at, text) in spec.dns_nameservers.iter().enumerate() {
+        let field = format!("spec.managedSubnets[0].dnsNameservers[{at}]");
+        name_servers.extend(problems.parsed::<IpAddr>(NETWORK_READY, &field, text, AN_ADDRESS));
+    }
+    // The default stands in for one that is a problem already.
+    (range.unwrap_or_default().trunc(), name_servers)
+}
+
+fn router(spec: &OpenStackClusterSpec, problems: &mut Problems<'_>) -> RouterWish {
+    let external_ips = spec.managed_router.iter().flat_map(|r| &r.external_ips);
+    let mut ips = Vec::new();
+    for (at, wish) in external_ips.enumerate() {
+        let field = format!("spec.managedRouter.externalIPs[{at}]");
+        let address = wish
+            .fixed_ip
+            .as_deref()
+            .filter(|ip| !ip.is_empty())
+            .and_then(|ip| {
+                problems.parsed(ROUTER_READY, &format!("{field}.fixedIP"), ip, AN_ADDRESS)
+            });
+        let lookup = subnet(
+            &wish.subnet,
+            &format!("{field}.subnet"),
+            ROUTER_READY,
+            problems,
+        );
+        ips.push((lookup, address));
+    }
+    RouterWish {
+        existing: spec.router.as_ref().map(router_lookup),
+        external_ips: ips,
+    }
+}
+
+fn security(groups: &ManagedSecurityGroups, problems: &mut Problems<'_>) -> SecurityWish {
+    const FIELD: &str = "spec.managedSecurityGroups";
+    let mut rules =
+        |field: &str, list: &[_]| rule_spec::read_all(&format!("{FIELD}.{field}"), list, problems);
+    let all = rules(
+        "clusterNodesSecurityGroupRules",
+        &groups.cluster_nodes_security_group_rules,
+    );
+    let mut control_plane_rules = rules(
+        "controlPlaneNodesSecurityGroupRules",
+        &groups.control_plane_nodes_security_group_rules,
+    );
+    let mut worker_rules = rules(
+        "workerNodesSecurityGroupRules",
+        &groups.worker_nodes_security_group_rules,
+    );
+    control_plane_rules.extend(all.clone());
+    worker_rules.extend(all);
+    SecurityWish {
+        allow_all_in_cluster: groups.allow_all_in_cluster_traffic.unwrap_or_default(),
+        control_plane_rules,
+        worker_rules,
+    }
+}
+
+fn load_balancer(api_server: &ApiServer, problems: &mut Problems<'_>) -> LoadBalancerWish {
+    const FIELD: &str = "spec.apiServer.managedLoadBalancer";
+    const CONDITION: &str = API_SERVER_LOAD_BALANCER_READY;
+    let wish: ApiServerLoadBalancer = api_server.managed_load_balancer.clone().unwrap_or_default();
+    let mut additional_ports = Vec::new();
+    for (at, port) in wish.additional_ports.iter().enumerate() {
+        match u16::try_from(*port) {
+            Ok(port) if port > 0 => additional_ports.push(port),
+            _ => problems.invalid(
+                CONDITION,
+                &format!("{FIELD}.additionalPorts[{at}]"),
+                port,
+                A_PORT,
+            ),
+        }
+    }
+    let mut allowed_cidrs = Vec::new();
+    for (at, text) in wish.allowed_cidrs.iter().enumerate() {
+        let address = text.parse::<IpAddr>().ok().map(IpNet::from);
+        let field = format!("{FIELD}.allowedCIDRs[{at}]");
+        let range = address.or_else(|| problems.parsed(CONDITION, &field, text, A_RANGE));
+        allowed_cidrs.extend(range.map(|range| range.trunc()));
+    }
+    let present = |text: Option<String>| text.filter(|text| !text.is_empty());
+    let monitor = wish.monitor.unwrap_or_default();
+    let number = |value: Option<i64>, default| {
+        let value = value.and_then(|value| u32::try_from(value).ok());
+        value.filter(|value| *value > 0).unwrap_or(default)
+    };
+    LoadBalancerWish {
+        provider: present(wish.provider),
+        flavor: present(wish.flavor),
+        availability_zone: present(wish.availability_zone),
+        network: wish.network.as_ref().map(network_lookup),
+        subnets: subnets(
+            &wish.subnets,
+            &format!("{FIELD}.subnets"),
+            CONDITION,
+            problems,
+        ),
+        additional_ports,
+        allowed_cidrs,
+        monitor: Monitor {
+            delay: number(monitor.delay, 10),
+            timeout: number(monitor.timeout, 5),
+            max_retries: number(monitor.max_retries, 5),
+            max_retries_down: number(monitor.max_retries_down, 3),
+        },
+    }
+}
+
+#[cfg(test)]
+#[path = "spec_tests.rs"]
+mod tests;

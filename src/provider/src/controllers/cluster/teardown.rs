@@ -1,0 +1,322 @@
+//! Complete deletion, in CAPO's order: load balancer with its floating IP, router, leftover ports,
+//! network, security groups. Every step looks for what is there, removes it, and looks again.
+
+use std::time::Duration;
+
+use super::{
+    floating_ip,
+    halt::{Halt, Step},
+    load_balancer,
+    load_balancer_plan::FoundLoadBalancer,
+    names::Role,
+    network, router, security_groups,
+    shop::Shop,
+    wanted::NetworkWish,
+};
+use crate::status::conditions::kind::{
+    API_SERVER_LOAD_BALANCER_READY, NETWORK_READY, ROUTER_READY, SECURITY_GROUPS_READY,
+};
+use capo_core::Reason;
+use capo_core::{FailureClass, Priority};
+use capo_openstack::{
+    Error,
+    load_balancer::LoadBalancer,
+    network::{Network, Port, PortFilter, RouterInterface},
+};
+
+/// How soon to look again for what is being deleted.
+const SOON: Duration = Duration::from_secs(2);
+
+/// Removes everything that is ours. `cluster` is the name of the Cluster, which ports carry in their description.
+pub(crate) async fn teardown(shop: &Shop<'_>, known_lb: Option<&str>, cluster: &str) -> Step<()> {
+    balancer(shop, known_lb).await?;
+    if matches!(shop.wanted.network, NetworkWish::Managed(_)) {
+        let network = network::find_managed(shop).await?;
+        remove_router(shop, network.as_ref()).await?;
+        if let Some(network) = network {
+            leftover_ports(shop, &network, cluster).await?;
+            remove_network(shop, &network).await?;
+        }
+    }
+    for role in [Role::ControlPlane, Role::Worker, Role::Bastion] {
+        if shop.wanted.security.is_some() {
+            remove_group(shop, role).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn balancer(shop: &Shop<'_>, known: Option<&str>) -> Step<()> {
+    if shop.wanted.load_balancer.is_none() && known.is_none() {
+        return floating_ip::remove(shop, None).await;
+    }
+    let found = match load_balancer::find(shop, known).await {
+        Ok(found) => found,
+        // A cloud without load balancing never gave us one.
+        Err(halt) if known.is_none() && is_no_service(&halt) => Vec::new(),
+        Err(halt) => return Err(halt),
+    };
+    match found.as_slice() {
+        [] => floating_ip::remove(shop, None).await,
+        [one] => remove_balancer(shop, one).await,
+        several => {
+            let ids: Vec<&str> = several.iter().map(|lb| lb.id.as_str()).collect();
+            Err(Halt::refused(
+                API_SERVER_LOAD_BALANCER_READY,
+                Reason::AmbiguousMatch,
+                format!(
+                    "Load balancer name \"{}\" matches {} objects ({}); remove or rename those that are not this \
+                     cluster's",
+                    shop.wanted.names.load_balancer(),
+                    ids.len(),
+                    ids.join(", ")
+                ),
+            ))
+        }
+    }
+}
+
+fn is_no_service(halt: &Halt) -> bool {
+    matches!(
+        halt.outcome,
+        crate::controllers::Outcome::Failed {
+            class: FailureClass::NoService,
+            ..
+        }
+    )
+}
+
+async fn remove_balancer(shop: &Shop<'_>, lb: &LoadBalancer) -> Step<()> {
+    let seen = FoundLoadBalancer::from(lb);
+    if seen.provisioning_status != "PENDING_DELETE" {
+        floating_ip::remove(shop, lb.vip_port_id.as_deref()).await?;
+        if !load_balancer::delete(shop, &lb.id).await? {
+            return Err(Halt::wait(
+                API_SERVER_LOAD_BALANCER_READY,
+                Reason::LoadBalancerPending,
+                format!(
+                    "Load balancer {} is {} and can't be deleted before that ends",
+                    lb.name, seen.provisioning_status
+                ),
+                SOON,
+            ));
+        }
+        shop.deleted("load balancer", &lb.name, &lb.id);
+    }
+    Err(Halt::wait(
+        API_SERVER_LOAD_BALANCER_READY,
+        Reason::Deleting,
+        format!("Load balancer {} is being deleted", lb.name),
+        SOON,
+    ))
+}
+
+async fn remove_router(shop: &Shop<'_>, network: Option<&Network>) -> Step<()> {
+    let trouble = |doing: &str, error: &Error| {
+        Halt::cloud(ROUTER_READY, Reason::OpenStackError, doing, error)
+    };
+    let given = shop.wanted.router.existing.is_some();
+    // A router of the user's loses our interfaces only; they are found through our network.
+    let (router, owners) = if given {
+        (None, network)
+    } else {
+        (router::find_managed(shop).await?, None)
+    };
+    let interfaces = match (&router, owners) {
+        (Some(router), _) => router::interfaces(shop, &router.id).await?,
+        (None, Some(network)) => ports_of(shop, network)
+            .await?
+            .into_iter()
+            .filter(|port| router::is_interface(&port.device_owner))
+            .collect(),
+        (None, None) => Vec::new(),
+    };
+    for port in interfaces {
+        match shop
+            .cloud
+            .remove_router_interface(
+                &port.device_id,
+                RouterInterface::Port(&port.id),
+                Priority::Settling,
+            )
+            .await
+        {
+            Ok(()) => {}
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(trouble("Taking the router off the network", &error)),
+        }
+    }
+    let Some(router) = router else { return Ok(()) };
+    match shop
+        .cloud
+        .delete_router(&router.id, Priority::Settling)
+        .await
+    {
+        Ok(()) => {}
+        Err(error) if error.is_not_found() => {}
+        Err(error) => {
+            let doing = format!("Deleting router {}", router.name);
+            return Err(in_use(ROUTER_READY, &doing, &error));
+        }
+    }
+    shop.deleted("router", &router.name, &router.id);
+    match router::find_managed(shop).await? {
+        None => Ok(()),
+        Some(router) => Err(going(ROUTER_READY, "Router", &router.name)),
+    }
+}
+
+async fn ports_of(shop: &Shop<'_>, network: &Network) -> Step<Vec<Port>> {
+    let filter = PortFilter {
+        network_id: Some(network.id.clone()),
+        ..PortFilter::default()
+    };
+    shop.cloud
+        .ports(&filter, Priority::Settling)
+        .await
+        .map_err(|e| {
+            Halt::cloud(
+                NETWORK_READY,
+                Reason::OpenStackError,
+                "Listing the network's ports",
+                &e,
+            )
+        })
+}
+
+/// Ports that servers of ours left: on our network, with exactly our description, on no device. Names
+/// are no evidence: those of one cluster can begin like those of another.
+async fn leftover_ports(shop: &Shop<'_>, network: &Network, cluster: &str) -> Step<()> {
+    let description = format!("Created by cluster-api-provider-openstack cluster {cluster}");
+    for port in ports_of(shop, network).await? {
+        if port.description != description || !port.device_id.is_empty() {
+            continue;
+        }
+        match shop.cloud.delete_port(&port.id, Priority::Settling).await {
+            Ok(()) => shop.deleted("port", &port.name, &port.id),
+            Err(error) if error.is_not_found() => {}
+            Err(error) => {
+                let doing = format!("Deleting port {}", port.name);
+                return Err(in_use(NETWORK_READY, &doing, &error));
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn remove_network(shop: &Shop<'_>, network: &Network) -> Step<()> {
+    match shop
+        .cloud
+        .delete_network(&network.id, Priority::Settling)
+        .await
+    {
+        Ok(()) => {}
+        Err(error) if error.is_not_found() => {}
+        Err(error) if error.class().is_conflict() => {
+            return Err(still_used(shop, network, &error).await);
+        }
+        Err(error) => {
+            return Err(Halt::cloud(
+                NETWORK_READY,
+                Reason::OpenStackError,
+                &format!("Deleting network {}", network.name),
+                &error,
+            ));
+        }
+    }
+    shop.deleted("network", &network.name, &network.id);
+    match network::find_managed(shop).await? {
+        None => Ok(()),
+        Some(network) => Err(going(NETWORK_READY, "Network", &network.name)),
+    }
+}
+
+/// Says which ports hold a network.
+async fn still_used(shop: &Shop<'_>, network: &Network, error: &Error) -> Halt {
+    let ports = match ports_of(shop, network).await {
+        Ok(ports) => ports,
+        Err(halt) => return halt,
+    };
+    let mut names: Vec<String> = ports
+        .iter()
+        .filter(|port| {
+            port.device_owner != "network:dhcp" && port.device_owner != "network:distributed"
+        })
+        .map(|port| {
+            let name = if port.name.is_empty() {
+                &port.id
+            } else {
+                &port.name
+            };
+            if port.device_owner.is_empty() {
+                name.clone()
+            } else {
+                format!("{name} ({})", port.device_owner)
+            }
+        })
+        .collect();
+    if names.is_empty() {
+        return in_use(
+            NETWORK_READY,
+            &format!("Deleting network {}", network.name),
+            error,
+        );
+    }
+    names.sort();
+    names.truncate(10);
+    Halt::wait(
+        NETWORK_READY,
+        Reason::Deleting,
+        format!(
+            "Network {} can't be deleted while these ports are on it: {}",
+            network.name,
+            names.join(", ")
+        ),
+        SOON,
+    )
+}
+
+async fn remove_group(shop: &Shop<'_>, role: Role) -> Step<()> {
+    let Some(group) = security_groups::find(shop, role).await? else {
+        return Ok(());
+    };
+    match shop
+        .cloud
+        .delete_security_group(&group.id, Priority::Settling)
+        .await
+    {
+        Ok(()) => {}
+        Err(error) if error.is_not_found() => {}
+        Err(error) => {
+            let doing = format!("Deleting security group {}", group.name);
+            return Err(in_use(SECURITY_GROUPS_READY, &doing, &error));
+        }
+    }
+    shop.deleted("security group", &group.name, &group.id);
+    match security_groups::find(shop, role).await? {
+        None => Ok(()),
+        Some(group) => Err(going(SECURITY_GROUPS_READY, "Security group", &group.name)),
+    }
+}
+
+/// What is still used is waited for; anything else is trouble.
+fn in_use(condition: &'static str, doing: &str, error: &Error) -> Halt {
+    if error.class().is_conflict() {
+        return Halt::wait(
+            condition,
+            Reason::Deleting,
+            format!("{doing} waits for what uses it: {error}"),
+            SOON,
+        );
+    }
+    Halt::cloud(condition, Reason::OpenStackError, doing, error)
+}
+
+fn going(condition: &'static str, what: &str, name: &str) -> Halt {
+    Halt::wait(
+        condition,
+        Reason::Deleting,
+        format!("{what} {name} is being deleted"),
+        SOON,
+    )
+}

@@ -1,0 +1,327 @@
+//! One pass over one object: what it works with, what it found out, how it ended.
+
+use std::time::Instant;
+
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::{Resource, ResourceExt, api::Patch};
+use serde_json::json;
+
+use super::{
+    facts::Neighbours,
+    halt::{Halt, Step, kubernetes_text},
+    memory::Seen,
+    names::Names,
+    report::{self, Report},
+    shop::KnownIds,
+    wanted::Wanted,
+};
+use crate::tracker::OctaviaClient;
+use crate::{
+    controllers::{Context, Outcome},
+    status::{
+        conditions::kind,
+        patch::{self, Written},
+    },
+};
+use capo_api::v1beta2::{ApiEndpoint, OpenStackCluster};
+use capo_core::FailureClass;
+use capo_core::{ConditionState, ObjectName, Reason};
+use capo_gate::desired::{ClusterFacts, DesiredLoadBalancer};
+use capo_openstack::Cloud;
+
+/// One pass over one `OpenStackCluster`.
+pub(crate) struct Visit<'a> {
+    /// What every pass has at hand.
+    pub context: &'a Context,
+    /// The object as it was last read or written.
+    pub object: OpenStackCluster,
+    /// Its name.
+    pub name: ObjectName,
+    /// The objects around it.
+    pub neighbours: Neighbours,
+    /// What this process saw before.
+    pub seen: Seen,
+    /// What is told at the end.
+    pub report: Report,
+    /// When the pass began.
+    pub now: Instant,
+    halts: Vec<Outcome>,
+}
+
+impl<'a> Visit<'a> {
+    /// Begins a pass.
+    pub(crate) fn new(
+        context: &'a Context,
+        object: OpenStackCluster,
+        neighbours: Neighbours,
+    ) -> Self {
+        let name = report::name_of(&object);
+        let seen = context
+            .clusters
+            .recall(&name, &object.uid().unwrap_or_default());
+        Self {
+            context,
+            object,
+            name,
+            neighbours,
+            seen,
+            report: Report::default(),
+            now: Instant::now(),
+            halts: Vec::new(),
+        }
+    }
+
+    /// `namespace/name`, for messages.
+    pub(crate) fn shown(&self) -> String {
+        self.name.to_string()
+    }
+
+    /// The names of everything that is managed for this cluster.
+    pub(crate) fn names(&self) -> Names {
+        Names::new(&self.name.namespace, &self.neighbours.cluster_name)
+    }
+
+    /// The object, as events refer to it.
+    pub(crate) fn reference(&self) -> ObjectReference {
+        self.object.object_ref(&())
+    }
+
+    /// The generation of the object.
+    pub(crate) fn generation(&self) -> i64 {
+        self.object.metadata.generation.unwrap_or_default()
+    }
+
+    /// The value of an annotation.
+    pub(crate) fn annotation(&self, key: &str) -> Option<&str> {
+        self.object.annotations().get(key).map(String::as_str)
+    }
+
+    /// Notes why a step did not come to its end; other steps go on.
+    pub(crate) fn note(&mut self, halt: Halt) {
+        self.report.tell(halt.condition, halt.verdict);
+        self.halts.push(halt.outcome);
+    }
+
+    /// Notes that something takes its time that another condition tells of.
+    pub(crate) fn note_wait(&mut self, outcome: Outcome) {
+        self.halts.push(outcome);
+    }
+
+    /// The value of a step, or nothing and a note.
+    pub(crate) fn settle<T>(&mut self, step: Step<T>) -> Option<T> {
+        step.map_err(|halt| self.note(halt)).ok()
+    }
+
+    /// Tells that a condition holds.
+    pub(crate) fn good(&mut self, kind: &'static str) {
+        self.report.tell(kind, ConditionState::met(Reason::Ready));
+    }
+
+    /// Whether nothing has stopped the pass so far.
+    pub(crate) fn is_clear(&self) -> bool {
+        self.halts.is_empty()
+    }
+
+    /// Ids from the status, as hints.
+    pub(crate) fn known_ids(&self) -> KnownIds {
+        let Some(status) = &self.object.status else {
+            return KnownIds::default();
+        };
+        let network = status.network.as_ref();
+        let balancer = status.api_server_managed_load_balancer.as_ref();
+        let floating = balancer
+            .filter(|lb| lb.ip != lb.internal_ip)
+            .and_then(|lb| lb.ip.as_deref());
+        let bastion = status
+            .bastion
+            .as_ref()
+            .and_then(|b| b.floating_ip.as_deref());
+        KnownIds {
+            network: network.and_then(|n| n.id.clone()),
+            subnet: network.and_then(|n| n.subnets.first().map(|s| s.id.clone())),
+            external_network: status.external_network.as_ref().map(|n| n.id.clone()),
+            router: status.router.as_ref().map(|r| r.id.clone()),
+            load_balancer: balancer.and_then(|lb| lb.id.clone()),
+            floating_ip: floating.and_then(|ip| ip.parse().ok()),
+            control_plane_group: status
+                .control_plane_security_group
+                .as_ref()
+                .map(|g| g.id.clone()),
+            worker_group: status.worker_security_group.as_ref().map(|g| g.id.clone()),
+            bastion_floating_ip: bastion.and_then(|ip| ip.parse().ok()),
+        }
+    }
+
+    /// Hands the load balancer and the facts around it to its task.
+    pub(crate) fn hand_over(&self, cloud: Option<Cloud>, wanted: &Wanted, facts: ClusterFacts) {
+        let desired = desired(self.generation(), &self.seen, wanted, facts);
+        self.context
+            .membership
+            .set_load_balancer(&self.name, cloud.map(OctaviaClient), desired);
+    }
+
+    /// Writes the endpoint into the spec, where it stays for good.
+    pub(crate) async fn write_endpoint(&mut self, host: &str, port: u16) -> Step<()> {
+        let endpoint = ApiEndpoint {
+            host: Some(host.to_owned()),
+            port: Some(port.into()),
+        };
+        let body = json!({
+            "metadata": { "resourceVersion": self.object.resource_version() },
+            "spec": { "controlPlaneEndpoint": endpoint },
+        });
+        let api = self.context.api::<OpenStackCluster>(&self.name.namespace);
+        let params = kube::api::PatchParams::default();
+        match api
+            .patch(&self.name.name, &params, &Patch::Merge(&body))
+            .await
+        {
+            Ok(written) => {
+                // Our own write makes a generation of its own; nothing has to be read anew for it.
+                let generation = written.metadata.generation.unwrap_or_default();
+                if let Some((_, seen_for, _)) = &mut self.seen.surroundings {
+                    *seen_for = generation;
+                }
+                self.object = written;
+                Ok(())
+            }
+            Err(error) => Err(Halt::kubernetes(
+                kind::API_ENDPOINT_READY,
+                "Writing spec.controlPlaneEndpoint",
+                &error,
+            )),
+        }
+    }
+
+    /// Adds or removes the finalizer.
+    pub(crate) async fn set_finalizer(
+        &mut self,
+        finalizer: &str,
+        present: bool,
+    ) -> Result<(), Outcome> {
+        let api = self.context.api::<OpenStackCluster>(&self.name.namespace);
+        match patch::set_finalizer(&api, &self.object, finalizer, present).await {
+            Ok(Some(written)) => self.object = written,
+            Ok(None) => {}
+            Err(error) => return Err(kubernetes_failed("Writing the finalizer", &error)),
+        }
+        Ok(())
+    }
+
+    /// Writes the report into the status if it says something new.
+    pub(crate) async fn write(&mut self) -> Result<(), Outcome> {
+        let api = self.context.api::<OpenStackCluster>(&self.name.namespace);
+        let (report, now) = (&self.report, Timestamp::now());
+        let build = |object: &OpenStackCluster| report.status(object, now);
+        match patch::write_status(&api, &self.object, build).await {
+            Ok(Written::Changed(written)) => {
+                report::tell(&self.context.events, &self.reference(), &self.report);
+                self.object = *written;
+                Ok(())
+            }
+            Ok(Written::Unchanged | Written::Gone) => Ok(()),
+            Err(error) => Err(kubernetes_failed("Writing the status", &error)),
+        }
+    }
+
+    /// Ends the pass: the status is written, what was seen is kept.
+    pub(crate) fn end(self) -> BoxFuture<'a, Outcome> {
+        Box::pin(self.finish())
+    }
+
+    async fn finish(mut self) -> Outcome {
+        let outcome = worst(std::mem::take(&mut self.halts));
+        self.report.complete = outcome == Outcome::Done;
+        let written = self.write().await;
+        self.context.clusters.keep(&self.name, self.seen);
+        match (written, outcome) {
+            (Err(failed), Outcome::Done | Outcome::Wait { .. }) => failed,
+            (_, outcome) => outcome,
+        }
+    }
+}
+
+/// How the pass ends by how its steps ended: a failure goes before a wait, the sooner before the later.
+fn worst(outcomes: Vec<Outcome>) -> Outcome {
+    let mut wait: Option<Outcome> = None;
+    for outcome in outcomes {
+        match (&outcome, &wait) {
+            (Outcome::Failed { .. }, _) => return outcome,
+            (Outcome::Wait { after, .. }, Some(Outcome::Wait { after: sooner, .. }))
+                if after >= sooner => {}
+            (Outcome::Wait { .. }, _) => wait = Some(outcome),
+            (Outcome::Done, _) => {}
+        }
+    }
+    wait.unwrap_or(Outcome::Done)
+}
+
+/// A failed call of the Kubernetes API that no condition can tell of.
+pub(crate) fn kubernetes_failed(doing: &str, error: &kube::Error) -> Outcome {
+    let class = if patch::is_conflict(error) {
+        FailureClass::Conflict
+    } else {
+        FailureClass::Transient
+    };
+    let message = format!("{doing}: {}", kubernetes_text(error));
+    Outcome::failed(class, Reason::DependencyFailed, message)
+}
+
+/// What the load balancer's task is told.
+fn desired(
+    generation: i64,
+    seen: &Seen,
+    wanted: &Wanted,
+    facts: ClusterFacts,
+) -> DesiredLoadBalancer {
+    let known = seen.load_balancer.as_ref();
+    let surroundings = seen.surroundings.as_ref().map(|(there, _, _)| there);
+    let provider = known.map(|lb| lb.provider.clone()).unwrap_or_default();
+    let wish = wanted.load_balancer.as_ref();
+    let member_subnet = surroundings.and_then(|there| {
+        let other = there.load_balancer_network.as_ref()?;
+        (other.network.id != there.network.network.id).then(|| there.primary_subnet.clone())
+    });
+    DesiredLoadBalancer {
+        generation,
+        enabled: wish.is_some(),
+        id: known.map(|lb| lb.id.clone()),
+        name: wanted.names.load_balancer(),
+        allowed_cidrs: surroundings
+            .filter(|_| provider != "ovn")
+            .and_then(|there| Some(super::allowed::ranges(&wish?.allowed_cidrs, there))),
+        provider,
+        ports: wanted.ports(),
+        monitor: wish.map_or(super::wanted::DEFAULT_MONITOR, |wish| wish.monitor),
+        tags: wanted.tags.clone(),
+        member_subnet,
+        cluster: facts,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_failure_goes_before_waits_and_the_sooner_wait_before_the_later() {
+        let wait = |seconds| {
+            Outcome::wait(
+                Reason::LoadBalancerPending,
+                "w",
+                Duration::from_secs(seconds),
+            )
+        };
+        let failed = Outcome::failed(FailureClass::Quota, Reason::QuotaExceeded, "q");
+        assert_eq!(worst(vec![]), Outcome::Done);
+        assert_eq!(
+            worst(vec![wait(5), Outcome::Done, wait(2), wait(9)]),
+            wait(2)
+        );
+        assert_eq!(worst(vec![wait(5), failed.clone(), wait(2)]), failed);
+    }
+}

@@ -1,0 +1,171 @@
+//! What an `OpenStackCluster` asks for, with every value parsed. Read by [`super::spec`].
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use super::{endpoint::EndpointInputs, names::Names, rules::Rule};
+use capo_gate::desired::Monitor;
+use capo_openstack::network::{AllocationPool, NetworkFilter, RouterFilter, SubnetFilter};
+
+/// An existing object, as the user points to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Lookup<F> {
+    /// By id.
+    Id(String),
+    /// By what it looks like.
+    Filter(F),
+}
+
+/// What an `OpenStackCluster` asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Wanted {
+    /// `<namespace>/<name>` of the object, for messages.
+    pub object: String,
+    /// Names of everything managed.
+    pub names: Names,
+    /// Tags of everything managed.
+    pub tags: Vec<String>,
+    /// Which external network.
+    pub external: External,
+    /// Which network and subnets.
+    pub network: NetworkWish,
+    /// Which router.
+    pub router: RouterWish,
+    /// The subnet that machines and members are in; the first one if not said.
+    pub primary_subnet: Option<Lookup<SubnetFilter>>,
+    /// Managed security groups.
+    pub security: Option<SecurityWish>,
+    /// The managed load balancer.
+    pub load_balancer: Option<LoadBalancerWish>,
+    /// `spec.apiServer.floatingIP`.
+    pub floating_ip: Option<IpAddr>,
+    /// What decides on the endpoint.
+    pub endpoint: EndpointInputs,
+    /// `spec.controlPlaneAvailabilityZones`.
+    pub control_plane_zones: Vec<String>,
+    /// `spec.controlPlaneOmitAvailabilityZone`.
+    pub omit_zone: bool,
+}
+
+/// Which external network.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum External {
+    /// None is wanted.
+    Off,
+    /// The only one there is; none is fine too.
+    Sole,
+    /// This one.
+    Given(Lookup<NetworkFilter>),
+}
+
+/// Which network and subnets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum NetworkWish {
+    /// Ours.
+    Managed(ManagedNetwork),
+    /// Existing ones.
+    Existing {
+        /// The network; found through the first subnet if not said.
+        network: Option<Lookup<NetworkFilter>>,
+        /// Its subnets; all of them if none is said.
+        subnets: Vec<Lookup<SubnetFilter>>,
+    },
+}
+
+/// A network of ours with one subnet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ManagedNetwork {
+    /// The subnet's range.
+    pub range: IpNet,
+    /// Its name servers.
+    pub name_servers: Vec<IpAddr>,
+    /// The addresses to give out; all if none is said.
+    pub pools: Vec<AllocationPool>,
+    /// Largest packet.
+    pub mtu: Option<u32>,
+    /// False switches port security off.
+    pub port_security: bool,
+}
+
+/// Which router.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RouterWish {
+    /// An existing one.
+    pub existing: Option<Lookup<RouterFilter>>,
+    /// Addresses of ours in the external network: subnet, and address where it is said.
+    pub external_ips: Vec<(Lookup<SubnetFilter>, Option<IpAddr>)>,
+}
+
+/// Managed security groups.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct SecurityWish {
+    /// Everything within the cluster may pass.
+    pub allow_all_in_cluster: bool,
+    /// The user's rules for control-plane machines, then those for all.
+    pub control_plane_rules: Vec<RuleWish>,
+    /// The user's rules for workers, then those for all.
+    pub worker_rules: Vec<RuleWish>,
+}
+
+/// A rule of the user's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RuleWish {
+    /// What it lets through; with `groups`, the remote is filled in for each of them.
+    pub rule: Rule,
+    /// Managed groups at the other end.
+    pub groups: Vec<super::names::Role>,
+    /// The user's description.
+    pub description: String,
+}
+
+/// The managed load balancer.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct LoadBalancerWish {
+    /// Octavia's provider.
+    pub provider: Option<String>,
+    /// Name of Octavia's flavor.
+    pub flavor: Option<String>,
+    /// Octavia's availability zone.
+    pub availability_zone: Option<String>,
+    /// Its own network, where it is not the cluster's.
+    pub network: Option<Lookup<NetworkFilter>>,
+    /// Its own subnets.
+    pub subnets: Vec<Lookup<SubnetFilter>>,
+    /// Ports besides the API server's.
+    pub additional_ports: Vec<u16>,
+    /// Who may connect; empty is everybody.
+    pub allowed_cidrs: Vec<IpNet>,
+    /// The health monitors' numbers.
+    pub monitor: Monitor,
+}
+
+impl Wanted {
+    /// Every port of the load balancer, the API server's first.
+    pub(crate) fn ports(&self) -> Vec<u16> {
+        let mut ports = vec![self.endpoint.port()];
+        let more = self
+            .load_balancer
+            .iter()
+            .flat_map(|lb| &lb.additional_ports);
+        for port in more {
+            if !ports.contains(port) {
+                ports.push(*port);
+            }
+        }
+        ports
+    }
+
+    /// A floating IP is wanted in front of the API server, if there is a network for it.
+    pub(crate) fn wants_floating_ip(&self) -> bool {
+        self.endpoint.floating_ip && self.external != External::Off
+    }
+}
+
+/// CAPO's numbers.
+pub(crate) const DEFAULT_MONITOR: Monitor = Monitor {
+    delay: 10,
+    timeout: 5,
+    max_retries: 5,
+    max_retries_down: 3,
+};

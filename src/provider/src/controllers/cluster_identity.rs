@@ -1,0 +1,99 @@
+//! The `OpenStackClusterIdentity`: whether its Secret is there and its clouds.yaml can be used. Nothing
+//! of the content is told, and nothing is sent to OpenStack. Secrets are not watched, so a change is seen
+//! within the sync period, and within half a minute while something is wrong.
+
+use std::sync::Arc;
+
+use futures::{FutureExt, future::BoxFuture};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, core::Selector};
+use serde_json::Value;
+
+use super::{
+    Context, Outcome,
+    alone::{is_to_be_left, unwritten},
+    cluster::halt::{Halt, Step},
+};
+use crate::status::{
+    conditions::{Conditions, kind},
+    patch::write_status,
+};
+use capo_api::v1alpha1::{OpenStackClusterIdentity, OpenStackClusterIdentitySpec};
+use capo_core::FailureClass;
+use capo_core::{ConditionState, Reason};
+use capo_openstack::CloudProfile;
+
+/// The controller's name in logs and metrics.
+pub(super) const CONTROLLER: &str = "openstackclusteridentity";
+
+/// One pass over an `OpenStackClusterIdentity`.
+pub(super) fn pass(
+    object: Arc<OpenStackClusterIdentity>,
+    context: Arc<Context>,
+) -> BoxFuture<'static, Outcome> {
+    async move {
+        if is_to_be_left(&object.metadata) {
+            return Outcome::Done;
+        }
+        let (verdict, outcome) = match check(&object.spec, &context).await {
+            Ok(()) => (ConditionState::met(Reason::Ready), Outcome::Done),
+            Err(halt) => (halt.verdict, halt.outcome),
+        };
+        let now = Timestamp::now();
+        let api = Api::all(context.client.clone());
+        match write_status(&api, &*object, |fresh| status(fresh, &verdict, now)).await {
+            Ok(_) => outcome,
+            Err(error) => unwritten(&error),
+        }
+    }
+    .boxed()
+}
+
+/// Reads what the credentials are made of, as an object that uses them would.
+async fn check(spec: &OpenStackClusterIdentitySpec, context: &Context) -> Step<()> {
+    if let Some(selector) = &spec.namespace_selector {
+        Selector::try_from(selector.clone()).map_err(|_| {
+            refused(
+                FailureClass::Invalid,
+                Reason::InvalidSpec,
+                "spec.namespaceSelector can't be read; a valid label selector is needed".to_owned(),
+            )
+        })?;
+    }
+    let (namespace, name) = (&spec.secret_ref.namespace, &spec.secret_ref.name);
+    let shown = format!("spec.secretRef: Secret {namespace}/{name}");
+    let secrets: Api<Secret> = context.api(namespace);
+    let secret = secrets
+        .get_opt(name)
+        .await
+        .map_err(|error| Halt::kubernetes(kind::READY, &format!("{shown}: reading it"), &error))?;
+    let Some(secret) = secret else {
+        return Err(refused(
+            FailureClass::Auth,
+            Reason::DependencyNotFound,
+            format!("{shown} does not exist; a Secret with the key clouds.yaml is needed"),
+        ));
+    };
+    CloudProfile::check_secret(&secret.data.unwrap_or_default()).map_err(|problem| {
+        refused(
+            FailureClass::Auth,
+            Reason::OpenStackAuthenticationFailed,
+            format!("{shown}: {problem}"),
+        )
+    })
+}
+
+fn refused(class: FailureClass, reason: Reason, message: String) -> Halt {
+    Halt::failed(kind::READY, class, reason, message)
+}
+
+fn status(object: &OpenStackClusterIdentity, verdict: &ConditionState, now: Timestamp) -> Value {
+    let generation = object.metadata.generation.unwrap_or_default();
+    let mut status = object.status.clone().unwrap_or_default();
+    let mut conditions = Conditions::new(&status.conditions, generation, now);
+    conditions.set(kind::READY, verdict);
+    status.conditions = conditions.into_list();
+    status.observed_generation = Some(generation);
+    serde_json::to_value(&status).unwrap_or_default()
+}

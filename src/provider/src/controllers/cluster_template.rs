@@ -1,0 +1,37 @@
+//! The `OpenStackClusterTemplate`: nothing is made of it here. Cluster API copies its spec; that it was
+//! looked at is told, so that tools which wait for it can go on.
+
+use std::sync::Arc;
+
+use futures::{FutureExt, future::BoxFuture};
+use kube::ResourceExt;
+use serde_json::json;
+
+use super::{
+    Context, Outcome,
+    alone::{is_to_be_left, unwritten},
+};
+use crate::status::patch::write_status;
+use capo_api::v1beta2::OpenStackClusterTemplate;
+
+/// The controller's name in logs and metrics.
+pub(super) const CONTROLLER: &str = "openstackclustertemplate";
+
+/// One pass over an `OpenStackClusterTemplate`.
+pub(super) fn pass(
+    object: Arc<OpenStackClusterTemplate>,
+    context: Arc<Context>,
+) -> BoxFuture<'static, Outcome> {
+    async move {
+        if is_to_be_left(&object.metadata) {
+            return Outcome::Done;
+        }
+        let api = context.api(&object.namespace().unwrap_or_default());
+        let seen = |fresh: &OpenStackClusterTemplate| json!({"observedGeneration": fresh.metadata.generation});
+        match write_status(&api, &*object, seen).await {
+            Ok(_) => Outcome::Done,
+            Err(error) => unwritten(&error),
+        }
+    }
+    .boxed()
+}

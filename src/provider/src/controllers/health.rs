@@ -1,0 +1,93 @@
+//! Since when a condition of Cluster API is good, in what this process saw.
+
+use std::time::Instant;
+
+use jiff::Timestamp;
+
+use super::capi::SeenCondition;
+use capo_gate::desired::Health;
+
+/// What is remembered of one condition between two passes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Track(Option<Good>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Good {
+    since: Instant,
+    transition: Option<Timestamp>,
+}
+
+impl Track {
+    /// Takes in the condition as it is `now`. A break between two passes shows in its transition time.
+    pub(super) fn observe(&mut self, condition: Option<&SeenCondition>, now: Instant) -> Health {
+        let Some(condition) = condition.filter(|condition| condition.is_true()) else {
+            self.0 = None;
+            // Of a Machine that is being deleted KubeadmControlPlane says so without a look at its Pod.
+            let bad = |condition: &SeenCondition| {
+                condition.status == "False" && condition.reason != "Deleting"
+            };
+            return if condition.is_some_and(bad) {
+                Health::Bad
+            } else {
+                Health::Unknown
+            };
+        };
+        let transition = condition.last_transition_time;
+        let good = match self.0 {
+            Some(good) if good.transition == transition => good,
+            _ => Good {
+                since: now,
+                transition,
+            },
+        };
+        self.0 = Some(good);
+        Health::Good(good.since)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn condition(status: &str, transition: &str) -> SeenCondition {
+        SeenCondition {
+            status: status.to_owned(),
+            last_transition_time: transition.parse().ok(),
+            ..SeenCondition::default()
+        }
+    }
+
+    #[test]
+    fn good_counts_from_where_it_was_first_seen_without_a_break() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let (early, late) = ("2026-11-21T10:00:00Z", "2026-11-21T10:05:00Z");
+        let steps = [
+            (Some(condition("True", early)), Health::Good(at(0))),
+            (Some(condition("True", early)), Health::Good(at(0))),
+            // False and True again between two passes.
+            (Some(condition("True", late)), Health::Good(at(2))),
+            (Some(condition("Unknown", late)), Health::Unknown),
+            (Some(condition("True", late)), Health::Good(at(4))),
+            (Some(condition("False", late)), Health::Bad),
+            (None, Health::Unknown),
+            (
+                Some(SeenCondition {
+                    reason: "Deleting".to_owned(),
+                    ..condition("False", late)
+                }),
+                Health::Unknown,
+            ),
+        ];
+        let mut track = Track::default();
+        for (second, (seen, expected)) in (0..).zip(steps) {
+            assert_eq!(
+                track.observe(seen.as_ref(), at(second)),
+                expected,
+                "{second}"
+            );
+        }
+    }
+}

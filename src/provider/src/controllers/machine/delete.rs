@@ -1,0 +1,67 @@
+//! The end of a machine: its load balancer members go first, then its server, then its finalizer.
+
+use kube::{
+    ResourceExt,
+    api::{DeleteParams, Preconditions},
+};
+
+use super::{
+    FINALIZER, Step,
+    gate::{self, Answer},
+    pass::{Pass, waiting},
+};
+use crate::{
+    controllers::server::kubernetes_failed,
+    status::patch::{is_conflict, is_not_found, set_finalizer},
+};
+use capo_api::{v1alpha1::OpenStackServer, v1beta2::OpenStackMachine};
+use capo_core::Reason;
+
+impl Pass<'_> {
+    /// Goes one step further, and comes back with `Ok` when nothing is left.
+    pub(super) async fn delete(&mut self) -> Step<()> {
+        if let Some(machine) = self.around.machine.clone() {
+            self.keep_hook(&machine).await?;
+        }
+        self.delete_server().await?;
+        let api = self.context.api::<OpenStackMachine>(&self.name.namespace);
+        set_finalizer(&api, &self.object, FINALIZER, false)
+            .await
+            .map_err(|error| kubernetes_failed("Removing the finalizer", &error))?;
+        self.forget();
+        Ok(())
+    }
+
+    /// Deletes the server's object once its members are gone or need not be waited for, and comes back with `Ok` when an uncached read says that it is gone.
+    async fn delete_server(&self) -> Step<()> {
+        let api = self.context.api::<OpenStackServer>(&self.name.namespace);
+        let server = match api.get_opt(&self.name.name).await {
+            Ok(Some(server)) => server,
+            Ok(None) => return Ok(()),
+            Err(error) => {
+                return Err(kubernetes_failed("Reading the OpenStackServer", &error));
+            }
+        };
+        // One that is being deleted asks for itself before its server goes.
+        if server.metadata.deletion_timestamp.is_none() {
+            if let Answer::Held { reason, message } = gate::farewell(&self.question()) {
+                return Err(waiting(reason, &message));
+            }
+            let parameters = DeleteParams {
+                preconditions: Some(Preconditions {
+                    uid: server.uid(),
+                    resource_version: None,
+                }),
+                ..DeleteParams::default()
+            };
+            match api.delete(&self.name.name, &parameters).await {
+                Ok(_) => {}
+                Err(error) if is_not_found(&error) || is_conflict(&error) => {}
+                Err(error) => {
+                    return Err(kubernetes_failed("Deleting the OpenStackServer", &error));
+                }
+            }
+        }
+        Err(waiting(Reason::Deleting, "The server is being deleted"))
+    }
+}

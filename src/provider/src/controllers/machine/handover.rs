@@ -1,0 +1,313 @@
+//! What the load balancer's task is told about a control-plane machine, and what its gates are asked.
+
+use std::{net::IpAddr, time::Instant};
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Resource, ResourceExt};
+
+use super::{
+    gate::{self, Answer, MachineSight, Question},
+    pass::Pass,
+};
+use crate::{
+    controllers::{capi::Machine, hooks::Hooks, server::sight::SeenAddress},
+    status::conditions::kind,
+};
+use capo_api::v1alpha1::OpenStackServer;
+use capo_core::gate_override;
+use capo_gate::{
+    desired::{Deletion, DesiredMachine, ServerSight, ServerState},
+    findings::MachineFinding,
+};
+
+/// The server's object says that it is paused.
+fn shows_a_pause(server: &OpenStackServer) -> bool {
+    let conditions = server.status.iter().flat_map(|status| &status.conditions);
+    conditions
+        .filter(|condition| condition.type_ == kind::PAUSED)
+        .any(|condition| condition.status == "True")
+}
+
+/// How far the deletion of a machine is, from its `OpenStackMachine`, its `OpenStackServer` and its
+/// Machine. A server's object that is deleted alone takes the API server down all the same.
+fn deletion(ours: &ObjectMeta, server: Option<&ObjectMeta>, machine: Option<&Machine>) -> Deletion {
+    let out_of_band = deleted_at(ours)
+        .or_else(|| deleted_at(server?))
+        .map(|since| Deletion::OutOfBand { since });
+    let Some((machine, since)) =
+        machine.and_then(|machine| Some((machine, deleted_at(&machine.metadata)?)))
+    else {
+        return out_of_band.unwrap_or(Deletion::No);
+    };
+    if !Hooks::on(&machine.metadata).any() {
+        Deletion::Unhooked { since }
+    } else if machine.waits_for_our_hook() {
+        Deletion::AtHook { since }
+    } else {
+        out_of_band.unwrap_or(Deletion::Coming { since })
+    }
+}
+
+fn deleted_at(metadata: &ObjectMeta) -> Option<Timestamp> {
+    metadata.deletion_timestamp.as_ref().map(|time| time.0)
+}
+
+/// The address on which the machine's API server listens: the first fixed IPv4 address on the
+/// cluster's network, or the first fixed one there where it has no IPv4.
+fn member_address(addresses: &[SeenAddress], network: &str) -> Option<IpAddr> {
+    let fixed = || {
+        addresses
+            .iter()
+            .filter(|seen| !seen.floating && seen.network == network)
+            .map(|seen| seen.address)
+    };
+    fixed().find(IpAddr::is_ipv4).or_else(|| fixed().next())
+}
+
+impl Pass<'_> {
+    /// Tells the load balancer's task what is known of a control-plane machine, and picks up what it found.
+    pub(super) fn hand_over(&mut self) {
+        let machine = self.around.machine.as_deref();
+        let (api_server_pod, node) =
+            self.context
+                .machines
+                .health(&self.name, machine, Instant::now());
+        if !self.around.control_plane {
+            return;
+        }
+        let Some(cluster) = self.around.cluster_key() else {
+            return;
+        };
+        let network = self
+            .around
+            .openstack_cluster
+            .as_ref()
+            .and_then(|cluster| cluster.status.as_ref()?.network.as_ref()?.name.clone());
+        let addresses = self.sight.as_ref().map(|sight| sight.addresses.as_slice());
+        let desired = DesiredMachine {
+            cluster: cluster.clone(),
+            machine: machine.map(ResourceExt::name_any),
+            address: member_address(
+                addresses.unwrap_or_default(),
+                network.as_deref().unwrap_or_default(),
+            ),
+            admitted: self.is_admitted(),
+            untouchable: self.is_untouchable(),
+            server: self.server_sight(),
+            deletion: deletion(
+                self.object.meta(),
+                self.around.server.as_ref().map(|server| server.meta()),
+                machine,
+            ),
+            operator: gate_override::parse_optional(
+                self.object
+                    .annotations()
+                    .get(gate_override::KEY)
+                    .map(String::as_str),
+                Timestamp::now(),
+            ),
+            api_server_pod,
+            node,
+        };
+        self.context.membership.set_machine(&self.name, desired);
+        self.findings = self.context.membership.findings(&cluster);
+        // What the task said may be older than the look that answered it.
+        if self.finding().is_some_and(|finding| finding.server_wanted)
+            && self.server_sight().is_due(Instant::now())
+            && self.around.server.is_some()
+            && self.context.servers.sights.want(&self.name)
+        {
+            self.context.server_wakes.wake(self.name.clone());
+        }
+    }
+
+    /// Wakes the server's object where only its machine hears the news: of its Cluster's pause, and of the gate for
+    /// which one that is deleted alone waits.
+    pub(super) fn tell_server(&self) {
+        let Some(server) = &self.around.server else {
+            return;
+        };
+        let may_go = server.meta().deletion_timestamp.is_some()
+            && gate::farewell(&self.question()) == Answer::Open;
+        if may_go || shows_a_pause(server) != self.around.is_paused() {
+            self.context.server_wakes.wake(self.name.clone());
+        }
+    }
+
+    pub(super) fn finding(&self) -> Option<&MachineFinding> {
+        self.findings.as_ref()?.machines.get(&self.name)
+    }
+
+    /// Cluster API took over the provider id, or will in a moment because we said `provisioned`.
+    fn is_admitted(&self) -> bool {
+        self.provisioned
+            || self
+                .around
+                .machine
+                .as_ref()
+                .is_some_and(|machine| machine.is_admitted())
+    }
+
+    fn server_sight(&self) -> ServerSight {
+        if let Some(sight) = &self.sight {
+            return sight.server;
+        }
+        if self.is_deleting() && self.around.server.is_none() {
+            // Its object went after it.
+            return ServerSight {
+                state: ServerState::Absent,
+                read_at: Some(Instant::now()),
+                down_reads: 2,
+            };
+        }
+        ServerSight {
+            state: ServerState::Other,
+            read_at: None,
+            down_reads: 0,
+        }
+    }
+
+    fn server_active(&self) -> bool {
+        match &self.sight {
+            Some(sight) => sight.server.state == ServerState::Active,
+            None => self
+                .around
+                .server
+                .as_ref()
+                .and_then(|server| server.status.as_ref())
+                .is_some_and(|status| status.ready),
+        }
+    }
+
+    pub(super) fn question(&self) -> Question<'_> {
+        Question {
+            mode: self.context.membership.settings().mode,
+            gated: self.around.is_gated(),
+            untouchable: self.is_untouchable(),
+            going: self.around.is_going(),
+            admitted: self.is_admitted(),
+            server_active: self.server_active(),
+            machine: self.around.machine.as_ref().map(|machine| MachineSight {
+                deleting: machine.is_deleting(),
+                carried: Hooks::on(&machine.metadata),
+                wanted: Hooks::wanted(machine.spec.version.as_deref()),
+            }),
+            finding: self.finding(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::controllers::hooks::PRE_TERMINATE;
+
+    fn machine(deleting: bool, hooked: bool, at_hook: bool) -> Machine {
+        let mut value = json!({"metadata": {"name": "m", "annotations": {}}, "status": {}});
+        if deleting {
+            value["metadata"]["deletionTimestamp"] = json!("2026-11-21T10:00:00Z");
+        }
+        if hooked {
+            value["metadata"]["annotations"][PRE_TERMINATE] = json!("capo-rs");
+        }
+        if at_hook {
+            value["status"]["conditions"] = json!([{"type": "Deleting", "status": "True",
+                "reason": "WaitingForPreTerminateHook", "message": "", "lastTransitionTime": "2026-11-21T10:01:00Z"}]);
+        }
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn deletion_step_by_step() {
+        let alive = ObjectMeta::default();
+        let gone: ObjectMeta =
+            serde_json::from_value(json!({"deletionTimestamp": "2026-11-21T11:00:00Z"})).unwrap();
+        let since: Timestamp = "2026-11-21T10:00:00Z".parse().unwrap();
+        let ours: Timestamp = "2026-11-21T11:00:00Z".parse().unwrap();
+        let cases = [
+            (&alive, Some(machine(false, true, false)), Deletion::No),
+            (&alive, None, Deletion::No),
+            (
+                &alive,
+                Some(machine(true, true, false)),
+                Deletion::Coming { since },
+            ),
+            (
+                &alive,
+                Some(machine(true, true, true)),
+                Deletion::AtHook { since },
+            ),
+            (
+                &alive,
+                Some(machine(true, false, true)),
+                Deletion::Unhooked { since },
+            ),
+            (
+                &gone,
+                Some(machine(true, false, false)),
+                Deletion::Unhooked { since },
+            ),
+            (
+                &gone,
+                Some(machine(true, true, true)),
+                Deletion::AtHook { since },
+            ),
+            (
+                &gone,
+                Some(machine(true, true, false)),
+                Deletion::OutOfBand { since: ours },
+            ),
+            (
+                &gone,
+                Some(machine(false, true, false)),
+                Deletion::OutOfBand { since: ours },
+            ),
+            (&gone, None, Deletion::OutOfBand { since: ours }),
+        ];
+        for (metadata, machine, expected) in cases {
+            assert_eq!(
+                deletion(metadata, None, machine.as_ref()),
+                expected,
+                "{machine:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_servers_object_deleted_alone_is_out_of_band() {
+        let gone: ObjectMeta =
+            serde_json::from_value(json!({"deletionTimestamp": "2026-11-21T11:00:00Z"})).unwrap();
+        let since: Timestamp = "2026-11-21T11:00:00Z".parse().unwrap();
+        let machine = machine(false, true, false);
+        assert_eq!(
+            deletion(&ObjectMeta::default(), Some(&gone), Some(&machine)),
+            Deletion::OutOfBand { since }
+        );
+    }
+
+    #[test]
+    fn the_member_listens_on_the_clusters_network() {
+        let seen = |network: &str, address: &str, floating| SeenAddress {
+            network: network.to_owned(),
+            address: address.parse().unwrap(),
+            floating,
+        };
+        let addresses = [
+            seen("other", "192.168.0.1", false),
+            seen("cluster", "fd00::5", false),
+            seen("cluster", "203.0.113.9", true),
+            seen("cluster", "10.6.0.5", false),
+            seen("cluster", "10.6.0.6", false),
+        ];
+        let expected: IpAddr = "10.6.0.5".parse().unwrap();
+        assert_eq!(member_address(&addresses, "cluster"), Some(expected));
+        assert_eq!(
+            member_address(&addresses[..3], "cluster"),
+            Some("fd00::5".parse().unwrap())
+        );
+        assert_eq!(member_address(&addresses, "none"), None);
+    }
+}

@@ -1,0 +1,229 @@
+//! The objects around a machine, as the watches have them; what they lack is asked for past the caches,
+//! because that something is absent opens gates.
+
+use std::sync::Arc;
+
+use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
+
+use super::Step;
+use crate::controllers::{
+    Context,
+    capi::{self, CLUSTER_NAME_LABEL, Cluster, Machine},
+    lookup::names_as_absent,
+    server::kubernetes_failed,
+};
+use capo_api::{
+    v1alpha1::OpenStackServer,
+    v1beta2::{OpenStackCluster, OpenStackMachine},
+};
+use capo_core::ObjectName;
+
+/// The objects around a machine.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Surroundings {
+    /// The Machine that owns it, or will: the one whose infrastructure it is, as long as it has no owner.
+    pub machine: Option<Arc<Machine>>,
+    /// The Machine is its owner.
+    pub owned: bool,
+    /// Names of other Machines that claim it as their infrastructure.
+    pub rivals: Vec<String>,
+    /// The Cluster. `None` after an uncached read, or where nothing names one.
+    pub cluster: Option<Arc<Cluster>>,
+    /// The Cluster's infrastructure.
+    pub openstack_cluster: Option<Arc<OpenStackCluster>>,
+    /// The machine's server.
+    pub server: Option<Arc<OpenStackServer>>,
+    /// It belongs to the control plane.
+    pub control_plane: bool,
+}
+
+impl Surroundings {
+    /// Looks around.
+    pub(super) async fn of(object: &OpenStackMachine, context: &Context) -> Step<Self> {
+        let namespace = object.namespace().unwrap_or_default();
+        let machine = machine(object, &namespace, context).await?;
+        let claims = claims(object, &namespace, context);
+        let owned = machine.is_some();
+        let machine = machine.or_else(|| {
+            let unowned = capi::owner(object.meta(), "Machine").is_none();
+            claims.first().filter(|_| unowned).cloned()
+        });
+        let rivals = claims
+            .iter()
+            .filter(|claim| {
+                machine
+                    .as_ref()
+                    .is_none_or(|machine| machine.uid() != claim.uid())
+            })
+            .map(|claim| claim.name_any())
+            .collect();
+        let cluster_name = object
+            .labels()
+            .get(CLUSTER_NAME_LABEL)
+            .cloned()
+            .or_else(|| Some(machine.as_ref()?.spec.cluster_name.clone()))
+            .filter(|name| !name.is_empty());
+        let cluster = match &cluster_name {
+            Some(name) => cached(&context.stores.clusters, context, &namespace, name).await?,
+            None => None,
+        };
+        let openstack_cluster = openstack_cluster(
+            cluster.as_deref(),
+            cluster_name.as_deref(),
+            &namespace,
+            context,
+        )
+        .await?;
+        let name = object.name_any();
+        let key = ObjectRef::new(&name).within(&namespace);
+        Ok(Self {
+            control_plane: capi::has_label(object.meta(), capi::CONTROL_PLANE_LABEL)
+                || machine
+                    .as_ref()
+                    .is_some_and(|machine| machine.is_control_plane(cluster.as_deref())),
+            machine,
+            owned,
+            rivals,
+            cluster,
+            openstack_cluster,
+            server: context.stores.openstack_servers.get(&key),
+        })
+    }
+
+    /// The name under which the load balancer's task knows the cluster.
+    pub(super) fn cluster_key(&self) -> Option<ObjectName> {
+        let cluster = self.openstack_cluster.as_ref()?;
+        Some(ObjectName::new(
+            cluster.namespace().unwrap_or_default(),
+            cluster.name_any(),
+        ))
+    }
+
+    /// It is a control-plane machine of a cluster with a load balancer of ours.
+    pub(super) fn is_gated(&self) -> bool {
+        self.control_plane
+            && self
+                .openstack_cluster
+                .as_ref()
+                .is_some_and(|cluster| has_load_balancer_of_ours(cluster))
+    }
+
+    /// The API server's floating IP is to be on a control-plane machine, as nothing else could carry it.
+    pub(super) fn wants_floating_ip(&self) -> bool {
+        let Some(cluster) = self
+            .openstack_cluster
+            .as_deref()
+            .filter(|_| self.control_plane)
+        else {
+            return false;
+        };
+        let api_server = cluster.spec.api_server.as_ref();
+        let load_balancer = api_server
+            .and_then(|api_server| api_server.managed_load_balancer.as_ref())
+            .is_some_and(|load_balancer| load_balancer.enabled != Some(false));
+        !load_balancer
+            && !capi::has_annotation(cluster.meta(), capi::MANAGED_BY_ANNOTATION)
+            && api_server.and_then(|api_server| api_server.enable_floating_ip) != Some(false)
+            && cluster
+                .status
+                .as_ref()
+                .is_some_and(|status| status.external_network.is_some())
+    }
+
+    /// The Cluster is being deleted or absent.
+    pub(super) fn is_going(&self) -> bool {
+        self.cluster
+            .as_ref()
+            .is_none_or(|cluster| cluster.is_deleting())
+    }
+
+    /// The Cluster is paused.
+    pub(super) fn is_paused(&self) -> bool {
+        self.cluster
+            .as_ref()
+            .is_some_and(|cluster| cluster.spec.paused)
+    }
+}
+
+fn has_load_balancer_of_ours(cluster: &OpenStackCluster) -> bool {
+    let load_balancer = cluster
+        .spec
+        .api_server
+        .as_ref()
+        .and_then(|api_server| api_server.managed_load_balancer.as_ref());
+    load_balancer.is_some_and(|load_balancer| load_balancer.enabled != Some(false))
+        && !capi::has_annotation(cluster.meta(), capi::MANAGED_BY_ANNOTATION)
+}
+
+async fn machine(
+    object: &OpenStackMachine,
+    namespace: &str,
+    context: &Context,
+) -> Step<Option<Arc<Machine>>> {
+    let Some(owner) = capi::owner(object.meta(), "Machine") else {
+        return Ok(None);
+    };
+    let found = cached(&context.stores.machines, context, namespace, &owner.name).await?;
+    // Another Machine of the same name is not the owner.
+    Ok(found.filter(|machine| machine.metadata.uid.as_deref() == Some(owner.uid.as_str())))
+}
+
+/// Machines whose infrastructure the object is, by their own word, in order of their names.
+fn claims(object: &OpenStackMachine, namespace: &str, context: &Context) -> Vec<Arc<Machine>> {
+    let name = object.name_any();
+    let mut claims = context.stores.machines.state_filter(|machine| {
+        machine.is_on(&name) && machine.metadata.namespace.as_deref() == Some(namespace)
+    });
+    claims.sort_by_key(|machine| machine.name_any());
+    claims
+}
+
+async fn openstack_cluster(
+    cluster: Option<&Cluster>,
+    cluster_name: Option<&str>,
+    namespace: &str,
+    context: &Context,
+) -> Step<Option<Arc<OpenStackCluster>>> {
+    let store = &context.stores.openstack_clusters;
+    let reference = cluster
+        .and_then(|cluster| cluster.spec.infrastructure_ref.as_ref())
+        .filter(|reference| reference.kind == "OpenStackCluster");
+    if let Some(reference) = reference {
+        return cached(store, context, namespace, &reference.name).await;
+    }
+    // The Cluster is gone; what belonged to it still carries its name.
+    Ok(store.find(|candidate| {
+        candidate.namespace().as_deref() == Some(namespace)
+            && candidate
+                .labels()
+                .get(CLUSTER_NAME_LABEL)
+                .map(String::as_str)
+                == cluster_name
+            && cluster_name.is_some()
+    }))
+}
+
+/// The object as the watch has it, else as the API server has it.
+async fn cached<K>(
+    store: &kube::runtime::reflector::Store<K>,
+    context: &Context,
+    namespace: &str,
+    name: &str,
+) -> Step<Option<Arc<K>>>
+where
+    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + serde::de::DeserializeOwned
+        + 'static,
+{
+    let key = ObjectRef::new(name).within(namespace);
+    if let Some(found) = store.get(&key) {
+        return Ok(Some(found));
+    }
+    match context.api::<K>(namespace).get(name).await {
+        Ok(found) => Ok(Some(Arc::new(found))),
+        Err(error) if names_as_absent(&error, name) => Ok(None),
+        Err(error) => Err(kubernetes_failed("Reading the objects around it", &error)),
+    }
+}

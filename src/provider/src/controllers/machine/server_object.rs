@@ -1,0 +1,183 @@
+//! The `OpenStackServer` of a machine: made once, and kept owned and in credentials.
+
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::{
+    Resource, ResourceExt,
+    api::{Patch, PatchParams, PostParams},
+};
+use serde_json::json;
+
+use super::{
+    Step,
+    pass::{Pass, waiting},
+    translate,
+};
+use crate::{
+    controllers::{
+        capi::{self, CLUSTER_NAME_LABEL, Machine},
+        server::kubernetes_failed,
+    },
+    status::patch::is_conflict,
+};
+use capo_api::{
+    v1alpha1::OpenStackServer,
+    v1beta2::{OpenStackCluster, OpenStackMachine},
+};
+use capo_core::Reason;
+
+impl Pass<'_> {
+    /// Makes the server's object.
+    pub(super) async fn make_server(
+        &mut self,
+        machine: &Machine,
+        cluster: &OpenStackCluster,
+    ) -> Step<Arc<OpenStackServer>> {
+        if machine.spec.bootstrap.data_secret_name.is_none() {
+            return Err(waiting(
+                Reason::WaitingForBootstrapData,
+                "Waiting for the bootstrap data secret",
+            ));
+        }
+        let network = cluster
+            .status
+            .as_ref()
+            .and_then(|status| status.network.as_ref());
+        if network.and_then(|network| network.id.as_ref()).is_none() {
+            return Err(waiting(
+                Reason::WaitingForClusterInfrastructure,
+                "Waiting for the cluster's network to be known",
+            ));
+        }
+        self.keep_finalizer().await?;
+        let wanted = self.server_object(machine, cluster);
+        let servers = self.context.api::<OpenStackServer>(&self.name.namespace);
+        match servers.create(&PostParams::default(), &wanted).await {
+            Ok(made) => {
+                tracing::info!("Creating the OpenStackServer");
+                Ok(Arc::new(made))
+            }
+            // The watch has not shown it yet.
+            Err(error) if is_conflict(&error) => match servers.get_opt(&self.name.name).await {
+                Ok(Some(found)) => Ok(Arc::new(found)),
+                Ok(None) => Err(waiting(
+                    Reason::InstanceNotReady,
+                    "Waiting for the OpenStackServer",
+                )),
+                Err(error) => Err(kubernetes_failed("Reading the OpenStackServer", &error)),
+            },
+            Err(error) => Err(kubernetes_failed("Creating the OpenStackServer", &error)),
+        }
+    }
+
+    fn server_object(&self, machine: &Machine, cluster: &OpenStackCluster) -> OpenStackServer {
+        let spec = translate::server_spec(
+            &self.object.spec,
+            translate::Surroundings {
+                cluster,
+                machine,
+                control_plane: self.around.control_plane,
+            },
+        );
+        let mut server = OpenStackServer::new(&self.name.name, spec);
+        server.metadata.namespace = Some(self.name.namespace.clone());
+        let labels = server.metadata.labels.get_or_insert_default();
+        labels.insert(
+            CLUSTER_NAME_LABEL.to_owned(),
+            machine.spec.cluster_name.clone(),
+        );
+        // A manager that looks at a part of all objects must see this one too.
+        if let Some(filter) = self.object.labels().get(capi::WATCH_FILTER_LABEL) {
+            labels.insert(capi::WATCH_FILTER_LABEL.to_owned(), filter.clone());
+        }
+        server.metadata.owner_references = Some(vec![self.owner_reference()]);
+        server
+    }
+
+    fn owner_reference(&self) -> OwnerReference {
+        OwnerReference {
+            api_version: OpenStackMachine::api_version(&()).into_owned(),
+            kind: OpenStackMachine::kind(&()).into_owned(),
+            name: self.name.name.clone(),
+            uid: self.object.uid().unwrap_or_default(),
+            block_owner_deletion: None,
+            controller: None,
+        }
+    }
+
+    /// What may change in a server's object after it was made: who owns it, and which credentials it uses.
+    pub(super) async fn mend_server(
+        &self,
+        server: &OpenStackServer,
+        cluster: &OpenStackCluster,
+    ) -> Step<()> {
+        let mut patch = serde_json::Map::new();
+        let uid = self.object.uid().unwrap_or_default();
+        let mut owners = server.metadata.owner_references.clone().unwrap_or_default();
+        if !owners.iter().any(|owner| owner.uid == uid) {
+            owners.retain(|owner| owner.kind != "OpenStackMachine");
+            owners.push(self.owner_reference());
+            patch.insert(
+                "metadata".to_owned(),
+                json!({
+                    "resourceVersion": server.resource_version(),
+                    "ownerReferences": owners,
+                }),
+            );
+        }
+        let identity = translate::identity(&self.object.spec, cluster);
+        if server.spec.identity_ref != *identity {
+            patch.insert("spec".to_owned(), json!({ "identityRef": identity }));
+        }
+        if patch.is_empty() || server.metadata.deletion_timestamp.is_some() {
+            return Ok(());
+        }
+        let api = self.context.api::<OpenStackServer>(&self.name.namespace);
+        let patch = Patch::Merge(serde_json::Value::Object(patch));
+        match api
+            .patch(&self.name.name, &PatchParams::default(), &patch)
+            .await
+        {
+            Ok(_) => Ok(()),
+            Err(error) => Err(kubernetes_failed("Updating the OpenStackServer", &error)),
+        }
+    }
+
+    /// Sets `spec.providerID` as soon as the server exists: a deletion finds its Node by it.
+    pub(super) async fn keep_provider_id(
+        &mut self,
+        server: &OpenStackServer,
+        cluster: &OpenStackCluster,
+    ) -> Step<()> {
+        let Some(id) = server
+            .status
+            .as_ref()
+            .and_then(|status| status.instance_id.as_deref())
+        else {
+            return Ok(());
+        };
+        let region = translate::identity(&self.object.spec, cluster)
+            .region
+            .as_deref();
+        let wanted = translate::provider_id(region, id);
+        if self.object.spec.provider_id.as_deref() == Some(wanted.as_str()) {
+            return Ok(());
+        }
+        let api = self.context.api::<OpenStackMachine>(&self.name.namespace);
+        let patch = Patch::Merge(json!({
+            "metadata": { "uid": self.object.uid() },
+            "spec": { "providerID": wanted },
+        }));
+        match api
+            .patch(&self.name.name, &PatchParams::default(), &patch)
+            .await
+        {
+            Ok(written) => {
+                self.object = written;
+                Ok(())
+            }
+            Err(error) => Err(kubernetes_failed("Setting the provider id", &error)),
+        }
+    }
+}

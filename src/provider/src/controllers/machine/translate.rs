@@ -1,0 +1,282 @@
+//! From an `OpenStackMachine` to the `OpenStackServer` that it needs. Plain functions.
+
+use crate::controllers::{capi::Machine, server::names::merged_tags};
+use capo_api::{
+    v1alpha1::{LocalObjectReference, OpenStackServerSpec},
+    v1beta2::{
+        FixedIp, FlavorParam, IdentityRef, NetworkParam, OpenStackCluster, OpenStackMachineSpec,
+        PortOpts, SecurityGroupParam, SubnetParam,
+    },
+};
+
+/// What the server needs to know of the world around its machine.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Surroundings<'a> {
+    /// The machine's cluster, its network known.
+    pub cluster: &'a OpenStackCluster,
+    /// The owning Machine, its boot data known.
+    pub machine: &'a Machine,
+    /// It belongs to the control plane.
+    pub control_plane: bool,
+}
+
+/// The identity that a machine uses: its own, else its cluster's.
+pub(super) fn identity<'a>(
+    spec: &'a OpenStackMachineSpec,
+    cluster: &'a OpenStackCluster,
+) -> &'a IdentityRef {
+    spec.identity_ref
+        .as_ref()
+        .unwrap_or(&cluster.spec.identity_ref)
+}
+
+/// The provider id of a server: `openstack://<region>/<id>`, without a region where the identity names none.
+pub(super) fn provider_id(region: Option<&str>, server: &str) -> String {
+    format!("openstack://{}/{server}", region.unwrap_or_default())
+}
+
+/// The server that a machine needs.
+pub(super) fn server_spec(
+    spec: &OpenStackMachineSpec,
+    around: Surroundings<'_>,
+) -> OpenStackServerSpec {
+    let (flavor, flavor_id) = flavor(&spec.flavor);
+    OpenStackServerSpec {
+        additional_block_devices: spec.additional_block_devices.clone(),
+        availability_zone: around.machine.spec.failure_domain.clone(),
+        config_drive: spec.config_drive,
+        flavor,
+        flavor_id,
+        floating_ip_pool_ref: spec.floating_ip_pool_ref.clone(),
+        identity_ref: identity(spec, around.cluster).clone(),
+        image: spec.image.clone(),
+        ports: ports(spec, around),
+        root_volume: spec.root_volume.clone(),
+        ssh_key_name: spec.ssh_key_name.clone().unwrap_or_default(),
+        // They are on every port already.
+        security_groups: Vec::new(),
+        server_group: spec.server_group.clone(),
+        server_metadata: spec.server_metadata.clone(),
+        tags: merged_tags(&spec.tags, &around.cluster.spec.tags),
+        trunk: spec.trunk,
+        user_data_ref: around
+            .machine
+            .spec
+            .bootstrap
+            .data_secret_name
+            .clone()
+            .map(|name| LocalObjectReference { name }),
+        scheduler_hint_additional_properties: spec.scheduler_hint_additional_properties.clone(),
+    }
+}
+
+fn flavor(param: &FlavorParam) -> (Option<String>, Option<String>) {
+    match (&param.id, &param.filter) {
+        (Some(id), _) => (None, Some(id.clone())),
+        (None, filter) => (filter.as_ref().and_then(|filter| filter.name.clone()), None),
+    }
+}
+
+/// The ports, each with its network and its security groups. A machine without any gets one.
+fn ports(spec: &OpenStackMachineSpec, around: Surroundings<'_>) -> Vec<PortOpts> {
+    let mut ports = spec.ports.clone();
+    if ports.is_empty() {
+        ports.push(PortOpts::default());
+    }
+    for port in &mut ports {
+        if port.network.is_none() {
+            port.network = cluster_network(around.cluster);
+            if port.fixed_ips.is_empty() {
+                port.fixed_ips = cluster_fixed_ips(around.cluster);
+            }
+        }
+        if port.enable_port_security == Some(false) {
+            // Neutron takes groups only on ports that it guards.
+            continue;
+        }
+        if port.security_groups.is_empty() {
+            port.security_groups = managed_group(around);
+        }
+        for group in &spec.security_groups {
+            if !port.security_groups.contains(group) {
+                port.security_groups.push(group.clone());
+            }
+        }
+    }
+    ports
+}
+
+fn cluster_network(cluster: &OpenStackCluster) -> Option<NetworkParam> {
+    let network = cluster.status.as_ref()?.network.as_ref()?;
+    Some(NetworkParam {
+        id: Some(network.id.clone()?),
+        filter: None,
+    })
+}
+
+/// The primary subnet, or every subnet that the cluster names; else Neutron chooses.
+fn cluster_fixed_ips(cluster: &OpenStackCluster) -> Vec<FixedIp> {
+    let fixed_ip = |subnet: &SubnetParam| FixedIp {
+        subnet: Some(subnet.clone()),
+        ip_address: None,
+    };
+    match &cluster.spec.primary_subnet {
+        Some(primary) => vec![fixed_ip(primary)],
+        None => cluster.spec.subnets.iter().map(fixed_ip).collect(),
+    }
+}
+
+fn managed_group(around: Surroundings<'_>) -> Vec<SecurityGroupParam> {
+    if around.cluster.spec.managed_security_groups.is_none() {
+        return Vec::new();
+    }
+    let Some(status) = &around.cluster.status else {
+        return Vec::new();
+    };
+    let group = if around.control_plane {
+        &status.control_plane_security_group
+    } else {
+        &status.worker_security_group
+    };
+    group
+        .iter()
+        .map(|group| SecurityGroupParam {
+            id: Some(group.id.clone()),
+            filter: None,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use capo_api::v1beta2::OpenStackMachine;
+
+    fn cluster(spec: &Value) -> OpenStackCluster {
+        let mut whole = json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackCluster",
+            "metadata": {"name": "c1", "namespace": "default"},
+            "spec": {"identityRef": {"type": "Secret", "name": "cloud", "cloudName": "openstack", "region": "R1"},
+                "tags": ["cluster", "both"]},
+            "status": {"network": {"id": "net-1", "name": "n", "subnets": [{"id": "sub-1", "name": "s", "cidr": "10.0.0.0/24"}]},
+                "controlPlaneSecurityGroup": {"id": "cp", "name": "cp"}, "workerSecurityGroup": {"id": "w", "name": "w"}}});
+        for (key, value) in spec.as_object().unwrap() {
+            whole["spec"][key] = value.clone();
+        }
+        serde_json::from_value(whole).unwrap()
+    }
+
+    fn translate(machine_spec: &Value, cluster_spec: &Value, control_plane: bool) -> Value {
+        let mut spec =
+            json!({"image": {"filter": {"name": "i"}}, "flavor": {"filter": {"name": "m1"}}});
+        for (key, value) in machine_spec.as_object().unwrap() {
+            spec[key] = value.clone();
+        }
+        let ours: OpenStackMachine = serde_json::from_value(json!({
+            "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackMachine",
+            "metadata": {"name": "m1", "namespace": "default"}, "spec": spec}))
+        .unwrap();
+        let machine: Machine = serde_json::from_value(json!({"spec": {"failureDomain": "az1",
+            "bootstrap": {"dataSecretName": "boot"}}}))
+        .unwrap();
+        let cluster = cluster(cluster_spec);
+        serde_json::to_value(server_spec(
+            &ours.spec,
+            Surroundings {
+                cluster: &cluster,
+                machine: &machine,
+                control_plane,
+            },
+        ))
+        .unwrap()
+    }
+
+    #[test]
+    fn the_least_machine_gets_one_port_in_the_clusters_network() {
+        let server = translate(&json!({}), &json!({}), true);
+        assert_eq!(server["ports"], json!([{"network": {"id": "net-1"}}]));
+        assert_eq!(server["flavor"], json!("m1"));
+        assert_eq!(server["availabilityZone"], json!("az1"));
+        assert_eq!(server["userDataRef"], json!({"name": "boot"}));
+        assert_eq!(server["tags"], json!(["cluster", "both"]));
+        assert_eq!(server["identityRef"]["region"], json!("R1"));
+    }
+
+    #[test]
+    fn own_identity_flavor_id_and_tags_win() {
+        let server = translate(
+            &json!({"identityRef": {"type": "Secret", "name": "mine", "cloudName": "c"}, "flavor": {"id": "f-1"},
+                "tags": ["both", "machine"], "sshKeyName": "key"}),
+            &json!({}),
+            false,
+        );
+        assert_eq!(server["identityRef"]["name"], json!("mine"));
+        assert_eq!(
+            (&server["flavorID"], &server["flavor"]),
+            (&json!("f-1"), &Value::Null)
+        );
+        assert_eq!(server["tags"], json!(["both", "machine", "cluster"]));
+        assert_eq!(server["sshKeyName"], json!("key"));
+    }
+
+    #[test]
+    fn groups_by_role_and_from_the_machine() {
+        let managed = json!({"managedSecurityGroups": {}});
+        let groups = |spec: Value, control_plane| {
+            translate(&spec, &managed, control_plane)["ports"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|port| port["securityGroups"].clone())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(groups(json!({}), true), [json!([{"id": "cp"}])]);
+        assert_eq!(groups(json!({}), false), [json!([{"id": "w"}])]);
+        assert_eq!(
+            groups(
+                json!({"securityGroups": [{"filter": {"name": "extra"}}],
+                    "ports": [{}, {"securityGroups": [{"id": "own"}]}, {"enablePortSecurity": false}]}),
+                false
+            ),
+            [
+                json!([{"id": "w"}, {"filter": {"name": "extra"}}]),
+                json!([{"id": "own"}, {"filter": {"name": "extra"}}]),
+                Value::Null,
+            ]
+        );
+    }
+
+    #[test]
+    fn addresses_come_from_the_clusters_subnets_unless_the_port_says_more() {
+        let fixed =
+            |spec: Value, cluster: &Value| translate(&spec, cluster, true)["ports"][0].clone();
+        let subnets = json!({"subnets": [{"id": "s1"}, {"filter": {"name": "s2"}}]});
+        assert_eq!(
+            fixed(json!({}), &subnets)["fixedIPs"],
+            json!([{"subnet": {"id": "s1"}}, {"subnet": {"filter": {"name": "s2"}}}])
+        );
+        let mut primary = subnets.clone();
+        primary["primarySubnet"] = json!({"id": "s2"});
+        assert_eq!(
+            fixed(json!({}), &primary)["fixedIPs"],
+            json!([{"subnet": {"id": "s2"}}])
+        );
+        let own = json!({"ports": [{"fixedIPs": [{"ipAddress": "10.0.0.9"}]}]});
+        assert_eq!(
+            fixed(own, &subnets)["fixedIPs"],
+            json!([{"ipAddress": "10.0.0.9"}])
+        );
+        let elsewhere = json!({"ports": [{"network": {"id": "other"}}]});
+        assert_eq!(
+            fixed(elsewhere, &subnets),
+            json!({"network": {"id": "other"}})
+        );
+    }
+
+    #[test]
+    fn provider_ids_as_the_cloud_provider_writes_them() {
+        assert_eq!(provider_id(None, "42"), "openstack:///42");
+        assert_eq!(provider_id(Some("R1"), "42"), "openstack://R1/42");
+    }
+}

@@ -1,0 +1,80 @@
+//! What a node made from a template would have, from its flavor and its image. Plain functions.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+use capo_api::v1beta2::{NodeInfo, OpenStackMachineSpec};
+use capo_openstack::{compute::Flavor, image::Image};
+
+/// What a node would have.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Offer {
+    pub(super) capacity: BTreeMap<String, Quantity>,
+    pub(super) node_info: Option<NodeInfo>,
+}
+
+/// What a machine of this spec offers with this flavor and image. Storage is the volume it boots from,
+/// or else the flavor's disk.
+pub(super) fn offer(spec: &OpenStackMachineSpec, flavor: &Flavor, image: &Image) -> Offer {
+    let storage = spec
+        .root_volume
+        .as_ref()
+        .and_then(|volume| u64::try_from(volume.size_gib).ok())
+        .unwrap_or(flavor.disk);
+    let capacity = [
+        ("cpu", flavor.vcpus.to_string()),
+        ("memory", format!("{}Mi", flavor.ram)),
+        ("ephemeral-storage", format!("{}Gi", flavor.ephemeral)),
+        ("storage", format!("{storage}Gi")),
+    ];
+    Offer {
+        capacity: capacity
+            .into_iter()
+            .map(|(resource, amount)| (resource.to_owned(), Quantity(amount)))
+            .collect(),
+        node_info: image
+            .os_type
+            .clone()
+            .filter(|system| !system.is_empty())
+            .map(|system| NodeInfo {
+                operating_system: Some(system),
+            }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn offered(spec: Value, image: Value) -> Value {
+        let flavor = json!({"id": "f", "name": "m1", "vcpus": 4, "ram": 8192, "disk": 40,
+            "OS-FLV-EXT-DATA:ephemeral": 10});
+        let offer = offer(
+            &serde_json::from_value(spec).unwrap(),
+            &serde_json::from_value(flavor).unwrap(),
+            &serde_json::from_value(image).unwrap(),
+        );
+        json!({"capacity": offer.capacity, "nodeInfo": offer.node_info})
+    }
+
+    #[test]
+    fn flavor_and_image_tell_what_a_node_has() {
+        assert_eq!(
+            offered(json!({}), json!({"id": "i", "os_type": "linux"})),
+            json!({
+                "capacity": {"cpu": "4", "memory": "8192Mi", "ephemeral-storage": "10Gi", "storage": "40Gi"},
+                "nodeInfo": {"operatingSystem": "linux"},
+            })
+        );
+    }
+
+    #[test]
+    fn a_root_volume_is_the_storage_and_a_silent_image_tells_nothing() {
+        let offered = offered(json!({"rootVolume": {"sizeGiB": 100}}), json!({"id": "i"}));
+        assert_eq!(offered["capacity"]["storage"], "100Gi");
+        assert_eq!(offered["nodeInfo"], Value::Null);
+    }
+}

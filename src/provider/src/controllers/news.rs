@@ -1,0 +1,101 @@
+//! Tells what the load balancers' tasks found new: an event for who looks at the object, a line in the log.
+
+use std::sync::Arc;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::{Resource, runtime::reflector::ObjectRef};
+use tokio_util::sync::CancellationToken;
+
+use super::Context;
+use crate::status::news::{Answer, Change, MemberSight, changes};
+use capo_core::ObjectName;
+use capo_gate::Publication;
+
+/// Tells until `shutdown`.
+pub(super) async fn tell(context: Arc<Context>, shutdown: CancellationToken) {
+    let publications = context.membership.publications();
+    let told = publications.for_each(|publication| {
+        tell_one(&context, &publication);
+        std::future::ready(())
+    });
+    tokio::select! {
+        () = told => {}
+        () = shutdown.cancelled() => {}
+    }
+}
+
+fn tell_one(context: &Context, publication: &Publication) {
+    let Publication {
+        cluster,
+        before,
+        after,
+    } = publication;
+    for change in changes(before.as_deref(), after) {
+        log(cluster, &change);
+        let event = change.event();
+        let about = reference(context, cluster, change.machine());
+        if let (Some(event), Some(about)) = (event, about) {
+            let events = &context.events;
+            if event.warning {
+                events.warning(&about, event.reason, event.action, &event.note);
+            } else {
+                events.normal(&about, event.reason, event.action, &event.note);
+            }
+        }
+    }
+}
+
+/// The machine, or the cluster where the machine is gone or never was one.
+fn reference(context: &Context, cluster: &ObjectName, machine: &str) -> Option<ObjectReference> {
+    let stores = &context.stores;
+    let of_machine = ObjectRef::new(machine).within(&cluster.namespace);
+    if let Some(object) = stores.openstack_machines.get(&of_machine) {
+        return Some(object.object_ref(&()));
+    }
+    let of_cluster = ObjectRef::new(&cluster.name).within(&cluster.namespace);
+    let object = stores.openstack_clusters.get(&of_cluster)?;
+    Some(object.object_ref(&()))
+}
+
+/// A line per transition and per decision; nothing per read.
+fn log(cluster: &ObjectName, change: &Change) {
+    let machine = ObjectName::new(&cluster.namespace, change.machine());
+    match change {
+        Change::Member { port, from, to, .. } => {
+            let shown = |sight: &Option<MemberSight>| {
+                sight.as_ref().map_or_else(
+                    || "absent".to_owned(),
+                    |sight| format!("{} {}", sight.provisioning, sight.operating),
+                )
+            };
+            let member = to.as_ref().or(from.as_ref()).map(|sight| sight.id.as_str());
+            tracing::info!(
+                OpenStackCluster = %cluster,
+                OpenStackMachine = %machine,
+                port,
+                member,
+                from = shown(from),
+                to = shown(to),
+                "Member changed"
+            );
+        }
+        Change::Gate { gate, answer, .. } => {
+            let gate = gate.as_str();
+            let (word, reason, message) = match answer {
+                Answer::Held(reason, message) => ("Holding", Some(*reason), message),
+                Answer::Opened(reason, message) => ("Opening", Some(*reason), message),
+                Answer::Bypassed(message) => ("Opening by the operator's word", None, message),
+            };
+            let reason = reason.map_or("OperatorBypass", capo_core::Reason::as_str);
+            tracing::info!(
+                OpenStackCluster = %cluster,
+                OpenStackMachine = %machine,
+                gate,
+                reason,
+                why = message,
+                "{word}"
+            );
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! The way back without a manager: takes our hooks off every Machine, and lets in the load balancer members
+//! that still wait for their API server. What can't be done is told, and the rest is done all the same.
+
+use std::time::Duration;
+
+use futures::TryStreamExt;
+use kube::{
+    Api, Client, ResourceExt,
+    api::{ListParams, Patch, PatchParams},
+};
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::{
+    capi::Machine,
+    cluster::names::Names,
+    hooks::Hooks,
+    identity::{self, Asker},
+};
+use crate::controllers::capi;
+use capo_api::v1beta2::OpenStackCluster;
+use capo_core::{Priority, ProvisioningStatus};
+use capo_gate::JOINING;
+use capo_openstack::{
+    Cloud, Clouds,
+    load_balancer::{LoadBalancerFilter, Member, MemberUpdate},
+};
+
+/// Machines are listed in pages of this size.
+const PAGE: u32 = 500;
+/// How long one load balancer may take over one member.
+const PATIENCE: Duration = Duration::from_mins(2);
+/// The pause between two looks at a load balancer that is at work.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// What was done, and what was not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Released {
+    /// Machines from which hooks were taken.
+    pub machines: Vec<String>,
+    /// Members that were let in.
+    pub members: Vec<String>,
+    /// What could not be done, and why.
+    pub failed: Vec<String>,
+}
+
+/// Releases everything in `namespace`, or everywhere.
+pub async fn release(client: &Client, clouds: &Clouds, namespace: Option<&str>) -> Released {
+    let mut released = Released::default();
+    if let Err(error) = take_hooks(client, namespace, &mut released).await {
+        released.failed.push(format!("listing Machines: {error}"));
+    }
+    let clusters: Api<OpenStackCluster> = api(client, namespace);
+    match pages(&clusters).await {
+        Ok(clusters) => {
+            for cluster in clusters {
+                let name = format!(
+                    "{}/{}",
+                    cluster.namespace().unwrap_or_default(),
+                    cluster.name_any()
+                );
+                if let Err(error) = let_in(client, clouds, &cluster, &mut released).await {
+                    released.failed.push(format!(
+                        "OpenStackCluster {name}: members that still join can't be looked for: {error}"
+                    ));
+                }
+            }
+        }
+        Err(error) => released
+            .failed
+            .push(format!("listing OpenStackClusters: {error}")),
+    }
+    released
+}
+
+fn api<K>(client: &Client, namespace: Option<&str>) -> Api<K>
+where
+    K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+{
+    namespace.map_or_else(
+        || Api::all(client.clone()),
+        |namespace| Api::namespaced(client.clone(), namespace),
+    )
+}
+
+async fn pages<K>(api: &Api<K>) -> Result<Vec<K>, kube::Error>
+where
+    K: Clone + serde::de::DeserializeOwned + std::fmt::Debug,
+{
+    let pages = futures::stream::try_unfold(Some(String::new()), |next| async move {
+        let Some(token) = next else { return Ok(None) };
+        let mut params = ListParams::default().limit(PAGE);
+        if !token.is_empty() {
+            params = params.continue_token(&token);
+        }
+        let page = api.list(&params).await?;
+        let next = page.metadata.continue_.filter(|token| !token.is_empty());
+        Ok::<_, kube::Error>(Some((page.items, next)))
+    });
+    pages.try_concat().await
+}
+
+async fn take_hooks(
+    client: &Client,
+    namespace: Option<&str>,
+    released: &mut Released,
+) -> Result<(), kube::Error> {
+    let machines: Api<Machine> = api(client, namespace);
+    for machine in pages(&machines).await? {
+        let carried = Hooks::on(&machine.metadata);
+        if !carried.any() {
+            continue;
+        }
+        let namespace = machine.namespace().unwrap_or_default();
+        let own: Api<Machine> = Api::namespaced(client.clone(), &namespace);
+        let patch = Patch::Merge(json!({"metadata": {
+            "uid": machine.uid(), "annotations": Hooks::default().patch(carried),
+        }}));
+        let name = format!("{namespace}/{}", machine.name_any());
+        match own
+            .patch(&machine.name_any(), &PatchParams::default(), &patch)
+            .await
+        {
+            Ok(_) => released.machines.push(name),
+            Err(error) if crate::status::patch::is_not_found(&error) => {}
+            Err(error) => released.failed.push(format!("Machine {name}: {error}")),
+        }
+    }
+    Ok(())
+}
+
+/// Enables the members of one cluster's load balancer that came in admin-down by us.
+async fn let_in(
+    client: &Client,
+    clouds: &Clouds,
+    cluster: &OpenStackCluster,
+    released: &mut Released,
+) -> Result<(), String> {
+    let balancer = cluster
+        .spec
+        .api_server
+        .as_ref()
+        .and_then(|api_server| api_server.managed_load_balancer.as_ref());
+    let elsewhere = capi::has_annotation(&cluster.metadata, capi::MANAGED_BY_ANNOTATION);
+    if elsewhere || balancer.is_none_or(|balancer| balancer.enabled == Some(false)) {
+        return Ok(());
+    }
+    let namespace = cluster.namespace().unwrap_or_default();
+    let object = format!("OpenStackCluster {namespace}/{}", cluster.name_any());
+    let asker = Asker {
+        object: &object,
+        namespace: &namespace,
+    };
+    let cloud = identity::cloud_of(client, clouds, asker, &cluster.spec.identity_ref)
+        .await
+        .map_err(|halt| halt.verdict.message)?;
+    let Some(id) = balancer_of(&cloud, cluster, &namespace).await? else {
+        return Ok(());
+    };
+    let told = |error: capo_openstack::Error| error.to_string();
+    for pool in cloud.pools(&id, Priority::Gate).await.map_err(told)? {
+        let members = cloud
+            .members(&pool.id, Priority::Gate)
+            .await
+            .map_err(told)?;
+        for member in members.into_iter().filter(is_joining) {
+            match enable(&cloud, &pool.id, &member).await {
+                Ok(()) => released.members.push(member.name),
+                Err(error) => released
+                    .failed
+                    .push(format!("load balancer member {}: {error}", member.name)),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_joining(member: &Member) -> bool {
+    !member.admin_state_up && member.tags.iter().any(|tag| tag == JOINING)
+}
+
+/// The load balancer's id: from the status, else by its name.
+async fn balancer_of(
+    cloud: &Cloud,
+    cluster: &OpenStackCluster,
+    namespace: &str,
+) -> Result<Option<String>, String> {
+    let status = cluster.status.as_ref();
+    let known = status
+        .and_then(|status| status.api_server_managed_load_balancer.as_ref())
+        .and_then(|balancer| balancer.id.clone());
+    if known.is_some() {
+        return Ok(known);
+    }
+    let Some(owner) = capi::owner(&cluster.metadata, "Cluster") else {
+        return Ok(None);
+    };
+    let filter = LoadBalancerFilter {
+        name: Some(Names::new(namespace, &owner.name).load_balancer()),
+        ..LoadBalancerFilter::default()
+    };
+    let found = cloud
+        .load_balancers(&filter, Priority::Gate)
+        .await
+        .map_err(|error| error.to_string())?;
+    match found.as_slice() {
+        [] => Ok(None),
+        [one] => Ok(Some(one.id.clone())),
+        several => Err(format!("{} load balancers have its name", several.len())),
+    }
+}
+
+/// Enables one member and waits until Octavia has done so.
+async fn enable(cloud: &Cloud, pool: &str, member: &Member) -> Result<(), String> {
+    let kept = member.tags.iter().filter(|tag| *tag != JOINING);
+    let update = MemberUpdate {
+        admin_state_up: Some(true),
+        tags: Some(kept.cloned().collect()),
+        ..MemberUpdate::default()
+    };
+    let deadline = Instant::now() + PATIENCE;
+    let late = |state: &str| format!("{state} after {} s", PATIENCE.as_secs());
+    loop {
+        match cloud
+            .update_member(pool, &member.id, &update, Priority::Gate)
+            .await
+        {
+            Ok(_) => break,
+            Err(error) if error.is_not_found() => return Ok(()),
+            Err(error) if error.class().is_conflict() && Instant::now() < deadline => {
+                tokio::time::sleep(PAUSE).await;
+            }
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+    loop {
+        let members = cloud
+            .members(pool, Priority::Gate)
+            .await
+            .map_err(|error| error.to_string())?;
+        let Some(now) = members.into_iter().find(|now| now.id == member.id) else {
+            return Ok(());
+        };
+        match now.provisioning_status {
+            ProvisioningStatus::Active if now.admin_state_up => return Ok(()),
+            ProvisioningStatus::Error => return Err("Octavia failed to enable it".to_owned()),
+            _ if Instant::now() >= deadline => return Err(late(now.provisioning_status.as_str())),
+            _ => tokio::time::sleep(PAUSE).await,
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! From the references of the API to queries of OpenStack, and from answers to the one object meant.
+//! Plain functions.
+
+use crate::controllers::Outcome;
+use capo_api::v1beta2::{NetworkFilter, SecurityGroupFilter, SubnetFilter};
+use capo_core::FailureClass;
+use capo_core::Reason;
+use capo_openstack::network;
+
+/// The tag conditions, which every filter has as fields of its own.
+macro_rules! tags {
+    ($filter:expr) => {
+        network::TagFilter {
+            tags: $filter.tags.clone(),
+            tags_any: $filter.tags_any.clone(),
+            not_tags: $filter.not_tags.clone(),
+            not_tags_any: $filter.not_tags_any.clone(),
+        }
+    };
+}
+
+/// The one object that was meant, or what to say when there is none or more than one. `field` is its
+/// path in the spec, `what` describes it, `id` tells candidates apart.
+pub(super) fn only_one<T>(
+    mut found: Vec<T>,
+    field: &str,
+    what: &str,
+    id: impl Fn(&T) -> &str,
+) -> Result<T, Outcome> {
+    match (found.pop(), found.as_slice()) {
+        (Some(one), []) => Ok(one),
+        (None, _) => Err(Outcome::failed(
+            FailureClass::NotFound,
+            Reason::DependencyNotFound,
+            format!("{field}: no {what} found"),
+        )),
+        (Some(last), others) => {
+            let mut ids: Vec<&str> = others.iter().map(&id).chain([id(&last)]).collect();
+            ids.sort_unstable();
+            ids.truncate(5);
+            Err(Outcome::failed(
+                FailureClass::Invalid,
+                Reason::AmbiguousMatch,
+                format!(
+                    "{field}: more than one {what} found ({}); name it by id",
+                    ids.join(", ")
+                ),
+            ))
+        }
+    }
+}
+
+pub(super) fn networks(filter: &NetworkFilter) -> network::NetworkFilter {
+    network::NetworkFilter {
+        name: filled(filter.name.as_ref()),
+        description: filled(filter.description.as_ref()),
+        project_id: filled(filter.project_id.as_ref()),
+        tags: tags!(filter),
+        ..network::NetworkFilter::default()
+    }
+}
+
+pub(super) fn security_groups(filter: &SecurityGroupFilter) -> network::SecurityGroupFilter {
+    network::SecurityGroupFilter {
+        name: filled(filter.name.as_ref()),
+        description: filled(filter.description.as_ref()),
+        project_id: filled(filter.project_id.as_ref()),
+        tags: tags!(filter),
+        ..network::SecurityGroupFilter::default()
+    }
+}
+
+/// A query for subnets of one network. A value that is no address or range is an error of the spec.
+pub(super) fn subnets(
+    filter: &SubnetFilter,
+    network_id: &str,
+    field: &str,
+) -> Result<network::SubnetFilter, Outcome> {
+    Ok(network::SubnetFilter {
+        network_id: Some(network_id.to_owned()),
+        name: filled(filter.name.as_ref()),
+        description: filled(filter.description.as_ref()),
+        project_id: filled(filter.project_id.as_ref()),
+        ip_version: filter
+            .ip_version
+            .and_then(|version| u8::try_from(version).ok()),
+        gateway_ip: parsed(
+            filter.gateway_ip.as_ref(),
+            &format!("{field}.gatewayIP"),
+            "an IP address",
+        )?,
+        cidr: parsed(
+            filter.cidr.as_ref(),
+            &format!("{field}.cidr"),
+            "a range such as 10.0.0.0/24",
+        )?,
+        ipv6_address_mode: filled(filter.ipv6_address_mode.as_ref()),
+        ipv6_ra_mode: filled(filter.ipv6_ra_mode.as_ref()),
+        tags: tags!(filter),
+        ..network::SubnetFilter::default()
+    })
+}
+
+/// An empty text in a filter means that it was not given.
+fn filled(text: Option<&String>) -> Option<String> {
+    text.filter(|text| !text.is_empty()).cloned()
+}
+
+/// A value of the spec as its type, or what is wrong with it.
+pub(super) fn parsed<T: std::str::FromStr>(
+    text: Option<&String>,
+    field: &str,
+    allowed: &str,
+) -> Result<Option<T>, Outcome> {
+    let Some(text) = text.filter(|text| !text.is_empty()) else {
+        return Ok(None);
+    };
+    text.parse().map(Some).map_err(|_| {
+        Outcome::failed(
+            FailureClass::Invalid,
+            Reason::InvalidSpec,
+            format!("{field}: \"{text}\" is not {allowed}"),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(found: &[&str]) -> Option<(Reason, String)> {
+        match only_one(found.to_vec(), "spec.image", "image named \"x\"", |id| id) {
+            Ok(_) => None,
+            Err(Outcome::Failed {
+                reason, message, ..
+            }) => Some((reason, message)),
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn one_is_taken_none_and_two_are_told() {
+        assert_eq!(message(&["a"]), None);
+        assert_eq!(
+            message(&[]),
+            Some((
+                Reason::DependencyNotFound,
+                "spec.image: no image named \"x\" found".to_owned()
+            ))
+        );
+        assert_eq!(
+            message(&["b", "a"]),
+            Some((
+                Reason::AmbiguousMatch,
+                "spec.image: more than one image named \"x\" found (a, b); name it by id"
+                    .to_owned()
+            ))
+        );
+    }
+
+    #[test]
+    fn a_value_that_does_not_parse_is_named() {
+        let wrong = parsed::<std::net::IpAddr>(Some(&"10.0.0".to_owned()), "a.b", "an IP address");
+        assert!(
+            matches!(wrong, Err(Outcome::Failed { reason: Reason::InvalidSpec, message, .. })
+                if message == "a.b: \"10.0.0\" is not an IP address")
+        );
+    }
+}

@@ -1,0 +1,327 @@
+//! A server's ports and their trunks: found again by name and network, made where they are missing.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::{Claims, Step, failed, filters, memory::Doubts};
+use crate::controllers::Outcome;
+use capo_api::v1beta2::ResolvedPortSpec;
+use capo_core::{FailureClass, Priority};
+use capo_core::{ObjectName, Reason};
+use capo_openstack::{
+    Cloud,
+    network::{AddressPair, FixedIp, NewPort, NewTrunk, Port, PortFilter, Tagged},
+};
+
+const PRIORITY: Priority = Priority::Settling;
+
+/// What Neutron can do beyond the basics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Extensions {
+    /// Objects carry tags.
+    pub tags: bool,
+    /// Ports can be parents of trunks.
+    pub trunks: bool,
+    /// Virtual functions are trusted by an attribute of their own.
+    pub trusted_vif: bool,
+}
+
+impl Extensions {
+    /// Asks Neutron.
+    pub(super) async fn of(cloud: &Cloud) -> Step<Self> {
+        let known = cloud
+            .network_extensions(Priority::Steady)
+            .await
+            .map_err(|error| failed(&error, Reason::OpenStackError))?;
+        let has = |alias: &str| known.iter().any(|extension| extension == alias);
+        Ok(Self {
+            tags: has("standard-attr-tag"),
+            trunks: has("trunk"),
+            trusted_vif: has("port-trusted-vif"),
+        })
+    }
+}
+
+/// Everything that a pass over ports needs.
+pub(super) struct Ports<'a> {
+    /// The cloud.
+    pub cloud: &'a Cloud,
+    /// The project of the credentials: nothing of another one is ever ours.
+    pub project: &'a str,
+    /// The server object.
+    pub owner: &'a ObjectName,
+    /// What other objects of ours hold.
+    pub claims: &'a Claims,
+    /// The server that the ports are on, if there is one.
+    pub server_id: Option<&'a str>,
+}
+
+impl Ports<'_> {
+    /// The port of this name in this network, if there is one and nobody else uses it.
+    pub(super) async fn find(&self, name: &str, network_id: Option<&str>) -> Step<Option<Port>> {
+        let filter = PortFilter {
+            name: Some(name.to_owned()),
+            project_id: Some(self.project.to_owned()),
+            network_id: network_id.map(str::to_owned),
+            ..PortFilter::default()
+        };
+        let mut found = self
+            .cloud
+            .ports(&filter, PRIORITY)
+            .await
+            .map_err(|error| failed(&error, Reason::OpenStackError))?;
+        found.retain(|port| self.is_free_or_ours(port));
+        if let Some(claimed) = found
+            .iter()
+            .find_map(|port| self.claims.port(&port.id).map(|by| (port, by)))
+        {
+            let (port, by) = claimed;
+            return Err(ambiguous(format!(
+                "the port {} named {name} belongs to the OpenStackServer {by}",
+                port.id
+            )));
+        }
+        if found.is_empty() {
+            return Ok(None);
+        }
+        filters::only_one(
+            found,
+            "spec.ports",
+            &format!("port named \"{name}\""),
+            |port| &port.id,
+        )
+        .map(Some)
+    }
+
+    fn is_free_or_ours(&self, port: &Port) -> bool {
+        port.device_id.is_empty() || Some(port.device_id.as_str()) == self.server_id
+    }
+
+    /// Finds or makes one port with its tags and trunk, and answers its id.
+    pub(super) async fn ensure(
+        &self,
+        wanted: &ResolvedPortSpec,
+        extensions: Extensions,
+        doubts: &Doubts,
+    ) -> Step<String> {
+        let found = self.find(&wanted.name, Some(&wanted.network_id)).await?;
+        let port = if let Some(port) = found {
+            port
+        } else {
+            let what = format!("port {}", wanted.name);
+            doubts.check(self.owner, &what)?;
+            let new = new_port(wanted, extensions)?;
+            self.cloud
+                .create_port(&new, Priority::Gate)
+                .await
+                .map_err(|error| doubts.note(self.owner, &what, &error, Reason::PortCreateFailed))?
+        };
+        self.tag(Tagged::Port, &port.id, &port.tags, &wanted.tags, extensions)
+            .await?;
+        if wanted.trunk == Some(true) {
+            self.ensure_trunk(wanted, &port, extensions, doubts).await?;
+        }
+        Ok(port.id)
+    }
+
+    async fn ensure_trunk(
+        &self,
+        wanted: &ResolvedPortSpec,
+        port: &Port,
+        extensions: Extensions,
+        doubts: &Doubts,
+    ) -> Step<()> {
+        if !extensions.trunks {
+            return Err(Outcome::failed(
+                FailureClass::Invalid,
+                Reason::InvalidSpec,
+                format!(
+                    "the port {} is to have a trunk, but this cloud's network service has no trunks",
+                    wanted.name
+                ),
+            ));
+        }
+        let trunks = self
+            .cloud
+            .trunks(&port.id, PRIORITY)
+            .await
+            .map_err(|error| failed(&error, Reason::OpenStackError))?;
+        let trunk = if let Some(trunk) = trunks.into_iter().next() {
+            trunk
+        } else {
+            let what = format!("trunk {}", wanted.name);
+            doubts.check(self.owner, &what)?;
+            let new = NewTrunk {
+                name: wanted.name.clone(),
+                port_id: port.id.clone(),
+                description: wanted.description.clone().unwrap_or_default(),
+            };
+            self.cloud
+                .create_trunk(&new, Priority::Gate)
+                .await
+                .map_err(|error| doubts.note(self.owner, &what, &error, Reason::PortCreateFailed))?
+        };
+        self.tag(
+            Tagged::Trunk,
+            &trunk.id,
+            &trunk.tags,
+            &wanted.tags,
+            extensions,
+        )
+        .await
+    }
+
+    /// Gives an object the tags that it lacks; others stay.
+    async fn tag(
+        &self,
+        kind: Tagged,
+        id: &str,
+        present: &[String],
+        wanted: &[String],
+        extensions: Extensions,
+    ) -> Step<()> {
+        if !extensions.tags || wanted.iter().all(|tag| present.contains(tag)) {
+            return Ok(());
+        }
+        let all = super::names::merged_tags(present, wanted);
+        self.cloud
+            .replace_tags(kind, id, &all, Priority::Gate)
+            .await
+            .map_err(|error| failed(&error, Reason::PortCreateFailed))
+    }
+}
+
+pub(super) fn ambiguous(message: impl Into<String>) -> Outcome {
+    Outcome::failed(FailureClass::Invalid, Reason::AmbiguousMatch, message)
+}
+
+/// The request for a port.
+fn new_port(wanted: &ResolvedPortSpec, extensions: Extensions) -> Step<NewPort> {
+    let guarded = wanted.enable_port_security != Some(false);
+    let mut new = NewPort {
+        name: wanted.name.clone(),
+        network_id: wanted.network_id.clone(),
+        description: wanted.description.clone().unwrap_or_default(),
+        admin_state_up: wanted.admin_state_up,
+        mac_address: wanted.mac_address.clone().filter(|text| !text.is_empty()),
+        fixed_ips: fixed_ips(wanted)?,
+        security_groups: match (guarded, wanted.security_groups.as_slice()) {
+            (false, _) => Some(Vec::new()),
+            (true, []) => None,
+            (true, groups) => Some(groups.to_vec()),
+        },
+        allowed_address_pairs: wanted
+            .allowed_address_pairs
+            .iter()
+            .map(|pair| AddressPair {
+                ip_address: pair.ip_address.clone(),
+                mac_address: pair.mac_address.clone().filter(|text| !text.is_empty()),
+            })
+            .collect(),
+        host_id: wanted.host_id.clone().filter(|text| !text.is_empty()),
+        vnic_type: wanted.vnic_type.clone().filter(|text| !text.is_empty()),
+        binding_profile: BTreeMap::new(),
+        port_security_enabled: wanted.enable_port_security,
+        propagate_uplink_status: wanted.propagate_uplink_status,
+        trusted: None,
+        value_specs: wanted
+            .value_specs
+            .iter()
+            .map(|spec| (spec.key.clone(), spec.value.clone()))
+            .collect(),
+    };
+    if let Some(profile) = &wanted.profile {
+        if profile.ovs_hw_offload == Some(true) {
+            new.binding_profile
+                .insert("capabilities".to_owned(), json!(["switchdev"]));
+        }
+        if profile.trusted_vf == Some(true) {
+            if extensions.trusted_vif {
+                new.trusted = Some(true);
+            } else {
+                new.binding_profile
+                    .insert("trusted".to_owned(), json!(true));
+            }
+        }
+    }
+    Ok(new)
+}
+
+fn fixed_ips(wanted: &ResolvedPortSpec) -> Step<Vec<FixedIp>> {
+    wanted
+        .fixed_ips
+        .iter()
+        .map(|fixed_ip| {
+            let field = format!("the port {}, fixedIPs.ipAddress", wanted.name);
+            Ok(FixedIp {
+                subnet_id: fixed_ip.subnet.clone(),
+                ip_address: filters::parsed(fixed_ip.ip_address.as_ref(), &field, "an IP address")?,
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn request(port: &Value, trusted_vif: bool) -> Value {
+        let mut spec = json!({"name": "m1-0", "networkID": "net", "description": "d"});
+        for (key, value) in port.as_object().unwrap() {
+            spec[key] = value.clone();
+        }
+        let wanted: ResolvedPortSpec = serde_json::from_value(spec).unwrap();
+        let extensions = Extensions {
+            tags: true,
+            trunks: true,
+            trusted_vif,
+        };
+        serde_json::to_value(new_port(&wanted, extensions).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn the_least_port_leaves_everything_to_neutron() {
+        assert_eq!(
+            request(&json!({}), false),
+            json!({"name": "m1-0", "network_id": "net", "description": "d"})
+        );
+    }
+
+    #[test]
+    fn everything_a_port_can_have() {
+        let port = json!({
+            "adminStateUp": false, "macAddress": "fa:16:3e:00:00:01", "hostID": "h", "vnicType": "direct",
+            "enablePortSecurity": true, "propagateUplinkStatus": true, "securityGroups": ["g1", "g2"],
+            "fixedIPs": [{"subnet": "s1", "ipAddress": "10.0.0.5"}, {"subnet": "s2"}],
+            "allowedAddressPairs": [{"ipAddress": "10.0.0.0/24"}, {"ipAddress": "10.1.0.1", "macAddress": "fa:16:3e:00:00:02"}],
+            "profile": {"ovsHWOffload": true, "trustedVF": true},
+            "valueSpecs": [{"name": "n", "key": "qos_policy_id", "value": "q"}],
+        });
+        let mut expected = json!({
+            "name": "m1-0", "network_id": "net", "description": "d", "admin_state_up": false,
+            "mac_address": "fa:16:3e:00:00:01", "binding:host_id": "h", "binding:vnic_type": "direct",
+            "port_security_enabled": true, "propagate_uplink_status": true, "security_groups": ["g1", "g2"],
+            "fixed_ips": [{"subnet_id": "s1", "ip_address": "10.0.0.5"}, {"subnet_id": "s2"}],
+            "allowed_address_pairs": [{"ip_address": "10.0.0.0/24"},
+                {"ip_address": "10.1.0.1", "mac_address": "fa:16:3e:00:00:02"}],
+            "binding:profile": {"capabilities": ["switchdev"], "trusted": true}, "qos_policy_id": "q",
+        });
+        assert_eq!(request(&port, false), expected);
+        expected["binding:profile"] = json!({"capabilities": ["switchdev"]});
+        expected["trusted"] = json!(true);
+        assert_eq!(request(&port, true), expected);
+    }
+
+    #[test]
+    fn an_unguarded_port_has_no_groups() {
+        let port = request(
+            &json!({"enablePortSecurity": false, "securityGroups": ["g"]}),
+            false,
+        );
+        assert_eq!(port["security_groups"], json!([]));
+        assert_eq!(port["port_security_enabled"], json!(false));
+    }
+}

@@ -1,0 +1,121 @@
+//! Which server an object means, and whether another object has it already.
+
+use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
+
+use super::Progress;
+use crate::controllers::Context;
+use capo_api::v1alpha1::OpenStackServer;
+use capo_core::ObjectName;
+
+/// What is known of the OpenStack objects of `object`; and if another object had its server first, that
+/// server's id and whose it is. Then nothing of that other one is known as ours: it is never changed or
+/// deleted from here.
+pub(super) fn progress(
+    object: &OpenStackServer,
+    name: &ObjectName,
+    context: &Context,
+) -> (Progress, Option<(String, ObjectName)>) {
+    let mut progress = Progress::of(object);
+    if progress.instance_id.is_none() {
+        progress.instance_id = server_of_machine(object, context);
+    }
+    let Some(id) = progress.instance_id.clone() else {
+        return (progress, None);
+    };
+    let others = context
+        .stores
+        .openstack_servers
+        .state_filter(|other| name_of(other) != *name && had_it_first(other, object, &id));
+    let Some(holder) = others.first() else {
+        return (progress, None);
+    };
+    progress.instance_id = None;
+    let theirs = Progress::of(holder).port_ids;
+    progress.port_ids.retain(|port| !theirs.contains(port));
+    (progress, Some((id, name_of(holder))))
+}
+
+/// Of two objects that name one server, the one whose status says so had it first, or else the older one.
+fn had_it_first(other: &OpenStackServer, object: &OpenStackServer, id: &str) -> bool {
+    let says_so = |one: &OpenStackServer| Progress::of(one).instance_id.as_deref() == Some(id);
+    let age = |one: &OpenStackServer| {
+        let created = one.meta().creation_timestamp.as_ref().map(|time| time.0);
+        (created, name_of(one))
+    };
+    says_so(other) && (!says_so(object) || age(other) < age(object))
+}
+
+fn name_of(object: &OpenStackServer) -> ObjectName {
+    ObjectName::new(object.namespace().unwrap_or_default(), object.name_any())
+}
+
+/// The server that a machine's provider id names: a machine that had one never gets another, though
+/// the server's own object or its status was lost.
+fn server_of_machine(object: &OpenStackServer, context: &Context) -> Option<String> {
+    let owners = object.owner_references();
+    let owner = owners
+        .iter()
+        .find(|owner| owner.kind == "OpenStackMachine")?;
+    let key = ObjectRef::new(&owner.name).within(&object.namespace()?);
+    let machine = context.stores.openstack_machines.get(&key)?;
+    named_server(machine.spec.provider_id.as_deref()?).map(str::to_owned)
+}
+
+/// The id in `openstack://<region>/<id>`.
+fn named_server(provider_id: &str) -> Option<&str> {
+    let (_, id) = provider_id.strip_prefix("openstack://")?.split_once('/')?;
+    (!id.is_empty() && !id.contains('/')).then_some(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn server(name: &str, created: &str, instance: Option<&str>) -> OpenStackServer {
+        let mut server = json!({
+            "metadata": {"name": name, "namespace": "n", "creationTimestamp": created},
+            "spec": {"identityRef": {"name": "c", "cloudName": "c"}, "image": {"id": "i"}, "ports": [], "sshKeyName": ""},
+        });
+        if let Some(id) = instance {
+            server["status"] = json!({"instanceID": id, "ready": true});
+        }
+        serde_json::from_value(server).unwrap()
+    }
+
+    #[test]
+    fn a_server_belongs_to_whoever_had_it_first() {
+        let (early, late) = ("2026-11-21T10:00:00Z", "2026-11-21T11:00:00Z");
+        let holder = server("holder", early, Some("1"));
+        for (object, expected) in [
+            (server("copy", late, None), true),
+            (server("copy", late, Some("1")), true),
+            // The same moment: by name.
+            (server("older", early, Some("1")), true),
+            (server("earlier", early, Some("1")), false),
+        ] {
+            assert_eq!(had_it_first(&holder, &object, "1"), expected, "{object:?}");
+        }
+        let (mute, other) = (server("a", early, None), server("a", early, Some("2")));
+        let object = server("b", late, Some("1"));
+        assert!(!had_it_first(&mute, &object, "1") && !had_it_first(&other, &object, "1"));
+    }
+
+    #[test]
+    fn a_provider_id_names_one_server() {
+        assert_eq!(named_server("openstack:///42"), Some("42"));
+        assert_eq!(named_server("openstack://region/42"), Some("42"));
+        for odd in [
+            "",
+            "42",
+            "openstack:",
+            "openstack://",
+            "openstack://R1/",
+            "aws:///z/i",
+            "openstack://a/b/c",
+        ] {
+            assert_eq!(named_server(odd), None, "{odd}");
+        }
+    }
+}

@@ -1,0 +1,438 @@
+//! One watch per kind, shared by all controllers: a store of trimmed objects, and wakes for changes
+//! that can matter. Our own status writes are not among those; a status that somebody wiped is.
+
+use std::{
+    collections::{HashMap, hash_map::DefaultHasher},
+    fmt::Debug,
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
+
+use futures::{Stream, StreamExt};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{
+    Api, Resource, ResourceExt,
+    runtime::{
+        WatchStreamExt,
+        reflector::{self, Store},
+        watcher::{self, Event, watcher},
+    },
+};
+use serde::de::DeserializeOwned;
+use tokio_util::sync::CancellationToken;
+
+use super::{Observer, cluster::halt::kubernetes_text};
+use capo_core::ObjectName;
+
+/// Who wants a pass when an object changes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Target {
+    /// An `OpenStackCluster`.
+    Cluster(ObjectName),
+    /// The `OpenStackCluster` of the Cluster with this name.
+    ClusterOf(ObjectName),
+    /// An `OpenStackMachine`.
+    Machine(ObjectName),
+    /// Every `OpenStackMachine` of the Cluster with this name.
+    MachinesOf(ObjectName),
+    /// An `OpenStackServer`.
+    Server(ObjectName),
+}
+
+/// Who wants a pass when which part of an object changes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Route<T = Target> {
+    /// Woken by a change of metadata or spec.
+    pub own: Vec<T>,
+    /// Woken by a change of what the neighbours care for, and when the object goes.
+    pub neighbours: Vec<T>,
+}
+
+/// Fingerprints of an object, by who cares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Marks {
+    /// What the controller of the object itself cares for: metadata and generation.
+    own: u64,
+    /// What neighbours care for, such as a status that another controller writes.
+    neighbours: u64,
+}
+
+/// Whether an object has a status of ours: there are conditions in it from the first pass on.
+macro_rules! has_conditions {
+    () => {
+        |object| {
+            let status = object.status.as_ref();
+            status.is_some_and(|status| !status.conditions.is_empty())
+        }
+    };
+}
+pub(crate) use has_conditions;
+
+/// A store of objects as last seen, and the task that fills it.
+#[derive(Debug)]
+pub(crate) struct Watch<K: Resource<DynamicType = ()> + Clone + 'static> {
+    api: Api<K>,
+    config: watcher::Config,
+    has_status: fn(&K) -> bool,
+    writer: reflector::store::Writer<K>,
+    store: Store<K>,
+}
+
+impl<K> Watch<K>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    /// A watch over `api`, narrowed to `labels` where given.
+    pub(crate) fn new(api: Api<K>, labels: Option<&str>) -> Self {
+        let config = labels.map_or_else(watcher::Config::default, |labels| {
+            watcher::Config::default().labels(labels)
+        });
+        let (store, writer) = reflector::store();
+        Self {
+            api,
+            config,
+            // Others write it.
+            has_status: |_| true,
+            writer,
+            store,
+        }
+    }
+
+    /// Tells whether an object has a status of ours. Its controller is woken when it has it no more.
+    pub(crate) fn with_status(self, has_status: fn(&K) -> bool) -> Self {
+        Self { has_status, ..self }
+    }
+
+    /// The objects as last seen.
+    pub(crate) fn store(&self) -> Store<K> {
+        self.store.clone()
+    }
+
+    /// Follows the objects until `shutdown`. `neighbours` hashes what others care for, `route` names
+    /// who those are; `wake` is called for every change that can matter.
+    pub(crate) async fn run<T: Send>(
+        self,
+        (observer, shutdown): (Arc<dyn Observer>, CancellationToken),
+        neighbours: impl Fn(&K, &mut DefaultHasher) + Send,
+        route: impl Fn(&K) -> Route<T> + Send,
+        wake: impl Fn(&T) + Send,
+    ) {
+        let kind = K::kind(&());
+        let has_status = self.has_status;
+        let store = self.store;
+        observer.watching(&kind, Box::new(move || store.len()));
+        let events = watcher(self.api, self.config)
+            .default_backoff()
+            .modify(trim)
+            .reflect(self.writer)
+            .inspect(|event| match event {
+                Ok(Event::Apply(_) | Event::InitApply(_) | Event::Delete(_)) => {
+                    observer.watched(&kind);
+                }
+                Ok(Event::Init | Event::InitDone) => {}
+                Err(error) => observer.watch_broke(&kind, error.into()),
+            })
+            .take_until(shutdown.cancelled_owned());
+        let look = move |object: &K| Seen {
+            marks: marks_of(object, &neighbours),
+            has_status: has_status(object),
+            route: route(object),
+        };
+        follow(events, look, wake).await;
+    }
+}
+
+/// Drops what nobody reads and what is large.
+fn trim<K: Resource>(object: &mut K) {
+    object.meta_mut().managed_fields = None;
+    object
+        .annotations_mut()
+        .remove("kubectl.kubernetes.io/last-applied-configuration");
+}
+
+/// What is kept of an object besides the store: who cares, and what of it they saw.
+#[derive(Debug)]
+struct Seen<T> {
+    marks: Marks,
+    has_status: bool,
+    route: Route<T>,
+}
+
+/// Trouble of a watch, told when it is new: the watch is tried again and again, and may be for hours.
+#[derive(Debug, Default)]
+struct Trouble(Option<String>);
+
+impl Trouble {
+    /// Whether this is another trouble than the last one.
+    fn is_new(&mut self, text: &str) -> bool {
+        let new = self.0.as_deref() != Some(text);
+        if new {
+            self.0 = Some(text.to_owned());
+        }
+        new
+    }
+
+    /// Whether there was trouble until now.
+    fn is_over(&mut self) -> bool {
+        self.0.take().is_some()
+    }
+}
+
+/// The error without what differs every time.
+fn stable_text(error: &watcher::Error) -> String {
+    match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => kubernetes_text(error),
+        watcher::Error::WatchError(status) => status.message.clone(),
+        watcher::Error::NoResourceVersion => error.to_string(),
+    }
+}
+
+async fn follow<K: Resource<DynamicType = ()> + Debug, T>(
+    events: impl Stream<Item = Result<Event<K>, watcher::Error>> + Send,
+    look: impl Fn(&K) -> Seen<T> + Send,
+    wake: impl Fn(&T) + Send,
+) {
+    let kind = K::kind(&());
+    let mut trouble = Trouble::default();
+    let mut seen: HashMap<ObjectName, Seen<T>> = HashMap::new();
+    let mut listed: HashMap<ObjectName, Seen<T>> = HashMap::new();
+    let mut events = std::pin::pin!(events);
+    while let Some(event) = events.next().await {
+        // A list begins before it is known whether there is one.
+        let goes_on = !matches!(event, Err(_) | Ok(Event::Init));
+        if goes_on && trouble.is_over() {
+            tracing::info!(%kind, "Watching again");
+        }
+        match event {
+            Ok(Event::Init) => listed.clear(),
+            Ok(Event::InitApply(object)) => {
+                let (name, now) = (name_of(&object), look(&object));
+                report(seen.get(&name), &now, &wake);
+                listed.insert(name, now);
+            }
+            Ok(Event::InitDone) => {
+                // What is not listed any more went while the watch was down.
+                let before = std::mem::replace(&mut seen, std::mem::take(&mut listed));
+                for (name, gone) in before {
+                    if !seen.contains_key(&name) {
+                        gone.route.neighbours.iter().for_each(&wake);
+                    }
+                }
+            }
+            Ok(Event::Apply(object)) => {
+                let (name, now) = (name_of(&object), look(&object));
+                report(seen.get(&name), &now, &wake);
+                seen.insert(name, now);
+            }
+            Ok(Event::Delete(object)) => {
+                seen.remove(&name_of(&object));
+                look(&object).route.neighbours.iter().for_each(&wake);
+            }
+            Err(error) => {
+                let text = stable_text(&error);
+                if trouble.is_new(&text) {
+                    tracing::warn!(%kind, error = text, "Waiting to watch again");
+                }
+            }
+        }
+    }
+}
+
+fn report<T>(before: Option<&Seen<T>>, now: &Seen<T>, wake: &impl Fn(&T)) {
+    let wiped = |before: &Seen<T>| before.has_status && !now.has_status;
+    if before.is_none_or(|before| before.marks.own != now.marks.own || wiped(before)) {
+        now.route.own.iter().for_each(wake);
+    }
+    if before.is_none_or(|before| before.marks.neighbours != now.marks.neighbours) {
+        now.route.neighbours.iter().for_each(wake);
+    }
+}
+
+fn name_of<K: Resource>(object: &K) -> ObjectName {
+    ObjectName::new(object.namespace().unwrap_or_default(), object.name_any())
+}
+
+fn marks_of<K: Resource>(object: &K, neighbours: &impl Fn(&K, &mut DefaultHasher)) -> Marks {
+    let (mut own, mut theirs) = (DefaultHasher::new(), DefaultHasher::new());
+    hash_metadata(object.meta(), &mut own);
+    neighbours(object, &mut theirs);
+    Marks {
+        own: own.finish(),
+        neighbours: theirs.finish(),
+    }
+}
+
+/// Everything in the metadata that can ask for a pass. Without status subresource writes: those
+/// change neither generation nor any of these.
+fn hash_metadata(meta: &ObjectMeta, hasher: &mut impl Hasher) {
+    meta.uid.hash(hasher);
+    meta.generation.hash(hasher);
+    meta.labels.hash(hasher);
+    meta.annotations.hash(hasher);
+    meta.finalizers.hash(hasher);
+    meta.deletion_timestamp.is_some().hash(hasher);
+    for owner in meta.owner_references.iter().flatten() {
+        (&owner.api_version, &owner.kind, &owner.name, &owner.uid).hash(hasher);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use futures::stream;
+    use k8s_openapi::api::core::v1::{Pod, PodStatus};
+
+    use super::*;
+
+    fn pod(name: &str, generation: i64, phase: &str) -> Pod {
+        Pod {
+            metadata: ObjectMeta {
+                namespace: Some("n".to_owned()),
+                name: Some(name.to_owned()),
+                generation: Some(generation),
+                ..ObjectMeta::default()
+            },
+            status: Some(PodStatus {
+                phase: Some(phase.to_owned()),
+                ..PodStatus::default()
+            }),
+            ..Pod::default()
+        }
+    }
+
+    fn phase(pod: &Pod) -> Option<&String> {
+        pod.status.as_ref()?.phase.as_ref()
+    }
+
+    async fn wakes(events: Vec<Event<Pod>>) -> Vec<Target> {
+        let seen = Mutex::new(Vec::new());
+        follow(
+            stream::iter(events.into_iter().map(Ok)),
+            |pod| Seen {
+                marks: marks_of(pod, &|pod: &Pod, hasher| phase(pod).hash(hasher)),
+                has_status: phase(pod).is_some_and(|phase| !phase.is_empty()),
+                route: Route {
+                    own: vec![own(&pod.name_any())],
+                    neighbours: vec![neighbour(&pod.name_any())],
+                },
+            },
+            |target| seen.lock().unwrap().push(target.clone()),
+        )
+        .await;
+        seen.into_inner().unwrap()
+    }
+
+    fn own(name: &str) -> Target {
+        Target::Machine(ObjectName::new("n", name))
+    }
+
+    fn neighbour(name: &str) -> Target {
+        Target::Cluster(ObjectName::new("n", name))
+    }
+
+    #[tokio::test]
+    async fn a_status_write_wakes_neighbours_only_and_an_equal_object_nobody() {
+        let seen = wakes(vec![
+            Event::Init,
+            Event::InitApply(pod("a", 1, "x")),
+            Event::InitDone,
+            Event::Apply(pod("a", 1, "x")),
+            Event::Apply(pod("a", 1, "y")),
+            Event::Apply(pod("a", 2, "y")),
+            Event::Delete(pod("a", 2, "y")),
+        ])
+        .await;
+        assert_eq!(
+            seen,
+            [
+                own("a"),
+                neighbour("a"),
+                neighbour("a"),
+                own("a"),
+                neighbour("a"),
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn a_wiped_status_wakes_its_controller_and_the_first_one_does_not() {
+        let seen = wakes(vec![
+            Event::Init,
+            Event::InitApply(pod("a", 1, "")),
+            Event::InitDone,
+            Event::Apply(pod("a", 1, "x")),
+            Event::Apply(pod("a", 1, "")),
+            Event::Apply(pod("a", 1, "y")),
+        ])
+        .await;
+        assert_eq!(
+            seen,
+            [
+                own("a"),
+                neighbour("a"),
+                neighbour("a"),
+                own("a"),
+                neighbour("a"),
+                neighbour("a"),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_kind_that_is_not_served_is_told_once() {
+        let missing = watcher::Error::InitialListFailed(kube::Error::Api(Box::new(
+            kube::core::Status::failure(
+                "the server could not find the requested resource",
+                "NotFound",
+            )
+            .with_code(404),
+        )));
+        let missing = stable_text(&missing);
+        assert_eq!(
+            missing,
+            "Kubernetes answered 404: the server could not find the requested resource"
+        );
+        let mut trouble = Trouble::default();
+        let told: Vec<bool> = [missing.as_str(), &missing, "another", &missing]
+            .into_iter()
+            .map(|text| trouble.is_new(text))
+            .collect();
+        assert_eq!(told, [true, false, true, true]);
+        assert!(trouble.is_over() && !trouble.is_over());
+        assert!(trouble.is_new(&missing));
+    }
+
+    #[tokio::test]
+    async fn a_relist_wakes_what_changed_came_or_went_meanwhile() {
+        let seen = wakes(vec![
+            Event::Init,
+            Event::InitApply(pod("a", 1, "x")),
+            Event::InitApply(pod("b", 1, "x")),
+            Event::InitApply(pod("c", 1, "x")),
+            Event::InitDone,
+            Event::Init,
+            Event::InitApply(pod("a", 1, "x")),
+            Event::InitApply(pod("b", 2, "x")),
+            Event::InitDone,
+            Event::Delete(pod("a", 1, "x")),
+            Event::Apply(pod("a", 1, "x")),
+        ])
+        .await;
+        assert_eq!(
+            seen.get(6..),
+            Some(
+                [
+                    own("b"),
+                    neighbour("c"),
+                    neighbour("a"),
+                    own("a"),
+                    neighbour("a")
+                ]
+                .as_slice()
+            )
+        );
+    }
+}

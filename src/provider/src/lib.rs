@@ -1,0 +1,24 @@
+//! capo-rs: a Cluster API infrastructure provider for OpenStack.
+//!
+//! One promise stands above everything else here: a control-plane rollout never outruns the load
+//! balancer. No new control-plane machine counts as provisioned before Octavia has provisioned its
+//! pool member on every API port, and no old one is taken down while its going would leave the API
+//! server without a serving member.
+//!
+//! | room | owns |
+//! |---|---|
+//! | [`tracker`] | one worker per load balancer around the decisions of `capo-gate` |
+//! | [`controllers`] | making OpenStack match the objects |
+//! | [`status`] | reasons, conditions, events, patches that change something |
+//! | [`metrics`] | the one catalogue of metrics |
+//! | [`webhooks`] | admission and conversion |
+//! | [`manager`] | settings, leader lease, HTTP endpoints, start and stop |
+//! | [`cli`] | subcommands |
+
+pub mod cli;
+pub mod controllers;
+pub mod manager;
+pub mod metrics;
+pub mod status;
+pub mod tracker;
+pub mod webhooks;

@@ -1,0 +1,112 @@
+//! States of members, made anew for every scrape.
+
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, HashSet},
+};
+
+use super::{
+    MemberDetail, Settings, catalogue,
+    families::{Samples, number, seconds, truth},
+    label,
+    states::{All, OPERATING, PROVISIONING, bounded, provisioning},
+};
+use capo_core::ObjectName;
+use capo_gate::findings::MemberFinding;
+
+/// How many members are in which state: always, for all of them.
+pub(super) fn counts(all: All<'_>) -> [Samples; 2] {
+    let mut counts = Samples::of(&catalogue::MEMBERS);
+    let mut stuck = Samples::of(&catalogue::MEMBERS_STUCK);
+    for (cluster, findings) in all {
+        let mut ports: BTreeMap<u16, Vec<&MemberFinding>> = BTreeMap::new();
+        for member in &findings.members {
+            ports.entry(member.port).or_default().push(member);
+        }
+        for (port, members) in ports {
+            let port = port.to_string();
+            let (namespace, name) = (cluster.namespace.as_str(), cluster.name.as_str());
+            for status in PROVISIONING {
+                let in_it = how_many(&members, |member| {
+                    provisioning(&member.provisioning_status) == status
+                });
+                counts.add(&[namespace, name, &port, status], in_it);
+            }
+            let late = how_many(&members, |member| member.stuck);
+            stuck.add(&[namespace, name, &port], late);
+        }
+    }
+    [counts, stuck]
+}
+
+fn how_many(members: &[&MemberFinding], wanted: impl Fn(&MemberFinding) -> bool) -> f64 {
+    number(members.iter().filter(|member| wanted(member)).count())
+}
+
+/// Members one by one, as many as may be shown.
+pub(super) fn one_by_one(settings: &Settings, all: All<'_>) -> [Samples; 5] {
+    let mut status = Samples::of(&catalogue::MEMBER_PROVISIONING);
+    let mut health = Samples::of(&catalogue::MEMBER_OPERATING);
+    let mut since = Samples::of(&catalogue::MEMBER_SINCE);
+    let mut info = Samples::of(&catalogue::MEMBER_INFO);
+    let mut are_suppressed = Samples::of(&catalogue::SUPPRESSED);
+    let (shown, suppressed) = shown(settings, all);
+    are_suppressed.add(&[], truth(suppressed));
+    for (cluster, member) in shown {
+        let port = member.port.to_string();
+        let (namespace, name) = (cluster.namespace.as_str(), cluster.name.as_str());
+        let labels = [namespace, name, label(&member.machine), &port];
+        let current = provisioning(&member.provisioning_status);
+        status.add_states(&labels, &PROVISIONING, current);
+        let healthy = bounded(&OPERATING, &member.operating_status);
+        health.add_states(&labels, &OPERATING, healthy);
+        since.add(&labels, seconds(member.since));
+        let address = member.address.map(|address| address.to_string());
+        let [id, pool, address] =
+            [&member.id, &member.pool_id, &address].map(|text| text.as_deref().map_or("", label));
+        let [namespace, name, machine, port] = labels;
+        info.add(&[namespace, name, machine, port, id, pool, address], 1.0);
+    }
+    [status, health, since, info, are_suppressed]
+}
+
+/// The members to show, and whether there are more. Of several with one machine's name on one port it is the
+/// machine's own, which comes first: a series can't have two values.
+fn shown<'a>(
+    settings: &Settings,
+    all: All<'a>,
+) -> (Vec<(&'a ObjectName, &'a MemberFinding)>, bool) {
+    let mut members: Vec<_> = all
+        .iter()
+        .flat_map(|(cluster, findings)| findings.members.iter().map(move |one| (cluster, one)))
+        .collect();
+    let total = members.len();
+    let mut named = HashSet::new();
+    members
+        .retain(|(cluster, member)| named.insert((*cluster, label(&member.machine), member.port)));
+    match settings.member_detail {
+        MemberDetail::Full => {}
+        MemberDetail::Off => members.clear(),
+        MemberDetail::Auto if total <= settings.max_members => {}
+        MemberDetail::Auto => {
+            members.retain(|(_, member)| !is_fine(member));
+            // A stable sort: what is pending or in ERROR is not crowded out by what only lacks a monitor.
+            members.sort_by(|(_, one), (_, other)| rank(one, other));
+            members.truncate(settings.max_members);
+        }
+    }
+    let suppressed = members.len() < total;
+    (members, suppressed)
+}
+
+fn is_active(member: &MemberFinding) -> bool {
+    member.provisioning_status == "ACTIVE"
+}
+
+fn is_fine(member: &MemberFinding) -> bool {
+    is_active(member) && member.operating_status == "ONLINE"
+}
+
+fn rank(one: &MemberFinding, other: &MemberFinding) -> Ordering {
+    is_active(one).cmp(&is_active(other))
+}

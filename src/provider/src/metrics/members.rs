@@ -1,0 +1,133 @@
+//! What happens to members and gates, counted.
+
+use std::time::Duration;
+
+use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, Registry};
+
+use super::{
+    Metrics, catalogue,
+    families::{Result, counters, histograms},
+};
+use capo_core::Reason;
+use capo_gate::{Decision, GateName, Observer, Operation, OperationOutcome};
+
+/// What changes by itself in OpenStack and is read again and again.
+pub(super) const POLLED: [&str; 3] = ["load-balancer", "server", "floating-ip"];
+
+pub(super) struct Families {
+    transitions: IntCounterVec,
+    operations: IntCounterVec,
+    decisions: IntCounterVec,
+    holds: HistogramVec,
+    time_to_active: HistogramVec,
+    time_to_removed: HistogramVec,
+    polled: [Reads; 3],
+}
+
+/// Reads of one of [`POLLED`]. They are the most frequent thing that is counted: their series are looked up once.
+struct Reads {
+    succeeded: IntCounter,
+    failed: IntCounter,
+    durations: Histogram,
+}
+
+impl Families {
+    pub(super) fn new(registry: &Registry) -> Result<Self> {
+        let reads = counters(registry, &catalogue::POLL_CYCLES)?;
+        let durations = histograms(registry, &catalogue::POLL_DURATION)?;
+        let families = Self {
+            transitions: counters(registry, &catalogue::TRANSITIONS)?,
+            operations: counters(registry, &catalogue::OPERATIONS)?,
+            decisions: counters(registry, &catalogue::DECISIONS)?,
+            holds: histograms(registry, &catalogue::HOLD_DURATION)?,
+            time_to_active: histograms(registry, &catalogue::TIME_TO_ACTIVE)?,
+            time_to_removed: histograms(registry, &catalogue::TIME_TO_REMOVED)?,
+            polled: POLLED.map(|kind| Reads {
+                succeeded: reads.with_label_values(&[kind, "success"]),
+                failed: reads.with_label_values(&[kind, "error"]),
+                durations: durations.with_label_values(&[kind]),
+            }),
+        };
+        for operation in Operation::ALL {
+            for outcome in OperationOutcome::ALL {
+                families
+                    .operations
+                    .with_label_values(&[operation.as_str(), outcome.as_str()]);
+            }
+        }
+        Ok(families)
+    }
+
+    /// Something that changes by itself was read, or could not be. `kind` is one of [`POLLED`].
+    pub(super) fn polled(&self, kind: &str, succeeded: bool, took: Duration) {
+        let mut all = POLLED.iter().zip(&self.polled);
+        let Some((_, reads)) = all.find(|(known, _)| **known == kind) else {
+            return;
+        };
+        let counter = if succeeded {
+            &reads.succeeded
+        } else {
+            &reads.failed
+        };
+        counter.inc();
+        reads.durations.observe(took.as_secs_f64());
+    }
+}
+
+impl Observer for Metrics {
+    fn transition(&self, provider: &'static str, from: &str, to: &str) {
+        self.0
+            .members
+            .transitions
+            .with_label_values(&[
+                super::states::provisioning(from),
+                super::states::provisioning(to),
+                provider,
+            ])
+            .inc();
+    }
+
+    fn operation(&self, operation: Operation, outcome: OperationOutcome) {
+        self.0
+            .members
+            .operations
+            .with_label_values(&[operation.as_str(), outcome.as_str()])
+            .inc();
+    }
+
+    fn decision(&self, gate: GateName, decision: Decision, reason: Reason) {
+        self.0
+            .members
+            .decisions
+            .with_label_values(&[gate.as_str(), decision.as_str(), reason.as_str()])
+            .inc();
+    }
+
+    fn hold_ended(&self, gate: GateName, reason: Reason, held: Duration) {
+        self.0
+            .members
+            .holds
+            .with_label_values(&[gate.as_str(), reason.as_str()])
+            .observe(held.as_secs_f64());
+    }
+
+    fn time_to_active(&self, provider: &'static str, operation: Operation, took: Duration) {
+        self.0
+            .members
+            .time_to_active
+            .with_label_values(&[provider, operation.as_str()])
+            .observe(took.as_secs_f64());
+    }
+
+    fn time_to_removed(&self, provider: &'static str, took: Duration) {
+        self.0
+            .members
+            .time_to_removed
+            .with_label_values(&[provider])
+            .observe(took.as_secs_f64());
+    }
+
+    fn read(&self, succeeded: bool, took: Duration) {
+        self.0.members.polled("load-balancer", succeeded, took);
+    }
+}

@@ -1,0 +1,182 @@
+//! The metric catalogue, in one place.
+//!
+//! Names of CAPO (`capo_openstack_api_*`) and of controller-runtime keep their meaning, so that existing
+//! boards go on working. States of members, gates, budgets and queues are rendered from what their owners
+//! know, at the moment of the scrape: what is gone vanishes at once and nothing can leak.
+
+mod buckets;
+pub mod catalogue;
+mod controllers;
+mod families;
+mod kubernetes;
+mod member_states;
+mod members;
+mod openstack;
+mod page;
+mod process;
+mod states;
+mod webhooks;
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use prometheus::{Registry, TextEncoder, proto::MetricFamily};
+
+use crate::tracker::Membership;
+use capo_core::{ConditionStatus, ObjectName};
+use capo_gate::findings::Findings;
+use capo_openstack::Clouds;
+
+pub use kubernetes::RequestCount;
+pub use page::page;
+
+/// Media type of what [`Metrics::render`] returns.
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Longer label values from outside are cut.
+const LONGEST_LABEL: usize = 253;
+
+/// What the metrics are told at the start.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Which members are shown one by one (`--metrics-member-detail`).
+    pub member_detail: MemberDetail,
+    /// How many of them (`--metrics-max-members`).
+    pub max_members: usize,
+    /// How long a member may be pending before it is worth an alert (`--member-alert-after`).
+    pub member_alert_after: Duration,
+    /// The longest time between two looks at anything (`--sync-period`).
+    pub sync_period: Duration,
+    /// What is switched on, by name.
+    pub features: Vec<(&'static str, bool)>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            member_detail: MemberDetail::Auto,
+            max_members: 500,
+            member_alert_after: Duration::from_mins(12),
+            sync_period: Duration::from_mins(10),
+            features: Vec::new(),
+        }
+    }
+}
+
+/// Which members are shown one by one. They are always counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum MemberDetail {
+    /// All, or where that would be too many those that are not ACTIVE and ONLINE.
+    Auto,
+    /// All, however many.
+    Full,
+    /// None.
+    Off,
+}
+
+/// What only the leader has.
+#[derive(Clone)]
+pub struct Leading {
+    /// The load balancers' tasks.
+    pub membership: Membership,
+    /// Sign-ins and budgets.
+    pub clouds: Clouds,
+}
+
+/// Every counter, gauge and histogram of this process. A cheap clone; all clones are one.
+#[derive(Clone)]
+pub struct Metrics(Arc<Families>);
+
+struct Families {
+    settings: Settings,
+    registry: Registry,
+    openstack: openstack::Families,
+    members: members::Families,
+    webhooks: webhooks::Families,
+    controllers: controllers::Families,
+    kubernetes: kubernetes::Families,
+    process: process::Families,
+}
+
+impl Metrics {
+    /// All families, at zero.
+    ///
+    /// # Errors
+    /// Never with the catalogue as it is; a name that is not one would be told here.
+    pub fn new(settings: Settings) -> Result<Self, prometheus::Error> {
+        let registry = Registry::new();
+        Ok(Self(Arc::new(Families {
+            openstack: openstack::Families::new(&registry)?,
+            members: members::Families::new(&registry)?,
+            webhooks: webhooks::Families::new(&registry)?,
+            controllers: controllers::Families::new(&registry)?,
+            kubernetes: kubernetes::Families::new(&registry)?,
+            process: process::Families::new(&registry, &settings)?,
+            settings,
+            registry,
+        })))
+    }
+
+    /// Everything in Prometheus's text format. `leading` is `None` while this process does not lead: only
+    /// the leader observes members.
+    ///
+    /// # Errors
+    /// Never with the catalogue as it is.
+    pub fn render(&self, leading: Option<&Leading>) -> Result<String, prometheus::Error> {
+        let mut more = Vec::new();
+        if let Some(leading) = leading {
+            more = self.states(&leading.membership.all());
+            more.extend(self.0.openstack.levels(&leading.clouds.levels())?);
+        }
+        self.with(more)
+    }
+
+    /// The same for load balancers of which this is known.
+    ///
+    /// # Errors
+    /// Never with the catalogue as it is.
+    pub fn render_findings(
+        &self,
+        findings: &[(ObjectName, Arc<Findings>)],
+    ) -> Result<String, prometheus::Error> {
+        self.with(self.states(findings))
+    }
+
+    fn states(&self, findings: &[(ObjectName, Arc<Findings>)]) -> Vec<MetricFamily> {
+        let servers = self.0.controllers.objects("OpenStackServer");
+        let floating_ips = self.0.controllers.objects("OpenStackFloatingIPPool");
+        states::families(&self.0.settings, findings, servers, floating_ips)
+    }
+
+    fn with(&self, mut families: Vec<MetricFamily>) -> Result<String, prometheus::Error> {
+        families.extend(self.0.registry.gather());
+        families.extend(self.0.controllers.queues()?);
+        families.extend(process::Families::now()?);
+        families.sort_by(|one, other| one.name().cmp(other.name()));
+        TextEncoder::new().encode_to_string(&families)
+    }
+
+    /// The status of one of the conditions that sum up the manager's work.
+    pub fn operator(&self, condition: &str, status: ConditionStatus) {
+        self.0.process.operator(condition, status);
+    }
+
+    /// Whether this process leads.
+    pub fn leading(&self, leads: bool) {
+        self.0.process.leading(leads);
+    }
+}
+
+/// A text from outside as a label value: not longer than it may be. Escaping is the encoder's.
+fn label(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(LONGEST_LABEL))
+        .unwrap_or(text)
+}
+
+/// Now, as Prometheus writes it.
+fn now() -> f64 {
+    families::seconds(Timestamp::now())
+}
+
+#[cfg(test)]
+mod tests;

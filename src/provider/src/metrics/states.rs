@@ -1,0 +1,169 @@
+//! States of load balancers, members and gates, made anew for every scrape.
+
+use std::sync::Arc;
+
+use prometheus::proto::MetricFamily;
+
+use super::{
+    Settings, catalogue,
+    families::{Samples, number, seconds, truth},
+    label, member_states,
+    members::POLLED,
+};
+use capo_core::ObjectName;
+use capo_gate::{
+    GateName,
+    findings::{Findings, Gate, MachineFinding},
+};
+
+pub(super) const PROVISIONING: [&str; 8] = [
+    "ACTIVE",
+    "PENDING_CREATE",
+    "PENDING_UPDATE",
+    "PENDING_DELETE",
+    "ERROR",
+    "DELETED",
+    "Missing",
+    "Unknown",
+];
+pub(super) const OPERATING: [&str; 7] = [
+    "ONLINE",
+    "DRAINING",
+    "OFFLINE",
+    "DEGRADED",
+    "ERROR",
+    "NO_MONITOR",
+    "Unknown",
+];
+const GATE_STATES: [&str; 4] = ["Open", "Held", "Bypassed", "Unknown"];
+
+/// The provisioning status as a bounded label value.
+pub(super) fn provisioning(status: &str) -> &'static str {
+    bounded(&PROVISIONING, status)
+}
+
+/// The status as one of the known ones.
+pub(super) fn bounded(known: &[&'static str], status: &str) -> &'static str {
+    known
+        .iter()
+        .find(|known| **known == status)
+        .copied()
+        .unwrap_or("Unknown")
+}
+
+/// What of every load balancer is known.
+pub(super) type All<'a> = &'a [(ObjectName, Arc<Findings>)];
+
+/// The families of every load balancer that is tracked, and how many servers and floating IPs are besides.
+pub(super) fn families(
+    settings: &Settings,
+    all: All<'_>,
+    servers: usize,
+    floating_ips: usize,
+) -> Vec<MetricFamily> {
+    let polled = polled(settings, all, [all.len(), servers, floating_ips]);
+    polled
+        .into_iter()
+        .chain(load_balancers(all))
+        .chain(member_states::counts(all))
+        .chain(member_states::one_by_one(settings, all))
+        .chain(gates(all))
+        .filter_map(Samples::family)
+        .collect()
+}
+
+fn polled(settings: &Settings, all: All<'_>, numbers: [usize; 3]) -> [Samples; 2] {
+    let mut targets = Samples::of(&catalogue::POLL_TARGETS);
+    let mut interval = Samples::of(&catalogue::POLL_INTERVAL);
+    let of_load_balancers = all.iter().map(|(_, findings)| findings.interval_seconds);
+    let longest = settings.sync_period.as_secs_f64();
+    let intervals = [of_load_balancers.fold(0.0, f64::max), longest, longest];
+    for ((kind, polled), longest) in POLLED.into_iter().zip(numbers).zip(intervals) {
+        targets.add(&[kind], number(polled));
+        interval.add(&[kind], longest);
+    }
+    [targets, interval]
+}
+
+fn load_balancers(all: All<'_>) -> [Samples; 5] {
+    let mut status = Samples::of(&catalogue::LB_PROVISIONING);
+    let mut health = Samples::of(&catalogue::LB_OPERATING);
+    let mut observed = Samples::of(&catalogue::LB_OBSERVED);
+    let mut interval = Samples::of(&catalogue::LB_INTERVAL);
+    let mut initialized = Samples::of(&catalogue::LB_INITIALIZED);
+    for (cluster, findings) in all {
+        let cluster = [cluster.namespace.as_str(), cluster.name.as_str()];
+        let current =
+            findings
+                .provisioning_status
+                .as_deref()
+                .unwrap_or(if findings.observed.is_some() {
+                    "Missing"
+                } else {
+                    "Unknown"
+                });
+        status.add_states(&cluster, &PROVISIONING, provisioning(current));
+        let current = bounded(
+            &OPERATING,
+            findings.operating_status.as_deref().unwrap_or("Unknown"),
+        );
+        health.add_states(&cluster, &OPERATING, current);
+        if let Some(time) = findings.observed {
+            observed.add(&cluster, seconds(time));
+        }
+        interval.add(&cluster, findings.interval_seconds);
+        initialized.add(&cluster, truth(!findings.never_initialised));
+    }
+    [status, health, observed, interval, initialized]
+}
+
+fn gates(all: All<'_>) -> [Samples; 3] {
+    let mut state = Samples::of(&catalogue::GATE_STATE);
+    let mut reason = Samples::of(&catalogue::GATE_REASON);
+    let mut since = Samples::of(&catalogue::GATE_SINCE);
+    for (cluster, findings) in all {
+        let (namespace, name) = (cluster.namespace.as_str(), cluster.name.as_str());
+        for (gate, of) in GATES {
+            let asked: Vec<&Gate> = findings.machines.values().map(of).collect();
+            let current = overall(&asked, findings.observed.is_some());
+            let gate = gate.as_str();
+            state.add_states(&[namespace, name, gate], &GATE_STATES, current);
+            for (machine, finding) in &findings.machines {
+                if let Gate::Held {
+                    reason: why,
+                    since: begun,
+                    ..
+                } = of(finding)
+                {
+                    let machine = label(&machine.name);
+                    since.add(&[namespace, name, machine, gate], seconds(*begun));
+                    reason.add(&[namespace, name, machine, gate, why.as_str()], 1.0);
+                }
+            }
+        }
+    }
+    [state, reason, since]
+}
+
+/// Where a gate's state is in what was found of a machine.
+type StateOf = fn(&MachineFinding) -> &Gate;
+
+const GATES: [(GateName, StateOf); 3] = [
+    (GateName::Admission, |machine| &machine.admission),
+    (GateName::Release, |machine| &machine.release),
+    (GateName::Finalizer, |machine| &machine.finalizer),
+];
+
+/// The most restrictive state of any machine; nobody asking is open.
+fn overall(gates: &[&Gate], observed: bool) -> &'static str {
+    let any = |wanted: fn(&Gate) -> bool| gates.iter().any(|gate| wanted(gate));
+    if any(|gate| matches!(gate, Gate::Held { .. })) {
+        "Held"
+    } else if any(|gate| matches!(gate, Gate::Bypassed { .. })) {
+        "Bypassed"
+    } else if observed {
+        "Open"
+    } else {
+        "Unknown"
+    }
+}

@@ -1,0 +1,197 @@
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+
+use super::{Metrics, Settings};
+use capo_core::{ConditionState, ObjectName, Reason};
+use capo_gate::{
+    Observer as _,
+    findings::{Findings, Gate, MachineFinding, MemberFinding},
+};
+use capo_openstack::{CallObserver as _, CallOutcome, CallRecord, Service};
+
+fn record(cloud: &str, outcome: CallOutcome) -> CallRecord<'_> {
+    CallRecord {
+        cloud,
+        service: Service::LoadBalancer,
+        request: "loadbalancer_member_create",
+        method: "POST",
+        outcome,
+        duration: Duration::from_millis(80),
+        limiter_wait: Duration::ZERO,
+    }
+}
+
+fn member(machine: usize, status: &str) -> MemberFinding {
+    MemberFinding {
+        machine: format!("machine-{machine}"),
+        port: 6443,
+        id: Some("id".to_owned()),
+        pool_id: Some("pool".to_owned()),
+        address: Some("10.6.0.5".parse().unwrap()),
+        provisioning_status: status.to_owned(),
+        operating_status: "ONLINE".to_owned(),
+        since: Timestamp::UNIX_EPOCH,
+        last_observed: Timestamp::UNIX_EPOCH,
+        message: String::new(),
+        stuck: status == "PENDING_CREATE",
+    }
+}
+
+fn rendered(findings: Findings) -> String {
+    Metrics::new(Settings::default())
+        .unwrap()
+        .render_findings(&[(ObjectName::new("ns", "c1"), Arc::new(findings))])
+        .unwrap()
+}
+
+#[test]
+fn calls_are_counted_as_capo_counts_them() {
+    let metrics = Metrics::new(Settings::default()).unwrap();
+    for outcome in [
+        CallOutcome::Status(201),
+        CallOutcome::Status(409),
+        CallOutcome::Status(503),
+        CallOutcome::TimedOut,
+    ] {
+        metrics.call(&record("openstack", outcome));
+    }
+    let text = metrics.render(None).unwrap();
+    for line in [
+        r#"capo_openstack_api_requests_total{request="loadbalancer_member_create"} 4"#,
+        r#"capo_openstack_api_request_errors_total{request="loadbalancer_member_create"} 2"#,
+        r#"capo_openstack_api_request_duration_seconds_count{request="loadbalancer_member_create"} 4"#,
+        r#"capo_openstack_api_responses_total{api="load-balancer",cloud="openstack",code="timeout",method="POST"} 1"#,
+    ] {
+        assert!(text.contains(line), "{line} is not in\n{text}");
+    }
+}
+
+#[test]
+fn names_of_clouds_cannot_blow_up_the_series() {
+    let metrics = Metrics::new(Settings::default()).unwrap();
+    for cloud in 0..200 {
+        metrics.call(&record(&format!("cloud-{cloud}"), CallOutcome::Status(200)));
+    }
+    let text = metrics.render(None).unwrap();
+    let clouds: BTreeSet<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("capo_openstack_api_responses_total"))
+        .collect();
+    assert_eq!(clouds.len(), 51);
+}
+
+#[test]
+fn a_member_is_in_one_state_of_each_kind() {
+    let text = rendered(Findings {
+        members: vec![member(1, "PENDING_CREATE"), member(2, "SOMETHING_NEW")],
+        ..Findings::default()
+    });
+    for line in [
+        r#"capo_lb_member_provisioning_status{cluster_name="c1",cluster_namespace="ns",machine="machine-1",port="6443",status="PENDING_CREATE"} 1"#,
+        r#"capo_lb_member_provisioning_status{cluster_name="c1",cluster_namespace="ns",machine="machine-1",port="6443",status="ACTIVE"} 0"#,
+        r#"capo_lb_member_provisioning_status{cluster_name="c1",cluster_namespace="ns",machine="machine-2",port="6443",status="Unknown"} 1"#,
+        r#"capo_lb_members_stuck{cluster_name="c1",cluster_namespace="ns",port="6443"} 1"#,
+    ] {
+        assert!(text.contains(line), "{line} is not in\n{text}");
+    }
+}
+
+#[test]
+fn a_held_gate_says_why_and_since_when() {
+    let held = |since| Gate::Held {
+        reason: Reason::MemberPending,
+        message: String::new(),
+        since,
+    };
+    let machine = |admission| MachineFinding {
+        verdict: ConditionState::default(),
+        admission,
+        release: Gate::NotAsked,
+        finalizer: Gate::NotAsked,
+        server_wanted: false,
+    };
+    let later = Timestamp::from_second(100).unwrap();
+    let text = rendered(Findings {
+        observed: Some(later),
+        machines: [
+            (ObjectName::new("ns", "a"), machine(held(later))),
+            (
+                ObjectName::new("ns", "b"),
+                machine(held(Timestamp::from_second(40).unwrap())),
+            ),
+        ]
+        .into(),
+        ..Findings::default()
+    });
+    for line in [
+        r#"capo_gate_state{cluster_name="c1",cluster_namespace="ns",gate="admission",state="Held"} 1"#,
+        r#"capo_gate_state{cluster_name="c1",cluster_namespace="ns",gate="release",state="Open"} 1"#,
+        r#"capo_gate_held_reason{cluster_name="c1",cluster_namespace="ns",gate="admission",machine="a",reason="MemberPending"} 1"#,
+        r#"capo_gate_held_since_timestamp_seconds{cluster_name="c1",cluster_namespace="ns",gate="admission",machine="b"} 40"#,
+    ] {
+        assert!(text.contains(line), "{line} is not in\n{text}");
+    }
+}
+
+#[test]
+fn above_the_cap_only_remarkable_members_are_shown() {
+    let mut members: Vec<_> = (0..600).map(|number| member(number, "ACTIVE")).collect();
+    members.push(member(700, "ERROR"));
+    let text = rendered(Findings {
+        members,
+        ..Findings::default()
+    });
+    assert!(text.contains("capo_metrics_member_detail_suppressed 1"));
+    assert!(text.contains(r#"machine="machine-700""#));
+    assert!(!text.contains(r#"machine="machine-1""#));
+    assert!(text.contains(
+        r#"capo_lb_members{cluster_name="c1",cluster_namespace="ns",port="6443",status="ACTIVE"} 600"#
+    ));
+}
+
+/// A member of one machine's name at another address is reported after the machine's own.
+#[test]
+fn a_series_has_one_value_however_many_members_have_the_name() {
+    let text = rendered(Findings {
+        members: vec![member(1, "ERROR"), member(1, "ACTIVE")],
+        ..Findings::default()
+    });
+    let mut series: Vec<&str> = text
+        .lines()
+        .filter_map(|line| Some(line.rsplit_once(' ')?.0))
+        .collect();
+    series.sort_unstable();
+    let all = series.len();
+    series.dedup();
+    assert_eq!(series.len(), all);
+    for line in [
+        r#"machine="machine-1",port="6443",status="ERROR"} 1"#,
+        r#"capo_lb_members{cluster_name="c1",cluster_namespace="ns",port="6443",status="ACTIVE"} 1"#,
+        "capo_metrics_member_detail_suppressed 1",
+    ] {
+        assert!(text.contains(line), "{line} is not in\n{text}");
+    }
+}
+
+#[test]
+fn every_family_has_help_and_a_proper_name() {
+    let metrics = Metrics::new(Settings::default()).unwrap();
+    metrics.call(&record("openstack", CallOutcome::Status(200)));
+    metrics.read(true, Duration::ZERO);
+    let text = metrics.render(None).unwrap();
+    let helped: BTreeSet<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# HELP "))
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+        let (name, kind) = line.split_once(' ').unwrap();
+        assert!(helped.contains(name), "{name} has no help");
+        assert_eq!(
+            kind == "counter",
+            name.ends_with("_total"),
+            "{name} is a {kind}"
+        );
+    }
+}

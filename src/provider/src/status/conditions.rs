@@ -1,0 +1,285 @@
+//! Conditions as Cluster API wants them: all of ours from the first visit, a transition time that
+//! moves only with the status, Ready as the sum of the others. Plain functions.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+use capo_core::Reason;
+use capo_core::{ConditionState, ConditionStatus};
+
+/// Cluster API refuses longer messages, and ours is copied into its Machine and Cluster.
+const LONGEST_MESSAGE: usize = 32_768;
+
+/// The types of conditions that we write.
+pub mod kind {
+    /// Sum of all the others.
+    pub const READY: &str = "Ready";
+    /// Reconciling is paused. The only one of ours that is bad when True.
+    pub const PAUSED: &str = "Paused";
+    /// OpenStack takes our credentials.
+    pub const OPENSTACK_AUTHENTICATION_SUCCEEDED: &str = "OpenStackAuthenticationSucceeded";
+    /// Network and subnets are there.
+    pub const NETWORK_READY: &str = "NetworkReady";
+    /// The router is there, with gateway and interfaces.
+    pub const ROUTER_READY: &str = "RouterReady";
+    /// The security groups are there, with their rules.
+    pub const SECURITY_GROUPS_READY: &str = "SecurityGroupsReady";
+    /// Clients can know where the API server is.
+    pub const API_ENDPOINT_READY: &str = "APIEndpointReady";
+    /// The load balancer and every member that should be in it are ACTIVE.
+    pub const API_SERVER_LOAD_BALANCER_READY: &str = "APIServerLoadBalancerReady";
+    /// The server is there.
+    pub const INSTANCE_READY: &str = "InstanceReady";
+    /// The machine is reachable through the API endpoint, as CAPO calls it.
+    pub const API_SERVER_INGRESS_READY: &str = "APIServerIngressReady";
+    /// The server has the floating IP it was promised from a pool.
+    pub const FLOATING_ADDRESS_FROM_POOL_READY: &str = "FloatingAddressFromPoolReady";
+    /// The server's ports are as the spec has them; told only where they are not.
+    pub const PORTS_READY: &str = "PortsReady";
+}
+
+/// The conditions of one object while a pass works on them. Foreign ones are kept as they are.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Conditions {
+    list: Vec<Condition>,
+    generation: i64,
+    now: Timestamp,
+}
+
+impl Conditions {
+    /// Starts from `existing`, for an object at `generation`.
+    pub fn new(existing: &[Condition], generation: i64, now: Timestamp) -> Self {
+        Self {
+            list: existing.to_vec(),
+            generation,
+            now,
+        }
+    }
+
+    /// Writes one condition. The transition time moves only when the status does.
+    pub fn set(&mut self, kind: &str, verdict: &ConditionState) {
+        let before = self.list.iter().position(|c| c.type_ == kind);
+        let status = verdict.status.as_str();
+        let since = before
+            .and_then(|at| self.list.get(at))
+            .filter(|condition| condition.status == status)
+            .map_or_else(
+                || Time(truncated(self.now)),
+                |condition| condition.last_transition_time.clone(),
+            );
+        let after = Condition {
+            type_: kind.to_owned(),
+            status: status.to_owned(),
+            reason: verdict.reason.as_str().to_owned(),
+            message: shortened(&verdict.message),
+            last_transition_time: since,
+            observed_generation: Some(self.generation),
+        };
+        match before.and_then(|at| self.list.get_mut(at)) {
+            Some(condition) => *condition = after,
+            None => self.list.push(after),
+        }
+    }
+
+    /// Writes a condition only where there is none yet, so that every one of ours is there from the
+    /// first visit.
+    pub fn set_if_absent(&mut self, kind: &str, verdict: &ConditionState) {
+        if self.get(kind).is_none() {
+            self.set(kind, verdict);
+        }
+    }
+
+    /// Removes a condition that does not apply any more.
+    pub fn remove(&mut self, kind: &str) {
+        self.list.retain(|condition| condition.type_ != kind);
+    }
+
+    /// The condition of this type.
+    pub fn get(&self, kind: &str) -> Option<&Condition> {
+        self.list.iter().find(|condition| condition.type_ == kind)
+    }
+
+    /// Whether the condition of this type is True.
+    pub fn is_true(&self, kind: &str) -> bool {
+        self.get(kind).is_some_and(|c| c.status == "True")
+    }
+
+    /// Sets Ready to the sum of the conditions named: any False is `NotReady`, else any Unknown or
+    /// missing one is `ReadyUnknown`, else `Ready`. Conditions outside `counted` don't pull it down.
+    pub fn sum_up(&mut self, counted: &[&str]) {
+        let verdict = sum(&self.list, counted);
+        self.set(kind::READY, &verdict);
+    }
+
+    /// The list as it goes into the status: Ready first, Paused last, the rest as they stood.
+    pub fn into_list(self) -> Vec<Condition> {
+        let mut list = self.list;
+        list.sort_by_key(|condition| match condition.type_.as_str() {
+            kind::READY => 0,
+            kind::PAUSED => 2,
+            _ => 1,
+        });
+        list
+    }
+}
+
+/// Ready as Cluster API sums up conditions.
+fn sum(list: &[Condition], counted: &[&str]) -> ConditionState {
+    let mut bad = Vec::new();
+    let mut unknown = Vec::new();
+    for kind in counted {
+        match list.iter().find(|condition| condition.type_ == *kind) {
+            None => unknown.push(format!("* {kind}: Condition {kind} not yet reported")),
+            Some(condition) => {
+                let line = line(kind, condition);
+                match condition.status.as_str() {
+                    "True" => {}
+                    "False" => bad.push(line),
+                    _ => unknown.push(line),
+                }
+            }
+        }
+    }
+    let (status, reason) = match (bad.is_empty(), unknown.is_empty()) {
+        (false, _) => (ConditionStatus::False, Reason::NotReady),
+        (true, false) => (ConditionStatus::Unknown, Reason::ReadyUnknown),
+        (true, true) => (ConditionStatus::True, Reason::Ready),
+    };
+    bad.append(&mut unknown);
+    ConditionState {
+        status,
+        reason,
+        message: bad.join("\n"),
+    }
+}
+
+fn line(kind: &str, condition: &Condition) -> String {
+    if condition.message.is_empty() {
+        format!("* {kind}: {}", condition.reason)
+    } else {
+        format!("* {kind}: {}", condition.message)
+    }
+}
+
+/// Conditions are stored to the second; a finer time would differ from what comes back.
+fn truncated(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap_or(time)
+}
+
+fn shortened(message: &str) -> String {
+    if message.len() <= LONGEST_MESSAGE {
+        return message.to_owned();
+    }
+    let end = message.floor_char_boundary(LONGEST_MESSAGE - 4);
+    format!("{} …", message.get(..end).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn network(
+        verdict: &ConditionState,
+        existing: &[Condition],
+        generation: i64,
+        now: i64,
+    ) -> Condition {
+        let mut conditions = Conditions::new(existing, generation, at(now));
+        conditions.set(kind::NETWORK_READY, verdict);
+        conditions.get(kind::NETWORK_READY).unwrap().clone()
+    }
+
+    #[test]
+    fn the_transition_time_moves_only_with_the_status() {
+        let first = network(
+            &ConditionState::unmet(Reason::NetworkCreateFailed, "a"),
+            &[],
+            1,
+            100,
+        );
+        assert_eq!(first.last_transition_time.0, at(100));
+        let again = network(
+            &ConditionState::unmet(Reason::OpenStackError, "b"),
+            std::slice::from_ref(&first),
+            2,
+            200,
+        );
+        assert_eq!(again.last_transition_time.0, at(100));
+        assert_eq!(
+            (again.message.as_str(), again.observed_generation),
+            ("b", Some(2))
+        );
+        let good = network(&ConditionState::met(Reason::Ready), &[again], 2, 300);
+        assert_eq!(good.last_transition_time.0, at(300));
+    }
+
+    #[test]
+    fn ready_is_the_sum() {
+        let mut conditions = Conditions::new(&[], 1, at(1));
+        let counted = [kind::NETWORK_READY, kind::ROUTER_READY];
+        conditions.set(kind::NETWORK_READY, &ConditionState::met(Reason::Ready));
+        conditions.sum_up(&counted);
+        let ready = conditions.get(kind::READY).unwrap();
+        assert_eq!(
+            (ready.status.as_str(), ready.reason.as_str()),
+            ("Unknown", "ReadyUnknown")
+        );
+
+        conditions.set(
+            kind::ROUTER_READY,
+            &ConditionState::unmet(Reason::OpenStackError, "no quota"),
+        );
+        conditions.sum_up(&counted);
+        let ready = conditions.get(kind::READY).unwrap();
+        assert_eq!(
+            (ready.status.as_str(), ready.reason.as_str()),
+            ("False", "NotReady")
+        );
+        assert_eq!(ready.message, "* RouterReady: no quota");
+
+        conditions.set(kind::ROUTER_READY, &ConditionState::met(Reason::Ready));
+        conditions.set(
+            kind::API_ENDPOINT_READY,
+            &ConditionState::unmet(Reason::NotReady, "not counted"),
+        );
+        conditions.sum_up(&counted);
+        assert!(conditions.is_true(kind::READY));
+    }
+
+    #[test]
+    fn foreign_conditions_stay_and_ready_leads() {
+        let foreign = Condition {
+            type_: "SomebodyElses".to_owned(),
+            status: "False".to_owned(),
+            reason: "Theirs".to_owned(),
+            message: String::new(),
+            last_transition_time: Time(at(5)),
+            observed_generation: None,
+        };
+        let mut conditions = Conditions::new(std::slice::from_ref(&foreign), 1, at(9));
+        conditions.set(kind::PAUSED, &ConditionState::unmet(Reason::NotPaused, ""));
+        conditions.set(kind::NETWORK_READY, &ConditionState::met(Reason::Ready));
+        conditions.sum_up(&[kind::NETWORK_READY]);
+        let list = conditions.into_list();
+        let types: Vec<&str> = list.iter().map(|c| c.type_.as_str()).collect();
+        assert_eq!(types, ["Ready", "SomebodyElses", "NetworkReady", "Paused"]);
+        assert!(list.contains(&foreign));
+    }
+
+    #[test]
+    fn long_messages_are_cut_between_characters() {
+        let text = "ä".repeat(LONGEST_MESSAGE);
+        let condition = network(
+            &ConditionState::unmet(Reason::OpenStackError, text),
+            &[],
+            1,
+            1,
+        );
+        assert!(condition.message.len() <= LONGEST_MESSAGE);
+        assert!(condition.message.ends_with('…'));
+    }
+}

@@ -1,0 +1,390 @@
+//! Events: the same one told again makes its count grow, and nobody can make us flood the API server.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::{
+        core::v1::ObjectReference,
+        events::v1::{Event, EventSeries},
+    },
+    apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
+};
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams, PostParams},
+};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use capo_core::Reason;
+
+/// The same words about the same object are one event with a count, until they were not told for so long.
+const SERIES: Duration = Duration::from_mins(30);
+/// The count of an event is written this often at most.
+const COUNT_AFTER: Duration = Duration::from_mins(1);
+/// An object may have this many writes of events at once, and one more for every [`REFILL`].
+const BURST: u32 = 20;
+const REFILL: Duration = Duration::from_secs(30);
+/// Objects remembered for the two rules above.
+const REMEMBERED: usize = 10_000;
+/// Events waiting to be sent. What does not fit is dropped: conditions say it too.
+const QUEUE: usize = 256;
+/// Who tells.
+const CONTROLLER: &str = "capo-rs";
+/// The API server refuses longer notes.
+const LONGEST_NOTE: usize = 1_000;
+
+/// Hands events to the one task that sends them. Never waits. Cheap to clone.
+#[derive(Clone)]
+pub struct Events {
+    queue: mpsc::Sender<Letter>,
+    memory: Arc<Mutex<Memory>>,
+    counter: Arc<Counter>,
+}
+
+/// Told of every event that is handed over, with Normal or Warning.
+type Counter = dyn Fn(Reason, &'static str) + Send + Sync;
+
+/// What is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Told {
+    warning: bool,
+    reason: Reason,
+    action: &'static str,
+    note: String,
+}
+
+/// One write of an event.
+#[derive(Debug)]
+struct Letter {
+    about: ObjectReference,
+    told: Told,
+    /// The event's own name.
+    name: String,
+    /// How often it was told by now.
+    count: i32,
+}
+
+impl Events {
+    /// The recorder, and the task that sends what it is given until `shutdown`. `instance` names this
+    /// process in the events; `counter` is told of each, with Normal or Warning.
+    pub fn new(
+        client: Client,
+        instance: String,
+        counter: impl Fn(Reason, &'static str) + Send + Sync + 'static,
+        shutdown: CancellationToken,
+    ) -> (Self, impl Future<Output = ()> + Send) {
+        let (queue, mut waiting) = mpsc::channel::<Letter>(QUEUE);
+        let send = async move {
+            loop {
+                let next = tokio::select! {
+                    next = waiting.recv() => next,
+                    () = shutdown.cancelled() => None,
+                };
+                let Some(letter) = next else { return };
+                let namespace = letter.about.namespace.as_deref().unwrap_or("default");
+                let events: Api<Event> = Api::namespaced(client.clone(), namespace);
+                let sending = letter.send(&events, &instance, Timestamp::now());
+                let sending = tokio::time::timeout(Duration::from_secs(10), sending);
+                if let Ok(Err(error)) = sending.await {
+                    tracing::debug!(%error, "An event was not taken");
+                }
+            }
+        };
+        let memory = Arc::default();
+        let counter: Arc<Counter> = Arc::new(counter);
+        let events = Self {
+            queue,
+            memory,
+            counter,
+        };
+        (events, send)
+    }
+
+    /// Tells of something that went as it should.
+    pub fn normal(
+        &self,
+        about: &ObjectReference,
+        reason: Reason,
+        action: &'static str,
+        note: &str,
+    ) {
+        self.tell(about, false, reason, action, note);
+    }
+
+    /// Tells of something that is wrong.
+    pub fn warning(
+        &self,
+        about: &ObjectReference,
+        reason: Reason,
+        action: &'static str,
+        note: &str,
+    ) {
+        self.tell(about, true, reason, action, note);
+    }
+
+    fn tell(
+        &self,
+        about: &ObjectReference,
+        warning: bool,
+        reason: Reason,
+        action: &'static str,
+        note: &str,
+    ) {
+        let end = note.floor_char_boundary(LONGEST_NOTE);
+        let told = Told {
+            warning,
+            reason,
+            action,
+            note: note.get(..end).unwrap_or_default().to_owned(),
+        };
+        let key = about.uid.clone().unwrap_or_default();
+        let name = format!(
+            "{}.{:x}",
+            about.name.as_deref().unwrap_or("unnamed"),
+            Timestamp::now().as_nanosecond()
+        );
+        let admitted = self
+            .memory
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .admit(key, &told, name, Instant::now());
+        let Some((name, count)) = admitted else {
+            return;
+        };
+        let kind = told.kind();
+        let letter = Letter {
+            about: about.clone(),
+            told,
+            name,
+            count,
+        };
+        if self.queue.try_send(letter).is_ok() {
+            (self.counter)(reason, kind);
+        } else {
+            tracing::debug!("An event was dropped, too many are waiting");
+        }
+    }
+}
+
+impl Letter {
+    /// Creates the event, or lets the count of the one that is there grow.
+    async fn send(
+        self,
+        events: &Api<Event>,
+        instance: &str,
+        now: Timestamp,
+    ) -> Result<(), kube::Error> {
+        if self.count > 1 {
+            let series = EventSeries {
+                count: self.count,
+                last_observed_time: MicroTime(now),
+            };
+            let patch = Patch::Merge(json!({ "series": series }));
+            let params = PatchParams::default();
+            match events.patch(&self.name, &params, &patch).await {
+                Ok(_) => return Ok(()),
+                // The API server keeps events for an hour only.
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let event = self.told.event(self.name, self.about, instance, now);
+        events.create(&PostParams::default(), &event).await?;
+        Ok(())
+    }
+}
+
+impl Told {
+    fn kind(&self) -> &'static str {
+        if self.warning { "Warning" } else { "Normal" }
+    }
+
+    fn event(self, name: String, about: ObjectReference, instance: &str, now: Timestamp) -> Event {
+        Event {
+            metadata: ObjectMeta {
+                namespace: Some(
+                    about
+                        .namespace
+                        .clone()
+                        .unwrap_or_else(|| "default".to_owned()),
+                ),
+                name: Some(name),
+                ..ObjectMeta::default()
+            },
+            type_: Some(self.kind().to_owned()),
+            reason: Some(self.reason.as_str().to_owned()),
+            action: Some(self.action.to_owned()),
+            note: Some(self.note),
+            event_time: Some(MicroTime(now)),
+            reporting_controller: Some(CONTROLLER.to_owned()),
+            reporting_instance: Some(instance.to_owned()),
+            regarding: Some(about),
+            ..Event::default()
+        }
+    }
+}
+
+/// What was told about which object, and how much more may be.
+#[derive(Debug, Default)]
+struct Memory(HashMap<String, Allowance>);
+
+#[derive(Debug)]
+struct Allowance {
+    told: Vec<Series>,
+    left: u32,
+    refilled: Instant,
+}
+
+/// Words that were told, and how often.
+#[derive(Debug)]
+struct Series {
+    told: Told,
+    name: String,
+    count: i32,
+    last: Instant,
+    written: Instant,
+}
+
+impl Memory {
+    /// The name of the event to write and its count; `None` where nothing is written. `name` is for a new one.
+    fn admit(
+        &mut self,
+        object: String,
+        event: &Told,
+        name: String,
+        now: Instant,
+    ) -> Option<(String, i32)> {
+        if self.0.len() >= REMEMBERED && !self.0.contains_key(&object) {
+            self.0
+                .retain(|_, known| now.saturating_duration_since(known.refilled) < SERIES);
+            if self.0.len() >= REMEMBERED {
+                return None;
+            }
+        }
+        let known = self.0.entry(object).or_insert_with(|| Allowance {
+            told: Vec::new(),
+            left: BURST,
+            refilled: now,
+        });
+        known
+            .told
+            .retain(|series| now.saturating_duration_since(series.last) < SERIES);
+        let rounds = now.saturating_duration_since(known.refilled).as_secs() / REFILL.as_secs();
+        if let Ok(rounds) = u32::try_from(rounds)
+            && rounds > 0
+        {
+            known.left = known.left.saturating_add(rounds).min(BURST);
+            known.refilled = now;
+        }
+        if let Some(series) = known.told.iter_mut().find(|series| series.told == *event) {
+            series.count = series.count.saturating_add(1);
+            series.last = now;
+            let early = now.saturating_duration_since(series.written) < COUNT_AFTER;
+            if early || known.left == 0 {
+                return None;
+            }
+            known.left -= 1;
+            series.written = now;
+            return Some((series.name.clone(), series.count));
+        }
+        if known.left == 0 {
+            return None;
+        }
+        known.left -= 1;
+        known.told.push(Series {
+            told: event.clone(),
+            name: name.clone(),
+            count: 1,
+            last: now,
+            written: now,
+        });
+        Some((name, 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(note: &str) -> Told {
+        Told {
+            warning: true,
+            reason: Reason::InvalidSpec,
+            action: "Reconcile",
+            note: note.to_owned(),
+        }
+    }
+
+    #[test]
+    fn the_same_words_are_one_event_with_a_count() {
+        let (mut memory, start) = (Memory::default(), Instant::now());
+        let mut admit = |object: &str, name: &str, at: Duration| {
+            let admitted = memory.admit(object.to_owned(), &told("x"), name.to_owned(), start + at);
+            admitted.map(|(name, count)| format!("{name}{count}"))
+        };
+        let seconds = Duration::from_secs;
+        assert_eq!(admit("a", "e", seconds(0)).as_deref(), Some("e1"));
+        assert_eq!(admit("b", "f", seconds(0)).as_deref(), Some("f1"));
+        assert_eq!(admit("a", "g", seconds(30)), None);
+        assert_eq!(admit("a", "g", seconds(60)).as_deref(), Some("e3"));
+        assert_eq!(admit("a", "g", seconds(90)), None);
+        assert_eq!(admit("a", "h", seconds(90) + SERIES).as_deref(), Some("h1"));
+    }
+
+    #[test]
+    fn a_chatty_object_is_cut_off_and_recovers() {
+        let (mut memory, start) = (Memory::default(), Instant::now());
+        let admitted = |memory: &mut Memory, at| {
+            (0..100)
+                .filter(|n| {
+                    let told = told(&format!("{at:?}{n}"));
+                    memory
+                        .admit("a".to_owned(), &told, "e".to_owned(), at)
+                        .is_some()
+                })
+                .count()
+        };
+        assert_eq!(admitted(&mut memory, start), 20);
+        assert_eq!(admitted(&mut memory, start + REFILL), 1);
+        assert_eq!(admitted(&mut memory, start + REFILL * 200), 20);
+    }
+
+    /// A cloud that comes and goes every 20 s for ten minutes, with texts that never repeat.
+    #[test]
+    fn a_flapping_cloud_makes_a_bounded_number_of_events() {
+        let (mut memory, start) = (Memory::default(), Instant::now());
+        let mut written = 0;
+        for second in 0..600_u64 {
+            let now = start + Duration::from_secs(second);
+            let notes = [
+                format!("request {second}: 503"),
+                "held: OpenStack can't be asked".to_owned(),
+                "open again".to_owned(),
+            ];
+            for note in notes.iter().filter(|_| second % 20 < 2) {
+                let name = format!("e{second}");
+                written += i32::from(
+                    memory
+                        .admit("a".to_owned(), &told(note), name, now)
+                        .is_some(),
+                );
+            }
+        }
+        // The burst, and one for every half minute.
+        assert!((20..=40).contains(&written), "{written}");
+        assert_eq!(memory.0.len(), 1);
+        let remembered = memory
+            .0
+            .values()
+            .map(|known| known.told.len())
+            .sum::<usize>();
+        assert!(remembered <= 40, "{remembered}");
+    }
+}

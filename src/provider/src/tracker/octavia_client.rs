@@ -1,0 +1,340 @@
+//! The OpenStack client, in the core's words.
+
+use std::any::Any;
+
+use futures::{FutureExt, future::BoxFuture};
+
+use capo_core::{OperatingStatus, Priority, ProvisioningStatus};
+use capo_gate::{
+    desired::Monitor,
+    octavia::{
+        Answer, Change, Failure, ListenerDetail, ListenerRead, MemberDetail, MemberRead,
+        MonitorRead, Octavia, PoolDetail, PoolRead, Structure, Tree, Written,
+    },
+};
+use capo_openstack::{
+    Cloud, Error,
+    load_balancer::{
+        HealthMonitorUpdate, LbAlgorithm, ListenerProtocol, ListenerUpdate, Member, MemberUpdate,
+        MonitorType, NewHealthMonitor, NewListener, NewMember, NewPool, PoolProtocol, PoolUpdate,
+        StatusTree,
+    },
+};
+
+/// The OpenStack client, as the gate's workers call it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OctaviaClient(pub Cloud);
+
+impl Octavia for OctaviaClient {
+    fn is_same(&self, other: &dyn Octavia) -> bool {
+        other.as_any().downcast_ref::<Self>() == Some(self)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn status_tree(
+        &self,
+        load_balancer: &str,
+        urgency: Priority,
+    ) -> BoxFuture<'static, Answer<Tree>> {
+        let (cloud, id) = (self.0.clone(), load_balancer.to_owned());
+        async move {
+            let tree = Cloud::status_tree(&cloud, &id, urgency).await;
+            tree.map(|tree| tree_read(&tree))
+                .map_err(|error| failure(&error))
+        }
+        .boxed()
+    }
+
+    fn structure(
+        &self,
+        load_balancer: &str,
+        urgency: Priority,
+    ) -> BoxFuture<'static, Answer<Structure>> {
+        let (cloud, id) = (self.0.clone(), load_balancer.to_owned());
+        async move {
+            let listeners = cloud
+                .listeners(&id, urgency)
+                .await
+                .map_err(|error| failure(&error))?;
+            let pools = cloud
+                .pools(&id, urgency)
+                .await
+                .map_err(|error| failure(&error))?;
+            Ok(Structure {
+                listeners: listeners
+                    .into_iter()
+                    .map(|listener| ListenerDetail {
+                        id: listener.id,
+                        name: listener.name,
+                        port: listener.protocol_port,
+                        default_pool: listener.default_pool_id,
+                        allowed_cidrs: Some(listener.allowed_cidrs),
+                    })
+                    .collect(),
+                pools: pools
+                    .into_iter()
+                    .map(|pool| PoolDetail {
+                        id: pool.id,
+                        name: pool.name,
+                        monitor: pool.healthmonitor_id,
+                    })
+                    .collect(),
+            })
+        }
+        .boxed()
+    }
+
+    fn members(
+        &self,
+        pool: &str,
+        urgency: Priority,
+    ) -> BoxFuture<'static, Answer<Vec<MemberDetail>>> {
+        let (cloud, id) = (self.0.clone(), pool.to_owned());
+        async move {
+            let members = Cloud::members(&cloud, &id, urgency)
+                .await
+                .map_err(|error| failure(&error))?;
+            Ok(members.into_iter().map(member_detail).collect())
+        }
+        .boxed()
+    }
+
+    fn monitor(&self, monitor: &str, urgency: Priority) -> BoxFuture<'static, Answer<Monitor>> {
+        let (cloud, id) = (self.0.clone(), monitor.to_owned());
+        async move {
+            let monitor = cloud
+                .health_monitor(&id, urgency)
+                .await
+                .map_err(|error| failure(&error))?;
+            Ok(Monitor {
+                delay: monitor.delay,
+                timeout: monitor.timeout,
+                max_retries: monitor.max_retries,
+                max_retries_down: monitor.max_retries_down,
+            })
+        }
+        .boxed()
+    }
+
+    fn write(&self, change: &Change, urgency: Priority) -> BoxFuture<'static, Answer<Written>> {
+        let (cloud, change) = (self.0.clone(), change.clone());
+        async move {
+            write(&cloud, change, urgency)
+                .await
+                .map_err(|error| failure(&error))
+        }
+        .boxed()
+    }
+}
+
+async fn write(cloud: &Cloud, change: Change, priority: Priority) -> Result<Written, Error> {
+    let id = |id: String| Written {
+        id: Some(id),
+        member: None,
+    };
+    Ok(match change {
+        Change::CreateListener {
+            load_balancer,
+            name,
+            port,
+            allowed_cidrs,
+            tags,
+        } => {
+            let new = NewListener {
+                loadbalancer_id: load_balancer,
+                name,
+                protocol: ListenerProtocol::Tcp,
+                protocol_port: port,
+                allowed_cidrs,
+                tags,
+            };
+            id(cloud.create_listener(&new, priority).await?.id)
+        }
+        Change::UpdateListener {
+            id: listener,
+            name: _,
+            default_pool,
+            allowed_cidrs,
+        } => {
+            let update = ListenerUpdate {
+                default_pool_id: default_pool,
+                allowed_cidrs,
+            };
+            id(cloud
+                .update_listener(&listener, &update, priority)
+                .await?
+                .id)
+        }
+        Change::CreatePool {
+            listener,
+            name,
+            algorithm,
+            tags,
+        } => {
+            let new = NewPool {
+                name,
+                protocol: PoolProtocol::Tcp,
+                lb_algorithm: LbAlgorithm::from(algorithm),
+                listener_id: Some(listener),
+                loadbalancer_id: None,
+                tags,
+            };
+            id(cloud.create_pool(&new, priority).await?.id)
+        }
+        Change::UpdatePool { id: pool, name } => {
+            let update = PoolUpdate {
+                name: Some(name),
+                lb_algorithm: None,
+            };
+            id(cloud.update_pool(&pool, &update, priority).await?.id)
+        }
+        Change::CreateMonitor {
+            pool,
+            name,
+            numbers,
+        } => {
+            let new = NewHealthMonitor {
+                pool_id: pool,
+                name,
+                monitor_type: MonitorType::Tcp,
+                delay: numbers.delay,
+                timeout: numbers.timeout,
+                max_retries: numbers.max_retries,
+                max_retries_down: numbers.max_retries_down,
+            };
+            id(cloud.create_health_monitor(&new, priority).await?.id)
+        }
+        Change::UpdateMonitor {
+            id: monitor,
+            numbers,
+        } => {
+            let update = HealthMonitorUpdate {
+                delay: Some(numbers.delay),
+                timeout: Some(numbers.timeout),
+                max_retries: Some(numbers.max_retries),
+                max_retries_down: Some(numbers.max_retries_down),
+            };
+            id(cloud
+                .update_health_monitor(&monitor, &update, priority)
+                .await?
+                .id)
+        }
+        Change::CreateMember {
+            pool,
+            name,
+            address,
+            port,
+            subnet,
+            admin_up,
+            tags,
+        } => {
+            let new = NewMember {
+                name,
+                address,
+                protocol_port: port,
+                subnet_id: subnet,
+                weight: None,
+                admin_state_up: admin_up,
+                tags,
+            };
+            written_member(cloud.create_member(&pool, &new, priority).await?)
+        }
+        Change::UpdateMember {
+            pool,
+            id: member,
+            name,
+            weight,
+            admin_up,
+            tags,
+        } => {
+            let update = MemberUpdate {
+                name: Some(name),
+                weight: weight.map(u32::from),
+                admin_state_up: admin_up,
+                tags,
+            };
+            let member = cloud
+                .update_member(&pool, &member, &update, priority)
+                .await?;
+            written_member(member)
+        }
+        Change::DeleteMember { pool, id: member } => {
+            cloud.delete_member(&pool, &member, priority).await?;
+            Written::default()
+        }
+    })
+}
+
+fn written_member(member: Member) -> Written {
+    Written {
+        id: Some(member.id.clone()),
+        member: Some(member_detail(member)),
+    }
+}
+
+fn member_detail(member: Member) -> MemberDetail {
+    MemberDetail {
+        id: member.id,
+        weight: u16::try_from(member.weight).unwrap_or(u16::MAX),
+        admin_up: member.admin_state_up,
+        tags: member.tags,
+    }
+}
+
+fn tree_read(tree: &StatusTree) -> Tree {
+    let pools: Vec<PoolRead> = tree
+        .pools
+        .iter()
+        .map(|pool| PoolRead {
+            id: pool.id.clone(),
+            name: pool.name.clone(),
+            provisioning: ProvisioningStatus::from(pool.provisioning_status.as_str()),
+            monitor: pool.health_monitor.as_ref().map(|monitor| MonitorRead {
+                id: monitor.id.clone(),
+                provisioning: ProvisioningStatus::from(monitor.provisioning_status.as_str()),
+            }),
+            members: pool
+                .members
+                .iter()
+                .map(|member| MemberRead {
+                    id: member.id.clone(),
+                    name: member.name.clone(),
+                    address: member.address,
+                    port: member.protocol_port,
+                    provisioning: ProvisioningStatus::from(member.provisioning_status.as_str()),
+                    operating: OperatingStatus::from(member.operating_status.as_str()),
+                })
+                .collect(),
+        })
+        .collect();
+    Tree {
+        provisioning: ProvisioningStatus::from(tree.provisioning_status.as_str()),
+        operating: OperatingStatus::from(tree.operating_status.as_str()),
+        listeners: tree
+            .listeners
+            .iter()
+            .map(|listener| ListenerRead {
+                id: listener.id.clone(),
+                name: listener.name.clone(),
+                provisioning: ProvisioningStatus::from(listener.provisioning_status.as_str()),
+                pools: pools
+                    .iter()
+                    .filter(|pool| listener.pools.contains(&pool.id))
+                    .cloned()
+                    .collect(),
+            })
+            .collect(),
+    }
+}
+
+/// The failure of a call, as the gate weighs it.
+fn failure(error: &Error) -> Failure {
+    Failure {
+        class: error.class(),
+        retry_after: error.retry_after(),
+        message: error.to_string(),
+    }
+}

@@ -1,0 +1,396 @@
+//! The handle that controllers, metrics and the manager hold.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+};
+
+use futures::{Stream, future::BoxFuture, stream};
+use tokio::sync::mpsc;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    inbox::{Claim, Client, Mailbox},
+    prober::{Prober, TlsProber},
+    wakes::Wakes,
+    worker::{Published, Task},
+};
+use capo_core::ObjectName;
+use capo_gate::{
+    Observer, Settings,
+    desired::{DesiredLoadBalancer, DesiredMachine},
+    findings::{Findings, Publication},
+    octavia::Octavia,
+};
+
+/// Publications that may wait to be heard.
+const PUBLICATIONS: usize = 1_024;
+
+/// Tells whether an `OpenStackMachine` exists, by an uncached read.
+pub trait MachineLookup: Send + Sync + 'static {
+    /// `Ok(false)` only where Kubernetes answered that the object named so is absent, after the caches of
+    /// this process were synced. An error means that nobody knows; its text is stable.
+    fn exists(&self, machine: ObjectName) -> BoxFuture<'static, Result<bool, String>>;
+}
+
+/// Every load balancer's task. A cheap clone; all clones are one.
+#[derive(Clone)]
+pub struct Membership(Arc<Shared>);
+
+struct Shared {
+    settings: Settings,
+    lookup: Arc<dyn MachineLookup>,
+    observer: Arc<dyn Observer>,
+    prober: Arc<dyn Prober>,
+    clusters: Mutex<Clusters>,
+    cluster_wakes: Arc<Wakes>,
+    machine_wakes: Arc<Wakes>,
+    listener: Arc<OnceLock<mpsc::Sender<Publication>>>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+#[derive(Default)]
+struct Clusters {
+    entries: HashMap<ObjectName, Entry>,
+    /// Which cluster a machine was handed over for.
+    machines: HashMap<ObjectName, ObjectName>,
+}
+
+/// One cluster: with a task as long as a load balancer is set.
+#[derive(Default)]
+struct Entry {
+    machines: BTreeMap<ObjectName, DesiredMachine>,
+    running: Option<Running>,
+}
+
+struct Running {
+    client: Client,
+    desired: DesiredLoadBalancer,
+    claimed_by: Option<ObjectName>,
+    large_fleet: bool,
+    mailbox: Arc<Mailbox>,
+    findings: Arc<Published>,
+    stop: CancellationToken,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl Membership {
+    /// Nothing runs until a load balancer is set.
+    pub fn new(
+        settings: Settings,
+        lookup: Arc<dyn MachineLookup>,
+        observer: Arc<dyn Observer>,
+    ) -> Self {
+        Self::with_prober(settings, lookup, observer, Arc::new(TlsProber::new()))
+    }
+
+    /// The same with another way to ask API servers.
+    pub fn with_prober(
+        settings: Settings,
+        lookup: Arc<dyn MachineLookup>,
+        observer: Arc<dyn Observer>,
+        prober: Arc<dyn Prober>,
+    ) -> Self {
+        Self(Arc::new(Shared {
+            prober,
+            settings,
+            lookup,
+            observer,
+            clusters: Mutex::default(),
+            cluster_wakes: Arc::default(),
+            machine_wakes: Arc::default(),
+            listener: Arc::default(),
+            tasks: TaskTracker::new(),
+            stop: CancellationToken::new(),
+        }))
+    }
+
+    /// How the gates are set.
+    pub fn settings(&self) -> &Settings {
+        &self.0.settings
+    }
+
+    /// Hands over what the cluster controller wants and knows. `cloud` is `None` where there are no usable
+    /// credentials: then nothing is read or written, and gates are decided by what is known without. Equal
+    /// values are free and wake nobody.
+    pub fn set_load_balancer<C: Octavia>(
+        &self,
+        cluster: &ObjectName,
+        cloud: Option<C>,
+        desired: DesiredLoadBalancer,
+    ) {
+        let client: Client = cloud.map(|cloud| Arc::new(cloud) as Arc<dyn Octavia>);
+        let mut clusters = self.lock();
+        let entry = clusters.entries.entry(cluster.clone()).or_default();
+        match &mut entry.running {
+            Some(running) if running.desired == desired && is_same(&running.client, &client) => {
+                return;
+            }
+            Some(running) => {
+                running.desired = desired.clone();
+                running.client.clone_from(&client);
+                running
+                    .mailbox
+                    .post(|mail| mail.load_balancer = Some((client, desired)));
+            }
+            None => {
+                let running = self.start(cluster, client.clone(), desired.clone());
+                running.mailbox.post(|mail| {
+                    mail.load_balancer = Some((client, desired));
+                    mail.machines = entry
+                        .machines
+                        .iter()
+                        .map(|(name, machine)| (name.clone(), Some(machine.clone())))
+                        .collect();
+                });
+                entry.running = Some(running);
+            }
+        }
+        clusters.settle_claims();
+    }
+
+    /// The load balancer is nobody's any more: its task ends, its findings are gone. What exists in
+    /// OpenStack stays.
+    pub fn forget_load_balancer(&self, cluster: &ObjectName) {
+        let mut clusters = self.lock();
+        if let Some(entry) = clusters.entries.get_mut(cluster) {
+            entry.running = None;
+            if entry.machines.is_empty() {
+                clusters.entries.remove(cluster);
+            }
+        }
+        clusters.settle_claims();
+    }
+
+    /// Hands over what the machine controller wants and knows of one control-plane machine. Equal values
+    /// are free and wake nobody.
+    pub fn set_machine(&self, name: &ObjectName, machine: DesiredMachine) {
+        let mut clusters = self.lock();
+        if clusters
+            .machines
+            .get(name)
+            .is_some_and(|cluster| *cluster != machine.cluster)
+        {
+            clusters.forget_machine(name);
+        }
+        if !clusters.machines.contains_key(name) {
+            clusters
+                .machines
+                .insert(name.clone(), machine.cluster.clone());
+        }
+        let entry = clusters.entries.entry(machine.cluster.clone()).or_default();
+        if entry.machines.get(name) == Some(&machine) {
+            return;
+        }
+        entry.machines.insert(name.clone(), machine.clone());
+        if let Some(running) = &entry.running {
+            running.mailbox.post(|mail| {
+                mail.machines.insert(name.clone(), Some(machine));
+            });
+        }
+    }
+
+    /// The `OpenStackMachine` is gone.
+    pub fn forget_machine(&self, name: &ObjectName) {
+        self.lock().forget_machine(name);
+    }
+
+    /// What was found out about a cluster's load balancer; `None` before its task published anything.
+    pub fn findings(&self, cluster: &ObjectName) -> Option<Arc<Findings>> {
+        let clusters = self.lock();
+        clusters.entries.get(cluster)?.running.as_ref()?.findings()
+    }
+
+    /// Asks for a read soon.
+    pub fn nudge(&self, cluster: &ObjectName) {
+        let clusters = self.lock();
+        if let Some(running) = clusters
+            .entries
+            .get(cluster)
+            .and_then(|entry| entry.running.as_ref())
+        {
+            running.mailbox.post(|mail| mail.nudged = true);
+        }
+    }
+
+    /// Every cluster's findings, for metrics.
+    pub fn all(&self) -> Vec<(ObjectName, Arc<Findings>)> {
+        let clusters = self.lock();
+        let mut all: Vec<_> = clusters
+            .entries
+            .iter()
+            .filter_map(|(name, entry)| Some((name.clone(), entry.running.as_ref()?.findings()?)))
+            .collect();
+        all.sort_by(|a, b| a.0.cmp(&b.0));
+        all
+    }
+
+    /// `OpenStackCluster`s whose findings changed. Take it once: two streams share one queue.
+    pub fn cluster_wakes(&self) -> impl Stream<Item = ObjectName> + Send + 'static {
+        self.0.cluster_wakes.stream()
+    }
+
+    /// `OpenStackMachine`s whose findings changed. Take it once: two streams share one queue.
+    pub fn machine_wakes(&self) -> impl Stream<Item = ObjectName> + Send + 'static {
+        self.0.machine_wakes.stream()
+    }
+
+    /// Everything that is published from now on, for events and the log. The first one to ask gets it all; when
+    /// they don't keep up, they miss some.
+    pub fn publications(&self) -> impl Stream<Item = Publication> + Send + 'static {
+        let (sender, receiver) = mpsc::channel(PUBLICATIONS);
+        let _ = self.0.listener.set(sender);
+        stream::unfold(receiver, |mut receiver| async move {
+            let next = receiver.recv().await?;
+            Some((next, receiver))
+        })
+    }
+
+    /// Ends every task. A call under way is dropped: what it did is read again by the next process.
+    pub async fn shutdown(&self) {
+        self.0.stop.cancel();
+        self.0.tasks.close();
+        self.0.tasks.wait().await;
+    }
+
+    fn start(&self, cluster: &ObjectName, client: Client, desired: DesiredLoadBalancer) -> Running {
+        let running = Running {
+            client,
+            desired,
+            claimed_by: None,
+            large_fleet: false,
+            mailbox: Arc::default(),
+            findings: Arc::default(),
+            stop: self.0.stop.child_token(),
+        };
+        let task = Task {
+            cluster: cluster.clone(),
+            settings: self.0.settings.clone(),
+            lookup: Arc::clone(&self.0.lookup),
+            observer: Arc::clone(&self.0.observer),
+            prober: Arc::clone(&self.0.prober),
+            mailbox: Arc::clone(&running.mailbox),
+            findings: Arc::clone(&running.findings),
+            cluster_wakes: Arc::clone(&self.0.cluster_wakes),
+            machine_wakes: Arc::clone(&self.0.machine_wakes),
+            listener: Arc::clone(&self.0.listener),
+        };
+        let stop = running.stop.clone();
+        self.0.tasks.spawn(async move {
+            stop.run_until_cancelled(task.run()).await;
+        });
+        running
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Clusters> {
+        self.0
+            .clusters
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Running {
+    fn findings(&self) -> Option<Arc<Findings>> {
+        self.findings.get()
+    }
+}
+
+impl Clusters {
+    fn forget_machine(&mut self, name: &ObjectName) {
+        let Some(cluster) = self.machines.remove(name) else {
+            return;
+        };
+        let Some(entry) = self.entries.get_mut(&cluster) else {
+            return;
+        };
+        entry.machines.remove(name);
+        match &entry.running {
+            Some(running) => running.mailbox.post(|mail| {
+                mail.machines.insert(name.clone(), None);
+            }),
+            None if entry.machines.is_empty() => {
+                self.entries.remove(&cluster);
+            }
+            None => {}
+        }
+    }
+
+    /// Two clusters that claim one load balancer, by id or by name on one credential, both learn of it; and
+    /// every task learns how large the fleet is.
+    fn settle_claims(&mut self) {
+        let mut ids: HashMap<&str, Vec<&ObjectName>> = HashMap::new();
+        let mut names: HashMap<&str, Vec<(&ObjectName, &Client)>> = HashMap::new();
+        for (cluster, running) in running(&self.entries) {
+            if !running.desired.enabled {
+                continue;
+            }
+            if let Some(id) = &running.desired.id {
+                ids.entry(id).or_default().push(cluster);
+            }
+            names
+                .entry(&running.desired.name)
+                .or_default()
+                .push((cluster, &running.client));
+        }
+        let mut claims: HashMap<ObjectName, ObjectName> = HashMap::new();
+        for claimants in ids.values() {
+            for cluster in claimants {
+                if let Some(other) = claimants.iter().filter(|other| *other != cluster).min() {
+                    claims.insert((*cluster).clone(), (*other).clone());
+                }
+            }
+        }
+        for claimants in names.values() {
+            for (cluster, client) in claimants {
+                let other = claimants
+                    .iter()
+                    .filter(|(other, theirs)| other != cluster && is_same(client, theirs))
+                    .map(|(other, _)| other)
+                    .min();
+                if let Some(other) = other {
+                    claims.insert((*cluster).clone(), (*other).clone());
+                }
+            }
+        }
+        let fleet = running(&self.entries).count();
+        for (cluster, entry) in &mut self.entries {
+            if let Some(running) = &mut entry.running {
+                let claimed_by = claims.remove(cluster);
+                let changed = running.claimed_by != claimed_by;
+                running.claimed_by.clone_from(&claimed_by);
+                let large = fleet > capo_gate::Schedule::LARGE_FLEET;
+                if changed || large != running.large_fleet {
+                    running.large_fleet = large;
+                    running.mailbox.post(|mail| {
+                        mail.claimed_by = Some(Claim(claimed_by));
+                        mail.large_fleet = Some(large);
+                    });
+                }
+            }
+        }
+    }
+}
+
+fn running(entries: &HashMap<ObjectName, Entry>) -> impl Iterator<Item = (&ObjectName, &Running)> {
+    entries
+        .iter()
+        .filter_map(|(name, entry)| Some((name, entry.running.as_ref()?)))
+}
+
+fn is_same(one: &Client, other: &Client) -> bool {
+    match (one, other) {
+        (None, None) => true,
+        (Some(one), Some(other)) => one.is_same(other.as_ref()),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,240 @@
+//! The shell: what reaches which task, and what is told to whom.
+
+use std::{any::Any, sync::Arc, time::Duration};
+
+use futures::{FutureExt, StreamExt, future::BoxFuture};
+
+use super::*;
+use capo_core::GateOverride;
+use capo_core::{FailureClass, OperatingStatus, Priority, ProvisioningStatus};
+use capo_gate::Unobserved;
+use capo_gate::{
+    desired::{
+        ClusterFacts, Deletion, DesiredLoadBalancer, DesiredMachine, Health, Monitor, ServerSight,
+        ServerState,
+    },
+    octavia::{
+        Answer, Change, Failure, ListenerRead, MemberDetail, MonitorRead, PoolRead, Structure,
+        Tree, Written,
+    },
+};
+
+const NUMBERS: Monitor = Monitor {
+    delay: 10,
+    timeout: 5,
+    max_retries: 5,
+    max_retries_down: 3,
+};
+
+/// A load balancer to which nothing ever happens.
+struct Quiet;
+
+impl Octavia for Quiet {
+    fn is_same(&self, _: &dyn Octavia) -> bool {
+        true
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn status_tree(&self, id: &str, _: Priority) -> BoxFuture<'static, Answer<Tree>> {
+        let (name, provisioning) = (format!("{id}-6443"), ProvisioningStatus::Active);
+        let pool = PoolRead {
+            id: "pool".to_owned(),
+            name: name.clone(),
+            provisioning: provisioning.clone(),
+            monitor: Some(MonitorRead {
+                id: "monitor".to_owned(),
+                provisioning: provisioning.clone(),
+            }),
+            members: Vec::new(),
+        };
+        let listener = ListenerRead {
+            id: "listener".to_owned(),
+            name,
+            provisioning: provisioning.clone(),
+            pools: vec![pool],
+        };
+        let tree = Tree {
+            provisioning,
+            operating: OperatingStatus::Online,
+            listeners: vec![listener],
+        };
+        std::future::ready(Ok(tree)).boxed()
+    }
+
+    fn structure(&self, _: &str, _: Priority) -> BoxFuture<'static, Answer<Structure>> {
+        std::future::ready(Ok(Structure::default())).boxed()
+    }
+
+    fn members(&self, _: &str, _: Priority) -> BoxFuture<'static, Answer<Vec<MemberDetail>>> {
+        std::future::ready(Ok(Vec::new())).boxed()
+    }
+
+    fn monitor(&self, _: &str, _: Priority) -> BoxFuture<'static, Answer<Monitor>> {
+        std::future::ready(Ok(NUMBERS)).boxed()
+    }
+
+    fn write(&self, change: &Change, _: Priority) -> BoxFuture<'static, Answer<Written>> {
+        let failure = Failure {
+            class: FailureClass::Invalid,
+            retry_after: None,
+            message: format!("nothing is to be changed: {change:?}"),
+        };
+        std::future::ready(Err(failure)).boxed()
+    }
+}
+
+struct Nobody;
+
+impl MachineLookup for Nobody {
+    fn exists(&self, _: ObjectName) -> BoxFuture<'static, Result<bool, String>> {
+        std::future::ready(Ok(false)).boxed()
+    }
+}
+
+fn name(name: &str) -> ObjectName {
+    ObjectName::new("n", name)
+}
+
+/// Its id and its name are the same.
+fn load_balancer(id: &str) -> DesiredLoadBalancer {
+    DesiredLoadBalancer {
+        generation: 1,
+        enabled: true,
+        id: Some(id.to_owned()),
+        name: id.to_owned(),
+        provider: "amphora".to_owned(),
+        ports: vec![6443],
+        monitor: NUMBERS,
+        allowed_cidrs: None,
+        tags: Vec::new(),
+        member_subnet: None,
+        cluster: ClusterFacts {
+            untouchable: false,
+            going: false,
+            initialised: false,
+            operator: GateOverride::None,
+            remote_connection_since: None,
+            ca_pem: None,
+            kubeadm_control_plane: true,
+        },
+    }
+}
+
+fn machine(cluster: &str) -> DesiredMachine {
+    DesiredMachine {
+        cluster: name(cluster),
+        machine: None,
+        address: None,
+        admitted: false,
+        untouchable: false,
+        server: ServerSight {
+            state: ServerState::Other,
+            read_at: None,
+            down_reads: 0,
+        },
+        deletion: Deletion::No,
+        operator: GateOverride::None,
+        api_server_pod: Health::Unknown,
+        node: Health::Unknown,
+    }
+}
+
+/// Load balancers called like their clusters, of which all is known that can be.
+async fn settled(clusters: &[&str]) -> Membership {
+    let membership = Membership::new(Settings::default(), Arc::new(Nobody), Arc::new(Unobserved));
+    for cluster in clusters {
+        membership.set_load_balancer(&name(cluster), Some(Quiet), load_balancer(cluster));
+    }
+    tokio::time::sleep(Duration::from_mins(20)).await;
+    membership
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_that_finds_nothing_new_is_seen_by_who_asks_and_wakes_nobody() {
+    let membership = settled(&["a"]).await;
+    let observed = || {
+        membership
+            .all()
+            .first()
+            .and_then(|(_, found)| found.observed)
+    };
+    let mut wakes = std::pin::pin!(membership.cluster_wakes());
+    let mut publications = std::pin::pin!(membership.publications());
+    while wakes.next().now_or_never().is_some() {}
+    let mut before = observed();
+    assert!(before.is_some());
+    for _ in 0..3 {
+        tokio::time::sleep(Duration::from_mins(6)).await;
+        assert!(observed() > before, "{before:?}");
+        before = observed();
+    }
+    assert!(wakes.next().now_or_never().is_none());
+    assert!(publications.next().now_or_never().is_none());
+}
+
+/// What waits for a task, by kind.
+fn waiting(membership: &Membership, cluster: &str) -> [bool; 5] {
+    let clusters = membership.lock();
+    let entry = clusters.entries.get(&name(cluster)).unwrap();
+    let mail = entry.running.as_ref().unwrap().mailbox.take();
+    [
+        mail.load_balancer.is_some(),
+        !mail.machines.is_empty(),
+        mail.claimed_by.is_some_and(|claim| claim.0.is_some()),
+        mail.large_fleet == Some(true),
+        mail.nudged,
+    ]
+}
+
+/// Tasks share nothing but what comes by mail. So all that couples two load balancers is that one of them learns that
+/// the other claims it, or that the fleet is large.
+#[tokio::test(start_paused = true)]
+async fn what_is_handed_over_for_one_load_balancer_does_not_reach_another() {
+    let membership = settled(&["a", "b"]).await;
+    let nothing = [false; 5];
+    // No task runs before the next await: mail stays where it is.
+    for (what, kind) in [
+        ("load balancer", 0),
+        ("machine", 1),
+        ("machine gone", 1),
+        ("nudge", 4),
+        ("forgotten", 5),
+    ] {
+        match what {
+            "load balancer" => membership.set_load_balancer(
+                &name("a"),
+                Some(Quiet),
+                DesiredLoadBalancer {
+                    id: None,
+                    ..load_balancer("a")
+                },
+            ),
+            "machine" => membership.set_machine(&name("m"), machine("a")),
+            "machine gone" => membership.forget_machine(&name("m")),
+            "nudge" => membership.nudge(&name("a")),
+            _ => membership.forget_load_balancer(&name("a")),
+        }
+        if let Some(expected) = nothing.get(kind) {
+            let mut told = nothing;
+            told[kind] = !expected;
+            assert_eq!(waiting(&membership, "a"), told, "{what}");
+        }
+        assert_eq!(waiting(&membership, "b"), nothing, "{what}");
+    }
+    // The same id: both learn of it, and of its end.
+    let claims = |membership: &Membership| waiting(membership, "b")[2];
+    membership.set_load_balancer(&name("c"), Some(Quiet), load_balancer("b"));
+    assert!(claims(&membership));
+    membership.set_machine(&name("m"), machine("c"));
+    assert_eq!(waiting(&membership, "b"), nothing);
+    membership.forget_load_balancer(&name("c"));
+    let clusters = membership.lock();
+    let running = clusters.entries[&name("b")].running.as_ref().unwrap();
+    assert!(matches!(
+        running.mailbox.take().claimed_by,
+        Some(Claim(None))
+    ));
+}

@@ -1,0 +1,295 @@
+//! The thin shell around [`step`]: one task per load balancer, which carries out effects and feeds back what
+//! came of them. At most one call to Octavia is under way.
+
+use std::{
+    sync::{Arc, OnceLock, PoisonError, RwLock},
+    time::{Duration, Instant},
+};
+
+use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use jiff::Timestamp;
+use rand::RngExt;
+use tokio::sync::mpsc;
+
+use super::{
+    inbox::{Claim, Client, Mail, Mailbox},
+    prober::Prober,
+    registry::MachineLookup,
+    wakes::Wakes,
+};
+use capo_core::ObjectName;
+use capo_core::Priority;
+use capo_gate::{
+    Observer, Settings,
+    effect::{Call, Effect},
+    event::{Answered, Event},
+    findings::{Findings, MachineFinding, MemberFinding, Publication},
+    octavia::Octavia,
+    report,
+    state::{Now, State},
+    step,
+};
+
+/// What a task published last.
+#[derive(Debug, Default)]
+pub(super) struct Published(RwLock<Option<Arc<Findings>>>);
+
+impl Published {
+    pub(super) fn get(&self) -> Option<Arc<Findings>> {
+        self.0
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    fn put(&self, findings: Arc<Findings>) -> Option<Arc<Findings>> {
+        self.0
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .replace(findings)
+    }
+
+    /// A read that found nothing new is no news to anybody, but whoever asks learns of it.
+    fn observed(&self, at: Timestamp, interval: Duration) {
+        let mut published = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(findings) = published
+            .as_mut()
+            .filter(|findings| findings.observed != Some(at))
+        else {
+            return;
+        };
+        let findings = Arc::make_mut(findings);
+        findings.observed = Some(at);
+        findings.interval_seconds = interval.as_secs_f64();
+        for member in &mut findings.members {
+            member.last_observed = at;
+        }
+    }
+}
+
+pub(super) struct Task {
+    pub(super) cluster: ObjectName,
+    pub(super) settings: Settings,
+    pub(super) lookup: Arc<dyn MachineLookup>,
+    pub(super) observer: Arc<dyn Observer>,
+    pub(super) prober: Arc<dyn Prober>,
+    pub(super) mailbox: Arc<Mailbox>,
+    pub(super) findings: Arc<Published>,
+    pub(super) cluster_wakes: Arc<Wakes>,
+    pub(super) machine_wakes: Arc<Wakes>,
+    /// Who hears of every publication, once somebody listens.
+    pub(super) listener: Arc<OnceLock<mpsc::Sender<Publication>>>,
+}
+
+/// What is under way.
+type Pending = FuturesUnordered<BoxFuture<'static, Event>>;
+
+impl Task {
+    /// Runs until it is dropped.
+    pub(super) async fn run(self) {
+        let mut state = State::new(self.settings.clone());
+        let mut client: Client = None;
+        let mut pending = Pending::new();
+        let mut events = Vec::new();
+        let mut effects = Vec::new();
+        loop {
+            let alarm = state.alarm().map(tokio::time::Instant::from_std);
+            let sleep = async {
+                match alarm {
+                    Some(alarm) => tokio::time::sleep_until(alarm).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                Some(event) = pending.next() => events.push(event),
+                () = self.mailbox.rung() => open_mail(self.mailbox.take(), &mut client, &mut events),
+                () = sleep => events.push(Event::Tick),
+            }
+            for event in events.drain(..) {
+                step(&mut state, event, &now(), &mut effects);
+                for effect in effects.drain(..) {
+                    self.carry_out(effect, &state, client.as_ref(), &pending);
+                }
+            }
+            if let Some((at, interval)) = state.observation() {
+                self.findings.observed(at, interval);
+            }
+        }
+    }
+
+    fn carry_out(
+        &self,
+        effect: Effect,
+        state: &State,
+        client: Option<&Arc<dyn Octavia>>,
+        pending: &Pending,
+    ) {
+        match effect {
+            Effect::Call { id, call, urgency } => {
+                // The core asks only while it was told that there are credentials and a load balancer.
+                if let (Some(client), Some(load_balancer)) = (client, state.load_balancer()) {
+                    pending.push(ask(client, load_balancer, id, call, urgency));
+                }
+            }
+            Effect::Probe {
+                machine,
+                address,
+                port,
+            } => {
+                let ca = state.ca().unwrap_or_default();
+                let began = now_instant();
+                let probe = self.prober.probe(address, port, ca.into());
+                pending.push(
+                    probe
+                        .map(move |outcome| Event::Probed {
+                            machine,
+                            began,
+                            outcome,
+                        })
+                        .boxed(),
+                );
+            }
+            Effect::LookUp { machine } => {
+                let name = ObjectName::new(self.cluster.namespace.clone(), machine.clone());
+                let lookup = self.lookup.exists(name);
+                pending.push(
+                    lookup
+                        .map(move |exists| Event::LookedUp {
+                            machine,
+                            exists: exists.ok(),
+                        })
+                        .boxed(),
+                );
+            }
+            Effect::Publish => self.publish(&Arc::new(report(state, &now()))),
+            Effect::Record(record) => record.tell(self.observer.as_ref()),
+        }
+    }
+
+    /// Publishes, and wakes the objects for which something changed.
+    fn publish(&self, new: &Arc<Findings>) {
+        let old = self.findings.put(Arc::clone(new));
+        if let Some(listener) = self.listener.get() {
+            // Who does not keep up misses news; conditions say all of it too.
+            let _ = listener.try_send(Publication {
+                cluster: self.cluster.clone(),
+                before: old.clone(),
+                after: Arc::clone(new),
+            });
+        }
+        let old = old.as_deref();
+        if old.is_none_or(|old| cluster_differs(old, new)) {
+            self.cluster_wakes.wake(&self.cluster);
+        }
+        for (name, machine) in &new.machines {
+            let before = old.and_then(|old| old.machines.get(name));
+            if before.is_none_or(|before| machine_differs(before, machine)) {
+                self.machine_wakes.wake(name);
+            }
+        }
+    }
+}
+
+/// A read that was served on time is no change to look at.
+fn machine_differs(old: &MachineFinding, new: &MachineFinding) -> bool {
+    old.verdict != new.verdict
+        || old.admission != new.admission
+        || old.release != new.release
+        || old.finalizer != new.finalizer
+        || new.server_wanted && !old.server_wanted
+}
+
+fn cluster_differs(old: &Findings, new: &Findings) -> bool {
+    old.provisioning_status != new.provisioning_status
+        || old.operating_status != new.operating_status
+        || old.absent != new.absent
+        || old.infrastructure_ready != new.infrastructure_ready
+        || old.settled_generation != new.settled_generation
+        || old.never_initialised != new.never_initialised
+        || old.verdict != new.verdict
+        || old.counts_in_ready != new.counts_in_ready
+        || old.members.len() != new.members.len()
+        || old
+            .members
+            .iter()
+            .zip(&new.members)
+            .any(|(old, new)| member_differs(old, new))
+}
+
+fn member_differs(old: &MemberFinding, new: &MemberFinding) -> bool {
+    let observed = MemberFinding {
+        last_observed: new.last_observed,
+        ..old.clone()
+    };
+    observed != *new
+}
+
+fn open_mail(mail: Mail, client: &mut Client, events: &mut Vec<Event>) {
+    if let Some((new, desired)) = mail.load_balancer {
+        events.push(Event::LoadBalancer {
+            credentials: new.is_some(),
+            desired: Box::new(desired),
+        });
+        *client = new;
+    }
+    if let Some(large) = mail.large_fleet {
+        events.push(Event::LargeFleet(large));
+    }
+    if let Some(Claim(claimed_by)) = mail.claimed_by {
+        events.push(Event::Claimed(claimed_by));
+    }
+    for (name, desired) in mail.machines {
+        events.push(Event::Machine {
+            name,
+            desired: desired.map(Box::new),
+        });
+    }
+    if mail.nudged {
+        events.push(Event::Nudged);
+    }
+}
+
+fn ask(
+    client: &Arc<dyn Octavia>,
+    load_balancer: &str,
+    id: u64,
+    call: Call,
+    urgency: Priority,
+) -> BoxFuture<'static, Event> {
+    let answered = move |answer| Event::Answered { id, answer };
+    match call {
+        Call::Tree => client
+            .status_tree(load_balancer, urgency)
+            .map(move |answer| answered(Answered::Tree(answer)))
+            .boxed(),
+        Call::Structure => client
+            .structure(load_balancer, urgency)
+            .map(move |answer| answered(Answered::Structure(answer)))
+            .boxed(),
+        Call::Members { pool } => client
+            .members(&pool, urgency)
+            .map(move |answer| answered(Answered::Members(answer)))
+            .boxed(),
+        Call::Monitor { monitor } => client
+            .monitor(&monitor, urgency)
+            .map(move |answer| answered(Answered::Monitor(answer)))
+            .boxed(),
+        Call::Write(change) => client
+            .write(&change, urgency)
+            .map(move |answer| answered(Answered::Written(answer)))
+            .boxed(),
+    }
+}
+
+/// Tokio's clock, so that tests can hold it.
+fn now_instant() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+fn now() -> Now {
+    Now {
+        instant: now_instant(),
+        wall: Timestamp::now(),
+        dice: rand::rng().random(),
+    }
+}

@@ -1,0 +1,25 @@
+//! The operator's word on the gate: judged when it is written, never again. A bypass that has run out
+//! must not stand in the way of the next update of its object.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{Change, FieldError, annotation};
+use capo_core::{GateOverride, gate_override};
+
+pub(super) fn validate(change: &Change<'_>, now: Timestamp, errors: &mut Vec<FieldError>) {
+    let written = annotation(change.new, gate_override::KEY);
+    let before = change
+        .old
+        .and_then(|old| annotation(old, gate_override::KEY));
+    let Some(text) = written.filter(|_| written != before) else {
+        return;
+    };
+    if let GateOverride::Refused { message } = gate_override::parse(text, now) {
+        errors.push(FieldError::invalid(
+            format!("metadata.annotations[{}]", gate_override::KEY),
+            &Value::from(text),
+            message,
+        ));
+    }
+}

@@ -1,0 +1,170 @@
+#!/usr/bin/env bash
+# Builds the real programs that the tests run against, once, into the user's cache folder.
+#
+#   tests/support/build.sh [etcd] [kube-apiserver] [kube-controller-manager] [kubectl] [cluster-api] [clusterctl]
+#                      [kstatus] [kube-state-metrics] [glua] [prometheus] [grafana]
+#                                                                            default: etcd kube-apiserver
+#
+# glua is the Lua of Argo CD.
+# cluster-api is three managers (cluster-api-core, cluster-api-bootstrap, cluster-api-control-plane) and the folder
+# cluster-api-manifests with their definitions and webhook configurations, as they are in the module.
+# kstatus is a program of this folder around the library of that name: its own source is part of what names its folder.
+# What is built, and from which versions, is pinned by the go.mod and go.sum of each folder in tests/support/programs.
+# Binaries land in ${XDG_CACHE_HOME:-$HOME/.cache}/capo-rs/<program>-<version>-<os>-<architecture>/ and are kept there;
+# what is there is not built again. With KUBEBUILDER_ASSETS set, nothing is built: the binaries in that folder are used.
+# prometheus (and promtool) is Debian's package, unpacked; one on the PATH that is new enough is used instead. grafana is
+# Grafana's types of its boards with a TypeScript compiler, from npm.
+# With an empty Go build cache kube-apiserver takes about six minutes of processor time and 1.8 GB of memory, the
+# programs of Cluster API four minutes and 1.1 GB.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/capo-rs
+die() { echo "tests/support/build.sh: $*" >&2; exit 1; }
+
+[ $# -gt 0 ] || set -- etcd kube-apiserver
+managers="cluster-api-core cluster-api-bootstrap cluster-api-control-plane"
+manifests=cluster-api-manifests
+if [ -n "${KUBEBUILDER_ASSETS:-}" ]; then
+  others=()
+  for program in "$@"; do
+    case $program in prometheus | grafana) others+=("$program"); continue ;; esac
+    [ "$program" = cluster-api ] && program="$managers $manifests"
+    for one in $program; do
+      [ -x "$KUBEBUILDER_ASSETS/$one" ] || die "KUBEBUILDER_ASSETS is $KUBEBUILDER_ASSETS, but there is no $one in it"
+    done
+  done
+  set -- ${others[@]+"${others[@]}"}
+fi
+
+# The pinned version of a module, read without Go so that a warm cache needs no Go at all.
+pinned() { awk -v module="$2" '{ sub(/^require /, "") } $1 == module { print $2; exit }' "$here/programs/$1/go.mod"; }
+platform() { echo "linux-$(uname -m)"; }
+
+build() { # build <program> <folder in programs> <pinned module> <import path> [linker flags] [what else names it]
+  local program=$1 module_dir=$here/programs/$2 version target
+  version=$(pinned "$2" "$3")
+  [ -n "$version" ] || die "no version of $3 in $module_dir/go.mod"
+  target=$cache/$2-$version${6:+-$6}-$(platform)
+  [ -x "$target/$program" ] && return 0
+  command -v go >/dev/null || die "$program $version is neither in $target nor buildable: no Go tool chain in PATH. Install Go 1.26, or set KUBEBUILDER_ASSETS to a folder that holds $program"
+  mkdir -p "$target"
+  echo "building $program $version into $target" >&2
+  # One builder at a time: a second one waits and finds the result.
+  (
+    flock 9
+    [ -x "$target/$program" ] && exit 0
+    cd "$module_dir"
+    GOFLAGS="${GOFLAGS:-} -buildvcs=false -mod=readonly" CGO_ENABLED=0 \
+      go build -trimpath -ldflags "-s -w ${5:-}" -o "$target/$program.new" "$4"
+    mv "$target/$program.new" "$target/$program"
+  ) 9>"$target/.lock"
+}
+
+build_cluster_api() { # build_cluster_api <program> <import path below the module>
+  local module=sigs.k8s.io/cluster-api version stamp minor
+  version=$(pinned cluster-api $module)
+  stamp=$module/version
+  minor=${version#v1.}
+  build "$1" cluster-api $module "$module/$2" \
+    "-X $stamp.gitVersion=$version -X $stamp.gitMajor=1 -X $stamp.gitMinor=${minor%%.*} -X $stamp.gitTreeState=clean"
+}
+
+# <manifests>/<manager>/{crds/*.yaml,webhooks.yaml}, out of the same module as the managers.
+copy_manifests() {
+  local module=sigs.k8s.io/cluster-api version target source part
+  version=$(pinned cluster-api $module)
+  target=$cache/cluster-api-$version-$(platform)
+  [ -d "$target/$manifests" ] && return 0
+  (
+    flock 9
+    [ -d "$target/$manifests" ] && exit 0
+    cd "$here/programs/cluster-api"
+    source=$(GOFLAGS=-mod=readonly go list -m -f '{{.Dir}}' $module)
+    rm -rf "$target/$manifests.new"
+    for part in core:core bootstrap:bootstrap/kubeadm control-plane:controlplane/kubeadm; do
+      mkdir -p "$target/$manifests.new/${part%%:*}/crds"
+      cp "$source/${part#*:}"/config/crd/bases/*.yaml "$target/$manifests.new/${part%%:*}/crds/"
+      cp "$source/${part#*:}/config/webhook/manifests.yaml" "$target/$manifests.new/${part%%:*}/webhooks.yaml"
+    done
+    chmod -R u+w "$target/$manifests.new"
+    mv "$target/$manifests.new" "$target/$manifests"
+  ) 9>"$target/.lock"
+}
+
+# The oldest version that knows keep_firing_for. The tests ask for the same.
+prometheus_at_least=2.42
+at_least() { # at_least <program>: whether the one on the PATH is new enough
+  local version
+  version=$("$1" --version 2>&1 | sed -n 's/.*version \([0-9.]*\).*/\1/p' | head -n 1)
+  [ -n "$version" ] && [ "$(printf '%s\n' "$prometheus_at_least" "$version" | sort -V | head -n 1)" = "$prometheus_at_least" ]
+}
+
+fetch_prometheus() {
+  local target=$cache/prometheus-$prometheus_at_least-$(platform) work
+  [ -x "$target/prometheus" ] && return 0
+  command -v prometheus >/dev/null && at_least prometheus && command -v promtool >/dev/null && return 0
+  command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null ||
+    die "there is no prometheus $prometheus_at_least or later on the PATH, and no apt to fetch Debian's: install Prometheus with promtool"
+  mkdir -p "$target"
+  (
+    flock 9
+    [ -x "$target/prometheus" ] && exit 0
+    work=$(mktemp -d)
+    trap 'rm -rf "$work"' EXIT
+    cd "$work"
+    apt-get download -qq prometheus >/dev/null 2>&1 || { apt-get update -qq && apt-get download -qq prometheus; } ||
+      die "apt-get download prometheus fails: run apt-get update as root, or put prometheus and promtool $prometheus_at_least or later on the PATH"
+    dpkg-deb -x prometheus_*.deb .
+    PATH=$work/usr/bin:$PATH at_least "$work/usr/bin/prometheus" || die "the prometheus of this Debian is older than $prometheus_at_least"
+    mv usr/bin/promtool usr/bin/prometheus "$target/"
+  ) 9>"$target/.lock"
+}
+
+fetch_grafana() {
+  local target
+  target=$cache/grafana-$(sha256sum "$here/programs/grafana/package-lock.json" | cut -c 1-12)
+  [ -d "$target/node_modules" ] && return 0
+  if ! command -v npm >/dev/null; then
+    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null ||
+      die "there is no npm on the PATH: install Node.js 18 or later with npm (Debian: apt-get install nodejs npm)"
+    { apt-get install -qq -y --no-install-recommends nodejs npm || { apt-get update -qq && apt-get install -qq -y --no-install-recommends nodejs npm; }; } >&2
+  fi
+  mkdir -p "$target"
+  (
+    flock 9
+    [ -d "$target/node_modules" ] && exit 0
+    cp "$here"/programs/grafana/package*.json "$target/"
+    cd "$target"
+    npm ci --silent --no-audit --no-fund --ignore-scripts >&2 || { rm -rf node_modules; exit 1; }
+  ) 9>"$target/.lock"
+}
+
+for program in "$@"; do
+  case $program in
+    prometheus) fetch_prometheus ;;
+    grafana) fetch_grafana ;;
+    etcd) build etcd etcd go.etcd.io/etcd/server/v3 go.etcd.io/etcd/server/v3 ;;
+    kube-apiserver | kube-controller-manager | kubectl)
+      version=$(pinned kubernetes k8s.io/kubernetes)
+      stamp=k8s.io/component-base/version
+      minor=${version#v1.}
+      build "$program" kubernetes k8s.io/kubernetes "k8s.io/kubernetes/cmd/$program" \
+        "-X $stamp.gitVersion=$version -X $stamp.gitMajor=1 -X $stamp.gitMinor=${minor%%.*} -X $stamp.gitTreeState=clean"
+      ;;
+    cluster-api)
+      build_cluster_api cluster-api-core core
+      build_cluster_api cluster-api-bootstrap bootstrap/kubeadm
+      build_cluster_api cluster-api-control-plane controlplane/kubeadm
+      copy_manifests
+      ;;
+    clusterctl) build_cluster_api clusterctl cmd/clusterctl ;;
+    kstatus)
+      source=$(cd "$here/programs/kstatus" && cat go.mod go.sum main.go | sha256sum)
+      build kstatus kstatus sigs.k8s.io/cli-utils . "" "${source:0:12}"
+      ;;
+    kube-state-metrics) build "$program" "$program" k8s.io/kube-state-metrics/v2 k8s.io/kube-state-metrics/v2 ;;
+    glua) build "$program" "$program" github.com/yuin/gopher-lua github.com/yuin/gopher-lua/cmd/glua ;;
+    *) die "unknown program $program; known: etcd, kube-apiserver, kube-controller-manager, kubectl, cluster-api, clusterctl, kstatus, kube-state-metrics, glua, prometheus, grafana" ;;
+  esac
+done

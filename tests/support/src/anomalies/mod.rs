@@ -1,0 +1,98 @@
+//! Every way in which Octavia shows a load balancer ACTIVE with a member that is not, and every way in which
+//! ACTIVE is not the truth: the manager as a process, a real kube-apiserver, Cluster API as a script, and for each
+//! scenario an OpenStack of its own that lies in its own way.
+//!
+//! Scenarios run side by side under one manager ([`plane`]). While one plays, a [`watch`] compares what the gates
+//! let through with what is true in the cloud at that moment. `make test` plays one of each kind, `make rollout`
+//! all of them; `CAPO_RS_SCENARIO` picks those with a text in their name.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test's helper fails the test"
+)]
+
+mod failed;
+mod lost;
+mod plane;
+mod providers;
+pub mod scene;
+mod situations;
+mod stuck;
+pub mod truth;
+mod until;
+mod untrue;
+pub mod watch;
+
+use std::{pin::Pin, sync::Arc, time::Instant};
+
+use tokio::sync::Semaphore;
+
+/// More at once would wait for each other on two cores.
+const AT_ONCE: usize = 16;
+
+type Play = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// One scenario: its namespace, and what happens in it.
+pub struct Scenario {
+    name: &'static str,
+    play: fn(&'static str) -> Play,
+}
+
+/// A list of scenarios; each function takes the name of its namespace.
+macro_rules! scenarios {
+    ($($name:literal: $play:path,)+) => {
+        vec![$($crate::anomalies::Scenario { name: $name, play: |name| Box::pin($play(name)) },)+]
+    };
+}
+use scenarios;
+
+/// Every scenario there is.
+fn all() -> Vec<Scenario> {
+    let lists = [
+        failed::all(),
+        lost::all(),
+        untrue::all(),
+        stuck::all(),
+        providers::all(),
+        situations::all(),
+    ];
+    lists.into_iter().flatten().collect()
+}
+
+/// Plays those of these names side by side, or all of them, and fails if one does, naming it.
+pub async fn play(names: &[&str]) {
+    let mut scenarios = all();
+    if !names.is_empty() {
+        scenarios.retain(|scenario| names.contains(&scenario.name));
+        assert_eq!(scenarios.len(), names.len(), "a scenario has another name");
+    }
+    let only = std::env::var("CAPO_RS_SCENARIO").unwrap_or_default();
+    let room = Arc::new(Semaphore::new(AT_ONCE));
+    let playing: Vec<_> = scenarios
+        .into_iter()
+        .filter(|scenario| scenario.name.contains(&only))
+        .map(|Scenario { name, play }| {
+            let room = Arc::clone(&room);
+            let playing = async move {
+                let _place = room.acquire_owned().await.unwrap();
+                let begun = Instant::now();
+                play(name).await;
+                println!(
+                    "{name}: as it should, {:.0} s",
+                    begun.elapsed().as_secs_f64()
+                );
+            };
+            (name, tokio::spawn(playing))
+        })
+        .collect();
+    let mut failed = Vec::new();
+    for (name, playing) in playing {
+        if playing.await.is_err() {
+            failed.push(name);
+        }
+    }
+    assert!(failed.is_empty(), "scenarios that failed: {failed:?}");
+}

@@ -1,0 +1,75 @@
+//! The management cluster that all scenarios share: a kube-apiserver of their own (the manager looks at every
+//! namespace of it) and the manager as a process, with thresholds that a test can wait for.
+
+use std::sync::OnceLock;
+
+use crate::env::{
+    Error, Installation, Kubernetes, Manager,
+    manager::{self},
+};
+
+/// Thresholds that a scenario lives to see, and a settled load balancer looked at every few seconds.
+const FLAGS: [&str; 5] = [
+    "--sync-period=10s",
+    "--member-orphan-after=6s",
+    "--member-warn-after=10s",
+    "--member-alert-after=20s",
+    "--member-stuck-after=30s",
+];
+
+pub struct Plane {
+    pub kubernetes: Kubernetes,
+    manager: Manager,
+}
+
+impl Plane {
+    /// The one of this process. It lives on a thread of its own: the runtime of the first test ends with that test.
+    pub async fn shared() -> &'static Self {
+        static SHARED: OnceLock<Plane> = OnceLock::new();
+        tokio::task::spawn_blocking(|| {
+            SHARED.get_or_init(|| {
+                std::thread::spawn(|| {
+                    tokio::runtime::Builder::new_current_thread()
+                        .enable_all()
+                        .build()
+                        .map_err(Error::from)
+                        .and_then(|runtime| runtime.block_on(Self::start()))
+                        .unwrap()
+                })
+                .join()
+                .unwrap()
+            })
+        })
+        .await
+        .unwrap()
+    }
+
+    async fn start() -> Result<Self, Error> {
+        let kubernetes = Kubernetes::start().await?;
+        kubernetes.install_cluster_api().await?;
+        let installation = Installation::install(&kubernetes).await?;
+        let webhooks = installation.arguments();
+        let arguments: Vec<&str> = webhooks.iter().map(String::as_str).chain(FLAGS).collect();
+        let mut manager =
+            Manager::start(kubernetes.folder(), &installation.kubeconfig, &arguments)?;
+        manager.until_ready().await?;
+        Ok(Self {
+            kubernetes,
+            manager,
+        })
+    }
+
+    /// The manager's metrics as they are now.
+    pub async fn metrics(&self) -> String {
+        let (status, text) = manager::get(&self.manager.metrics_url()).await.unwrap();
+        assert_eq!(status, 200, "{text}");
+        text
+    }
+
+    /// The last lines of the manager's log that hold `text`.
+    pub fn logged(&self, text: &str) -> String {
+        let log = std::fs::read_to_string(self.manager.process.log()).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().filter(|line| line.contains(text)).collect();
+        lines[lines.len().saturating_sub(30)..].join("\n")
+    }
+}

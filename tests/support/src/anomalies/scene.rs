@@ -1,0 +1,337 @@
+//! Everything that one scenario looks at and pulls on.
+
+use std::{
+    sync::atomic::Ordering,
+    time::{Duration, Instant},
+};
+
+use fake_cloud::{Control, Durations, FakeCloud, Options};
+use kube::{
+    Client,
+    api::{Patch, PatchParams},
+};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::{
+    plane::Plane,
+    truth::{Truth, ours, writes},
+    watch::Watch,
+};
+use crate::{
+    contract::{Access, Raw},
+    env::{
+        ClusterApi,
+        apply::apply,
+        cluster_api::{api, condition},
+    },
+};
+
+/// More than any step takes while many scenarios share two cores.
+pub const PATIENCE: Duration = Duration::from_mins(4);
+
+/// The pace of Cluster API's script, and of looking for something.
+pub const BEAT: Duration = Duration::from_secs(1);
+
+/// What the cluster of a scenario is like.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape {
+    /// Octavia's provider.
+    pub provider: &'static str,
+    /// API ports beside 6443.
+    pub more_ports: &'static [u16],
+    /// Whether the cloud's health manager hears of the members.
+    pub health: &'static str,
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Self {
+            provider: "amphorav2",
+            more_ports: &[],
+            health: "online",
+        }
+    }
+}
+
+/// A cluster `c` in a namespace and a cloud of its own.
+pub struct Scene {
+    pub plane: &'static Plane,
+    pub namespace: String,
+    pub cloud: FakeCloud,
+    pub cluster_api: ClusterApi,
+    pub admin: Client,
+    pub watch: Watch,
+    ports: usize,
+}
+
+impl Scene {
+    /// A cloud, a namespace with credentials, and no cluster yet.
+    pub async fn empty(namespace: &str, shape: Shape) -> Self {
+        let plane = Plane::shared().await;
+        let cloud = FakeCloud::start(Options {
+            durations: Durations {
+                server_build: 0.3,
+                load_balancer_create: 0.3,
+                failover: 2.0,
+                operation: 0.3,
+                heartbeat: 0.5,
+                ..Durations::instant()
+            },
+            providers: ["amphora", "amphorav2", "octavia", "ovn", "f5"]
+                .map(str::to_owned)
+                .to_vec(),
+            // Nobody listens at the members' addresses: they show what is assumed.
+            data_path: false,
+            ..Options::default()
+        })
+        .await
+        .unwrap();
+        cloud
+            .control()
+            .run(json!({"assumed_health": shape.health}))
+            .unwrap();
+        let admin = plane.kubernetes.admin().await.unwrap();
+        let documents = [
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
+            json!({"apiVersion": "v1", "kind": "Secret",
+                "metadata": {"name": "cloud-config", "namespace": namespace},
+                "stringData": {"clouds.yaml": cloud.clouds_yaml()}}),
+        ];
+        apply(&admin, &documents).await.unwrap();
+        let ports = 1 + shape.more_ports.len();
+        Self {
+            plane,
+            namespace: namespace.to_owned(),
+            cluster_api: ClusterApi::play_every(admin.clone(), namespace, BEAT),
+            watch: Watch::start(&admin, namespace, cloud.control(), ports),
+            admin,
+            cloud,
+            ports,
+        }
+    }
+
+    /// A provisioned cluster with so many control-plane machines that Cluster API has taken over.
+    pub async fn with(namespace: &str, shape: Shape, machines: usize) -> Self {
+        let scene = Self::empty(namespace, shape).await;
+        scene.cluster(shape, json!({})).await;
+        scene.until_cluster(is_provisioned).await;
+        for index in 0..machines {
+            scene.join(index).await;
+            scene.until_admitted(index).await;
+        }
+        scene
+    }
+
+    /// Creates the cluster; `change` is merged into the spec of the `OpenStackCluster`.
+    pub async fn cluster(&self, shape: Shape, change: Value) {
+        self.cluster_api
+            .create_cluster("c", infrastructure(&self.namespace, shape, &change))
+            .await
+            .unwrap();
+    }
+
+    pub fn control(&self) -> &Control {
+        self.cloud.control()
+    }
+
+    /// Tells the cloud what to do.
+    pub fn strike(&self, command: Value) {
+        self.control().run(command).unwrap();
+    }
+
+    /// The next call of this label takes seconds, so that what it is to mend lasts.
+    pub fn slow(&self, label: &str) {
+        self.strike(json!({"fault": {"match": {"label": label}, "delay": 8, "count": 1}}));
+    }
+
+    /// What is true now.
+    pub fn truth(&self) -> Truth {
+        Truth::of(self.control())
+    }
+
+    /// A moment to ask [`Scene::writes`] from.
+    pub fn mark(&self) -> u64 {
+        self.control().last_call()
+    }
+
+    /// What the manager changed in Octavia since then.
+    pub fn writes(&self, since: u64) -> Vec<String> {
+        writes(self.control(), since)
+    }
+
+    /// A user of the cloud, `demo` or `admin`.
+    pub async fn user(&self, name: &str) -> Raw {
+        Raw::sign_in(&Access {
+            auth_url: self.cloud.auth_url(),
+            user: name.to_owned(),
+            password: "secret".to_owned(),
+            project: name.to_owned(),
+        })
+        .await
+    }
+
+    /// Asks Octavia as somebody else than the manager.
+    pub async fn octavia(
+        &self,
+        user: &str,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+    ) -> Value {
+        let raw = self.user(user).await;
+        let url = raw.address("load-balancer", path);
+        let begun = Instant::now();
+        loop {
+            let (status, answer) = raw.send(method.clone(), &url, body.clone()).await;
+            // The manager may be at work in the load balancer.
+            if status == 409 && begun.elapsed() < PATIENCE {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+            assert!(status < 300, "{path}: {status} {answer}");
+            return answer;
+        }
+    }
+
+    /// Creates a control-plane machine.
+    pub async fn join(&self, index: usize) {
+        self.cluster_api
+            .create_machine("c", &format!("cp-{index}"), true, machine_spec())
+            .await
+            .unwrap();
+    }
+
+    /// Deletes a Machine, as anybody may.
+    pub async fn leave(&self, index: usize) {
+        self.cluster_api
+            .delete("Machine", &format!("cp-{index}"))
+            .await
+            .unwrap();
+    }
+
+    /// Creates the second machine; the load balancer is ACTIVE seconds before its member.
+    pub async fn join_under_an_early_active(&self) {
+        self.strike(
+            json!({"operation": {"operation": "member-create", "name": "-cp-1", "anomaly": "K",
+            "duration": 8, "count": 1}}),
+        );
+        self.join(1).await;
+        self.until_true("the load balancer is ACTIVE early", |truth| {
+            truth.status == "ACTIVE" && truth.all("cp-1", 1, "PENDING_CREATE")
+        })
+        .await;
+    }
+
+    /// Merges `change` into an object.
+    pub async fn patch(&self, kind: &str, name: &str, change: Value) {
+        api(&self.admin, &self.namespace, kind)
+            .patch(name, &PatchParams::default(), &Patch::Merge(change))
+            .await
+            .unwrap();
+    }
+
+    /// The name of a machine's member on the first port.
+    pub fn member(&self, index: usize) -> String {
+        format!(
+            "k8s-clusterapi-cluster-{}-c-kubeapi-6443-cp-{index}",
+            self.namespace
+        )
+    }
+
+    /// The members as a batch lists them.
+    pub fn listed(&self) -> Vec<Value> {
+        let dump = self.control().dump();
+        let members = dump["load_balancers"][0]["pools"][0]["members"].clone();
+        let each = members.as_array().into_iter().flatten();
+        each.map(|member| {
+            json!({"name": member["name"], "address": member["address"],
+                "protocol_port": member["protocol_port"], "subnet_id": member["subnet_id"]})
+        })
+        .collect()
+    }
+
+    /// The id of the pool of a port.
+    pub fn pool(&self) -> String {
+        self.truth().pools[0].0.clone()
+    }
+
+    /// The end of a scenario in which all is well after exactly these writes since `mark`.
+    pub async fn end_with(self, mark: u64, writes: &[&str]) {
+        self.until_well().await;
+        assert_eq!(self.writes(mark), writes, "{}", self.namespace);
+        self.end().await;
+    }
+
+    /// The end of every scenario: no gate was wrong, the cluster goes, nothing is left, nothing was made twice,
+    /// and the manager never wrote to a pool as a whole.
+    pub async fn end(self) {
+        assert_eq!(
+            self.watch.wrong(),
+            Vec::<String>::new(),
+            "{}",
+            self.namespace
+        );
+        assert_eq!(self.control().duplicates(), []);
+        let batches = ours(self.control(), 0);
+        assert!(
+            batches
+                .iter()
+                .all(|call| call.label != "loadbalancer_member_batch"),
+            "a pool was written to as a whole"
+        );
+        self.watch.excused.store(true, Ordering::SeqCst);
+        self.strike(json!({"clear": "all"}));
+        self.cluster_api.delete("Cluster", "c").await.unwrap();
+        self.until("Cluster", "c", "the end", Value::is_null).await;
+        let name = format!("k8s-clusterapi-cluster-{}-c", self.namespace);
+        assert_eq!(self.control().leftovers(&name), [], "{}", self.namespace);
+    }
+
+    /// How many ports each machine has a member on.
+    pub fn ports(&self) -> usize {
+        self.ports
+    }
+}
+
+/// The `OpenStackCluster` `c`; `change` is merged into its spec.
+pub fn infrastructure(namespace: &str, shape: Shape, change: &Value) -> Value {
+    let mut spec = json!({
+        "identityRef": {"name": "cloud-config", "cloudName": "demo"},
+        "managedSubnets": [{"cidr": "10.6.0.0/24"}],
+        "managedSecurityGroups": {"allowAllInClusterTraffic": true},
+        "apiServer": {"managedLoadBalancer": {
+            "provider": shape.provider, "additionalPorts": shape.more_ports,
+            "monitor": {"delay": 1, "timeout": 1, "maxRetries": 1, "maxRetriesDown": 1}}},
+    });
+    for (key, value) in change.as_object().into_iter().flatten() {
+        spec[key] = value.clone();
+    }
+    json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackCluster",
+        "metadata": {"name": "c", "namespace": namespace}, "spec": spec})
+}
+
+/// What every machine is made of.
+pub fn machine_spec() -> Value {
+    json!({
+        "identityRef": {"name": "cloud-config", "cloudName": "demo"},
+        "flavor": {"filter": {"name": "m1.small"}},
+        "image": {"filter": {"name": "ubuntu-kube"}},
+    })
+}
+
+pub fn is_provisioned(object: &Value) -> bool {
+    object["status"]["initialization"]["provisioned"] == true
+}
+
+/// Whether the load balancer's condition says so.
+pub fn tells(object: &Value, status: &str, reason: &str, words: &str) -> bool {
+    condition(object, "APIServerLoadBalancerReady").is_some_and(|(told, why, message)| {
+        told == status && why == reason && message.contains(words)
+    })
+}
+
+/// What an object's condition says, for messages.
+pub fn told(object: &Value) -> String {
+    format!("{:?}", condition(object, "APIServerLoadBalancerReady"))
+}

@@ -1,0 +1,162 @@
+//! What a scenario waits for.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{
+    scene::{BEAT, PATIENCE, Scene, is_provisioned, tells},
+    truth::Truth,
+};
+
+impl Scene {
+    /// The `OpenStackMachine` as soon as `wanted` holds for it.
+    pub async fn until_machine(
+        &self,
+        index: usize,
+        what: &str,
+        wanted: impl Fn(&Value) -> bool,
+    ) -> Value {
+        self.until("OpenStackMachine", &format!("cp-{index}"), what, wanted)
+            .await
+    }
+
+    /// The `OpenStackCluster` as soon as `wanted` holds for it.
+    pub async fn until_cluster(&self, wanted: impl Fn(&Value) -> bool) -> Value {
+        self.until("OpenStackCluster", "c", "the cluster", wanted)
+            .await
+    }
+
+    pub async fn until(
+        &self,
+        kind: &str,
+        name: &str,
+        what: &str,
+        wanted: impl Fn(&Value) -> bool,
+    ) -> Value {
+        match self
+            .cluster_api
+            .wait_for(kind, name, PATIENCE, wanted)
+            .await
+        {
+            Ok(object) => object,
+            Err(error) => panic!(
+                "{}: {what}: {error}\n{:?}\n{:?}\n{}",
+                self.namespace,
+                self.truth(),
+                self.writes(0),
+                self.plane.logged(&self.namespace)
+            ),
+        }
+    }
+
+    /// Comes back when something is true in the cloud.
+    pub async fn until_true(&self, what: &str, wanted: impl Fn(&Truth) -> bool) {
+        let seen = tokio::time::timeout(PATIENCE, async {
+            while !wanted(&self.truth()) {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        });
+        assert!(
+            seen.await.is_ok(),
+            "{}: {what}: {:?}\n{:?}\n{}",
+            self.namespace,
+            self.truth(),
+            self.writes(0),
+            self.plane.logged(&self.namespace)
+        );
+    }
+
+    /// Waits until Cluster API has taken the machine over.
+    pub async fn until_admitted(&self, index: usize) {
+        self.until("Machine", &format!("cp-{index}"), "admitted", |machine| {
+            !machine["status"]["nodeRef"].is_null()
+        })
+        .await;
+    }
+
+    /// Waits until the machine is held for this reason with these words, in its condition and in the metrics.
+    pub async fn until_held(&self, index: usize, reason: &str, words: &str) {
+        let what = format!("held for {reason}: {words}");
+        self.until_machine(index, &what, |machine| {
+            tells(machine, "False", reason, words) && !is_provisioned(machine)
+        })
+        .await;
+        self.until_metric(&self.held("admission", reason)).await;
+    }
+
+    /// Waits until the load balancer's condition of an object (`c`, `cp-1`) has said this, however briefly.
+    pub async fn until_told(&self, name: &str, reason: &str, words: &str) {
+        let reason = format!("{reason}: ");
+        let seen = tokio::time::timeout(PATIENCE, async {
+            while !self
+                .watch
+                .told(name)
+                .iter()
+                .any(|said| said.starts_with(&reason) && said.contains(words))
+            {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        });
+        assert!(
+            seen.await.is_ok(),
+            "{}: {name} never said {reason}{words:?} but {:#?}\n{:?}",
+            self.namespace,
+            self.watch.told(name),
+            self.writes(0)
+        );
+    }
+
+    /// Deletes the first machine's Machine and waits until it is held, because the second one does not read ONLINE.
+    pub async fn hold_the_first(&self) {
+        self.leave(0).await;
+        self.until_told(
+            "cp-0",
+            "NoOtherMemberServing",
+            "cp-1: its member is not ONLINE",
+        )
+        .await;
+        self.until_metric(&self.held("release", "NoOtherMemberServing"))
+            .await;
+    }
+
+    /// The metric of a gate that is held for this reason, whatever the machine.
+    pub fn held(&self, gate: &str, reason: &str) -> String {
+        format!(
+            r#"capo_gate_held_reason{{cluster_name="c",cluster_namespace="{}",gate="{gate}",reason="{reason}"}}"#,
+            self.namespace
+        )
+    }
+
+    /// Waits until a series that has all these labels is above zero.
+    pub async fn until_metric(&self, series: &str) {
+        let (name, labels) = series.trim_end_matches('}').split_once('{').unwrap();
+        let is_asked_for = |line: &str| {
+            line.starts_with(&format!("{name}{{"))
+                && labels.split(',').all(|label| line.contains(label))
+                && !line.ends_with(" 0")
+        };
+        let seen = tokio::time::timeout(PATIENCE, async {
+            loop {
+                if self.plane.metrics().await.lines().any(is_asked_for) {
+                    return;
+                }
+                tokio::time::sleep(BEAT).await;
+            }
+        });
+        assert!(seen.await.is_ok(), "{}: no {series}", self.namespace);
+    }
+
+    /// Waits until everything is ACTIVE, in truth and in the cluster's condition.
+    pub async fn until_well(&self) {
+        self.until_true("all is ACTIVE", Truth::is_well).await;
+        self.until_cluster(|cluster| tells(cluster, "True", "MembersActive", ""))
+            .await;
+    }
+
+    /// Waits until a Machine is gone.
+    pub async fn until_gone(&self, index: usize) {
+        self.until("Machine", &format!("cp-{index}"), "gone", Value::is_null)
+            .await;
+    }
+}

@@ -1,0 +1,212 @@
+//! Whether the gates are right at every moment: each time one lets something through, the cloud is looked at
+//! in that moment.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use fake_cloud::{Control, Event};
+use futures::{StreamExt as _, TryStreamExt as _};
+use kube::{
+    Client,
+    runtime::{WatchStreamExt as _, watcher},
+};
+use serde_json::Value;
+use tokio::{sync::broadcast::error::RecvError, task::JoinSet};
+
+use super::truth::Truth;
+use crate::env::cluster_api::{api, condition};
+
+/// Our hook on control-plane Machines.
+pub const HOOK: &str =
+    "pre-terminate.delete.hook.machine.cluster.x-k8s.io/capo-load-balancer-member";
+
+/// The watch at work; it ends when dropped.
+pub struct Watch {
+    wrong: Wrong,
+    told: Told,
+    /// Whatever stops now, the manager is not to blame: the operator did it, or the cluster is going.
+    pub excused: Arc<AtomicBool>,
+    _work: JoinSet<()>,
+}
+
+impl Watch {
+    /// Watches the machines of a namespace, each with a member on so many ports.
+    pub fn start(client: &Client, namespace: &str, cloud: &Control, ports: usize) -> Self {
+        let wrong = Arc::new(Mutex::new(BTreeSet::new()));
+        let told = Told::default();
+        let excused = Arc::new(AtomicBool::new(false));
+        let mut work = JoinSet::new();
+        let mut each = |kind: &str, look: Look| {
+            let (wrong, excused) = (Arc::clone(&wrong), Arc::clone(&excused));
+            let api = api(client, namespace, kind);
+            let mut look = look;
+            work.spawn(follow(api, move |object| {
+                if let Some(what) = look(object) {
+                    note(&wrong, &excused, what);
+                }
+            }));
+        };
+        let listen = Arc::clone(&told);
+        each(
+            "OpenStackCluster",
+            Box::new(move |cluster| hear(&listen, cluster)),
+        );
+        let listen = Arc::clone(&told);
+        let mut admitted = judged(cloud.clone(), ports, turns_provisioned, wrong_admission);
+        each(
+            "OpenStackMachine",
+            Box::new(move |machine| hear(&listen, machine).or_else(|| admitted(machine))),
+        );
+        each(
+            "Machine",
+            judged(cloud.clone(), ports, loses_our_hook, wrong_release),
+        );
+        work.spawn(data_path(
+            cloud.clone(),
+            Arc::clone(&wrong),
+            Arc::clone(&excused),
+        ));
+        Self {
+            wrong,
+            told,
+            excused,
+            _work: work,
+        }
+    }
+
+    /// What the load balancer's condition of an object (`c`, `cp-1`) has said so far, as `reason: message`.
+    pub fn told(&self, name: &str) -> Vec<String> {
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.get(name).cloned().unwrap_or_default()
+    }
+
+    /// Whatever a gate let through that it should have held, and what was taken from the data path.
+    pub fn wrong(&self) -> Vec<String> {
+        let wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
+        wrong.iter().cloned().collect()
+    }
+}
+
+type Wrong = Arc<Mutex<BTreeSet<String>>>;
+type Told = Arc<Mutex<BTreeMap<String, Vec<String>>>>;
+type Look = Box<dyn FnMut(&Value) -> Option<String> + Send>;
+
+/// Notes what an object's condition says, if it is something new; never finds anything wrong.
+fn hear(told: &Told, object: &Value) -> Option<String> {
+    let (_, reason, message) = condition(object, "APIServerLoadBalancerReady")?;
+    let said = format!("{reason}: {message}");
+    let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+    let all = told.entry(name(object)).or_default();
+    if all.last() != Some(&said) {
+        all.push(said);
+    }
+    None
+}
+
+fn note(wrong: &Wrong, excused: &AtomicBool, what: String) {
+    if !excused.load(Ordering::SeqCst) {
+        wrong
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(what);
+    }
+}
+
+/// Shows `look` every object of a kind whenever it changes.
+pub async fn follow(api: kube::Api<kube::api::DynamicObject>, mut look: impl FnMut(&Value) + Send) {
+    let objects = watcher(api, watcher::Config::default()).applied_objects();
+    let mut objects = objects.into_stream().boxed();
+    while let Some(object) = objects.next().await {
+        // The watcher begins again by itself after an error.
+        if let Ok(Ok(object)) = object.map(serde_json::to_value) {
+            look(&object);
+        }
+    }
+}
+
+pub fn name(object: &Value) -> String {
+    object["metadata"]["name"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// Whether an OpenStackMachine counts as provisioned.
+pub fn turns_provisioned(machine: &Value) -> bool {
+    machine["status"]["initialization"]["provisioned"] == true
+}
+
+/// Whether a Machine is being deleted without our hook.
+pub fn loses_our_hook(machine: &Value) -> bool {
+    !machine["metadata"]["deletionTimestamp"].is_null()
+        && machine["metadata"]["annotations"][HOOK] != "capo-rs"
+}
+
+/// G1: a machine that turns provisioned has an ACTIVE member on every port.
+pub fn wrong_admission(name: &str, ports: usize, truth: &Truth) -> Option<String> {
+    (!truth.all(name, ports, "ACTIVE"))
+        .then(|| format!("{name} was admitted while its members were {truth:?}"))
+}
+
+/// G2: when our hook goes, the machine's members are gone and another machine has an ACTIVE one on every port.
+pub fn wrong_release(name: &str, ports: usize, truth: &Truth) -> Option<String> {
+    let own = truth.of_machine(name).count();
+    let mut others: BTreeSet<&str> = truth
+        .members
+        .iter()
+        .filter_map(|member| member.name.rsplit_once("-cp-").map(|(_, index)| index))
+        .collect();
+    others.retain(|index| {
+        let other = format!("cp-{index}");
+        other != name
+            && truth.all(&other, ports, "ACTIVE")
+            && truth
+                .of_machine(&other)
+                .all(|member| member.weight > 0 && member.up)
+    });
+    (own > 0 || others.is_empty())
+        .then(|| format!("{name} was released while the members were {truth:?}"))
+}
+
+/// Looks at the cloud in the moment in which a machine turns out to be let through, once each.
+fn judged(
+    cloud: Control,
+    ports: usize,
+    turns: fn(&Value) -> bool,
+    wrong: fn(&str, usize, &Truth) -> Option<String>,
+) -> Look {
+    let mut seen = BTreeSet::new();
+    Box::new(move |machine| {
+        let name = name(machine);
+        let first = turns(machine) && seen.insert(name.clone());
+        first.then(|| wrong(&name, ports, &Truth::of(&cloud)))?
+    })
+}
+
+/// I2: a port that has got connections through keeps a member that gets them.
+async fn data_path(cloud: Control, wrong: Wrong, excused: Arc<AtomicBool>) {
+    let mut events = cloud.events();
+    let mut served = BTreeSet::new();
+    loop {
+        match events.recv().await {
+            Ok(Event::DataPath { .. }) | Err(RecvError::Lagged(_)) => {}
+            Ok(_) => continue,
+            Err(RecvError::Closed) => return,
+        }
+        let truth = Truth::of(&cloud);
+        let now: BTreeSet<u16> = truth.in_data_path.iter().map(|(port, _)| *port).collect();
+        for port in served.difference(&now) {
+            note(
+                &wrong,
+                &excused,
+                format!("port {port} lost its last member"),
+            );
+        }
+        served.extend(now);
+    }
+}

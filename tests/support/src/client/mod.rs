@@ -1,0 +1,198 @@
+//! A client of one cluster's API, asking through its endpoint all the while: many short requests, each over a
+//! connection of its own, a few long watches, and a writer that gives the watches something to miss.
+
+// Each binary that includes this module uses its own part of it.
+#![allow(dead_code)]
+
+pub mod requests;
+#[cfg(test)]
+mod server;
+pub mod watches;
+pub mod writer;
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use rustls::{
+    ClientConfig, RootCertStore,
+    client::Resumption,
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject as _},
+};
+use thiserror::Error;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use crate::env;
+
+/// The longest that one request may take. A request that takes longer has failed. An API server that starts takes
+/// connections some seconds before it answers them.
+pub const TIME_LIMIT: Duration = Duration::from_secs(10);
+/// The ConfigMap that is read, watched and written.
+pub const OBJECT: &str = "rollout-sequence";
+/// Its namespace.
+pub const NAMESPACE: &str = "kube-system";
+
+/// Why a request failed. The texts hold no ports and no counters, so that equal failures read equal.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Failure {
+    /// No TCP connection.
+    #[error("no connection: {0}")]
+    Connect(String),
+    /// No TLS session.
+    #[error("TLS: {0}")]
+    Tls(String),
+    /// A request without an answer.
+    #[error("no answer: {0}")]
+    Answer(String),
+    /// Not 200.
+    #[error("status {0}")]
+    Status(u16),
+    /// An answer that broke off.
+    #[error("the answer broke off: {0}")]
+    Body(String),
+    /// An answer to something else.
+    #[error("not what was asked for: {0}")]
+    Foreign(String),
+    /// Nothing in time.
+    #[error("nothing within {} s", .0.as_secs())]
+    TimedOut(Duration),
+}
+
+/// Where a cluster's API is asked, and as whom.
+#[derive(Debug, Clone)]
+pub struct Target {
+    address: SocketAddr,
+    name: ServerName<'static>,
+    tls: Arc<ClientConfig>,
+    /// The longest that one request may take.
+    limit: Duration,
+}
+
+impl Target {
+    /// The API at this address, as the user of a client certificate, all PEM. The server's certificate must name the address.
+    pub fn new(
+        address: SocketAddr,
+        authority: &[u8],
+        certificate: &[u8],
+        key: &[u8],
+    ) -> Result<Self, env::Error> {
+        let mut roots = RootCertStore::empty();
+        for authority in CertificateDer::pem_slice_iter(authority) {
+            roots.add(authority?)?;
+        }
+        let certificate: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
+        let mut tls =
+            ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+                .with_safe_default_protocol_versions()?
+                .with_root_certificates(roots)
+                .with_client_auth_cert(certificate?, PrivateKeyDer::from_pem_slice(key)?)?;
+        // Each connection for itself: none profits from one before.
+        tls.resumption = Resumption::disabled();
+        Ok(Self {
+            address,
+            name: ServerName::from(address.ip()),
+            tls: Arc::new(tls),
+            limit: TIME_LIMIT,
+        })
+    }
+
+    /// The same cluster at another address: an API server of its own. Its certificate still has to name the endpoint.
+    pub fn at(&self, address: SocketAddr) -> Self {
+        Self {
+            address,
+            ..self.clone()
+        }
+    }
+
+    /// Sends one request over a connection of its own, up to the answer's head.
+    async fn send(
+        &self,
+        request: http::request::Builder,
+        body: String,
+    ) -> Result<Response<Incoming>, Failure> {
+        let stream = TcpStream::connect(self.address)
+            .await
+            .map_err(|error| Failure::Connect(plain(&error)))?;
+        let stream = TlsConnector::from(self.tls.clone())
+            .connect(self.name.clone(), stream)
+            .await
+            .map_err(|error| Failure::Tls(plain(&error)))?;
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| Failure::Answer(deepest(&error)))?;
+        // It ends with the answer's body, or when that is dropped.
+        tokio::spawn(connection);
+        let request = request
+            .header("host", self.address.to_string())
+            .header("user-agent", "rollout-client")
+            .header("accept", "application/json")
+            .body(Full::new(Bytes::from(body)))
+            .map_err(|error| Failure::Answer(error.to_string()))?;
+        sender
+            .send_request(request)
+            .await
+            .map_err(|error| Failure::Answer(deepest(&error)))
+    }
+
+    /// Sends one request and reads the whole answer, which must be 200 or 201 and JSON.
+    async fn ask(
+        &self,
+        request: http::request::Builder,
+        body: String,
+    ) -> Result<serde_json::Value, Failure> {
+        let asked = async {
+            let answer = self.send(request, body).await?;
+            let status = answer.status().as_u16();
+            let body = answer
+                .into_body()
+                .collect()
+                .await
+                .map_err(|error| Failure::Body(deepest(&error)))?
+                .to_bytes();
+            if !matches!(status, 200 | 201) {
+                return Err(Failure::Status(status));
+            }
+            serde_json::from_slice(&body).map_err(|error| Failure::Foreign(error.to_string()))
+        };
+        tokio::time::timeout(self.limit, asked)
+            .await
+            .map_err(|_| Failure::TimedOut(self.limit))?
+    }
+
+    /// Reads the object once: found, and the right one.
+    pub async fn read(&self) -> Result<serde_json::Value, Failure> {
+        let path = format!("/api/v1/namespaces/{NAMESPACE}/configmaps/{OBJECT}");
+        let object = self.ask(Request::get(path), String::new()).await?;
+        if object["metadata"]["name"] == OBJECT {
+            Ok(object)
+        } else {
+            Err(Failure::Foreign(object["kind"].to_string()))
+        }
+    }
+}
+
+/// What an I/O error says, without addresses.
+fn plain(error: &std::io::Error) -> String {
+    match (error.kind(), error.get_ref()) {
+        // rustls has a longer word for it.
+        (std::io::ErrorKind::UnexpectedEof, _) => "closed without a word".to_owned(),
+        (_, Some(inner)) => inner.to_string(),
+        (kind, None) => kind.to_string(),
+    }
+}
+
+/// The innermost cause: the outer ones only say that there was an error.
+fn deepest(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut error = error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    match error.downcast_ref::<std::io::Error>() {
+        Some(error) => plain(error),
+        None => error.to_string(),
+    }
+}

@@ -1,0 +1,212 @@
+//! What our client relies on, as checks that run against any cloud: the fake one in `tests/suite`, a real
+//! OpenStack in `tests/openstack`. Where the two differ, the fake one is wrong.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test's helper fails the test"
+)]
+
+pub mod compute;
+pub mod identity;
+pub mod listing;
+pub mod load_balancer;
+pub mod members;
+pub mod network;
+mod raw;
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use capo_core::Priority;
+use capo_openstack::{
+    ClientSettings, Cloud, CloudProfile, Clouds, Error, LeaseToken, NoObserver,
+    network::{Network, NewNetwork, NewSubnet, Subnet},
+};
+use k8s_openapi::ByteString;
+
+pub use raw::{Access, Raw};
+
+/// A cloud, and what a test can do to it beyond its APIs.
+pub trait CloudUnderTest {
+    /// How to sign in as a member of a project that has nothing in it that matters.
+    fn access(&self) -> Access;
+
+    /// What becomes of Octavia's pushes from now on.
+    async fn pushes(&self, pushes: Pushes);
+
+    /// Members whose name ends in `suffix` show `status` where they would turn ACTIVE; the rest of
+    /// their load balancer turns ACTIVE as ever.
+    async fn hold(&self, suffix: &str, status: &str);
+
+    /// Ends a hold; its members turn ACTIVE.
+    async fn release(&self, suffix: &str);
+
+    /// How to sign in as the cloud's operator.
+    fn operator(&self) -> Access;
+
+    /// The next time a member whose name ends in `suffix` would turn ACTIVE it shows `status`: the write is lost, the
+    /// one after it is not.
+    async fn lose(&self, suffix: &str, status: &str);
+
+    /// Writes a status as an operator does in the database, to the load balancer or member of this name.
+    async fn write_status(&self, kind: Kind, name: &str, status: &str);
+
+    /// The worker that takes the next change of a member whose name ends in `suffix` will die in the middle of it,
+    /// and another one starts that knows nothing of it. [`CloudUnderTest::worker_died`] comes back when it has.
+    async fn doom_worker(&self, suffix: &str);
+
+    /// See [`CloudUnderTest::doom_worker`]; the change is under way.
+    async fn worker_died(&self);
+}
+
+/// What a status is written to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    LoadBalancer,
+    Member,
+}
+
+/// How Octavia's pushes to its amphorae go.
+#[derive(Debug, Clone, Copy)]
+pub enum Pushes {
+    /// As they do.
+    Normal,
+    /// They take so many seconds longer.
+    Slow(u32),
+    /// They fail.
+    Failing,
+}
+
+/// Makes a test of every check, for a cloud that the function `$start` gives.
+#[macro_export]
+macro_rules! contract_tests {
+    ($start:path: $($module:ident::$check:ident,)+) => {
+        $(
+            #[tokio::test]
+            async fn $check() {
+                let cloud = $start().await;
+                Box::pin($crate::contract::$module::$check(&cloud)).await;
+            }
+        )+
+    };
+    ($start:path) => {
+        $crate::contract_tests! { $start:
+            identity::a_password_a_token_and_an_application_credential_sign_in,
+            identity::what_is_refused_reads_as_refused,
+            network::networks_subnets_and_filters,
+            network::routers_and_floating_ips,
+            network::ports_of_a_network,
+            network::security_groups_and_rules,
+            compute::a_server_on_a_port,
+            compute::lists_that_servers_are_made_from,
+            compute::volumes_by_name,
+            listing::pages_and_filters,
+            listing::what_is_not_there_is_not_found,
+            load_balancer::from_nothing_to_nothing,
+            load_balancer::what_octavia_refuses,
+            members::statuses_turn_in_order_and_writes_wait,
+            members::a_failed_push_leaves_the_member_in_error_and_the_rest_active,
+            members::a_held_member_blocks_nobody,
+            members::an_additive_batch_whitewashes,
+        }
+    };
+}
+pub const GATE: Priority = Priority::Gate;
+
+/// One check's view of a cloud: our client, plain HTTP, and a name of its own for what it makes.
+pub struct Contract {
+    pub cloud: Cloud,
+    pub raw: Raw,
+    pub name: String,
+}
+
+impl Contract {
+    pub async fn with(under: &impl CloudUnderTest) -> Self {
+        let access = under.access();
+        let auth = format!(
+            "{{auth_url: '{}', username: {}, password: {}, project_name: {}, user_domain_name: Default, project_domain_name: Default}}",
+            access.auth_url, access.user, access.password, access.project
+        );
+        let unique = uuid::Uuid::new_v4().simple().to_string();
+        Self {
+            cloud: cloud(&format!("{{auth: {auth}, region_name: RegionOne}}")),
+            raw: Raw::sign_in(&access).await,
+            name: format!("contract-{}", &unique[..8]),
+        }
+    }
+
+    /// A network with a subnet.
+    pub async fn network(&self, cidr: &str) -> (Network, Subnet) {
+        let new = NewNetwork {
+            name: self.name.clone(),
+            ..NewNetwork::default()
+        };
+        let network = self.cloud.create_network(&new, GATE).await.unwrap();
+        let subnet = self
+            .cloud
+            .create_subnet(&self.subnet_of(&network, cidr), GATE)
+            .await
+            .unwrap();
+        (network, subnet)
+    }
+
+    pub fn subnet_of(&self, network: &Network, cidr: &str) -> NewSubnet {
+        NewSubnet {
+            network_id: network.id.clone(),
+            name: self.name.clone(),
+            description: String::new(),
+            cidr: cidr.parse().unwrap(),
+            ip_version: 4,
+            dns_nameservers: vec![],
+            allocation_pools: vec![],
+        }
+    }
+
+    /// Deletes a network, however long something that is being deleted still sits on it.
+    pub async fn delete_network(&self, network: &Network) {
+        until("the network is deleted", async || {
+            let deleted = self.cloud.delete_network(&network.id, GATE).await;
+            deleted.is_ok() || deleted.is_err_and(|error| error.is_not_found())
+        })
+        .await;
+    }
+}
+
+/// A client of its own for one cloud of a clouds.yaml.
+pub fn cloud(entry: &str) -> Cloud {
+    // Another test was first: fine.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let settings = ClientSettings {
+        qps: 100.0,
+        burst: 100,
+        // A real service's first call takes seconds on a busy machine.
+        total_timeout: Duration::from_mins(2),
+        ..ClientSettings::default()
+    };
+    let yaml = format!("clouds: {{test: {entry}}}");
+    let data = BTreeMap::from([("clouds.yaml".to_owned(), ByteString(yaml.into_bytes()))]);
+    let profile = CloudProfile::from_secret(&data, "test", None).unwrap();
+    let clouds = Clouds::new(settings, LeaseToken::unlimited(), Arc::new(NoObserver));
+    clouds.cloud(profile).unwrap()
+}
+
+/// Waits for a condition, as long as a slow machine may need.
+pub async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let start = Instant::now();
+    while !condition().await {
+        assert!(
+            start.elapsed() < Duration::from_mins(4),
+            "waited in vain: {what}"
+        );
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// The error of something that must fail.
+pub fn refused<T: std::fmt::Debug>(result: Result<T, Error>) -> Error {
+    result.unwrap_err()
+}

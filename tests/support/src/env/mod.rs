@@ -1,0 +1,41 @@
+//! Starts the real programs that tests run against, and the manager, and ends them with the test.
+//!
+//! Included by the test binaries with `#[path = "../env/mod.rs"] mod env;`. The programs come from
+//! `KUBEBUILDER_ASSETS` or from the user's cache folder, where `tests/support/build.sh` builds them.
+//!
+//! ```ignore
+//! let kubernetes = env::Kubernetes::start().await?;      // or env::Kubernetes::shared().await
+//! let admin = kubernetes.admin().await?;                 // kube::Client, cluster-admin
+//! kubernetes.install_cluster_api().await?;               // Cluster, Machine, KubeadmControlPlane
+//! ```
+
+// Each binary that includes this module uses its own part of it.
+#![allow(dead_code, unreachable_pub, unused_imports)]
+
+pub mod api_server;
+pub mod apply;
+pub mod authority;
+pub mod cluster_api;
+pub mod cluster_api_managers;
+pub mod etcd;
+pub mod guarded;
+pub mod installation;
+pub mod kstatus;
+pub mod kubernetes;
+pub mod manager;
+pub mod programs;
+pub mod prometheus;
+
+pub use api_server::ApiServer;
+pub use authority::Authority;
+pub use cluster_api::ClusterApi;
+pub use cluster_api_managers::ClusterApiManagers;
+pub use etcd::Etcd;
+pub use guarded::Guarded;
+pub use installation::Installation;
+pub use kubernetes::Kubernetes;
+pub use manager::Manager;
+pub use prometheus::Prometheus;
+
+/// What goes wrong while preparing a test is told to people, never matched on.
+pub type Error = Box<dyn std::error::Error + Send + Sync>;

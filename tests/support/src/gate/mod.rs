@@ -1,0 +1,279 @@
+//! The promise against any cloud: the same manager, the same objects, the same lies told by Octavia.
+//!
+//! A cluster with three kinds of bad members under an ACTIVE load balancer: one that stays
+//! PENDING_CREATE, one whose push takes long, one whose push fails; then what is lost, whitewashed, failed by
+//! others and stuck ([`anomalies`]). The gate must stay shut, for the right reason, as long as that lasts, and open
+//! when it is over. Run on the fake cloud by `make test` and on a real OpenStack by `make test-openstack`.
+
+#![allow(clippy::unwrap_used, reason = "a test's helper fails the test")]
+
+mod anomalies;
+
+use std::time::{Duration, Instant};
+
+use capo_openstack::{
+    compute::ServerFilter,
+    load_balancer::LoadBalancerFilter,
+    network::{FloatingIpFilter, NetworkFilter, PortFilter, RouterFilter, SecurityGroupFilter},
+};
+use kube::Client;
+use serde_json::{Value, json};
+
+use crate::{
+    contract::{CloudUnderTest, Contract, GATE, Pushes},
+    env::{ClusterApi, Installation, Kubernetes, apply, cluster_api::condition, manager::Manager},
+};
+
+/// More than anything takes on a real OpenStack on two busy cores.
+const PATIENCE: Duration = Duration::from_mins(4);
+/// How long a lie is watched.
+const LIE: Duration = Duration::from_secs(8);
+
+/// Thresholds that a test lives to see. Nothing that is watched for [`LIE`] is repaired meanwhile.
+const FLAGS: [&str; 5] = [
+    "--sync-period=10s",
+    "--member-orphan-after=20s",
+    "--member-warn-after=20s",
+    "--member-alert-after=25s",
+    "--member-stuck-after=30s",
+];
+
+/// A cluster of control-plane machines under one manager.
+struct Stage {
+    cluster: String,
+    cluster_api: ClusterApi,
+    _manager: Manager,
+    _kubernetes: Kubernetes,
+}
+
+/// The scenario.
+pub async fn holds_as_long_as_octavia_lies(under: &impl CloudUnderTest) {
+    let contract = Contract::with(under).await;
+    let stage = Stage::set(under, &contract.name).await;
+
+    stage.machine(0).await;
+    stage.until_admitted(0).await;
+
+    // PENDING_CREATE under an ACTIVE load balancer.
+    under.hold(&stage.name(1), "PENDING_CREATE").await;
+    stage.machine(1).await;
+    stage.held_for(1, "MemberPending").await;
+    under.release(&stage.name(1)).await;
+    stage.until_admitted(1).await;
+
+    // A push that takes long: the load balancer is PENDING too.
+    under.pushes(Pushes::Slow(15)).await;
+    stage.machine(2).await;
+    stage
+        .held_for(2, "MemberPending LoadBalancerPending MemberMissing")
+        .await;
+    under.pushes(Pushes::Normal).await;
+    stage.until_admitted(2).await;
+
+    // A push that fails: the member is in ERROR, all else is ACTIVE.
+    under.pushes(Pushes::Failing).await;
+    stage.machine(3).await;
+    stage
+        .held_for(
+            3,
+            "MemberError MemberPending LoadBalancerPending MemberMissing",
+        )
+        .await;
+    assert!(
+        stage.has_seen(3, "MemberError").await,
+        "the failed push was never called MemberError"
+    );
+    under.pushes(Pushes::Normal).await;
+    stage.until_admitted(3).await;
+
+    stage.meets_the_anomalies(under, &contract).await;
+    stage.delete_cluster().await;
+    assert_eq!(
+        leftovers(&contract, &stage.cluster).await,
+        Vec::<String>::new()
+    );
+}
+
+impl Stage {
+    async fn set(under: &impl CloudUnderTest, name: &str) -> Self {
+        let kubernetes = Kubernetes::start().await.unwrap();
+        kubernetes.install_cluster_api().await.unwrap();
+        let installation = Installation::install(&kubernetes).await.unwrap();
+        let webhooks = installation.arguments();
+        let arguments: Vec<&str> = webhooks.iter().map(String::as_str).chain(FLAGS).collect();
+        let mut manager =
+            Manager::start(kubernetes.folder(), &installation.kubeconfig, &arguments).unwrap();
+        manager.until_ready().await.unwrap();
+        let admin: Client = kubernetes.admin().await.unwrap();
+        apply::apply(&admin, &[credentials(under)]).await.unwrap();
+        let cluster_api = ClusterApi::play(admin, "default");
+        cluster_api
+            .create_cluster(name, open_stack_cluster(name))
+            .await
+            .unwrap();
+        cluster_api
+            .wait_for("OpenStackCluster", name, PATIENCE, provisioned)
+            .await
+            .unwrap();
+        Self {
+            cluster: name.to_owned(),
+            cluster_api,
+            _manager: manager,
+            _kubernetes: kubernetes,
+        }
+    }
+
+    fn name(&self, index: usize) -> String {
+        format!("{}-cp-{index}", self.cluster)
+    }
+
+    async fn machine(&self, index: usize) {
+        let spec = json!({
+            "identityRef": {"name": "cloud-config", "cloudName": "test"},
+            "flavor": {"filter": {"name": "m1.small"}},
+            "image": {"filter": {"name": "cirros"}},
+        });
+        self.cluster_api
+            .create_machine(&self.cluster, &self.name(index), true, spec)
+            .await
+            .unwrap();
+    }
+
+    async fn until_admitted(&self, index: usize) {
+        self.cluster_api
+            .wait_for("Machine", &self.name(index), PATIENCE, |machine| {
+                !machine["status"]["nodeRef"].is_null()
+            })
+            .await
+            .unwrap();
+    }
+
+    /// Waits until the machine's server runs, then watches for [`LIE`] that it is not admitted and that the
+    /// condition gives one of these reasons.
+    async fn held_for(&self, index: usize, reasons: &str) {
+        let name = self.name(index);
+        let expected = |machine: &Value| {
+            condition(machine, "APIServerLoadBalancerReady")
+                .is_some_and(|(_, reason, _)| reasons.split(' ').any(|one| one == reason))
+        };
+        self.cluster_api
+            .wait_for("OpenStackMachine", &name, PATIENCE, |machine| {
+                assert!(!provisioned(machine), "{name} was admitted: {machine:#}");
+                expected(machine)
+            })
+            .await
+            .unwrap();
+        let begun = Instant::now();
+        while begun.elapsed() < LIE {
+            let machine = self.cluster_api.get("OpenStackMachine", &name).await;
+            let machine = machine.unwrap().unwrap();
+            assert!(!provisioned(&machine), "{name} was admitted: {machine:#}");
+            assert!(expected(&machine), "another reason: {machine:#}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    async fn has_seen(&self, index: usize, reason: &str) -> bool {
+        self.cluster_api
+            .wait_for("OpenStackMachine", &self.name(index), PATIENCE, |machine| {
+                condition(machine, "APIServerLoadBalancerReady")
+                    .is_some_and(|(_, shown, _)| shown == reason)
+            })
+            .await
+            .is_ok()
+    }
+
+    async fn delete_cluster(&self) {
+        self.cluster_api
+            .delete("Cluster", &self.cluster)
+            .await
+            .unwrap();
+        self.cluster_api
+            .wait_for("Cluster", &self.cluster, PATIENCE, Value::is_null)
+            .await
+            .unwrap();
+    }
+}
+
+fn provisioned(object: &Value) -> bool {
+    object["status"]["initialization"]["provisioned"] == true
+}
+
+fn credentials(under: &impl CloudUnderTest) -> Value {
+    let access = under.access();
+    let yaml = json!({"clouds": {"test": {
+        "auth": {
+            "auth_url": access.auth_url, "username": access.user, "password": access.password,
+            "project_name": access.project, "user_domain_name": "Default", "project_domain_name": "Default",
+        },
+        "region_name": "RegionOne",
+    }}});
+    json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": "cloud-config", "namespace": "default"},
+        "stringData": {"clouds.yaml": yaml.to_string()},
+    })
+}
+
+fn open_stack_cluster(name: &str) -> Value {
+    json!({
+        "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackCluster",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "identityRef": {"name": "cloud-config", "cloudName": "test"},
+            "managedSubnets": [{"cidr": "10.6.0.0/24"}],
+            "managedSecurityGroups": {"allowAllInClusterTraffic": true},
+            "apiServer": {"managedLoadBalancer": {"provider": "amphorav2"}},
+        },
+    })
+}
+
+/// What still carries the cluster's name.
+async fn leftovers(contract: &Contract, cluster: &str) -> Vec<String> {
+    let cloud = &contract.cloud;
+    let ours = |name: &str| name.contains(cluster);
+    let mut left = Vec::new();
+    let mut note = |kind: &str, name: &str| {
+        if ours(name) {
+            left.push(format!("{kind} {name}"));
+        }
+    };
+    for balancer in cloud
+        .load_balancers(&LoadBalancerFilter::default(), GATE)
+        .await
+        .unwrap()
+    {
+        note("load balancer", &balancer.name);
+    }
+    for server in cloud.servers(&ServerFilter::default(), GATE).await.unwrap() {
+        note("server", &server.name);
+    }
+    for network in cloud
+        .networks(&NetworkFilter::default(), GATE)
+        .await
+        .unwrap()
+    {
+        note("network", &network.name);
+    }
+    for router in cloud.routers(&RouterFilter::default(), GATE).await.unwrap() {
+        note("router", &router.name);
+    }
+    for port in cloud.ports(&PortFilter::default(), GATE).await.unwrap() {
+        note("port", &port.name);
+    }
+    for group in cloud
+        .security_groups(&SecurityGroupFilter::default(), GATE)
+        .await
+        .unwrap()
+    {
+        note("security group", &group.name);
+    }
+    for address in cloud
+        .floating_ips(&FloatingIpFilter::default(), GATE)
+        .await
+        .unwrap()
+    {
+        note("floating IP", &address.description);
+    }
+    left
+}

@@ -1,0 +1,72 @@
+//! Somebody else who may change the load balancer.
+
+use std::time::Duration;
+
+use reqwest::Method;
+use serde_json::json;
+use tokio::task::JoinHandle;
+
+use crate::{
+    contract::{Access, Raw},
+    invariants::secrets::CANARY,
+};
+
+/// Signed in as a member of the project.
+pub struct Intruder(Raw);
+
+/// Somebody at work, until this is dropped.
+pub struct Busy(JoinHandle<()>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Intruder {
+    pub async fn sign_in(auth_url: String) -> Self {
+        let demo = || "demo".to_owned();
+        let access = Access {
+            auth_url,
+            user: demo(),
+            password: CANARY.to_owned(),
+            project: demo(),
+        };
+        Self(Raw::sign_in(&access).await)
+    }
+
+    /// Deletes the only load balancer of the project with all that is in it, and waits until it is gone.
+    pub async fn delete_load_balancer(&self) {
+        let address = self.load_balancer().await.unwrap();
+        loop {
+            let cascade = format!("{address}?cascade=true");
+            let (status, said) = self.0.send(Method::DELETE, &cascade, None).await;
+            // Busy with something else until then.
+            match status {
+                204 | 409 => tokio::time::sleep(Duration::from_millis(200)).await,
+                404 => return,
+                _ => panic!("{status} {said}"),
+            }
+        }
+    }
+
+    /// Changes the load balancer again and again, as often as it lets itself be changed, with this pause in between.
+    pub fn keep_busy(self, pause: Duration) -> Busy {
+        Busy(tokio::spawn(async move {
+            for change in 0_u32.. {
+                if let Some(address) = self.load_balancer().await {
+                    let body = json!({"loadbalancer": {"description": format!("change {change}")}});
+                    self.0.send(Method::PUT, &address, Some(body)).await;
+                }
+                tokio::time::sleep(pause).await;
+            }
+        }))
+    }
+
+    async fn load_balancer(&self) -> Option<String> {
+        let list = self.0.address("load-balancer", "loadbalancers");
+        let (_, found) = self.0.send(Method::GET, &list, None).await;
+        let id = found["loadbalancers"][0]["id"].as_str()?;
+        Some(format!("{list}/{id}"))
+    }
+}

@@ -1,0 +1,213 @@
+//! What must hold of every rollout, checked over its timeline. `I1` and so on are the project's invariants.
+//!
+//! A rule looks at what was recorded and at nothing else, so a timeline written by hand is as good as a real one;
+//! the tests show each rule a history that breaks it.
+
+// Each binary that includes this module uses its own part of it.
+#![allow(dead_code)]
+
+mod admission;
+mod client;
+mod cloud;
+pub mod figures;
+mod release;
+pub mod secrets;
+#[cfg(test)]
+mod tests;
+
+use std::{collections::BTreeMap, fmt, time::Duration};
+
+use crate::timeline::{
+    ApiServer, Cluster, Entry, Lease, Machine, Member, MemberKey, OpenStackMachine, What,
+};
+
+/// What a run promises. The default is what every ordinary rollout does.
+#[derive(Debug, Clone)]
+pub struct Promises {
+    /// The gate holds: `--load-balancer-gate=enforce`.
+    pub gate: bool,
+    /// Another member could serve at every moment, so no request may fail.
+    pub served: bool,
+    /// The manager elects a leader, and the lease was recorded.
+    pub lease: bool,
+    /// How soon after the last thing was mended all is well again (I7).
+    pub settles_within: Duration,
+    /// The most Octavia calls in any minute (I8).
+    pub calls_a_minute: usize,
+    /// The most changes of one object's status in any minute (I8).
+    pub changes_a_minute: usize,
+    /// Machines whose going was decided by somebody else: bypassed, hook taken off by a user, server gone.
+    pub excused: Vec<String>,
+}
+
+impl Default for Promises {
+    fn default() -> Self {
+        Self {
+            gate: true,
+            served: true,
+            lease: false,
+            // Two looks at a member that was pending for long, and what a busy machine adds.
+            settles_within: Duration::from_secs(75),
+            // Looks right after a write are about 2 s apart; a roll writes a few times a minute.
+            calls_a_minute: 60,
+            changes_a_minute: 40,
+            excused: Vec::new(),
+        }
+    }
+}
+
+/// The rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rule {
+    /// I1: no machine is provisioned before each of its members was read ACTIVE at its address.
+    Admission,
+    /// I2: the last member of a port that serves or may serve is not taken away.
+    LastMember,
+    /// A hook goes only when another serves and the own member is gone.
+    Release,
+    /// Never two leave at once.
+    OneAtATime,
+    /// I3: one object under each logical key.
+    Twins,
+    /// I4: nothing is left of a deleted cluster.
+    Leftovers,
+    /// I5: no secret in any output.
+    Secrets,
+    /// I7: all is well soon after what was broken is mended.
+    Convergence,
+    /// I8: calls and status writes are bounded, whatever happens.
+    HotLoop,
+    /// I9: a wiped status comes back and changes nothing in the cloud.
+    Wiped,
+    /// I10: only who holds the lease writes to OpenStack.
+    Lease,
+    /// Not one request fails.
+    Requests,
+    /// Watches go on where they were cut, without a gap.
+    Watches,
+    /// The client asked all the while.
+    Asked,
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Admission => "I1 admission",
+            Self::LastMember => "I2 last member",
+            Self::Release => "release",
+            Self::OneAtATime => "one at a time",
+            Self::Twins => "I3 twins",
+            Self::Leftovers => "I4 leftovers",
+            Self::Secrets => "I5 secrets",
+            Self::Convergence => "I7 convergence",
+            Self::HotLoop => "I8 hot loop",
+            Self::Wiped => "I9 wiped status",
+            Self::Lease => "I10 lease",
+            Self::Requests => "requests",
+            Self::Watches => "watches",
+            Self::Asked => "asked all the while",
+        })
+    }
+}
+
+/// A rule that was broken, when, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// The rule.
+    pub rule: Rule,
+    /// When.
+    pub at: Duration,
+    /// How.
+    pub how: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = self.at.as_secs_f64();
+        write!(f, "{} at {at:.2} s: {}", self.rule, self.how)
+    }
+}
+
+/// Everything that was broken, in the order of time. `entries` are in that order too.
+pub fn check(entries: &[Entry], promises: &Promises) -> Vec<Violation> {
+    let mut found = Vec::new();
+    if promises.gate {
+        found.extend(admission::check(entries));
+        found.extend(release::check(entries, promises));
+    }
+    found.extend(cloud::check(entries, promises));
+    if promises.served {
+        found.extend(client::check(entries));
+    }
+    found.sort_by_key(|violation| (violation.at, violation.rule));
+    found
+}
+
+/// The world as the entries up to a moment tell it.
+#[derive(Debug, Default)]
+pub struct World {
+    /// The cluster.
+    pub cluster: Cluster,
+    /// Control-plane Machines by name.
+    pub machines: BTreeMap<String, Machine>,
+    /// Their OpenStackMachines by name.
+    pub infrastructure: BTreeMap<String, OpenStackMachine>,
+    /// Members.
+    pub members: BTreeMap<MemberKey, Member>,
+    /// API servers by machine; empty where none are played.
+    pub api_servers: BTreeMap<String, ApiServer>,
+    /// The lease.
+    pub lease: Option<Lease>,
+}
+
+impl World {
+    /// Learns what an entry tells.
+    pub fn learn(&mut self, what: &What) {
+        match what {
+            What::Cluster(cluster) => self.cluster = cluster.clone(),
+            What::Machine(machine) => {
+                self.machines.insert(machine.name.clone(), machine.clone());
+            }
+            What::OpenStackMachine(machine) => {
+                self.infrastructure
+                    .insert(machine.name.clone(), machine.clone());
+            }
+            What::Gone("Machine", name) => {
+                self.machines.remove(name);
+            }
+            What::Gone("OpenStackMachine", name) => {
+                self.infrastructure.remove(name);
+            }
+            What::Member(member) => {
+                self.members.insert(member.key.clone(), member.clone());
+            }
+            What::MemberGone(key) => {
+                self.members.remove(key);
+            }
+            What::ApiServer(machine, state) => {
+                self.api_servers.insert(machine.clone(), *state);
+            }
+            What::Lease(lease) => self.lease = Some(lease.clone()),
+            _ => {}
+        }
+    }
+
+    /// Members of a port.
+    pub fn of_port(&self, port: u16) -> impl Iterator<Item = &Member> {
+        self.members
+            .values()
+            .filter(move |member| member.key.port == port)
+    }
+
+    /// The machine's API server answers, as far as API servers are played.
+    pub fn answers(&self, machine: &str) -> bool {
+        self.api_servers.is_empty() || self.api_servers.get(machine) == Some(&ApiServer::Ready)
+    }
+
+    /// Cluster API has admitted this machine.
+    pub fn admitted(&self, machine: &str) -> bool {
+        self.machines
+            .get(machine)
+            .is_some_and(|machine| machine.admitted)
+    }
+}

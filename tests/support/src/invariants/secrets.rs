@@ -1,0 +1,48 @@
+//! I5: a canary in the credentials that no output may hold.
+
+use std::time::Duration;
+
+use fake_cloud::{Command, FakeCloud};
+
+use super::{Rule, Violation};
+
+/// A password that is nowhere else.
+pub const CANARY: &str = "canary-7f3d1e9b50c2";
+
+/// A clouds.yaml with the canary for the cloud's first user.
+pub fn clouds_yaml(cloud: &FakeCloud) -> Result<String, String> {
+    cloud.control().command(Command::User {
+        name: "demo".to_owned(),
+        password: CANARY.to_owned(),
+        project: "demo".to_owned(),
+        roles: vec!["member".to_owned(), "reader".to_owned()],
+    })?;
+    let usual = "password: secret";
+    Ok(cloud
+        .clouds_yaml()
+        .replacen(usual, &format!("password: {CANARY}"), 1))
+}
+
+/// Outputs, by what they are called, that hold the canary: logs, metrics, objects, events, calls' records.
+pub fn check<'a>(outputs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<Violation> {
+    // What Kubernetes and HTTP Basic would make of it.
+    let encoded = {
+        use base64::Engine as _;
+        base64::engine::general_purpose::STANDARD.encode(CANARY)
+    };
+    let mut found = Vec::new();
+    for (name, text) in outputs {
+        let line = text
+            .lines()
+            .find(|line| line.contains(CANARY) || line.contains(encoded.trim_end_matches('=')));
+        if let Some(line) = line {
+            let shown: String = line.chars().take(120).collect();
+            found.push(Violation {
+                rule: Rule::Secrets,
+                at: Duration::ZERO,
+                how: format!("{name} holds the password: {shown}"),
+            });
+        }
+    }
+    found
+}

@@ -1,0 +1,35 @@
+//! What the tests of capo-rs share: the real programs they run against, the contract that every cloud must keep,
+//! rollouts with their client and their invariants, and the fixtures of more than one test binary.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::missing_panics_doc,
+    clippy::must_use_candidate,
+    clippy::return_self_not_must_use,
+    async_fn_in_trait,
+    missing_docs,
+    reason = "a test's helper fails the test, and is read with it"
+)]
+
+pub mod anomalies;
+pub mod client;
+pub mod contract;
+pub mod env;
+pub mod fixture;
+pub mod fleet;
+pub mod gate;
+pub mod intruder;
+pub mod invariants;
+pub mod objects;
+pub mod plane;
+pub mod player;
+pub mod proof;
+pub mod results;
+pub mod rollout;
+pub mod scene;
+pub mod timeline;
+pub mod workload;

@@ -1,0 +1,132 @@
+//! What an operator applies, and what must be there before Cluster API looks.
+
+use serde_json::{Value, json};
+
+use crate::{env::Error, rollout::Wish, workload::Workload};
+
+/// The Kubernetes version of every machine.
+const VERSION: &str = "v1.34.4";
+/// The Secret with the credentials, and the cloud's name in it.
+const IDENTITY: (&str, &str) = ("cloud-config", "demo");
+
+/// Everything of one cluster, in the order in which it is applied. Its namespace carries its name.
+pub fn documents(
+    wish: &Wish,
+    workload: &Workload,
+    clouds_yaml: &str,
+    subnet: &str,
+) -> Result<Vec<Value>, Error> {
+    let name = wish.name;
+    let mut documents = vec![
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
+        json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": IDENTITY.0, "namespace": name},
+            "stringData": {"clouds.yaml": clouds_yaml},
+        }),
+    ];
+    documents.extend(certificates(name, workload)?);
+    documents.extend([
+        machine_template(name),
+        control_plane(wish),
+        open_stack_cluster(wish, subnet),
+        cluster(name),
+    ]);
+    Ok(documents)
+}
+
+/// KubeadmControlPlane makes all others itself; without a key for etcd's it takes etcd for external.
+fn certificates(name: &str, workload: &Workload) -> Result<[Value; 3], Error> {
+    let secret = |purpose: &str, content: Value| {
+        json!({
+            "apiVersion": "v1", "kind": "Secret", "type": "cluster.x-k8s.io/secret",
+            "metadata": {
+                "name": format!("{name}-{purpose}"), "namespace": name,
+                "labels": {"cluster.x-k8s.io/cluster-name": name},
+            },
+            "stringData": content,
+        })
+    };
+    let authority = workload.authority.certificate();
+    let client = workload.authority.client("etcd-client", &[])?;
+    Ok([
+        secret(
+            "ca",
+            json!({"tls.crt": authority, "tls.key": workload.authority.key()}),
+        ),
+        secret("etcd", json!({"tls.crt": authority})),
+        secret(
+            "apiserver-etcd-client",
+            json!({"tls.crt": client.certificate, "tls.key": client.key}),
+        ),
+    ])
+}
+
+fn cluster(name: &str) -> Value {
+    json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
+        "metadata": {"name": name, "namespace": name},
+        "spec": {
+            "infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "OpenStackCluster", "name": name},
+            "controlPlaneRef": {"apiGroup": "controlplane.cluster.x-k8s.io", "kind": "KubeadmControlPlane", "name": name},
+        },
+    })
+}
+
+fn control_plane(wish: &Wish) -> Value {
+    let name = wish.name;
+    json!({
+        "apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "KubeadmControlPlane",
+        "metadata": {"name": name, "namespace": name},
+        "spec": {
+            "version": VERSION,
+            "replicas": wish.replicas,
+            "rollout": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": wish.max_surge}}},
+            "machineTemplate": {
+                // Without it KubeadmControlPlane looks for the certificate by port-forward to a Pod.
+                "metadata": {"annotations": {"machine.cluster.x-k8s.io/certificates-expiry": "2099-01-01T00:00:00Z"}},
+                "spec": {"infrastructureRef": {
+                    "apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "OpenStackMachineTemplate", "name": name,
+                }},
+            },
+            "kubeadmConfigSpec": {"clusterConfiguration": {"etcd": {"external": {
+                "endpoints": ["https://127.0.0.1:2379"],
+                "caFile": "/etc/kubernetes/pki/etcd/ca.crt",
+                "certFile": "/etc/kubernetes/pki/apiserver-etcd-client.crt",
+                "keyFile": "/etc/kubernetes/pki/apiserver-etcd-client.key",
+            }}}},
+        },
+    })
+}
+
+fn machine_template(name: &str) -> Value {
+    json!({
+        "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackMachineTemplate",
+        "metadata": {"name": name, "namespace": name},
+        "spec": {"template": {"spec": {
+            "identityRef": {"name": IDENTITY.0, "cloudName": IDENTITY.1},
+            "flavor": {"filter": {"name": "m1.small"}},
+            "image": {"filter": {"name": "ubuntu-kube"}},
+        }}},
+    })
+}
+
+fn open_stack_cluster(wish: &Wish, subnet: &str) -> Value {
+    let mut load_balancer = json!({
+        "provider": wish.provider,
+        "monitor": wish.monitor,
+    });
+    if !wish.more_ports.is_empty() {
+        load_balancer["additionalPorts"] = json!(wish.more_ports);
+    }
+    json!({
+        "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackCluster",
+        "metadata": {"name": wish.name, "namespace": wish.name},
+        "spec": {
+            "identityRef": {"name": IDENTITY.0, "cloudName": IDENTITY.1},
+            "managedSubnets": [{"cidr": subnet}],
+            "managedSecurityGroups": {"allowAllInClusterTraffic": true},
+            "apiServer": {"managedLoadBalancer": load_balancer},
+        },
+    })
+}

@@ -1,0 +1,340 @@
+//! What a machine would do by itself: it boots when its server runs, joins through the endpoint, and dies when
+//! Cluster API lets go of it or its server ends.
+
+mod node;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::{IpAddr, SocketAddr},
+    pin::pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use fake_cloud::{Control, Event as CloudEvent};
+use futures::StreamExt as _;
+use kube::{
+    Client, ResourceExt as _,
+    api::DynamicObject,
+    runtime::watcher::{self, Event as WatchEvent},
+};
+use tokio::{net::TcpListener, sync::OnceCell, sync::broadcast::error::RecvError};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use self::node::Deed;
+use crate::{
+    env::{Error, Guarded, api_server, cluster_api::api},
+    timeline::{self, ApiServer, Timeline},
+    workload::{PORT, Workload},
+};
+
+const CONTROL_PLANE_HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/kcp-cleanup";
+/// From a server's start to the start of its API server: shorter than any real machine takes, and long enough that its
+/// member is found closed first, as it is there.
+const BOOT: Duration = Duration::from_secs(5);
+/// Between two tries of something that fails as long as the cluster is not there.
+const AGAIN: Duration = Duration::from_millis(250);
+
+/// What the player plays.
+pub struct Play {
+    /// Of the management plane.
+    pub client: Client,
+    /// Namespace, and name of the Cluster.
+    pub name: String,
+    pub workload: Arc<Workload>,
+    /// Ports besides the API server's on which a machine listens.
+    pub more_ports: Vec<u16>,
+    /// Where lives and deaths of API servers are written down.
+    pub timeline: Timeline,
+}
+
+/// The player at work; machines die when it is dropped.
+pub struct Player {
+    stage: Arc<Stage>,
+    _end: DropGuard,
+}
+
+struct Stage {
+    play: Play,
+    /// From a server's start to the start of its API server.
+    boot: Mutex<Duration>,
+    endpoint: OnceCell<SocketAddr>,
+    machines: Mutex<Machines>,
+    end: CancellationToken,
+}
+
+#[derive(Default)]
+struct Machines {
+    alive: BTreeMap<String, Alive>,
+    /// They must not boot any more.
+    dead: BTreeSet<String>,
+}
+
+struct Alive {
+    address: IpAddr,
+    api_server: Option<Guarded>,
+    life: CancellationToken,
+}
+
+impl Player {
+    /// Starts to play.
+    pub fn start(play: Play, cloud: &Control) -> Self {
+        let end = CancellationToken::new();
+        let stage = Arc::new(Stage {
+            play,
+            boot: Mutex::new(BOOT),
+            endpoint: OnceCell::new(),
+            machines: Mutex::default(),
+            end: end.clone(),
+        });
+        tokio::spawn(stage.clone().follow_cloud(cloud.clone()));
+        tokio::spawn(stage.clone().follow_machines());
+        Self {
+            stage,
+            _end: end.drop_guard(),
+        }
+    }
+
+    /// Machines whose API server was started and not killed, with their addresses.
+    pub fn alive(&self) -> BTreeMap<String, IpAddr> {
+        self.stage
+            .machines()
+            .alive
+            .iter()
+            .map(|(name, alive)| (name.clone(), alive.address))
+            .collect()
+    }
+
+    /// The addresses of the API servers that have answered and were not killed, at each moment that it is asked.
+    pub fn serving(&self) -> impl Fn() -> Vec<SocketAddr> + Send + Sync + use<> {
+        let stage = self.stage.clone();
+        move || {
+            let machines = stage.machines();
+            let serving = machines
+                .alive
+                .values()
+                .filter(|alive| alive.api_server.is_some());
+            serving
+                .map(|alive| SocketAddr::new(alive.address, PORT))
+                .collect()
+        }
+    }
+
+    /// From now on API servers start so long after their servers.
+    pub fn set_boot(&self, boot: Duration) {
+        *self
+            .stage
+            .boot
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = boot;
+    }
+
+    /// Kills the API server of a machine whose kubelet lives on and says so of its Pod.
+    pub fn crash(&self, machine: &str) {
+        if let Some(alive) = self.stage.machines().alive.get_mut(machine) {
+            self.stage.note_death(machine);
+            drop(alive.api_server.take());
+        }
+        let (stage, machine) = (self.stage.clone(), machine.to_owned());
+        tokio::spawn(async move {
+            stage.until_done(&machine, Deed::ReportCrash).await;
+        });
+    }
+}
+
+impl Stage {
+    fn machines(&self) -> MutexGuard<'_, Machines> {
+        self.machines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn follow_cloud(self: Arc<Self>, cloud: Control) {
+        let mut events = cloud.events();
+        loop {
+            let event = tokio::select! {
+                () = self.end.cancelled() => break,
+                event = events.recv() => event,
+            };
+            match event {
+                Ok(CloudEvent::ServerUp {
+                    id,
+                    name,
+                    addresses,
+                    ..
+                }) => {
+                    let address = addresses
+                        .first()
+                        .and_then(|address| address.parse().ok())
+                        .unwrap_or_else(|| panic!("server {name} without an address"));
+                    self.clone().boot(name, id, address);
+                }
+                Ok(CloudEvent::ServerDown { name, .. }) => self.kill(&name),
+                Ok(_) => {}
+                Err(RecvError::Lagged(missed)) => panic!("the player missed {missed} events"),
+                Err(RecvError::Closed) => break,
+            }
+        }
+        let all: Vec<String> = self.machines().alive.keys().cloned().collect();
+        for machine in all {
+            self.kill(&machine);
+        }
+    }
+
+    async fn follow_machines(self: Arc<Self>) {
+        let machines = api(&self.play.client, &self.play.name, "Machine");
+        let mut events = pin!(watcher::watcher(machines, watcher::Config::default()));
+        loop {
+            let event = tokio::select! {
+                () = self.end.cancelled() => return,
+                event = events.next() => event,
+            };
+            match event {
+                Some(Ok(WatchEvent::Apply(machine) | WatchEvent::InitApply(machine))) => {
+                    let let_go = machine.metadata.deletion_timestamp.is_some()
+                        && !machine.annotations().contains_key(CONTROL_PLANE_HOOK);
+                    if let_go {
+                        self.let_go(&machine);
+                    }
+                }
+                Some(Ok(WatchEvent::Delete(machine))) => self.let_go(&machine),
+                Some(_) => {}
+                None => return,
+            }
+        }
+    }
+
+    fn let_go(self: &Arc<Self>, machine: &DynamicObject) {
+        let server = machine.data["spec"]["infrastructureRef"]["name"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        if !self.machines().dead.insert(server.clone()) {
+            return;
+        }
+        self.kill(&server);
+        let stage = self.clone();
+        tokio::spawn(async move {
+            stage.until_done(&server, Deed::RemovePods).await;
+        });
+    }
+
+    fn kill(&self, machine: &str) {
+        let mut machines = self.machines();
+        let Some(alive) = machines.alive.remove(machine) else {
+            return;
+        };
+        self.note_death(machine);
+        alive.life.cancel();
+        drop(alive.api_server);
+    }
+
+    /// Written down before it happens: nobody may count on that API server any more.
+    fn note_death(&self, machine: &str) {
+        let killed = timeline::What::ApiServer(machine.to_owned(), ApiServer::Killed);
+        self.play.timeline.note(killed);
+    }
+
+    fn boot(self: Arc<Self>, machine: String, server: String, address: IpAddr) {
+        let life = self.end.child_token();
+        {
+            let mut machines = self.machines();
+            if machines.dead.contains(&machine) || machines.alive.contains_key(&machine) {
+                return;
+            }
+            let alive = Alive {
+                address,
+                api_server: None,
+                life: life.clone(),
+            };
+            machines.alive.insert(machine.clone(), alive);
+        }
+        tokio::spawn(async move {
+            tokio::select! {
+                () = life.cancelled() => {}
+                booted = self.live(&machine, &server, address) => {
+                    if let Err(error) = booted {
+                        panic!("{machine} did not boot: {error}");
+                    }
+                    // What it listens on besides stays until it dies.
+                    let listeners = self.play.more_ports.iter().map(|port| listen(address, *port));
+                    futures::future::join_all(listeners).await;
+                }
+            }
+        });
+    }
+
+    async fn live(&self, machine: &str, server: &str, address: IpAddr) -> Result<(), Error> {
+        let boot = *self.boot.lock().unwrap_or_else(PoisonError::into_inner);
+        tokio::time::sleep(boot).await;
+        let endpoint = self.endpoint().await;
+        let mut process = self
+            .play
+            .workload
+            .start_api_server(machine, address, endpoint.ip())?;
+        let own = self.play.workload.client(SocketAddr::new(address, PORT))?;
+        api_server::until_ready(&mut process, &own).await?;
+        {
+            let mut machines = self.machines();
+            let Some(alive) = machines.alive.get_mut(machine) else {
+                return Ok(());
+            };
+            alive.api_server = Some(process);
+            let ready = timeline::What::ApiServer(machine.to_owned(), ApiServer::Ready);
+            self.play.timeline.note(ready);
+        }
+        let provider_id = format!("openstack:///{server}");
+        self.until_done(machine, Deed::Join { provider_id }).await;
+        Ok(())
+    }
+
+    /// The endpoint as the Cluster names it.
+    async fn endpoint(&self) -> SocketAddr {
+        *self
+            .endpoint
+            .get_or_init(|| async {
+                loop {
+                    if let Some(endpoint) = endpoint(&self.play.client, &self.play.name).await {
+                        return endpoint;
+                    }
+                    tokio::time::sleep(AGAIN).await;
+                }
+            })
+            .await
+    }
+
+    /// Tries through the endpoint until it has worked.
+    async fn until_done(&self, machine: &str, deed: Deed) {
+        let trying = async {
+            loop {
+                // A client of its own each time: none clings to a dead connection.
+                if let Ok(client) = self.play.workload.client(self.endpoint().await)
+                    && deed.carry_out(&client, machine).await.is_ok()
+                {
+                    return;
+                }
+                tokio::time::sleep(AGAIN).await;
+            }
+        };
+        tokio::select! {
+            () = self.end.cancelled() => {}
+            () = trying => {}
+        }
+    }
+}
+
+/// The endpoint as the Cluster names it, if it does.
+pub async fn endpoint(client: &Client, name: &str) -> Option<SocketAddr> {
+    let cluster = api(client, name, "Cluster").get_opt(name).await.ok()??;
+    let endpoint = &cluster.data["spec"]["controlPlaneEndpoint"];
+    Some(SocketAddr::new(
+        endpoint["host"].as_str()?.parse().ok()?,
+        endpoint["port"].as_u64()?.try_into().ok()?,
+    ))
+}
+
+async fn listen(address: IpAddr, port: u16) {
+    let listener = TcpListener::bind((address, port)).await.unwrap();
+    loop {
+        // Connecting is all that a health check and a test want of it.
+        let _ = listener.accept().await;
+    }
+}

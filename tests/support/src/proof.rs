@@ -1,0 +1,138 @@
+//! The proof around a rollout: a client that asks all the while, and the verdict over everything that was recorded.
+
+use std::{fmt::Write as _, time::Duration};
+
+use crate::{
+    client::{Target, requests::Requests, watches::Watches, writer::Writer},
+    env::manager,
+    invariants::{self, Promises, Violation, figures::Figures, secrets},
+    results,
+    rollout::{Rollout, folder},
+    timeline::{Timeline, What, render::render},
+};
+
+/// How many watches are open all the while.
+const WATCHES: usize = 3;
+
+/// What came of a rollout.
+pub struct Verdict {
+    /// Rules that were broken.
+    pub broken: Vec<Violation>,
+    /// What it cost, while the client asked.
+    pub figures: Figures,
+    /// The whole timeline, for people.
+    pub page: String,
+}
+
+/// A client at work on a rollout's endpoint.
+pub struct Proof {
+    requests: Requests,
+    watches: Watches,
+    writer: Writer,
+    timeline: Timeline,
+    from: Duration,
+}
+
+impl Proof {
+    /// Begins to ask. The endpoint must serve: from here on every failure counts.
+    pub async fn begin(rollout: &Rollout) -> Self {
+        let timeline = rollout.timeline.clone();
+        let target = target(rollout).await;
+        let writer = Writer::start(&target, rollout.player.serving())
+            .await
+            .unwrap();
+        let watches = Watches::start(&target, WATCHES, &timeline).await.unwrap();
+        timeline.note(What::Scene("the client begins to ask".to_owned()));
+        Self {
+            from: timeline.clock().now(),
+            requests: Requests::start(target, &timeline),
+            watches,
+            writer,
+            timeline,
+        }
+    }
+
+    /// Stops the client and deletes the cluster. Fails the test, with the whole timeline, if a rule was broken from the
+    /// cluster's beginning to its end. The figures are those of the time in which the client asked.
+    pub async fn end(self, rollout: Rollout, promises: &Promises) -> Figures {
+        let verdict = self.verdict(&rollout, promises).await;
+        if !verdict.broken.is_empty() {
+            let cluster = &rollout.cluster;
+            let mut text = format!("{cluster}: {} rules broken\n", verdict.broken.len());
+            for violation in &verdict.broken {
+                let _ = writeln!(text, "  {violation}");
+            }
+            panic!("{text}\n{}", verdict.page);
+        }
+        results::write(&rollout.cluster, &verdict.figures);
+        verdict.figures
+    }
+
+    /// Stops the client, deletes the cluster, and judges everything that was recorded.
+    pub async fn verdict(self, rollout: &Rollout, promises: &Promises) -> Verdict {
+        let timeline = self.timeline.clone();
+        let from = self.from;
+        self.stop().await;
+        let until = timeline.clock().now();
+        let outputs = outputs(rollout).await;
+        rollout.delete_cluster().await;
+        let entries = timeline.entries();
+        let mut broken = invariants::check(&entries, promises);
+        let outputs = outputs.iter().map(|(name, text)| (*name, text.as_str()));
+        broken.extend(secrets::check(outputs));
+        let page = render(&entries);
+        let file = folder(&rollout.cluster).join("timeline.txt");
+        std::fs::write(&file, &page).unwrap();
+        Verdict {
+            figures: Figures::of(&entries, from, until),
+            broken,
+            page,
+        }
+    }
+
+    /// Stops asking, when the last answers and events have come.
+    async fn stop(self) {
+        self.requests.finish().await;
+        let written = self.writer.written();
+        drop(self.writer);
+        self.watches.finish(written).await;
+        let text = "the client has stopped".to_owned();
+        self.timeline.note(What::Scene(text));
+    }
+}
+
+async fn target(rollout: &Rollout) -> Target {
+    let administrator = &rollout.workload.administrator;
+    Target::new(
+        rollout.endpoint().await,
+        rollout.workload.authority.certificate().as_bytes(),
+        administrator.certificate.as_bytes(),
+        administrator.key.as_bytes(),
+    )
+    .unwrap()
+}
+
+/// Everything that a user or an operator gets to see.
+async fn outputs(rollout: &Rollout) -> Vec<(&'static str, String)> {
+    let mut outputs = Vec::new();
+    let log = rollout.workload.folder().join("manager.log");
+    outputs.push(("the log", std::fs::read_to_string(log).unwrap()));
+    for kind in [
+        "Cluster",
+        "Machine",
+        "OpenStackCluster",
+        "OpenStackMachine",
+        "OpenStackServer",
+        "Event",
+    ] {
+        let objects = rollout.list(kind).await;
+        assert!(!objects.is_empty(), "no {kind} to look at");
+        outputs.push((kind, serde_json::to_string(&objects).unwrap()));
+    }
+    if let Some(manager) = rollout.manager.lock().await.as_ref() {
+        let (status, metrics) = manager::get(&manager.metrics_url()).await.unwrap();
+        assert_eq!(status, 200);
+        outputs.push(("the metrics", metrics));
+    }
+    outputs
+}

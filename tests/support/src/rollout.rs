@@ -1,0 +1,342 @@
+//! A cluster under test: its cloud, its manager, its machines.
+
+mod look;
+
+use std::{
+    net::{SocketAddr, TcpListener},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use fake_cloud::{Durations, FakeCloud, Options};
+use jiff::Timestamp;
+use kube::{
+    Client,
+    api::{DeleteParams, Patch, PatchParams},
+};
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+
+use crate::{
+    env::{
+        Manager, apply,
+        cluster_api::{api, condition},
+    },
+    intruder::Intruder,
+    invariants::{figures::Figures, secrets},
+    objects,
+    plane::plane,
+    player::{self, Play, Player},
+    results,
+    timeline::{Timeline, What, cloud::CloudWatch, management::ManagementWatch},
+    workload::Workload,
+};
+
+/// Our pre-terminate hook.
+pub const HOOK: &str =
+    "pre-terminate.delete.hook.machine.cluster.x-k8s.io/capo-load-balancer-member";
+/// The condition that tells how the gate stands.
+pub const GATE: &str = "APIServerLoadBalancerReady";
+
+/// What a scenario asks for.
+#[derive(Debug, Clone)]
+pub struct Wish {
+    /// Namespace and name of the cluster, of no other scenario.
+    pub name: &'static str,
+    pub replicas: u32,
+    /// 1, or 0: the old machine goes first.
+    pub max_surge: u32,
+    /// Octavia's provider.
+    pub provider: &'static str,
+    /// `spec.apiServer.managedLoadBalancer.monitor`.
+    pub monitor: Value,
+    /// Ports besides the API server's.
+    pub more_ports: Vec<u16>,
+    /// Arguments of the manager besides those of every manager.
+    pub arguments: Vec<&'static str>,
+    /// How long things take in the cloud.
+    pub durations: Durations,
+}
+
+impl Default for Wish {
+    fn default() -> Self {
+        Self {
+            name: "",
+            replicas: 3,
+            max_surge: 1,
+            provider: "amphorav2",
+            monitor: json!({"delay": 1, "timeout": 1, "maxRetries": 3, "maxRetriesDown": 2}),
+            more_ports: Vec::new(),
+            arguments: Vec::new(),
+            durations: Durations {
+                load_balancer_create: 2.0,
+                ..Durations::default()
+            },
+        }
+    }
+}
+
+/// A running cluster under test.
+pub struct Rollout {
+    /// cluster-admin of the management plane.
+    pub client: Client,
+    /// Where its objects are.
+    pub namespace: String,
+    /// Its name, and that of its control plane, its infrastructure and its template.
+    pub cluster: String,
+    pub cloud: FakeCloud,
+    pub workload: Arc<Workload>,
+    /// The manager of this namespace, while it runs.
+    pub manager: Mutex<Option<Manager>>,
+    pub player: Player,
+    /// Everything that happens to it, from the beginning.
+    pub timeline: Timeline,
+    watching: (ManagementWatch, CloudWatch),
+    arguments: Vec<String>,
+    /// Held so that no other process derives the same addresses.
+    claim: TcpListener,
+}
+
+impl Rollout {
+    /// Starts everything and creates the cluster. It does not wait for machines.
+    pub async fn start(wish: Wish) -> Self {
+        let plane = plane().await;
+        let client = plane.kubernetes.admin().await.unwrap();
+        let claim = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let cloud = FakeCloud::start(Options {
+            durations: wish.durations,
+            ..Options::default()
+        })
+        .await
+        .unwrap();
+        let workload = Arc::new(Workload::start(wish.name, &folder(wish.name)).unwrap());
+        let mut arguments = vec![
+            format!("--namespace={}", wish.name),
+            "--webhook-port=0".to_owned(),
+        ];
+        arguments.extend(wish.arguments.iter().map(|&argument| argument.to_owned()));
+        let timeline = Timeline::start();
+        let watching = (
+            ManagementWatch::start(&client, &timeline, wish.name, wish.name),
+            CloudWatch::start(cloud.control(), &timeline, wish.name, wish.name),
+        );
+        let player = Player::start(
+            Play {
+                timeline: timeline.clone(),
+                client: client.clone(),
+                name: wish.name.to_owned(),
+                workload: workload.clone(),
+                more_ports: wish.more_ports.clone(),
+            },
+            cloud.control(),
+        );
+        let rollout = Self {
+            client,
+            namespace: wish.name.to_owned(),
+            cluster: wish.name.to_owned(),
+            cloud,
+            workload,
+            manager: Mutex::new(None),
+            player,
+            timeline,
+            watching,
+            arguments,
+            claim,
+        };
+        rollout.start_manager(&[]).await;
+        let subnet = subnet(rollout.claim.local_addr().unwrap().port());
+        let documents = objects::documents(
+            &wish,
+            &rollout.workload,
+            &secrets::clouds_yaml(&rollout.cloud).unwrap(),
+            &subnet,
+        )
+        .unwrap();
+        apply::apply(&rollout.client, &documents).await.unwrap();
+        rollout
+    }
+
+    /// Starts the manager, in place of the one that runs; `more` comes after its usual arguments.
+    pub async fn start_manager(&self, more: &[&str]) {
+        let mut slot = self.manager.lock().await;
+        // The old one ends first.
+        drop(slot.take());
+        let arguments: Vec<&str> = self
+            .arguments
+            .iter()
+            .map(String::as_str)
+            .chain(more.iter().copied())
+            .collect();
+        let kubeconfig = &plane().await.installation.kubeconfig;
+        let mut manager = Manager::start(self.workload.folder(), kubeconfig, &arguments).unwrap();
+        manager.until_ready().await.unwrap();
+        *slot = Some(manager);
+    }
+
+    /// Kills the manager.
+    pub async fn stop_manager(&self) {
+        drop(self.manager.lock().await.take());
+    }
+
+    /// The endpoint as clients know it, as soon as there is one.
+    pub async fn endpoint(&self) -> SocketAddr {
+        self.until("the Cluster has an endpoint", async || {
+            player::endpoint(&self.client, &self.cluster).await
+        })
+        .await
+    }
+
+    /// Comes back when every replica is up to date and ready, and no rollout is under way.
+    pub async fn until_complete(&self) {
+        self.until("the rollout is complete", async || {
+            let control_plane = self.get("KubeadmControlPlane", &self.cluster).await?;
+            let wanted = &control_plane["spec"]["replicas"];
+            let status = &control_plane["status"];
+            let counts = ["replicas", "upToDateReplicas", "readyReplicas"];
+            let complete = counts.iter().all(|count| &status[*count] == wanted)
+                && status["observedGeneration"] == control_plane["metadata"]["generation"]
+                && condition(&control_plane, "RollingOut").is_some_and(|(is, ..)| is == "False");
+            complete.then_some(())
+        })
+        .await;
+    }
+
+    /// Begins a rolling update.
+    pub async fn roll(&self) {
+        // It is later than the creation of every machine: both are in whole seconds.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        self.patch(
+            "KubeadmControlPlane",
+            &self.cluster,
+            json!({"spec": {"rollout": {"after": now}}}),
+        )
+        .await;
+        self.until("the rollout has begun", async || {
+            let control_plane = self.get("KubeadmControlPlane", &self.cluster).await?;
+            condition(&control_plane, "RollingOut")
+                .is_some_and(|(is, ..)| is == "True")
+                .then_some(())
+        })
+        .await;
+    }
+
+    /// Deletes the Cluster and checks that it leaves nothing in the cloud, and had nothing twice.
+    pub async fn end(self) {
+        self.delete_cluster().await;
+        let control = self.cloud.control();
+        let name = format!("{}-{}", self.namespace, self.cluster);
+        assert_eq!(control.leftovers(&name), [], "left in the cloud");
+        assert_eq!(control.duplicates(), [], "twice in the cloud");
+        self.write_result();
+    }
+
+    /// Writes down that the scenario ended well, where no client was at work.
+    pub fn write_result(&self) {
+        let (entries, now) = (self.timeline.entries(), self.timeline.clock().now());
+        results::write(&self.cluster, &Figures::of(&entries, Duration::ZERO, now));
+    }
+
+    /// Deletes the Cluster, waits until it is gone, and writes down what is left of it.
+    pub async fn delete_cluster(&self) {
+        self.delete("Cluster", &self.cluster).await;
+        self.until("the Cluster is gone", async || {
+            let cluster = api(&self.client, &self.namespace, "Cluster");
+            cluster
+                .get_opt(&self.cluster)
+                .await
+                .is_ok_and(|found| found.is_none())
+                .then_some(())
+        })
+        .await;
+        self.watching.1.finish(true);
+    }
+
+    /// Something is broken from now on: a command of the fake cloud.
+    pub fn breaks(&self, command: Value) {
+        self.timeline.note(What::Broken(command.to_string()));
+        self.command(command);
+    }
+
+    /// What was broken is mended: a command of the fake cloud.
+    pub fn mends(&self, command: Value) {
+        self.timeline.note(What::Mended(command.to_string()));
+        self.command(command);
+    }
+
+    fn command(&self, command: Value) {
+        let text = command.to_string();
+        let said = self.cloud.control().run(command);
+        assert!(said.is_ok(), "{text}: {said:?}");
+    }
+
+    /// Somebody else with rights in the project.
+    pub async fn intruder(&self) -> Intruder {
+        Intruder::sign_in(self.cloud.auth_url()).await
+    }
+
+    /// Applies a MachineHealthCheck for the control plane that calls a machine unhealthy so long after its start without a Node.
+    pub async fn health_check(&self, seconds: u32) {
+        let check = json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineHealthCheck",
+            "metadata": {"name": self.cluster, "namespace": self.namespace},
+            "spec": {
+                "clusterName": self.cluster,
+                "selector": {"matchLabels": {"cluster.x-k8s.io/control-plane": ""}},
+                "checks": {
+                    "nodeStartupTimeoutSeconds": seconds,
+                    "unhealthyNodeConditions": [{"type": "Ready", "status": "Unknown", "timeoutSeconds": 300}],
+                },
+            },
+        });
+        apply::apply(&self.client, &[check]).await.unwrap();
+    }
+
+    /// Takes an object's status away.
+    pub async fn wipe_status(&self, kind: &'static str, name: &str) {
+        self.timeline.note(What::Wiped(kind, name.to_owned()));
+        let patch = json!([{"op": "replace", "path": "/status", "value": {}}]);
+        let patch: Patch<()> = Patch::Json(serde_json::from_value(patch).unwrap());
+        api(&self.client, &self.namespace, kind)
+            .patch_status(name, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
+    }
+
+    /// Changes an object by a merge patch.
+    pub async fn patch(&self, kind: &str, name: &str, patch: Value) {
+        api(&self.client, &self.namespace, kind)
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .unwrap();
+    }
+
+    /// Deletes an object and does not wait for its end.
+    pub async fn delete(&self, kind: &str, name: &str) {
+        api(&self.client, &self.namespace, kind)
+            .delete(name, &DeleteParams::default())
+            .await
+            .unwrap();
+    }
+}
+
+/// The object's name.
+pub fn name_of(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+/// Where a scenario's logs are, and stay after its end.
+pub fn folder(name: &str) -> PathBuf {
+    // A test has a folder of cargo's own, an example has none.
+    option_env!("CARGO_TARGET_TMPDIR")
+        .map_or_else(|| std::env::temp_dir().join("capo-rs"), PathBuf::from)
+        .join("rollout")
+        .join(name)
+}
+
+/// A range of the loopback network of its own for every port: 127.0.0.0/9 in pieces of 256 addresses, without the first.
+fn subnet(port: u16) -> String {
+    let piece = port % 0x7f00 + 0x100;
+    format!("127.{}.{}.0/24", piece >> 8, piece & 0xff)
+}

@@ -1,0 +1,193 @@
+//! Waiting for what is to come, and watching that what must not come does not.
+
+use std::time::{Duration, Instant};
+
+use kube::api::{DynamicObject, ListParams};
+use serde_json::Value;
+
+use super::{GATE, Rollout, name_of};
+use crate::{
+    env::cluster_api::{api, condition},
+    timeline::render::render,
+};
+
+/// More than a whole control plane takes to come up, or to be replaced, on a slow machine.
+const PATIENCE: Duration = Duration::from_mins(8);
+/// How often it is looked whether something has come true.
+const LOOK: Duration = Duration::from_millis(200);
+
+impl Rollout {
+    /// Names of the control-plane Machines that are there, oldest first.
+    pub async fn machines(&self) -> Vec<String> {
+        self.list("Machine")
+            .await
+            .iter()
+            .map(|machine| name_of(machine).to_owned())
+            .collect()
+    }
+
+    /// The first Machine that is none of `known`, as soon as there is one.
+    pub async fn machine_after(&self, known: &[String]) -> String {
+        self.until("there is a new Machine", async || {
+            let machines = self.machines().await;
+            machines.into_iter().find(|name| !known.contains(name))
+        })
+        .await
+    }
+
+    /// Comes back when `wanted` holds for an object (`Value::Null` stands for "not there"), with the object.
+    pub async fn until_object(
+        &self,
+        kind: &str,
+        name: &str,
+        what: &str,
+        wanted: impl Fn(&Value) -> bool,
+    ) -> Value {
+        self.until(&format!("{kind} {name} {what}"), async || {
+            let object = api(&self.client, &self.namespace, kind)
+                .get_opt(name)
+                .await
+                .ok()?;
+            let object = object.map_or(Ok(Value::Null), serde_json::to_value).ok()?;
+            wanted(&object).then_some(object)
+        })
+        .await
+    }
+
+    /// Comes back when the gate's condition of an OpenStackMachine is False for one of these reasons.
+    pub async fn until_held(&self, machine: &str, reasons: &str) -> Value {
+        let what = format!("is held because of {reasons}");
+        self.until_object("OpenStackMachine", machine, &what, |object| {
+            held(object, reasons)
+        })
+        .await
+    }
+
+    /// Watches for a while that the machine is held for one of these reasons, and that no Machine comes or goes.
+    pub async fn stays_held(&self, machine: &str, reasons: &str, how_long: Duration) {
+        self.until_held(machine, reasons).await;
+        let machines = self.machines().await;
+        let begun = Instant::now();
+        while begun.elapsed() < how_long {
+            let object = self.get("OpenStackMachine", machine).await;
+            assert!(
+                object.as_ref().is_some_and(|object| held(object, reasons)),
+                "{machine} is not held because of {reasons}: {object:#?}"
+            );
+            assert_eq!(machines, self.machines().await, "Machines came or went");
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Comes back when the gate's condition of an OpenStackMachine has this reason.
+    pub async fn until_seen(&self, machine: &str, reason: &str) {
+        let what = format!("shows {reason}");
+        self.until_object("OpenStackMachine", machine, &what, |object| {
+            condition(object, GATE).is_some_and(|(_, shown, _)| shown == reason)
+        })
+        .await;
+    }
+
+    /// Comes back when Cluster API has admitted a Machine and found its Node.
+    pub async fn until_admitted(&self, machine: &str) {
+        self.until_object("Machine", machine, "has a Node", |object| {
+            object["status"]["nodeRef"].is_object()
+        })
+        .await;
+    }
+
+    /// Comes back when a Machine's deletion has begun.
+    pub async fn until_deleting(&self, machine: &str) {
+        self.until_object("Machine", machine, "is being deleted", |object| {
+            object["metadata"]["deletionTimestamp"].is_string()
+        })
+        .await;
+    }
+
+    /// The object as it is now.
+    pub async fn get(&self, kind: &str, name: &str) -> Option<Value> {
+        let object = api(&self.client, &self.namespace, kind).get_opt(name).await;
+        serde_json::to_value(object.ok()??).ok()
+    }
+
+    /// All objects of a kind, oldest first.
+    pub async fn list(&self, kind: &str) -> Vec<Value> {
+        let list = api(&self.client, &self.namespace, kind)
+            .list(&ListParams::default())
+            .await
+            .unwrap();
+        let mut items = list.items;
+        items.sort_by_key(|object: &DynamicObject| {
+            (
+                object.metadata.creation_timestamp.clone(),
+                object.metadata.name.clone(),
+            )
+        });
+        items
+            .into_iter()
+            .map(|object| serde_json::to_value(object).unwrap())
+            .collect()
+    }
+
+    /// What `look` finds, as soon as it finds something; tells the whole state if it never does.
+    pub async fn until<T>(&self, what: &str, look: impl AsyncFn() -> Option<T>) -> T {
+        let begun = Instant::now();
+        loop {
+            if let Some(found) = look().await {
+                return found;
+            }
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "{}: after {PATIENCE:?} it is not so that {what}\n{}",
+                self.cluster,
+                self.state().await
+            );
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Everything that tells why it does not go on.
+    pub async fn state(&self) -> String {
+        let mut lines = vec![format!("logs: {}", self.workload.folder().display())];
+        for kind in [
+            "Cluster",
+            "KubeadmControlPlane",
+            "Machine",
+            "OpenStackCluster",
+            "OpenStackMachine",
+        ] {
+            for object in self.list(kind).await {
+                let deleting = if object["metadata"]["deletionTimestamp"].is_null() {
+                    ""
+                } else {
+                    " (deleting)"
+                };
+                lines.push(format!("{kind} {}{deleting}", name_of(&object)));
+                for one in object["status"]["conditions"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                {
+                    let part = |key: &str| one[key].as_str().unwrap_or_default().to_owned();
+                    lines.push(format!(
+                        "  {}={} {} {}",
+                        part("type"),
+                        part("status"),
+                        part("reason"),
+                        part("message")
+                    ));
+                }
+            }
+        }
+        lines.push(format!("alive: {:?}", self.player.alive()));
+        lines.push(render(&self.timeline.entries()));
+        lines.join("\n")
+    }
+}
+
+/// The gate's condition is False for one of these reasons.
+fn held(object: &Value, reasons: &str) -> bool {
+    condition(object, GATE).is_some_and(|(is, reason, _)| {
+        is == "False" && reasons.split(' ').any(|expected| expected == reason)
+    })
+}

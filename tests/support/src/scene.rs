@@ -1,0 +1,137 @@
+//! One kube-apiserver, one manager process, and clusters on clouds that keep a record of every call.
+
+use std::time::{Duration, Instant};
+
+use fake_cloud::FakeCloud;
+use serde_json::{Value, json};
+
+use crate::env::{ClusterApi, Installation, Kubernetes, apply::apply, manager::Manager};
+
+/// More than anything takes on a busy machine.
+pub const PATIENCE: Duration = Duration::from_mins(2);
+/// Where everything happens.
+pub const NAMESPACE: &str = "default";
+
+/// A cluster to be.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan<'a> {
+    /// Its name, the OpenStackCluster's too.
+    pub name: &'a str,
+    /// The Secret with its clouds.yaml.
+    pub credentials: &'a str,
+    /// Octavia's provider.
+    pub provider: &'a str,
+    /// Ports beside the API server's.
+    pub additional_ports: &'a [u16],
+}
+
+/// Everything that a figure is counted on.
+pub struct Scene {
+    // Dropped in this order.
+    /// The process, while it runs.
+    pub manager: Option<Manager>,
+    /// Cluster API, as a script.
+    pub cluster_api: ClusterApi,
+    /// The Kubernetes API, as cluster-admin.
+    pub admin: kube::Client,
+    installation: Installation,
+    kubernetes: Kubernetes,
+}
+
+impl Scene {
+    /// Installs everything; the manager is not started.
+    pub async fn set() -> Self {
+        let kubernetes = Kubernetes::start().await.unwrap();
+        kubernetes.install_cluster_api().await.unwrap();
+        let installation = Installation::install(&kubernetes).await.unwrap();
+        let admin = kubernetes.admin().await.unwrap();
+        Self {
+            manager: None,
+            cluster_api: ClusterApi::play(admin.clone(), NAMESPACE),
+            admin,
+            installation,
+            kubernetes,
+        }
+    }
+
+    /// Starts the manager.
+    pub async fn start(&mut self, arguments: &[&str]) {
+        let own = self.installation.arguments();
+        let all: Vec<&str> = own
+            .iter()
+            .map(String::as_str)
+            .chain(arguments.iter().copied())
+            .collect();
+        let folder = self.kubernetes.folder();
+        let mut manager = Manager::start(folder, &self.installation.kubeconfig, &all).unwrap();
+        manager.until_ready().await.unwrap();
+        self.manager = Some(manager);
+    }
+
+    /// Stops the manager as a kubelet does, and says how long that took.
+    pub async fn stop(&mut self) -> Duration {
+        let mut manager = self.manager.take().unwrap();
+        let begun = Instant::now();
+        manager.process.signal("TERM").unwrap();
+        let wait = move || manager.process.wait(PATIENCE);
+        let status = tokio::task::spawn_blocking(wait).await.unwrap().unwrap();
+        assert!(status.success(), "{status}");
+        begun.elapsed()
+    }
+
+    /// Hands out the credentials of a cloud.
+    pub async fn credentials(&self, name: &str, cloud: &FakeCloud) {
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": name, "namespace": NAMESPACE},
+            "stringData": {"clouds.yaml": cloud.clouds_yaml()},
+        });
+        apply(&self.admin, &[secret]).await.unwrap();
+    }
+
+    /// Creates a cluster.
+    pub async fn cluster(&self, plan: Plan<'_>) {
+        let infrastructure = json!({
+            "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackCluster",
+            "metadata": {"name": plan.name, "namespace": NAMESPACE},
+            "spec": {
+                "identityRef": {"name": plan.credentials, "cloudName": "demo"},
+                "managedSubnets": [{"cidr": "10.6.0.0/24"}],
+                "managedSecurityGroups": {"allowAllInClusterTraffic": true},
+                "apiServer": {"managedLoadBalancer": {
+                    "provider": plan.provider, "additionalPorts": plan.additional_ports,
+                }},
+            },
+        });
+        self.cluster_api
+            .create_cluster(plan.name, infrastructure)
+            .await
+            .unwrap();
+    }
+
+    /// Creates a control-plane machine of a cluster.
+    pub async fn machine(&self, plan: Plan<'_>, name: &str) {
+        let spec = json!({
+            "identityRef": {"name": plan.credentials, "cloudName": "demo"},
+            "flavor": {"filter": {"name": "m1.small"}},
+            "image": {"filter": {"name": "ubuntu-kube"}},
+        });
+        self.cluster_api
+            .create_machine(plan.name, name, true, spec)
+            .await
+            .unwrap();
+    }
+
+    /// Waits until an object is provisioned.
+    pub async fn provisioned(&self, kind: &str, name: &str) {
+        self.cluster_api
+            .wait_for(kind, name, PATIENCE, is_provisioned)
+            .await
+            .unwrap();
+    }
+}
+
+/// Cluster API's word for "go on".
+pub fn is_provisioned(object: &Value) -> bool {
+    object["status"]["initialization"]["provisioned"] == true
+}

@@ -1,0 +1,404 @@
+//! A timeline for people: one line a change, only what changed, with the count of requests beside it.
+
+use std::{
+    collections::HashMap,
+    fmt::{self, Write as _},
+    time::Duration,
+};
+
+use super::{
+    Answered, ApiServer, Call, Cluster, Entry, Gate, Machine, Member, MemberKey, OpenStackMachine,
+    Server, What,
+};
+
+/// The whole of it.
+pub fn render(entries: &[Entry]) -> String {
+    let mut page = Page::default();
+    page.line("time", "requests", "subject", "what");
+    for entry in entries {
+        page.entry(entry);
+    }
+    page.flush_failures();
+    page.text
+}
+
+/// Only what happened between two moments.
+pub fn render_between(entries: &[Entry], from: Duration, until: Duration) -> String {
+    let mut page = Page::default();
+    page.line("time", "requests", "subject", "what");
+    for entry in entries.iter().take_while(|entry| entry.at <= until) {
+        if entry.at < from {
+            page.told.tell(&entry.what);
+        } else {
+            page.entry(entry);
+        }
+    }
+    page.flush_failures();
+    page.text
+}
+
+#[derive(Default)]
+struct Page {
+    text: String,
+    told: Told,
+    answered: u64,
+    failed: u64,
+    failures: Option<Failures>,
+}
+
+/// Requests that failed one after another for one reason.
+struct Failures {
+    from: Duration,
+    until: Duration,
+    count: u64,
+    why: String,
+}
+
+impl Page {
+    fn line(&mut self, at: &str, requests: &str, subject: &str, what: &str) {
+        let _ = writeln!(self.text, "{at:>8}  {requests:>9}  {subject:<22} {what}");
+    }
+
+    fn timed(&mut self, at: Duration, subject: &str, what: &str) {
+        let requests = if self.failed == 0 {
+            self.answered.to_string()
+        } else {
+            format!("{}-{}", self.answered, self.failed)
+        };
+        let at = format!("{:.2}", at.as_secs_f64());
+        self.line(&at, &requests, subject, what);
+    }
+
+    fn entry(&mut self, entry: &Entry) {
+        match &entry.what {
+            What::Answered(Answered { count, slowest }) => {
+                self.answered += u64::from(*count);
+                if *slowest > Duration::from_secs(1) {
+                    let what = format!("a request took {:.1} s", slowest.as_secs_f64());
+                    self.timed(entry.at, "client", &what);
+                }
+            }
+            What::RequestFailed(why) => {
+                self.failed += 1;
+                let goes_on = self
+                    .failures
+                    .as_ref()
+                    .is_some_and(|failures| failures.why == *why);
+                if !goes_on {
+                    self.flush_failures();
+                }
+                let failures = self.failures.get_or_insert_with(|| Failures {
+                    from: entry.at,
+                    until: entry.at,
+                    count: 0,
+                    why: why.clone(),
+                });
+                failures.until = entry.at;
+                failures.count += 1;
+            }
+            what => {
+                if let Some((subject, text)) = self.told.tell(what) {
+                    self.flush_failures();
+                    self.timed(entry.at, &subject, &text);
+                }
+            }
+        }
+    }
+
+    fn flush_failures(&mut self) {
+        let Some(failures) = self.failures.take() else {
+            return;
+        };
+        let what = if failures.count == 1 {
+            format!("REQUEST FAILED: {}", failures.why)
+        } else {
+            format!(
+                "{} REQUESTS FAILED until {:.2}: {}",
+                failures.count,
+                failures.until.as_secs_f64(),
+                failures.why
+            )
+        };
+        self.timed(failures.from, "client", &what);
+    }
+}
+
+/// What has been told already, so that only differences are told.
+#[derive(Default)]
+struct Told {
+    cluster: Cluster,
+    machines: HashMap<String, Machine>,
+    infrastructure: HashMap<String, OpenStackMachine>,
+    members: HashMap<MemberKey, Member>,
+    holder: String,
+    reads: u32,
+}
+
+impl Told {
+    /// Subject and text of something that is worth a line.
+    fn tell(&mut self, what: &What) -> Option<(String, String)> {
+        let (subject, text) = match what {
+            What::Cluster(cluster) => {
+                let text = cluster_change(&self.cluster, cluster);
+                self.cluster = cluster.clone();
+                ("cluster".to_owned(), text)
+            }
+            What::Machine(machine) => {
+                let before = self.machines.insert(machine.name.clone(), machine.clone());
+                (
+                    machine.name.clone(),
+                    machine_change(before.as_ref(), machine),
+                )
+            }
+            What::OpenStackMachine(machine) => {
+                let before = self
+                    .infrastructure
+                    .insert(machine.name.clone(), machine.clone());
+                let text = infrastructure_change(&before.unwrap_or_default(), machine);
+                (machine.name.clone(), text)
+            }
+            What::Member(member) => {
+                let before = self.members.insert(member.key.clone(), member.clone());
+                let text = member_change(before.as_ref(), member);
+                (subject_of(&member.key), text)
+            }
+            What::MemberGone(key) => {
+                self.members.remove(key);
+                (subject_of(key), "member gone".to_owned())
+            }
+            What::Gone(kind, name) => (name.clone(), format!("{kind} gone")),
+            What::Lease(lease) => {
+                if lease.holder == self.holder {
+                    return None;
+                }
+                self.holder.clone_from(&lease.holder);
+                let text = if lease.holder.is_empty() {
+                    "lease given up".to_owned()
+                } else {
+                    format!("lease held by {}", lease.holder)
+                };
+                ("manager".to_owned(), text)
+            }
+            What::Server(name, state) => (
+                name.clone(),
+                match state {
+                    Server::Up => "server up",
+                    Server::Down => "server down",
+                    Server::Gone => "server gone",
+                }
+                .to_owned(),
+            ),
+            What::Call(call) => {
+                let ordinary = call.status.is_some_and(|status| status < 400);
+                if !call.writes() && ordinary {
+                    self.reads += u32::from(call.octavia);
+                    return None;
+                }
+                let text = call_text(call, self.reads);
+                self.reads = 0;
+                ("openstack".to_owned(), text)
+            }
+            What::ApiServer(machine, state) => {
+                let text = match state {
+                    ApiServer::Started => "API server started",
+                    ApiServer::Ready => "API server ready",
+                    ApiServer::Killed => "API server killed",
+                };
+                (machine.clone(), text.to_owned())
+            }
+            What::Scene(text) => ("==".to_owned(), text.clone()),
+            What::Broken(text) => ("== broken".to_owned(), text.clone()),
+            What::Mended(text) => ("== mended".to_owned(), text.clone()),
+            What::Wiped(kind, name) => (name.clone(), format!("status of the {kind} wiped")),
+            What::WatchCut(text) => ("client".to_owned(), format!("watch cut: {text}")),
+            What::WatchFailed(text) => ("client".to_owned(), format!("WATCH FAILED: {text}")),
+            What::Remains(remains) => {
+                let text = format!("left {:?}, twice {:?}", remains.left, remains.twice);
+                ("cloud".to_owned(), text)
+            }
+            What::Answered(_) | What::RequestFailed(_) => return None,
+        };
+        (!text.is_empty()).then_some((subject, text))
+    }
+}
+
+fn subject_of(key: &MemberKey) -> String {
+    let machine = if key.machine.is_empty() {
+        "stranger"
+    } else {
+        &key.machine
+    };
+    format!("{machine}:{}", key.port)
+}
+
+/// Changes, joined.
+#[derive(Default)]
+struct Changes(Vec<String>);
+
+impl Changes {
+    fn when(&mut self, changed: bool, text: impl Into<String>) {
+        if changed {
+            self.0.push(text.into());
+        }
+    }
+
+    /// A fact that became true or false.
+    fn fact(&mut self, before: bool, now: bool, became: &str, ceased: &str) {
+        self.when(!before && now, became);
+        self.when(before && !now, ceased);
+    }
+
+    fn moved(&mut self, what: &str, before: &str, now: &str) {
+        let text = match (before.is_empty(), what.is_empty()) {
+            (true, true) => now.to_owned(),
+            (true, false) => format!("{what} {now}"),
+            (false, true) => format!("{before} > {now}"),
+            (false, false) => format!("{what} {before} > {now}"),
+        };
+        self.when(before != now, text);
+    }
+
+    fn gate(&mut self, before: Option<&Gate>, now: Option<&Gate>) {
+        let Some(now) = now else {
+            self.when(before.is_some(), "no condition any more");
+            return;
+        };
+        let same = before
+            .is_some_and(|before| (&before.status, &before.reason) == (&now.status, &now.reason));
+        self.when(
+            !same,
+            format!("{} {}: {}", now.status, now.reason, now.message),
+        );
+    }
+
+    fn text(self) -> String {
+        self.0.join(", ")
+    }
+}
+
+fn cluster_change(before: &Cluster, now: &Cluster) -> String {
+    let mut changes = Changes::default();
+    changes.fact(
+        before.provisioned,
+        now.provisioned,
+        "provisioned",
+        "NOT PROVISIONED ANY MORE",
+    );
+    changes.fact(
+        before.initialised,
+        now.initialised,
+        "control plane initialised",
+        "NOT INITIALISED ANY MORE",
+    );
+    changes.fact(
+        before.going,
+        now.going,
+        "being deleted",
+        "NOT BEING DELETED",
+    );
+    changes.when(before.ports != now.ports, format!("ports {:?}", now.ports));
+    changes.gate(before.gate.as_ref(), now.gate.as_ref());
+    changes.text()
+}
+
+fn machine_change(before: Option<&Machine>, now: &Machine) -> String {
+    let mut changes = Changes::default();
+    changes.when(before.is_none(), "Machine created");
+    let none = Machine::default();
+    let before = before.unwrap_or(&none);
+    changes.fact(before.hook, now.hook, "our hook set", "our hook gone");
+    changes.fact(
+        before.cleanup_hook,
+        now.cleanup_hook,
+        "",
+        "kcp-cleanup gone",
+    );
+    changes.fact(before.admitted, now.admitted, "admitted", "NOT ADMITTED");
+    changes.fact(before.node, now.node, "node joined", "node gone");
+    changes.fact(before.deleting, now.deleting, "deleting", "");
+    changes.moved("", &before.step, &now.step);
+    changes.0.retain(|change| !change.is_empty());
+    changes.text()
+}
+
+fn infrastructure_change(before: &OpenStackMachine, now: &OpenStackMachine) -> String {
+    let mut changes = Changes::default();
+    changes.fact(
+        before.provisioned,
+        now.provisioned,
+        "PROVISIONED",
+        "provisioned wiped",
+    );
+    changes.fact(
+        before.deleting,
+        now.deleting,
+        "OpenStackMachine deleting",
+        "",
+    );
+    changes.gate(before.gate.as_ref(), now.gate.as_ref());
+    changes.text()
+}
+
+fn member_change(before: Option<&Member>, now: &Member) -> String {
+    let mut changes = Changes::default();
+    let nothing = (String::new(), String::new());
+    let (provisioning, operating) = before.map_or(nothing, |member| {
+        (member.provisioning.clone(), member.operating.clone())
+    });
+    changes.moved("", &provisioning, &now.provisioning);
+    changes.moved("", &operating, &now.operating);
+    let before_weight = before.map_or(1, |member| member.weight);
+    changes.when(
+        before_weight != now.weight,
+        format!("weight {}", now.weight),
+    );
+    changes.fact(
+        before.is_none_or(|member| member.enabled),
+        now.enabled,
+        "admin up",
+        "admin down",
+    );
+    changes.fact(
+        before.is_some_and(|member| member.taking),
+        now.taking,
+        "takes connections",
+        "takes none any more",
+    );
+    let moved = before.is_some_and(|member| member.address != now.address);
+    changes.when(moved || before.is_none(), format!("at {}", now.address));
+    changes.text()
+}
+
+fn call_text(call: &Call, reads: u32) -> String {
+    let mut text = String::new();
+    if !call.ours {
+        text.push_str("(not the manager) ");
+    }
+    let _ = write!(text, "{}", call.label);
+    if call.label.ends_with("_update") {
+        let _ = write!(text, " {}", Body(&call.body));
+    }
+    match call.status {
+        Some(status) => {
+            let _ = write!(text, ": {status}");
+        }
+        None => text.push_str(": no answer"),
+    }
+    if call.took > Duration::from_secs(1) {
+        let _ = write!(text, " after {:.1} s", call.took.as_secs_f64());
+    }
+    if reads > 0 {
+        let _ = write!(text, "  ({reads} reads before)");
+    }
+    text
+}
+
+/// A body within a line.
+struct Body<'a>(&'a serde_json::Value);
+
+impl fmt::Display for Body<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text: String = self.0.to_string().chars().take(80).collect();
+        f.write_str(&text)
+    }
+}
