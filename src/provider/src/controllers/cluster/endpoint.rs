@@ -14,9 +14,9 @@ pub(crate) struct EndpointInputs {
     pub given_port: Option<u16>,
     /// `spec.apiServer.port`.
     pub api_port: Option<u16>,
-    /// A managed load balancer is wanted.
+    /// A managed load balancer is desired.
     pub load_balancer: bool,
-    /// A floating IP is wanted for the API server.
+    /// A floating IP is desired for the API server.
     pub floating_ip: bool,
     /// There is an external network for floating IPs.
     pub external_network: bool,
@@ -87,7 +87,7 @@ impl EndpointInputs {
 
     /// The address that a new load balancer's VIP should have: the fixed one, or the endpoint's own
     /// when no floating IP stands before it. `None` lets Neutron choose.
-    pub(crate) fn wanted_vip(&self) -> Option<IpAddr> {
+    pub(crate) fn desired_vip(&self) -> Option<IpAddr> {
         if let Some(address) = self.fixed_ip.as_deref().and_then(|ip| ip.parse().ok()) {
             return Some(address);
         }
@@ -194,16 +194,16 @@ mod tests {
             floating_ip: false,
             ..inputs()
         };
-        assert_eq!(known.wanted_vip(), "10.0.0.7".parse().ok());
+        assert_eq!(known.desired_vip(), "10.0.0.7".parse().ok());
         let behind_floating = EndpointInputs {
             given_host: Some("203.0.113.9".to_owned()),
             ..inputs()
         };
-        assert_eq!(behind_floating.wanted_vip(), None);
+        assert_eq!(behind_floating.desired_vip(), None);
         let fixed = EndpointInputs {
             fixed_ip: Some("10.0.0.8".to_owned()),
             ..behind_floating
         };
-        assert_eq!(fixed.wanted_vip(), "10.0.0.8".parse().ok());
+        assert_eq!(fixed.desired_vip(), "10.0.0.8".parse().ok());
     }
 }

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use super::{
     halt::{Halt, Step},
-    pick::pick,
-    shop::Shop,
+    resolve::resolve,
+    step_context::StepContext,
 };
 use crate::status::conditions::kind::API_ENDPOINT_READY;
 use capo_core::Priority;
@@ -15,7 +15,7 @@ use capo_openstack::{
     network::{FloatingIp, FloatingIpFilter, NewFloatingIp, Tagged},
 };
 
-fn trouble(doing: &str, error: &Error) -> Halt {
+fn failed(doing: &str, error: &Error) -> Halt {
     Halt::cloud(API_ENDPOINT_READY, Reason::FloatingIPError, doing, error)
 }
 
@@ -23,105 +23,112 @@ fn trouble(doing: &str, error: &Error) -> Halt {
 /// one with the address that the spec, the status or the endpoint names; else one of ours that is on
 /// no port, left by a pass that was cut off; else a new one, made on the port in one call.
 pub(crate) async fn ensure(
-    shop: &Shop<'_>,
+    context: &StepContext<'_>,
     external: &str,
     port: Option<&str>,
 ) -> Step<FloatingIp> {
     let present = match port {
-        Some(port) => on_port(shop, port).await?,
+        Some(port) => on_port(context, port).await?,
         None => None,
     };
-    let address = wanted_address(shop);
+    let address = desired_address(context);
     let fits = |fip: &FloatingIp| {
-        shop.wanted.floating_ip.is_none() || fip.floating_ip_address == shop.wanted.floating_ip
+        context.desired.floating_ip.is_none()
+            || fip.floating_ip_address == context.desired.floating_ip
     };
     let found = match present {
         Some(fip) if fits(&fip) => Some(fip),
         _ => match address {
-            Some(address) => by_address(shop, address).await?,
-            None => left_over(shop, external).await?,
+            Some(address) => by_address(context, address).await?,
+            None => left_over(context, external).await?,
         },
     };
     let fip = match found {
-        Some(fip) => put_on(shop, fip, port).await?,
-        None => create(shop, external, address, port).await?,
+        Some(fip) => put_on(context, fip, port).await?,
+        None => create(context, external, address, port).await?,
     };
-    shop.tag(API_ENDPOINT_READY, Tagged::FloatingIp, &fip.id, &fip.tags)
+    context
+        .tag(API_ENDPOINT_READY, Tagged::FloatingIp, &fip.id, &fip.tags)
         .await?;
     Ok(fip)
 }
 
 /// The address that clients know, or are to know.
-fn wanted_address(shop: &Shop<'_>) -> Option<IpAddr> {
-    let endpoint = shop.wanted.endpoint.given_host.as_deref();
-    shop.wanted
+fn desired_address(context: &StepContext<'_>) -> Option<IpAddr> {
+    let endpoint = context.desired.endpoint.given_host.as_deref();
+    context
+        .desired
         .floating_ip
-        .or(shop.known.floating_ip)
+        .or(context.known.floating_ip)
         .or_else(|| endpoint.and_then(|host| host.parse().ok()))
 }
 
 /// The floating IP on a port.
-pub(crate) async fn on_port(shop: &Shop<'_>, port: &str) -> Step<Option<FloatingIp>> {
+pub(crate) async fn on_port(context: &StepContext<'_>, port: &str) -> Step<Option<FloatingIp>> {
     let filter = FloatingIpFilter {
         port_id: Some(port.to_owned()),
         ..FloatingIpFilter::default()
     };
-    let found = shop
+    let found = context
         .cloud
         .floating_ips(&filter, Priority::Settling)
         .await
-        .map_err(|e| trouble("Looking for the API server's floating IP", &e))?;
+        .map_err(|e| failed("Looking for the API server's floating IP", &e))?;
     Ok(found.into_iter().next())
 }
 
-async fn by_address(shop: &Shop<'_>, address: IpAddr) -> Step<Option<FloatingIp>> {
+async fn by_address(context: &StepContext<'_>, address: IpAddr) -> Step<Option<FloatingIp>> {
     let filter = FloatingIpFilter {
         floating_ip_address: Some(address),
         ..FloatingIpFilter::default()
     };
-    let found = shop
+    let found = context
         .cloud
         .floating_ips(&filter, Priority::Settling)
         .await
-        .map_err(|e| trouble(&format!("Looking for floating IP {address}"), &e))?;
-    pick(found, None, |fip| &fip.id)
+        .map_err(|e| failed(&format!("Looking for floating IP {address}"), &e))?;
+    resolve(found, None, |fip| &fip.id)
         .at_most_one(API_ENDPOINT_READY, &format!("Floating IP {address}"))
 }
 
 /// Floating IPs of ours on no port. The bastion's has the same description, so its address is left out.
-async fn left_over(shop: &Shop<'_>, external: &str) -> Step<Option<FloatingIp>> {
-    let found = described_as_ours(shop).await?;
+async fn left_over(context: &StepContext<'_>, external: &str) -> Step<Option<FloatingIp>> {
+    let found = described_as_ours(context).await?;
     let free: Vec<FloatingIp> = found
         .into_iter()
         .filter(|fip| fip.port_id.is_none() && fip.floating_network_id == external)
         .collect();
     let what = format!(
         "Description \"{}\" of free floating IPs",
-        shop.wanted.names.description()
+        context.desired.names.description()
     );
-    pick(free, None, |fip| &fip.id).at_most_one(API_ENDPOINT_READY, &what)
+    resolve(free, None, |fip| &fip.id).at_most_one(API_ENDPOINT_READY, &what)
 }
 
 /// Every floating IP in our project with our description, but the bastion's.
-pub(crate) async fn described_as_ours(shop: &Shop<'_>) -> Step<Vec<FloatingIp>> {
+pub(crate) async fn described_as_ours(context: &StepContext<'_>) -> Step<Vec<FloatingIp>> {
     let filter = FloatingIpFilter {
-        description: Some(shop.wanted.names.description()),
-        project_id: Some(shop.project.clone()),
+        description: Some(context.desired.names.description()),
+        project_id: Some(context.project.clone()),
         ..FloatingIpFilter::default()
     };
-    let found = shop
+    let found = context
         .cloud
         .floating_ips(&filter, Priority::Settling)
         .await
-        .map_err(|e| trouble("Looking for floating IPs of this cluster", &e))?;
-    let bastion = shop.known.bastion_floating_ip;
+        .map_err(|e| failed("Looking for floating IPs of this cluster", &e))?;
+    let bastion = context.known.bastion_floating_ip;
     Ok(found
         .into_iter()
         .filter(|fip| bastion.is_none() || fip.floating_ip_address != bastion)
         .collect())
 }
 
-async fn put_on(shop: &Shop<'_>, fip: FloatingIp, port: Option<&str>) -> Step<FloatingIp> {
+async fn put_on(
+    context: &StepContext<'_>,
+    fip: FloatingIp,
+    port: Option<&str>,
+) -> Step<FloatingIp> {
     let shown = shown(&fip);
     match (port, fip.port_id.as_deref()) {
         (None, _) => Ok(fip),
@@ -133,12 +140,12 @@ async fn put_on(shop: &Shop<'_>, fip: FloatingIp, port: Option<&str>) -> Step<Fl
                 "Floating IP {shown} is on port {other}; it is put on the load balancer once it is on no port"
             ),
         )),
-        (Some(port), None) => shop
+        (Some(port), None) => context
             .cloud
             .associate_floating_ip(&fip.id, Some(port), Priority::Settling)
             .await
             .map_err(|e| {
-                trouble(
+                failed(
                     &format!("Putting floating IP {shown} on the load balancer"),
                     &e,
                 )
@@ -147,7 +154,7 @@ async fn put_on(shop: &Shop<'_>, fip: FloatingIp, port: Option<&str>) -> Step<Fl
 }
 
 async fn create(
-    shop: &Shop<'_>,
+    context: &StepContext<'_>,
     external: &str,
     address: Option<IpAddr>,
     port: Option<&str>,
@@ -156,18 +163,18 @@ async fn create(
         floating_network_id: external.to_owned(),
         floating_ip_address: address,
         port_id: port.map(ToOwned::to_owned),
-        description: shop.wanted.names.description(),
+        description: context.desired.names.description(),
     };
     let doing = address.map_or_else(
         || "Taking a floating IP for the API server".to_owned(),
         |address| format!("Taking floating IP {address} for the API server, which does not exist in this project"),
     );
-    let fip = shop
+    let fip = context
         .cloud
         .create_floating_ip(&new, Priority::Settling)
         .await
-        .map_err(|e| trouble(&doing, &e))?;
-    shop.created("floating IP", &shown(&fip), &fip.id);
+        .map_err(|e| failed(&doing, &e))?;
+    context.created("floating IP", &shown(&fip), &fip.id);
     Ok(fip)
 }
 
@@ -179,30 +186,32 @@ pub(crate) fn shown(fip: &FloatingIp) -> String {
 
 /// Gives the API server's floating IPs back: those on `port`, and those of ours on no port. One that
 /// the user named is only taken off the port.
-pub(crate) async fn remove(shop: &Shop<'_>, port: Option<&str>) -> Step<()> {
+pub(crate) async fn remove(context: &StepContext<'_>, port: Option<&str>) -> Step<()> {
     let mut ours = match port {
-        Some(port) => on_port(shop, port).await?.into_iter().collect(),
+        Some(port) => on_port(context, port).await?.into_iter().collect(),
         None => Vec::new(),
     };
-    for fip in described_as_ours(shop).await? {
+    for fip in described_as_ours(context).await? {
         let free = fip.port_id.is_none();
         if free && !ours.iter().any(|known: &FloatingIp| known.id == fip.id) {
             ours.push(fip);
         }
     }
     for fip in ours {
-        let given =
-            shop.wanted.floating_ip.is_some() && fip.floating_ip_address == shop.wanted.floating_ip;
+        let given = context.desired.floating_ip.is_some()
+            && fip.floating_ip_address == context.desired.floating_ip;
         let address = shown(&fip);
         let done = if given && fip.port_id.is_none() {
             continue;
         } else if given {
-            shop.cloud
+            context
+                .cloud
                 .associate_floating_ip(&fip.id, None, Priority::Settling)
                 .await
                 .map(drop)
         } else {
-            shop.cloud
+            context
+                .cloud
                 .delete_floating_ip(&fip.id, Priority::Settling)
                 .await
         };
@@ -210,14 +219,14 @@ pub(crate) async fn remove(shop: &Shop<'_>, port: Option<&str>) -> Step<()> {
             Ok(()) => {}
             Err(error) if error.is_not_found() => {}
             Err(error) => {
-                return Err(trouble(
+                return Err(failed(
                     &format!("Giving floating IP {address} back"),
                     &error,
                 ));
             }
         }
         if !given {
-            shop.deleted("floating IP", &address, &fip.id);
+            context.deleted("floating IP", &address, &fip.id);
         }
     }
     Ok(())

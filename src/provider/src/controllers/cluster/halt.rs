@@ -58,7 +58,7 @@ impl Halt {
         }
     }
 
-    /// A call failed. `ordinary` is the reason for a plain refusal; trouble with the service as a
+    /// A call failed. `ordinary` is the reason for a plain refusal; failed with the service as a
     /// whole has reasons of its own. Trouble that goes away by itself tells nothing about what
     /// exists, so it makes the condition Unknown.
     pub fn cloud(condition: &'static str, ordinary: Reason, doing: &str, error: &Error) -> Self {

@@ -38,7 +38,7 @@ pub(crate) struct Seen {
     /// The cluster's CA, and when it was read.
     pub authority: Option<(String, Instant)>,
     /// Network and all that goes with it, and when it was read, for which generation.
-    pub surroundings: Option<(Surroundings, i64, Instant)>,
+    pub networking: Option<(NetworkingState, i64, Instant)>,
     /// Nova's availability zones, and when they were read.
     pub zones: Option<(Vec<String>, Instant)>,
     /// The API server's floating IP, and when it was read.
@@ -47,7 +47,7 @@ pub(crate) struct Seen {
 
 /// Network and all that goes with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Surroundings {
+pub(crate) struct NetworkingState {
     /// The external network.
     pub external: Option<Network>,
     /// The cluster's network.

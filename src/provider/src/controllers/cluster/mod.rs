@@ -1,37 +1,31 @@
 //! The `OpenStackCluster`: network, router, security groups, load balancer, endpoint.
 //!
-//! A pass reads the neighbours ([`facts`]), reads the spec ([`spec`]), looks at the cloud and makes what
-//! is missing ([`normal`], or [`removal`] for one that goes), hands the load balancer to its task, and
-//! writes the status if it says something new ([`report`]).
+//! A pass reads the related Kubernetes objects ([`observe`]), parses the spec ([`spec`]), reads OpenStack and creates
+//! what is missing ([`apply`], or [`delete`] for an object that is being deleted), publishes the desired load balancer
+//! to its tracker, and writes the status if it changed ([`report`]).
 
-mod allowed;
-mod balance;
+mod apply;
+mod delete;
+mod delete_steps;
+mod desired;
 mod endpoint;
-mod facts;
 mod failure_domains;
 mod floating_ip;
 pub(crate) mod halt;
-mod hooks;
 mod load_balancer;
-mod load_balancer_plan;
-mod lookups;
 mod members;
 pub(super) mod memory;
 pub mod names;
 mod network;
-mod normal;
-mod pick;
-mod removal;
+mod observe;
+mod orphaned_hooks;
+mod reconcile;
 mod report;
+mod resolve;
 mod router;
-mod rule_spec;
-mod rules;
 mod security_groups;
-mod shop;
 mod spec;
-mod teardown;
-mod visit;
-mod wanted;
+mod step_context;
 
 use std::{sync::Arc, time::Duration};
 
@@ -39,10 +33,10 @@ use futures::{FutureExt, future::BoxFuture};
 use kube::ResourceExt;
 
 use self::{
-    facts::Neighbours,
     halt::{Halt, Step},
     names::Names,
-    visit::{Visit, kubernetes_failed},
+    observe::RelatedObjects,
+    reconcile::{Reconcile, kubernetes_failed},
 };
 use super::{
     Context, Outcome,
@@ -75,45 +69,44 @@ async fn one_pass(object: &OpenStackCluster, context: &Context) -> Outcome {
     let Some(cluster) = cluster_name(object) else {
         return Box::pin(ownerless(object, context)).await;
     };
-    let neighbours = match facts::neighbours(context, &name.namespace, &cluster).await {
-        Ok(neighbours) => neighbours,
+    let related = match observe::related(context, &name.namespace, &cluster).await {
+        Ok(related) => related,
         Err(error) => return kubernetes_failed("Reading the owning Cluster", &error),
     };
-    let mut visit = Visit::new(context, object.clone(), neighbours);
-    if is_untouchable(object, &visit.neighbours) {
-        return Box::pin(paused(visit)).await;
+    let mut pass = Reconcile::new(context, object.clone(), related);
+    if is_untouchable(object, &pass.related) {
+        return Box::pin(paused(pass)).await;
     }
-    visit
-        .report
-        .tell(kind::PAUSED, ConditionState::unmet(Reason::NotPaused, ""));
+    pass.report
+        .set_condition(kind::PAUSED, ConditionState::unmet(Reason::NotPaused, ""));
     if deleting {
-        return Box::pin(removal::run(visit)).await;
+        return Box::pin(delete::run(pass)).await;
     }
-    if visit.neighbours.cluster.is_none() {
+    if pass.related.cluster.is_none() {
         let message = format!("Waiting for Cluster {cluster}, which does not exist");
-        visit.report.ready = Some(ConditionState::unknown(
+        pass.report.ready = Some(ConditionState::unknown(
             Reason::WaitingForOwner,
             message.clone(),
         ));
-        visit.note_wait(Outcome::wait(
+        pass.note_wait(Outcome::wait(
             Reason::WaitingForOwner,
             message,
             Duration::from_mins(1),
         ));
-        return visit.end().await;
+        return pass.end().await;
     }
     let first = object
         .status
         .as_ref()
         .is_none_or(|status| status.conditions.is_empty());
-    if let Err(failed) = visit.set_finalizer(FINALIZER, true).await {
+    if let Err(failed) = pass.set_finalizer(FINALIZER, true).await {
         return failed;
     }
     // Every condition is there before anything slow begins.
-    if first && let Err(failed) = visit.write().await {
+    if first && let Err(failed) = pass.write().await {
         return failed;
     }
-    Box::pin(normal::run(visit)).await
+    Box::pin(apply::run(pass)).await
 }
 
 /// The name of the Cluster that owns the object; for one that goes, the label will do.
@@ -129,83 +122,78 @@ fn cluster_name(object: &OpenStackCluster) -> Option<String> {
 
 /// Nobody owns the object yet, or any more.
 async fn ownerless(object: &OpenStackCluster, context: &Context) -> Outcome {
-    let neighbours = Neighbours {
+    let related = RelatedObjects {
         cluster: None,
         cluster_name: String::new(),
         machines: Vec::new(),
-        control_plane: facts::ControlPlane::default(),
+        control_plane: observe::ControlPlane::default(),
     };
-    let mut visit = Visit::new(context, object.clone(), neighbours);
+    let mut pass = Reconcile::new(context, object.clone(), related);
     let finalizer = object.finalizers().iter().any(|f| f == FINALIZER);
     if object.metadata.deletion_timestamp.is_some() && !finalizer {
         return Outcome::Done;
     }
     let message = "Waiting for an owner reference to the Cluster (metadata.ownerReferences)";
-    visit.report.ready = Some(ConditionState::unknown(Reason::WaitingForOwner, message));
-    visit.note_wait(Outcome::wait(
+    pass.report.ready = Some(ConditionState::unknown(Reason::WaitingForOwner, message));
+    pass.note_wait(Outcome::wait(
         Reason::WaitingForOwner,
         message,
         Duration::from_mins(1),
     ));
-    visit.end().await
+    pass.end().await
 }
 
 /// Paused, or being moved: nothing is touched, and membership knows.
-fn is_untouchable(object: &OpenStackCluster, neighbours: &Neighbours) -> bool {
+fn is_untouchable(object: &OpenStackCluster, related: &RelatedObjects) -> bool {
     let moving = |meta: &kube::core::ObjectMeta| {
         has_annotation(meta, capi::DELETE_FOR_MOVE_ANNOTATION)
             || has_annotation(meta, capi::PAUSED_ANNOTATION)
     };
     moving(&object.metadata)
-        || neighbours.cluster.as_ref().is_some_and(|cluster| {
+        || related.cluster.as_ref().is_some_and(|cluster| {
             cluster.spec.paused
                 || has_annotation(&cluster.metadata, capi::DELETE_FOR_MOVE_ANNOTATION)
         })
 }
 
-async fn paused(mut visit: Visit<'_>) -> Outcome {
-    let shown = visit.shown();
-    let (wanted, _) = spec::read(&shown, visit.names(), &visit.object.spec);
-    let facts = normal::gather_facts(&mut visit).await;
-    if visit.seen.load_balancer.is_some() {
+async fn paused(mut pass: Reconcile<'_>) -> Outcome {
+    let shown = pass.shown();
+    let (desired, _) = spec::read(&shown, pass.names(), &pass.object.spec);
+    let facts = apply::gather_facts(&mut pass).await;
+    if pass.seen.load_balancer.is_some() {
         let object = format!("OpenStackCluster {shown}");
         let asker = super::identity::Asker {
             object: &object,
-            namespace: &visit.name.namespace,
+            namespace: &pass.name.namespace,
         };
-        let reference = &visit.object.spec.identity_ref;
-        let cloud = super::identity::cloud(visit.context, asker, reference).await;
-        visit.hand_over(cloud.ok(), &wanted, facts);
+        let reference = &pass.object.spec.identity_ref;
+        let cloud = super::identity::cloud(pass.context, asker, reference).await;
+        pass.publish(cloud.ok(), &desired, facts);
     }
-    let message = if visit
-        .neighbours
-        .cluster
-        .as_ref()
-        .is_some_and(|c| c.spec.paused)
-    {
+    let message = if pass.related.cluster.as_ref().is_some_and(|c| c.spec.paused) {
         "Cluster spec.paused is set to true"
     } else {
         "OpenStackCluster or Cluster has an annotation that pauses or moves it"
     };
-    visit.report.tell(
+    pass.report.set_condition(
         kind::PAUSED,
         ConditionState {
             message: message.to_owned(),
             ..ConditionState::met(Reason::Paused)
         },
     );
-    visit.end().await
+    pass.end().await
 }
 
 /// Two Clusters whose names make one name: the younger one stops, so that it takes nothing of the other's.
-fn not_colliding(visit: &Visit<'_>) -> Step<()> {
-    let names = visit.names();
+fn not_colliding(pass: &Reconcile<'_>) -> Step<()> {
+    let names = pass.names();
     let age = |object: &OpenStackCluster| {
         let created = object.metadata.creation_timestamp.as_ref().map(|t| t.0);
         (created, report::name_of(object))
     };
-    let own = age(&visit.object);
-    let older = visit
+    let own = age(&pass.object);
+    let older = pass
         .context
         .stores
         .openstack_clusters
@@ -213,7 +201,7 @@ fn not_colliding(visit: &Visit<'_>) -> Step<()> {
             let other_names = cluster_name(other)
                 .map(|cluster| Names::new(&other.namespace().unwrap_or_default(), &cluster));
             other_names.as_ref() == Some(&names)
-                && report::name_of(other) != visit.name
+                && report::name_of(other) != pass.name
                 && age(other) < own
         });
     let Some(other) = older.first() else {
@@ -225,7 +213,7 @@ fn not_colliding(visit: &Visit<'_>) -> Step<()> {
         format!(
             "OpenStackCluster {}: the name {} of its objects in OpenStack is that of OpenStackCluster {} too; a Cluster \
              of another name is needed",
-            visit.name,
+            pass.name,
             names.network(),
             report::name_of(other)
         ),

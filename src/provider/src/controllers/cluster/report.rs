@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::Value;
 
-use super::{failure_domains::Zone, load_balancer::KnownLoadBalancer, memory::Surroundings};
+use super::{failure_domains::Zone, load_balancer::KnownLoadBalancer, memory::NetworkingState};
 use crate::{
     controllers::cluster::members,
     status::{
@@ -25,7 +25,7 @@ use capo_openstack::network::{Network, Router};
 /// The condition of a bastion; only there while one is asked for.
 pub(crate) const BASTION_READY: &str = "BastionReady";
 
-/// Conditions that every object has from the first visit.
+/// Conditions that every object has from the first pass.
 const OURS: [&str; 6] = [
     kind::OPENSTACK_AUTHENTICATION_SUCCEEDED,
     kind::NETWORK_READY,
@@ -43,9 +43,9 @@ pub(crate) struct Report {
     /// Ready in a case where it is no sum.
     pub ready: Option<ConditionState>,
     /// Network and all that goes with it.
-    pub surroundings: Option<Surroundings>,
+    pub networking: Option<NetworkingState>,
     /// The load balancer.
-    pub balancer: BalancerWord,
+    pub balancer: LoadBalancerReport,
     /// Failure domains.
     pub zones: Option<Vec<Zone>>,
     /// Everything a machine needs is there.
@@ -59,19 +59,19 @@ pub(crate) struct Report {
 
 /// What a pass knows of the load balancer.
 #[derive(Debug, Clone, Default)]
-pub(crate) enum BalancerWord {
+pub(crate) enum LoadBalancerReport {
     /// Nothing new: what the status says stays.
     #[default]
-    Untold,
+    Unchanged,
     /// None is managed.
     None,
     /// This one.
-    Known(Box<BalancerReport>),
+    Known(Box<LoadBalancerState>),
 }
 
 /// The load balancer's part of the status.
 #[derive(Debug, Clone)]
-pub(crate) struct BalancerReport {
+pub(crate) struct LoadBalancerState {
     /// The load balancer.
     pub known: KnownLoadBalancer,
     /// The floating IP before it.
@@ -84,20 +84,20 @@ pub(crate) struct BalancerReport {
 
 impl Report {
     /// Tells one condition.
-    pub(crate) fn tell(&mut self, kind: &'static str, verdict: ConditionState) {
+    pub(crate) fn set_condition(&mut self, kind: &'static str, verdict: ConditionState) {
         self.conditions.retain(|(known, _)| *known != kind);
         self.conditions.push((kind, verdict));
     }
 
     /// Tells one condition unless it was told already in this pass.
-    pub(crate) fn tell_if_untold(&mut self, kind: &'static str, verdict: ConditionState) {
-        if self.told(kind).is_none() {
+    pub(crate) fn set_condition_if_unset(&mut self, kind: &'static str, verdict: ConditionState) {
+        if self.condition(kind).is_none() {
             self.conditions.push((kind, verdict));
         }
     }
 
     /// What was told of a condition in this pass.
-    pub(crate) fn told(&self, kind: &str) -> Option<&ConditionState> {
+    pub(crate) fn condition(&self, kind: &str) -> Option<&ConditionState> {
         self.conditions
             .iter()
             .find(|(known, _)| *known == kind)
@@ -143,7 +143,7 @@ impl Report {
             conditions.set_if_absent(kind, &unseen);
         }
         conditions.set_if_absent(kind::PAUSED, &ConditionState::unmet(Reason::NotPaused, ""));
-        if self.told(BASTION_READY).is_none() {
+        if self.condition(BASTION_READY).is_none() {
             conditions.remove(BASTION_READY);
         }
         match &self.ready {
@@ -163,14 +163,14 @@ impl Report {
         if !provisioned || self.balancer_counts {
             counted.push(kind::API_SERVER_LOAD_BALANCER_READY);
         }
-        if self.told(BASTION_READY).is_some() {
+        if self.condition(BASTION_READY).is_some() {
             counted.push(BASTION_READY);
         }
         counted
     }
 
     fn fill(&self, status: &mut OpenStackClusterStatus, namespace: &str) {
-        if let Some(seen) = &self.surroundings {
+        if let Some(seen) = &self.networking {
             status.network = Some(network_status(&seen.network));
             status.external_network = seen.external.as_ref().map(external_status);
             status.router = seen.router.as_ref().map(router_status);
@@ -192,16 +192,16 @@ impl Report {
                 })
                 .collect();
         }
-        if let BalancerWord::None = &self.balancer {
+        if let LoadBalancerReport::None = &self.balancer {
             status.api_server_managed_load_balancer = None;
         }
-        if let BalancerWord::Known(balancer) = &self.balancer {
+        if let LoadBalancerReport::Known(balancer) = &self.balancer {
             let before = status
                 .api_server_managed_load_balancer
                 .take()
                 .unwrap_or_default();
             let network = self
-                .surroundings
+                .networking
                 .as_ref()
                 .and_then(|seen| seen.load_balancer_network.as_ref())
                 .map(network_status);
@@ -211,7 +211,7 @@ impl Report {
     }
 }
 
-impl BalancerReport {
+impl LoadBalancerState {
     fn status(
         &self,
         before: LoadBalancerStatus,

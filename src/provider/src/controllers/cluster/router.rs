@@ -1,11 +1,11 @@
 //! The router: gateway to the external network, interface to every subnet.
 
 use super::{
+    desired::{DesiredNetwork, Reference},
     halt::{Halt, Step},
     network::{NetworkState, subnet_by},
-    pick::pick,
-    shop::Shop,
-    wanted::{Lookup, NetworkWish},
+    resolve::resolve,
+    step_context::StepContext,
 };
 use crate::status::conditions::kind::ROUTER_READY;
 use capo_core::Priority;
@@ -18,68 +18,69 @@ use capo_openstack::{
     },
 };
 
-fn trouble(ordinary: Reason, doing: &str, error: &Error) -> Halt {
+fn failed(ordinary: Reason, doing: &str, error: &Error) -> Halt {
     Halt::cloud(ROUTER_READY, ordinary, doing, error)
 }
 
 /// The router; `None` where none is needed: without an external network, or with a network of the
 /// user's and no router named.
 pub(crate) async fn router(
-    shop: &Shop<'_>,
+    context: &StepContext<'_>,
     network: &NetworkState,
     external: Option<&Network>,
 ) -> Step<Option<Router>> {
-    let wish = &shop.wanted.router;
-    let managed_network = matches!(shop.wanted.network, NetworkWish::Managed(_));
-    if let Some(lookup) = &wish.existing {
-        let router = router_by(shop, lookup).await?;
+    let desired = &context.desired.router;
+    let managed_network = matches!(context.desired.network, DesiredNetwork::Managed(_));
+    if let Some(lookup) = &desired.existing {
+        let router = router_by(context, lookup).await?;
         if managed_network {
-            join(shop, &router, network).await?;
+            join(context, &router, network).await?;
         }
         return Ok(Some(router));
     }
     let Some(external) = external.filter(|_| managed_network) else {
         return Ok(None);
     };
-    let gateway = gateway(shop, external).await?;
-    let router = match find_managed(shop).await? {
-        Some(router) => keep_gateway(shop, router, &gateway).await?,
-        None => create(shop, gateway).await?,
+    let gateway = gateway(context, external).await?;
+    let router = match find_managed(context).await? {
+        Some(router) => apply_gateway(context, router, &gateway).await?,
+        None => create(context, gateway).await?,
     };
-    shop.tag(ROUTER_READY, Tagged::Router, &router.id, &router.tags)
+    context
+        .tag(ROUTER_READY, Tagged::Router, &router.id, &router.tags)
         .await?;
-    join(shop, &router, network).await?;
+    join(context, &router, network).await?;
     Ok(Some(router))
 }
 
 /// The managed router as it is; `None` where there is none.
-pub(crate) async fn find_managed(shop: &Shop<'_>) -> Step<Option<Router>> {
-    let name = shop.wanted.names.network();
+pub(crate) async fn find_managed(context: &StepContext<'_>) -> Step<Option<Router>> {
+    let name = context.desired.names.network();
     let filter = RouterFilter {
         name: Some(name.clone()),
-        project_id: Some(shop.project.clone()),
+        project_id: Some(context.project.clone()),
         ..RouterFilter::default()
     };
-    let found = shop
+    let found = context
         .cloud
         .routers(&filter, Priority::Settling)
         .await
         .map_err(|e| {
-            trouble(
+            failed(
                 Reason::OpenStackError,
                 &format!("Looking for router {name}"),
                 &e,
             )
         })?;
-    pick(found, shop.known.router.as_deref(), |r| &r.id)
+    resolve(found, context.known.router.as_deref(), |r| &r.id)
         .at_most_one(ROUTER_READY, &format!("Router name \"{name}\""))
 }
 
-async fn router_by(shop: &Shop<'_>, lookup: &Lookup<RouterFilter>) -> Step<Router> {
-    let object = &shop.wanted.object;
+async fn router_by(context: &StepContext<'_>, lookup: &Reference<RouterFilter>) -> Step<Router> {
+    let object = &context.desired.object;
     let doing = "Looking for spec.router";
     match lookup {
-        Lookup::Id(id) => match shop.cloud.router(id, Priority::Settling).await {
+        Reference::Id(id) => match context.cloud.router(id, Priority::Settling).await {
             Ok(router) => Ok(router),
             Err(error) if error.is_not_found() => Err(Halt::refused(
                 ROUTER_READY,
@@ -88,25 +89,25 @@ async fn router_by(shop: &Shop<'_>, lookup: &Lookup<RouterFilter>) -> Step<Route
                     "OpenStackCluster {object}: spec.router.id is {id}, but there is no router with this id; the id of an existing one is needed"
                 ),
             )),
-            Err(error) => Err(trouble(Reason::OpenStackError, doing, &error)),
+            Err(error) => Err(failed(Reason::OpenStackError, doing, &error)),
         },
-        Lookup::Filter(filter) => {
-            let found = shop
+        Reference::Filter(filter) => {
+            let found = context
                 .cloud
                 .routers(filter, Priority::Settling)
                 .await
-                .map_err(|e| trouble(Reason::OpenStackError, doing, &e))?;
+                .map_err(|e| failed(Reason::OpenStackError, doing, &e))?;
             let what = format!("OpenStackCluster {object}: spec.router.filter");
-            pick(found, None, |r: &Router| &r.id).exactly_one(ROUTER_READY, &what)
+            resolve(found, None, |r: &Router| &r.id).exactly_one(ROUTER_READY, &what)
         }
     }
 }
 
-async fn gateway(shop: &Shop<'_>, external: &Network) -> Step<ExternalGateway> {
+async fn gateway(context: &StepContext<'_>, external: &Network) -> Step<ExternalGateway> {
     let mut external_fixed_ips = Vec::new();
-    for (at, (lookup, address)) in shop.wanted.router.external_ips.iter().enumerate() {
+    for (at, (lookup, address)) in context.desired.router.external_ips.iter().enumerate() {
         let field = format!("spec.managedRouter.externalIPs[{at}].subnet");
-        let subnet = subnet_by(shop, lookup, Some(&external.id), &field).await?;
+        let subnet = subnet_by(context, lookup, Some(&external.id), &field).await?;
         external_fixed_ips.push(FixedIp {
             subnet_id: Some(subnet.id),
             ip_address: *address,
@@ -118,49 +119,54 @@ async fn gateway(shop: &Shop<'_>, external: &Network) -> Step<ExternalGateway> {
     })
 }
 
-async fn create(shop: &Shop<'_>, gateway: ExternalGateway) -> Step<Router> {
+async fn create(context: &StepContext<'_>, gateway: ExternalGateway) -> Step<Router> {
     let new = NewRouter {
-        name: shop.wanted.names.network(),
-        description: shop.wanted.names.description(),
+        name: context.desired.names.network(),
+        description: context.desired.names.description(),
         external_gateway_info: Some(gateway),
     };
-    let router = shop
+    let router = context
         .cloud
         .create_router(&new, Priority::Settling)
         .await
         .map_err(|e| {
-            trouble(
+            failed(
                 Reason::RouterCreateFailed,
                 &format!("Creating router {}", new.name),
                 &e,
             )
         })?;
-    shop.created("router", &router.name, &router.id);
+    context.created("router", &router.name, &router.id);
     Ok(router)
 }
 
-async fn keep_gateway(shop: &Shop<'_>, router: Router, wanted: &ExternalGateway) -> Step<Router> {
+async fn apply_gateway(
+    context: &StepContext<'_>,
+    router: Router,
+    desired: &ExternalGateway,
+) -> Step<Router> {
     if router
         .external_gateway_info
         .as_ref()
-        .is_some_and(|present| suffices(present, wanted))
+        .is_some_and(|present| suffices(present, desired))
     {
         return Ok(router);
     }
     let update = RouterUpdate {
-        external_gateway_info: Some(wanted.clone()),
+        external_gateway_info: Some(desired.clone()),
     };
     let doing = format!("Setting the gateway of router {}", router.name);
-    shop.cloud
+    context
+        .cloud
         .update_router(&router.id, &update, Priority::Settling)
         .await
-        .map_err(|e| trouble(Reason::OpenStackError, &doing, &e))
+        .map_err(|e| failed(Reason::OpenStackError, &doing, &e))
 }
 
 /// Whether a gateway is in the right network and has every address it should.
-fn suffices(present: &ExternalGateway, wanted: &ExternalGateway) -> bool {
-    present.network_id == wanted.network_id
-        && wanted.external_fixed_ips.iter().all(|ip| {
+fn suffices(present: &ExternalGateway, desired: &ExternalGateway) -> bool {
+    present.network_id == desired.network_id
+        && desired.external_fixed_ips.iter().all(|ip| {
             present.external_fixed_ips.iter().any(|there| {
                 there.subnet_id == ip.subnet_id
                     && (ip.ip_address.is_none() || ip.ip_address == there.ip_address)
@@ -169,17 +175,17 @@ fn suffices(present: &ExternalGateway, wanted: &ExternalGateway) -> bool {
 }
 
 /// The router's own ports that join it to subnets.
-pub(crate) async fn interfaces(shop: &Shop<'_>, router: &str) -> Step<Vec<Port>> {
+pub(crate) async fn interfaces(context: &StepContext<'_>, router: &str) -> Step<Vec<Port>> {
     let filter = PortFilter {
         device_id: Some(router.to_owned()),
         ..PortFilter::default()
     };
-    let ports = shop
+    let ports = context
         .cloud
         .ports(&filter, Priority::Settling)
         .await
         .map_err(|e| {
-            trouble(
+            failed(
                 Reason::OpenStackError,
                 "Listing the router's interfaces",
                 &e,
@@ -201,8 +207,8 @@ pub(crate) fn is_interface(device_owner: &str) -> bool {
     )
 }
 
-async fn join(shop: &Shop<'_>, router: &Router, network: &NetworkState) -> Step<()> {
-    let there = interfaces(shop, &router.id).await?;
+async fn join(context: &StepContext<'_>, router: &Router, network: &NetworkState) -> Step<()> {
+    let there = interfaces(context, &router.id).await?;
     for subnet in &network.subnets {
         let joined = there
             .iter()
@@ -212,14 +218,15 @@ async fn join(shop: &Shop<'_>, router: &Router, network: &NetworkState) -> Step<
             continue;
         }
         let doing = format!("Joining router {} to subnet {}", router.name, subnet.name);
-        shop.cloud
+        context
+            .cloud
             .add_router_interface(
                 &router.id,
                 RouterInterface::Subnet(&subnet.id),
                 Priority::Settling,
             )
             .await
-            .map_err(|e| trouble(Reason::OpenStackError, &doing, &e))?;
+            .map_err(|e| failed(Reason::OpenStackError, &doing, &e))?;
     }
     Ok(())
 }

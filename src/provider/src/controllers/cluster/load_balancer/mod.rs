@@ -1,13 +1,17 @@
 //! The load balancer itself: found, made, replaced. What is inside it is the membership task's alone.
 
+pub(crate) mod allowed_cidrs;
+pub(crate) mod plan;
+pub(crate) mod reconcile;
+
 use std::{net::IpAddr, time::Instant};
 
+use self::plan::FoundLoadBalancer;
 use super::{
+    desired::DesiredLoadBalancer,
     halt::{Halt, Step},
-    load_balancer_plan::FoundLoadBalancer,
     network::NetworkState,
-    shop::Shop,
-    wanted::LoadBalancerWish,
+    step_context::StepContext,
 };
 use crate::status::conditions::kind::API_SERVER_LOAD_BALANCER_READY;
 use capo_core::Reason;
@@ -61,7 +65,7 @@ impl From<&LoadBalancer> for FoundLoadBalancer {
 pub(crate) type Replacements = Option<(u32, Instant)>;
 
 /// An error about the load balancer.
-pub(crate) fn trouble(doing: &str, error: &Error) -> Halt {
+pub(crate) fn failed(doing: &str, error: &Error) -> Halt {
     Halt::cloud(
         API_SERVER_LOAD_BALANCER_READY,
         Reason::LoadBalancerError,
@@ -72,30 +76,33 @@ pub(crate) fn trouble(doing: &str, error: &Error) -> Halt {
 
 /// The load balancers that may be ours: the one with the id we know if it has our name and project,
 /// else all in our project with our name.
-pub(crate) async fn find(shop: &Shop<'_>, known: Option<&str>) -> Step<Vec<LoadBalancer>> {
-    let name = shop.wanted.names.load_balancer();
+pub(crate) async fn find(
+    context: &StepContext<'_>,
+    known: Option<&str>,
+) -> Step<Vec<LoadBalancer>> {
+    let name = context.desired.names.load_balancer();
     let doing = format!("Looking for load balancer {name}");
     if let Some(id) = known {
-        match shop.cloud.load_balancer(id, Priority::Settling).await {
-            Ok(lb) if is_ours(&lb, &name, &shop.project) => return Ok(vec![lb]),
+        match context.cloud.load_balancer(id, Priority::Settling).await {
+            Ok(lb) if is_ours(&lb, &name, &context.project) => return Ok(vec![lb]),
             Ok(_) => {}
             Err(error) if error.is_not_found() => {}
-            Err(error) => return Err(trouble(&doing, &error)),
+            Err(error) => return Err(failed(&doing, &error)),
         }
     }
     let filter = LoadBalancerFilter {
         name: Some(name.clone()),
-        project_id: Some(shop.project.clone()),
+        project_id: Some(context.project.clone()),
         ..LoadBalancerFilter::default()
     };
-    let found = shop
+    let found = context
         .cloud
         .load_balancers(&filter, Priority::Settling)
         .await
-        .map_err(|e| trouble(&doing, &e))?;
+        .map_err(|e| failed(&doing, &e))?;
     Ok(found
         .into_iter()
-        .filter(|lb| is_ours(lb, &name, &shop.project))
+        .filter(|lb| is_ours(lb, &name, &context.project))
         .collect())
 }
 
@@ -110,18 +117,18 @@ fn is_ours(lb: &LoadBalancer, name: &str, project: &str) -> bool {
 
 /// Asks for a load balancer with its address in `network`.
 pub(crate) async fn create(
-    shop: &Shop<'_>,
-    wish: &LoadBalancerWish,
+    context: &StepContext<'_>,
+    desired: &DesiredLoadBalancer,
     network: &NetworkState,
 ) -> Step<LoadBalancer> {
-    if let Some(provider) = &wish.provider {
-        provider_exists(shop, provider).await?;
+    if let Some(provider) = &desired.provider {
+        provider_exists(context, provider).await?;
     }
-    let flavor_id = match &wish.flavor {
-        Some(name) => Some(flavor_id(shop, name).await?),
+    let flavor_id = match &desired.flavor {
+        Some(name) => Some(flavor_id(context, name).await?),
         None => None,
     };
-    let vip_address = shop.wanted.endpoint.wanted_vip();
+    let vip_address = context.desired.endpoint.desired_vip();
     let subnet = vip_address
         .and_then(|address| {
             let holds = |subnet: &&capo_openstack::network::Subnet| {
@@ -131,8 +138,8 @@ pub(crate) async fn create(
         })
         .or(network.subnets.first());
     let new = NewLoadBalancer {
-        name: shop.wanted.names.load_balancer(),
-        description: shop.wanted.names.description(),
+        name: context.desired.names.load_balancer(),
+        description: context.desired.names.description(),
         vip_address: vip_address.filter(|address| {
             subnet
                 .and_then(|subnet| subnet.cidr)
@@ -140,47 +147,51 @@ pub(crate) async fn create(
         }),
         vip_network_id: Some(network.network.id.clone()),
         vip_subnet_id: subnet.map(|subnet| subnet.id.clone()),
-        provider: wish.provider.clone(),
+        provider: desired.provider.clone(),
         flavor_id,
-        availability_zone: wish.availability_zone.clone(),
-        tags: shop.wanted.tags.clone(),
+        availability_zone: desired.availability_zone.clone(),
+        tags: context.desired.tags.clone(),
     };
-    let lb = shop
+    let lb = context
         .cloud
         .create_load_balancer(&new, Priority::Settling)
         .await
-        .map_err(|e| trouble(&format!("Creating load balancer {}", new.name), &e))?;
-    shop.created("load balancer", &lb.name, &lb.id);
+        .map_err(|e| failed(&format!("Creating load balancer {}", new.name), &e))?;
+    context.created("load balancer", &lb.name, &lb.id);
     Ok(lb)
 }
 
-async fn provider_exists(shop: &Shop<'_>, provider: &str) -> Step<()> {
-    match shop.cloud.load_balancer_providers(Priority::Settling).await {
+async fn provider_exists(context: &StepContext<'_>, provider: &str) -> Step<()> {
+    match context
+        .cloud
+        .load_balancer_providers(Priority::Settling)
+        .await
+    {
         Ok(there) if there.iter().any(|one| one.name == provider) => Ok(()),
         Ok(there) => {
             let names: Vec<&str> = there.iter().map(|one| one.name.as_str()).collect();
-            Err(missing(shop, "provider", provider, &names))
+            Err(missing(context, "provider", provider, &names))
         }
         // Whoever may not list providers learns from the creation.
         Err(error) if error.class() == FailureClass::Denied => Ok(()),
-        Err(error) => Err(trouble("Listing load balancer providers", &error)),
+        Err(error) => Err(failed("Listing load balancer providers", &error)),
     }
 }
 
-async fn flavor_id(shop: &Shop<'_>, name: &str) -> Step<String> {
-    let flavors = shop
+async fn flavor_id(context: &StepContext<'_>, name: &str) -> Step<String> {
+    let flavors = context
         .cloud
         .load_balancer_flavors(name, Priority::Settling)
         .await
-        .map_err(|e| trouble("Listing load balancer flavors", &e))?;
+        .map_err(|e| failed("Listing load balancer flavors", &e))?;
     flavors
         .into_iter()
         .find(|flavor| flavor.name == name)
         .map(|flavor| flavor.id)
-        .ok_or_else(|| missing(shop, "flavor", name, &[]))
+        .ok_or_else(|| missing(context, "flavor", name, &[]))
 }
 
-fn missing(shop: &Shop<'_>, field: &str, found: &str, there: &[&str]) -> Halt {
+fn missing(context: &StepContext<'_>, field: &str, found: &str, there: &[&str]) -> Halt {
     let right = if there.is_empty() {
         "the name of an existing one is needed".to_owned()
     } else {
@@ -192,14 +203,14 @@ fn missing(shop: &Shop<'_>, field: &str, found: &str, there: &[&str]) -> Halt {
         format!(
             "OpenStackCluster {}: spec.apiServer.managedLoadBalancer.{field} is \"{found}\", which this cloud's \
              load balancing does not have; {right}",
-            shop.wanted.object
+            context.desired.object
         ),
     )
 }
 
 /// Asks for the end of a load balancer with everything in it. `Ok(false)` where it is locked at the moment.
-pub(crate) async fn delete(shop: &Shop<'_>, id: &str) -> Step<bool> {
-    match shop
+pub(crate) async fn delete(context: &StepContext<'_>, id: &str) -> Step<bool> {
+    match context
         .cloud
         .delete_load_balancer(id, Priority::Settling)
         .await
@@ -207,6 +218,6 @@ pub(crate) async fn delete(shop: &Shop<'_>, id: &str) -> Step<bool> {
         Ok(()) => Ok(true),
         Err(error) if error.is_not_found() => Ok(true),
         Err(error) if error.is(FailureClass::Locked) || error.is(FailureClass::Locked) => Ok(false),
-        Err(error) => Err(trouble(&format!("Deleting load balancer {id}"), &error)),
+        Err(error) => Err(failed(&format!("Deleting load balancer {id}"), &error)),
     }
 }

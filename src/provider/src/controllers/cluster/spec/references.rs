@@ -1,19 +1,17 @@
 //! Reads how the user points to networks, subnets and routers that exist.
 
-use super::{
-    spec::{A_RANGE, AN_ADDRESS, Problems},
-    wanted::Lookup,
-};
+use super::problems::{A_RANGE, AN_ADDRESS, Problems};
+use crate::controllers::cluster::desired::Reference;
 use capo_api::v1beta2::{NetworkParam, RouterParam, SubnetParam};
 use capo_openstack::network::{NetworkFilter, RouterFilter, SubnetFilter, TagFilter};
 
 /// A network of the user's.
-pub(crate) fn network_lookup(param: &NetworkParam) -> Lookup<NetworkFilter> {
+pub(crate) fn network_reference(param: &NetworkParam) -> Reference<NetworkFilter> {
     if let Some(id) = &param.id {
-        return Lookup::Id(id.clone());
+        return Reference::Id(id.clone());
     }
     let filter = param.filter.clone().unwrap_or_default();
-    Lookup::Filter(NetworkFilter {
+    Reference::Filter(NetworkFilter {
         id: None,
         name: filter.name,
         description: filter.description,
@@ -29,12 +27,12 @@ pub(crate) fn network_lookup(param: &NetworkParam) -> Lookup<NetworkFilter> {
 }
 
 /// A router of the user's.
-pub(crate) fn router_lookup(param: &RouterParam) -> Lookup<RouterFilter> {
+pub(crate) fn router_reference(param: &RouterParam) -> Reference<RouterFilter> {
     if let Some(id) = &param.id {
-        return Lookup::Id(id.clone());
+        return Reference::Id(id.clone());
     }
     let filter = param.filter.clone().unwrap_or_default();
-    Lookup::Filter(RouterFilter {
+    Reference::Filter(RouterFilter {
         id: None,
         name: filter.name,
         description: filter.description,
@@ -54,7 +52,7 @@ pub(crate) fn subnets(
     field: &str,
     condition: &'static str,
     problems: &mut Problems<'_>,
-) -> Vec<Lookup<SubnetFilter>> {
+) -> Vec<Reference<SubnetFilter>> {
     params
         .iter()
         .enumerate()
@@ -68,9 +66,9 @@ pub(crate) fn subnet(
     field: &str,
     condition: &'static str,
     problems: &mut Problems<'_>,
-) -> Lookup<SubnetFilter> {
+) -> Reference<SubnetFilter> {
     if let Some(id) = &param.id {
-        return Lookup::Id(id.clone());
+        return Reference::Id(id.clone());
     }
     let filter = param.filter.clone().unwrap_or_default();
     let gateway_ip = filter.gateway_ip.as_deref().and_then(|text| {
@@ -84,7 +82,7 @@ pub(crate) fn subnet(
     let cidr = filter.cidr.as_deref().and_then(|text| {
         problems.parsed(condition, &format!("{field}.filter.cidr"), text, A_RANGE)
     });
-    Lookup::Filter(SubnetFilter {
+    Reference::Filter(SubnetFilter {
         id: None,
         network_id: None,
         name: filter.name,

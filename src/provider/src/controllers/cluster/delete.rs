@@ -5,13 +5,14 @@ use std::time::Duration;
 use kube::{ResourceExt, api::DeleteParams};
 
 use super::{
-    FINALIZER, facts,
+    FINALIZER,
+    apply::gather_facts,
+    delete_steps,
     halt::{Halt, Step},
-    hooks,
-    normal::gather_facts,
-    shop::Shop,
-    spec, teardown,
-    visit::{Visit, kubernetes_failed},
+    observe, orphaned_hooks,
+    reconcile::{Reconcile, kubernetes_failed},
+    spec,
+    step_context::StepContext,
 };
 use crate::{
     controllers::{
@@ -31,101 +32,101 @@ const MACHINES_PAUSE: Duration = Duration::from_secs(5);
 const SOON: Duration = Duration::from_secs(2);
 
 /// Takes down everything that is ours, once no Machine is left.
-pub(crate) async fn run(mut visit: Visit<'_>) -> Outcome {
-    if !visit.object.finalizers().iter().any(|f| f == FINALIZER) {
-        forget(&visit);
+pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
+    if !pass.object.finalizers().iter().any(|f| f == FINALIZER) {
+        forget(&pass);
         return Outcome::Done;
     }
-    let shown = visit.shown();
-    let (wanted, _) = spec::read(&shown, visit.names(), &visit.object.spec);
-    let facts = gather_facts(&mut visit).await;
+    let shown = pass.shown();
+    let (desired, _) = spec::read(&shown, pass.names(), &pass.object.spec);
+    let facts = gather_facts(&mut pass).await;
     let object = format!("OpenStackCluster {shown}");
-    let namespace = visit.name.namespace.clone();
+    let namespace = pass.name.namespace.clone();
     let asker = Asker {
         object: &object,
         namespace: &namespace,
     };
-    let reference = visit.object.spec.identity_ref.clone();
-    let cloud = identity::cloud(visit.context, asker, &reference).await;
-    match machines_left(&visit).await {
+    let reference = pass.object.spec.identity_ref.clone();
+    let cloud = identity::cloud(pass.context, asker, &reference).await;
+    match machines_left(&pass).await {
         Ok(None) => {}
         Ok(Some(message)) => {
-            visit.hand_over(cloud.ok(), &wanted, facts);
-            hooks::release_orphans(&visit, wanted.load_balancer.is_none()).await;
+            pass.publish(cloud.ok(), &desired, facts);
+            orphaned_hooks::release_orphans(&pass, desired.load_balancer.is_none()).await;
             let wait = Outcome::wait(Reason::Deleting, message.clone(), MACHINES_PAUSE);
-            visit.report.ready = Some(ConditionState::unmet(Reason::Deleting, message));
-            visit.note_wait(wait);
-            return visit.end().await;
+            pass.report.ready = Some(ConditionState::unmet(Reason::Deleting, message));
+            pass.note_wait(wait);
+            return pass.end().await;
         }
         Err(error) => return kubernetes_failed("Reading the cluster's Machines", &error),
     }
     // From here on nobody else writes to the load balancer.
-    visit.context.membership.forget_load_balancer(&visit.name);
+    pass.context.membership.forget_load_balancer(&pass.name);
     let identity = match cloud {
         Ok(cloud) => identity::sign_in(asker, &reference, cloud).await,
         Err(halt) => Err(halt),
     };
-    let Some(identity) = visit.settle(identity) else {
+    let Some(identity) = pass.settle(identity) else {
         let text = "Deleting: waiting for working credentials, without which nothing can be removed from OpenStack";
-        visit.report.ready = Some(ConditionState::unmet(Reason::Deleting, text));
-        return visit.end().await;
+        pass.report.ready = Some(ConditionState::unmet(Reason::Deleting, text));
+        return pass.end().await;
     };
-    visit.good(kind::OPENSTACK_AUTHENTICATION_SUCCEEDED);
-    let told = visit.reference();
-    let shop = Shop {
+    pass.good(kind::OPENSTACK_AUTHENTICATION_SUCCEEDED);
+    let told = pass.reference();
+    let context = StepContext {
         cloud: &identity.cloud,
         project: identity.project.clone(),
-        wanted: &wanted,
-        known: visit.known_ids(),
-        events: &visit.context.events,
+        desired: &desired,
+        known: pass.known_ids(),
+        events: &pass.context.events,
         object: &told,
     };
-    let step = take_down(&visit, &shop).await;
+    let step = take_down(&pass, &context).await;
     match step {
-        Ok(()) => match visit.set_finalizer(FINALIZER, false).await {
+        Ok(()) => match pass.set_finalizer(FINALIZER, false).await {
             Ok(()) => {
-                forget(&visit);
+                forget(&pass);
                 Outcome::Done
             }
             Err(failed) => failed,
         },
         Err(halt) => {
             let text = halt.verdict.message.clone();
-            visit.report.ready = Some(ConditionState::unmet(Reason::Deleting, text));
-            visit.note(halt);
-            visit.end().await
+            pass.report.ready = Some(ConditionState::unmet(Reason::Deleting, text));
+            pass.note(halt);
+            pass.end().await
         }
     }
 }
 
-async fn take_down(visit: &Visit<'_>, shop: &Shop<'_>) -> Step<()> {
-    bastion(visit, shop).await?;
-    let known = visit
+async fn take_down(pass: &Reconcile<'_>, context: &StepContext<'_>) -> Step<()> {
+    bastion(pass, context).await?;
+    let known = pass
         .seen
         .load_balancer
         .as_ref()
         .map(|lb| lb.id.clone())
-        .or(shop.known.load_balancer.clone());
-    teardown::teardown(shop, known.as_deref(), &visit.neighbours.cluster_name).await
+        .or(context.known.load_balancer.clone());
+    delete_steps::delete_all(context, known.as_deref(), &pass.related.cluster_name).await
 }
 
 /// What of the cluster's machines is left, in words; asked without a cache.
-async fn machines_left(visit: &Visit<'_>) -> Result<Option<String>, kube::Error> {
-    let cluster = &visit.neighbours.cluster_name;
+async fn machines_left(pass: &Reconcile<'_>) -> Result<Option<String>, kube::Error> {
+    let cluster = &pass.related.cluster_name;
     let machines =
-        facts::machines_uncached(visit.context, &visit.name.namespace, cluster, Some(20)).await?;
+        observe::machines_uncached(pass.context, &pass.name.namespace, cluster, Some(20)).await?;
     if !machines.is_empty() {
-        let names = facts::named(&machines);
+        let names = observe::named(&machines);
         return Ok(Some(format!(
             "Deleting: waiting for Machines to be gone: {names}"
         )));
     }
-    let ours = visit
+    let ours = pass
         .context
         .stores
         .openstack_machines
         .state_filter(|machine| {
-            machine.metadata.namespace.as_ref() == Some(&visit.name.namespace)
+            machine.metadata.namespace.as_ref() == Some(&pass.name.namespace)
                 && machine.labels().get(CLUSTER_NAME_LABEL) == Some(cluster)
         });
     let mut names: Vec<String> = ours.iter().map(|machine| machine.name_any()).collect();
@@ -140,17 +141,17 @@ async fn machines_left(visit: &Visit<'_>) -> Result<Option<String>, kube::Error>
 }
 
 /// A bastion that CAPO made goes first, with its floating IP unless the user named it.
-async fn bastion(visit: &Visit<'_>, shop: &Shop<'_>) -> Step<()> {
+async fn bastion(pass: &Reconcile<'_>, context: &StepContext<'_>) -> Step<()> {
     const CONDITION: &str = super::report::BASTION_READY;
-    let name = format!("{}-bastion", visit.neighbours.cluster_name);
-    let servers = visit.context.api::<OpenStackServer>(&visit.name.namespace);
-    let trouble = |e: &kube::Error| {
+    let name = format!("{}-bastion", pass.related.cluster_name);
+    let servers = pass.context.api::<OpenStackServer>(&pass.name.namespace);
+    let failed = |e: &kube::Error| {
         Halt::kubernetes(CONDITION, &format!("Deleting OpenStackServer {name}"), e)
     };
-    let Some(server) = servers.get_opt(&name).await.map_err(|e| trouble(&e))? else {
+    let Some(server) = servers.get_opt(&name).await.map_err(|e| failed(&e))? else {
         return Ok(());
     };
-    let uid = visit.object.uid();
+    let uid = pass.object.uid();
     let ours = server
         .owner_references()
         .iter()
@@ -158,27 +159,27 @@ async fn bastion(visit: &Visit<'_>, shop: &Shop<'_>) -> Step<()> {
     if !ours {
         return Ok(());
     }
-    bastion_floating_ip(visit, shop).await?;
+    bastion_floating_ip(pass, context).await?;
     if server.metadata.deletion_timestamp.is_none() {
         servers
             .delete(&name, &DeleteParams::default())
             .await
-            .map_err(|e| trouble(&e))?;
+            .map_err(|e| failed(&e))?;
     }
     let text = format!("OpenStackServer {name} is being deleted");
     Err(Halt::wait(CONDITION, Reason::Deleting, text, SOON))
 }
 
-async fn bastion_floating_ip(visit: &Visit<'_>, shop: &Shop<'_>) -> Step<()> {
-    let Some(address) = shop.known.bastion_floating_ip else {
+async fn bastion_floating_ip(pass: &Reconcile<'_>, context: &StepContext<'_>) -> Step<()> {
+    let Some(address) = context.known.bastion_floating_ip else {
         return Ok(());
     };
-    let bastion = visit.object.spec.bastion.as_ref();
+    let bastion = pass.object.spec.bastion.as_ref();
     let given = bastion.and_then(|bastion| bastion.floating_ip.as_deref());
     if given.and_then(|ip| ip.parse().ok()) == Some(address) {
         return Ok(());
     }
-    let trouble = |e: &capo_openstack::Error| {
+    let failed = |e: &capo_openstack::Error| {
         let doing = format!("Giving the bastion's floating IP {address} back");
         Halt::cloud(
             super::report::BASTION_READY,
@@ -189,26 +190,27 @@ async fn bastion_floating_ip(visit: &Visit<'_>, shop: &Shop<'_>) -> Step<()> {
     };
     let filter = FloatingIpFilter {
         floating_ip_address: Some(address),
-        description: Some(shop.wanted.names.description()),
-        project_id: Some(shop.project.clone()),
+        description: Some(context.desired.names.description()),
+        project_id: Some(context.project.clone()),
         ..FloatingIpFilter::default()
     };
-    let found = shop
+    let found = context
         .cloud
         .floating_ips(&filter, Priority::Settling)
         .await
-        .map_err(|e| trouble(&e))?;
+        .map_err(|e| failed(&e))?;
     for fip in found {
-        shop.cloud
+        context
+            .cloud
             .delete_floating_ip(&fip.id, Priority::Settling)
             .await
-            .map_err(|e| trouble(&e))?;
+            .map_err(|e| failed(&e))?;
     }
     Ok(())
 }
 
-fn forget(visit: &Visit<'_>) {
-    visit.context.membership.forget_load_balancer(&visit.name);
-    visit.context.clusters.forget(&visit.name);
-    visit.context.backoff.forget(super::CONTROLLER, &visit.name);
+fn forget(pass: &Reconcile<'_>) {
+    pass.context.membership.forget_load_balancer(&pass.name);
+    pass.context.clusters.forget(&pass.name);
+    pass.context.backoff.forget(super::CONTROLLER, &pass.name);
 }

@@ -1,10 +1,10 @@
-//! What the steps of one pass share: the cloud, what is wanted, what is known, and who is told.
+//! What the steps of one pass share: the cloud, what is desired, what is known, and who is told.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 
 use super::{
+    desired::DesiredCluster,
     halt::{Halt, Step},
-    wanted::Wanted,
 };
 use crate::status::events::Events;
 use capo_core::Priority;
@@ -12,13 +12,13 @@ use capo_core::Reason;
 use capo_openstack::{Cloud, network::Tagged};
 
 /// What the steps of one pass share.
-pub(crate) struct Shop<'a> {
+pub(crate) struct StepContext<'a> {
     /// The cloud.
     pub cloud: &'a Cloud,
     /// The credentials' project: what we look for by name is looked for in it alone.
     pub project: String,
     /// What the object asks for.
-    pub wanted: &'a Wanted,
+    pub desired: &'a DesiredCluster,
     /// Ids from the status. They are hints: what they point to is read before it is used.
     pub known: KnownIds,
     /// Where events go.
@@ -50,7 +50,7 @@ pub(crate) struct KnownIds {
     pub bastion_floating_ip: Option<std::net::IpAddr>,
 }
 
-impl Shop<'_> {
+impl StepContext<'_> {
     /// Tells that something was made.
     pub(crate) fn created(&self, kind: &str, name: &str, id: &str) {
         tracing::info!(resource = kind, name, id, "Created in OpenStack");
@@ -76,12 +76,12 @@ impl Shop<'_> {
         present: &[String],
     ) -> Step<()> {
         let missing = |tag: &&String| !present.contains(tag);
-        if !self.wanted.tags.iter().any(|tag| missing(&tag)) {
+        if !self.desired.tags.iter().any(|tag| missing(&tag)) {
             return Ok(());
         }
         let all: Vec<String> = present
             .iter()
-            .chain(self.wanted.tags.iter().filter(missing))
+            .chain(self.desired.tags.iter().filter(missing))
             .cloned()
             .collect();
         match self

@@ -1,12 +1,14 @@
 //! Managed security groups: there, and with exactly the rules of [`super::rules`].
 
+pub(crate) mod rules;
+
+use self::rules::{Direction, Family, FoundRule, Remote, Rule, RuleInputs, UserRule};
 use super::{
+    desired::{DesiredSecurityGroups, DesiredUserRule},
     halt::{Halt, Step},
     names::{Role, SECURITY_GROUP_DESCRIPTION},
-    pick::pick,
-    rules::{self, Direction, Family, FoundRule, Remote, Rule, RuleInputs, UserRule},
-    shop::Shop,
-    wanted::{RuleWish, SecurityWish},
+    resolve::resolve,
+    step_context::StepContext,
 };
 use crate::status::conditions::kind::SECURITY_GROUPS_READY;
 use capo_core::Priority;
@@ -28,7 +30,7 @@ pub(crate) struct Groups {
     pub worker: (String, String),
 }
 
-fn trouble(doing: &str, error: &Error) -> Halt {
+fn failed(doing: &str, error: &Error) -> Halt {
     Halt::cloud(
         SECURITY_GROUPS_READY,
         Reason::SecurityGroupCreateFailed,
@@ -39,18 +41,18 @@ fn trouble(doing: &str, error: &Error) -> Halt {
 
 /// Makes both groups what they should be. `ranges` are the cluster's subnets.
 pub(crate) async fn groups(
-    shop: &Shop<'_>,
-    wish: &SecurityWish,
+    context: &StepContext<'_>,
+    desired: &DesiredSecurityGroups,
     ranges: &[ipnet::IpNet],
 ) -> Step<Groups> {
-    let control_plane = group(shop, Role::ControlPlane).await?;
-    let worker = group(shop, Role::Worker).await?;
-    let inputs = rule_inputs(shop, wish, ranges, &control_plane.id, &worker.id);
+    let control_plane = group(context, Role::ControlPlane).await?;
+    let worker = group(context, Role::Worker).await?;
+    let inputs = rule_inputs(context, desired, ranges, &control_plane.id, &worker.id);
     for (role, group) in [
         (Role::ControlPlane, &control_plane),
         (Role::Worker, &worker),
     ] {
-        keep_rules(shop, group, &rules::wanted(role, &inputs)).await?;
+        apply_rules(context, group, &rules::desired(role, &inputs)).await?;
     }
     Ok(Groups {
         control_plane: (control_plane.id, control_plane.name),
@@ -59,69 +61,70 @@ pub(crate) async fn groups(
 }
 
 /// The group of `role` as it is; `None` where there is none.
-pub(crate) async fn find(shop: &Shop<'_>, role: Role) -> Step<Option<SecurityGroup>> {
-    let name = shop.wanted.names.security_group(role);
+pub(crate) async fn find(context: &StepContext<'_>, role: Role) -> Step<Option<SecurityGroup>> {
+    let name = context.desired.names.security_group(role);
     let filter = SecurityGroupFilter {
         name: Some(name.clone()),
-        project_id: Some(shop.project.clone()),
+        project_id: Some(context.project.clone()),
         ..SecurityGroupFilter::default()
     };
-    let found = shop
+    let found = context
         .cloud
         .security_groups(&filter, Priority::Settling)
         .await
-        .map_err(|e| trouble(&format!("Looking for security group {name}"), &e))?;
+        .map_err(|e| failed(&format!("Looking for security group {name}"), &e))?;
     let known = match role {
-        Role::ControlPlane => shop.known.control_plane_group.as_deref(),
-        Role::Worker => shop.known.worker_group.as_deref(),
+        Role::ControlPlane => context.known.control_plane_group.as_deref(),
+        Role::Worker => context.known.worker_group.as_deref(),
         Role::Bastion => None,
     };
-    pick(found, known, |g| &g.id).at_most_one(
+    resolve(found, known, |g| &g.id).at_most_one(
         SECURITY_GROUPS_READY,
         &format!("Security group name \"{name}\""),
     )
 }
 
-async fn group(shop: &Shop<'_>, role: Role) -> Step<SecurityGroup> {
-    let group = if let Some(group) = find(shop, role).await? {
+async fn group(context: &StepContext<'_>, role: Role) -> Step<SecurityGroup> {
+    let group = if let Some(group) = find(context, role).await? {
         group
     } else {
         let new = NewSecurityGroup {
-            name: shop.wanted.names.security_group(role),
+            name: context.desired.names.security_group(role),
             description: SECURITY_GROUP_DESCRIPTION.to_owned(),
         };
-        let group = shop
+        let group = context
             .cloud
             .create_security_group(&new, Priority::Settling)
             .await
-            .map_err(|e| trouble(&format!("Creating security group {}", new.name), &e))?;
-        shop.created("security group", &group.name, &group.id);
+            .map_err(|e| failed(&format!("Creating security group {}", new.name), &e))?;
+        context.created("security group", &group.name, &group.id);
         group
     };
-    shop.tag(
-        SECURITY_GROUPS_READY,
-        Tagged::SecurityGroup,
-        &group.id,
-        &group.tags,
-    )
-    .await?;
+    context
+        .tag(
+            SECURITY_GROUPS_READY,
+            Tagged::SecurityGroup,
+            &group.id,
+            &group.tags,
+        )
+        .await?;
     Ok(group)
 }
 
 fn rule_inputs(
-    shop: &Shop<'_>,
-    wish: &SecurityWish,
+    context: &StepContext<'_>,
+    desired: &DesiredSecurityGroups,
     ranges: &[ipnet::IpNet],
     control_plane: &str,
     worker: &str,
 ) -> RuleInputs {
-    let of_user = |list: &[RuleWish]| -> Vec<UserRule> {
+    let of_user = |list: &[DesiredUserRule]| -> Vec<UserRule> {
         list.iter()
             .flat_map(|rule| expand(rule, control_plane, worker))
             .collect()
     };
-    let additional_ports = shop
-        .wanted
+    let additional_ports = context
+        .desired
         .load_balancer
         .as_ref()
         .map(|lb| lb.additional_ports.clone())
@@ -129,32 +132,33 @@ fn rule_inputs(
     RuleInputs {
         control_plane_group: control_plane.to_owned(),
         worker_group: worker.to_owned(),
-        api_port: shop.wanted.endpoint.port(),
+        api_port: context.desired.endpoint.port(),
         additional_ports,
-        allow_all_in_cluster: wish.allow_all_in_cluster,
+        allow_all_in_cluster: desired.allow_all_in_cluster,
         subnet_ranges: ranges
             .iter()
             .filter(|range| range.addr().is_ipv4())
             .map(|range| range.trunc().to_string())
             .collect(),
-        control_plane_rules: of_user(&wish.control_plane_rules),
-        worker_rules: of_user(&wish.worker_rules),
+        control_plane_rules: of_user(&desired.control_plane_rules),
+        worker_rules: of_user(&desired.worker_rules),
     }
 }
 
 /// One rule for each managed group at the other end, or the rule itself where none is named.
-fn expand(wish: &RuleWish, control_plane: &str, worker: &str) -> Vec<UserRule> {
+fn expand(desired: &DesiredUserRule, control_plane: &str, worker: &str) -> Vec<UserRule> {
     let rule_with = |remote: Remote| UserRule {
         rule: Rule {
             remote,
-            ..wish.rule.clone()
+            ..desired.rule.clone()
         },
-        description: wish.description.clone(),
+        description: desired.description.clone(),
     };
-    if wish.groups.is_empty() {
-        return vec![rule_with(wish.rule.remote.clone())];
+    if desired.groups.is_empty() {
+        return vec![rule_with(desired.rule.remote.clone())];
     }
-    wish.groups
+    desired
+        .groups
         .iter()
         .filter_map(|role| match role {
             Role::ControlPlane => Some(rule_with(Remote::Group(control_plane.to_owned()))),
@@ -164,13 +168,13 @@ fn expand(wish: &RuleWish, control_plane: &str, worker: &str) -> Vec<UserRule> {
         .collect()
 }
 
-async fn keep_rules(
-    shop: &Shop<'_>,
+async fn apply_rules(
+    context: &StepContext<'_>,
     group: &SecurityGroup,
-    wanted: &[rules::WantedRule],
+    desired: &[rules::DesiredRule],
 ) -> Step<()> {
     let found: Vec<FoundRule> = group.rules.iter().filter_map(found_rule).collect();
-    let todo = rules::changes(wanted, &found);
+    let todo = rules::changes(desired, &found);
     if !todo.create.is_empty() {
         let new: Vec<NewSecurityGroupRule> = todo
             .create
@@ -178,13 +182,14 @@ async fn keep_rules(
             .map(|rule| new_rule(&group.id, rule))
             .collect();
         let doing = format!("Adding rules to security group {}", group.name);
-        shop.cloud
+        context
+            .cloud
             .create_security_group_rules(&new, Priority::Settling)
             .await
-            .map_err(|e| trouble(&doing, &e))?;
+            .map_err(|e| failed(&doing, &e))?;
     }
     for id in &todo.delete {
-        match shop
+        match context
             .cloud
             .delete_security_group_rule(id, Priority::Settling)
             .await
@@ -193,7 +198,7 @@ async fn keep_rules(
             Err(error) if error.is_not_found() => {}
             Err(error) => {
                 let doing = format!("Removing a rule from security group {}", group.name);
-                return Err(trouble(&doing, &error));
+                return Err(failed(&doing, &error));
             }
         }
     }
@@ -230,8 +235,8 @@ fn found_rule(found: &SecurityGroupRule) -> Option<FoundRule> {
     })
 }
 
-fn new_rule(group: &str, wanted: &rules::WantedRule) -> NewSecurityGroupRule {
-    let rule = &wanted.rule;
+fn new_rule(group: &str, desired: &rules::DesiredRule) -> NewSecurityGroupRule {
+    let rule = &desired.rule;
     let (remote_group_id, remote_ip_prefix) = match &rule.remote {
         Remote::Anywhere => (None, None),
         Remote::Range(range) => (None, Some(range.clone())),
@@ -240,7 +245,7 @@ fn new_rule(group: &str, wanted: &rules::WantedRule) -> NewSecurityGroupRule {
     let port = |port: Option<u32>| port.and_then(|port| port.try_into().ok());
     NewSecurityGroupRule {
         security_group_id: group.to_owned(),
-        description: wanted.description.clone(),
+        description: desired.description.clone(),
         direction: match rule.direction {
             Direction::Ingress => network::Direction::Ingress,
             Direction::Egress => network::Direction::Egress,

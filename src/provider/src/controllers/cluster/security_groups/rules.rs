@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ipnet::IpNet;
 
-use super::names::Role;
+use crate::controllers::cluster::names::Role;
 
 /// Which way traffic goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -92,9 +92,9 @@ impl Rule {
     }
 }
 
-/// A rule that is wanted, with what its description says.
+/// A rule that is desired, with what its description says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct WantedRule {
+pub(crate) struct DesiredRule {
     /// What it lets through.
     pub rule: Rule,
     /// For people.
@@ -132,12 +132,12 @@ pub(crate) struct RuleInputs {
 }
 
 /// The rules that the group of `role` should have, each once.
-pub(crate) fn wanted(role: Role, inputs: &RuleInputs) -> Vec<WantedRule> {
+pub(crate) fn desired(role: Role, inputs: &RuleInputs) -> Vec<DesiredRule> {
     let mut list = Vec::new();
     let mut seen = BTreeSet::new();
     let mut add = |rule: Rule, description: &str| {
         if seen.insert(rule.clone()) {
-            list.push(WantedRule {
+            list.push(DesiredRule {
                 rule,
                 description: description.to_owned(),
             });
@@ -225,17 +225,17 @@ pub(crate) struct FoundRule {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct RuleChanges {
     /// To be made, first.
-    pub create: Vec<WantedRule>,
+    pub create: Vec<DesiredRule>,
     /// Ids of those that are too much, removed after.
     pub delete: Vec<String>,
 }
 
-/// The difference between what is wanted and what was found.
-pub(crate) fn changes(wanted: &[WantedRule], found: &[FoundRule]) -> RuleChanges {
-    let keep: BTreeSet<&Rule> = wanted.iter().map(|w| &w.rule).collect();
+/// The difference between what is desired and what was found.
+pub(crate) fn changes(desired: &[DesiredRule], found: &[FoundRule]) -> RuleChanges {
+    let keep: BTreeSet<&Rule> = desired.iter().map(|w| &w.rule).collect();
     let there: BTreeSet<&Rule> = found.iter().map(|f| &f.rule).collect();
     RuleChanges {
-        create: wanted
+        create: desired
             .iter()
             .filter(|w| !there.contains(&w.rule))
             .cloned()
@@ -283,9 +283,9 @@ mod tests {
     }
 
     fn words(role: Role, inputs: &RuleInputs) -> Vec<String> {
-        wanted(role, inputs)
+        desired(role, inputs)
             .iter()
-            .map(|WantedRule { rule, .. }| {
+            .map(|DesiredRule { rule, .. }| {
                 let way = match rule.direction {
                     Direction::Ingress => "in",
                     Direction::Egress => "out",
@@ -394,7 +394,7 @@ mod tests {
 
     #[test]
     fn only_the_difference_is_changed() {
-        let all = wanted(Role::ControlPlane, &inputs());
+        let all = desired(Role::ControlPlane, &inputs());
         let mut found: Vec<FoundRule> = all
             .iter()
             .enumerate()

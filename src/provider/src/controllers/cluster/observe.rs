@@ -29,7 +29,7 @@ const LARGEST_AUTHORITY: usize = 64 * 1024;
 
 /// The objects around an `OpenStackCluster`.
 #[derive(Debug, Clone)]
-pub(crate) struct Neighbours {
+pub(crate) struct RelatedObjects {
     /// The owning Cluster; `None` once an uncached read found it absent.
     pub cluster: Option<Arc<Cluster>>,
     /// The Cluster's name, also where it is absent.
@@ -74,7 +74,7 @@ impl ControlPlane {
     }
 }
 
-impl Neighbours {
+impl RelatedObjects {
     /// The control plane was initialised once.
     pub(crate) fn initialised(&self) -> bool {
         self.control_plane.initialised
@@ -105,12 +105,12 @@ impl Neighbours {
     }
 }
 
-/// Reads the neighbours: from the stores, and without a cache where it matters.
-pub(crate) async fn neighbours(
+/// Reads the related: from the stores, and without a cache where it matters.
+pub(crate) async fn related(
     context: &Context,
     namespace: &str,
     cluster_name: &str,
-) -> Result<Neighbours, kube::Error> {
+) -> Result<RelatedObjects, kube::Error> {
     let reference = kube::runtime::reflector::ObjectRef::new(cluster_name).within(namespace);
     let cluster = match context.stores.clusters.get(&reference) {
         Some(cluster) => Some(cluster),
@@ -131,7 +131,7 @@ pub(crate) async fn neighbours(
         Some(reference) => control_plane(context, namespace, reference).await,
         None => ControlPlane::default(),
     };
-    Ok(Neighbours {
+    Ok(RelatedObjects {
         cluster,
         cluster_name: cluster_name.to_owned(),
         machines,
@@ -199,10 +199,10 @@ pub(crate) async fn facts(
     name: &ObjectName,
     operator: Option<&str>,
     untouchable: bool,
-    neighbours: &Neighbours,
+    related: &RelatedObjects,
     seen: &mut Seen,
 ) -> ClusterFacts {
-    let connection = neighbours
+    let connection = related
         .cluster
         .as_ref()
         .and_then(|cluster| cluster.condition(REMOTE_CONNECTION_PROBE));
@@ -211,26 +211,19 @@ pub(crate) async fn facts(
         Health::Good(since) => Some(since),
         Health::Bad | Health::Unknown => None,
     };
-    read_authority(
-        context,
-        &name.namespace,
-        &neighbours.cluster_name,
-        seen,
-        now,
-    )
-    .await;
+    read_authority(context, &name.namespace, &related.cluster_name, seen, now).await;
     ClusterFacts {
         untouchable,
-        going: neighbours.going(),
-        initialised: neighbours.initialised(),
-        operator: operator_word(operator),
+        going: related.going(),
+        initialised: related.initialised(),
+        operator: gate_override_of(operator),
         remote_connection_since,
         ca_pem: seen.authority.as_ref().map(|(pem, _)| pem.clone()),
-        kubeadm_control_plane: neighbours.control_plane.kubeadm,
+        kubeadm_control_plane: related.control_plane.kubeadm,
     }
 }
 
-fn operator_word(annotation: Option<&str>) -> GateOverride {
+fn gate_override_of(annotation: Option<&str>) -> GateOverride {
     gate_override::parse_optional(annotation, Timestamp::now())
 }
 

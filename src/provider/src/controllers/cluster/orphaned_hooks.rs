@@ -7,7 +7,7 @@ use kube::{
 };
 use serde_json::json;
 
-use super::visit::Visit;
+use super::reconcile::Reconcile;
 use crate::controllers::{capi::Machine, hooks::Hooks, lookup::names_as_absent};
 use capo_api::v1beta2::OpenStackMachine;
 use capo_core::GateMode;
@@ -58,8 +58,8 @@ fn fate(question: Question) -> Fate {
 }
 
 /// Takes such hooks off once nothing is left that they protect, and says so where they hold.
-pub(crate) async fn release_orphans(visit: &Visit<'_>, ungated: bool) {
-    for machine in &visit.neighbours.machines {
+pub(crate) async fn release_orphans(pass: &Reconcile<'_>, ungated: bool) {
+    for machine in &pass.related.machines {
         let carried = Hooks::on(&machine.metadata);
         if !carried.any() {
             continue;
@@ -68,35 +68,35 @@ pub(crate) async fn release_orphans(visit: &Visit<'_>, ungated: bool) {
         let Some(name) = reference.map(|reference| reference.name.as_str()) else {
             continue;
         };
-        if machine.is_on(name) && is_absent(visit, name).await {
-            settle(visit, machine, name, carried, ungated).await;
+        if machine.is_on(name) && is_absent(pass, name).await {
+            settle(pass, machine, name, carried, ungated).await;
         }
     }
 }
 
-async fn is_absent(visit: &Visit<'_>, name: &str) -> bool {
-    let namespace = &visit.name.namespace;
+async fn is_absent(pass: &Reconcile<'_>, name: &str) -> bool {
+    let namespace = &pass.name.namespace;
     let key = ObjectRef::new(name).within(namespace);
-    if visit.context.stores.openstack_machines.get(&key).is_some() {
+    if pass.context.stores.openstack_machines.get(&key).is_some() {
         return false;
     }
-    let machines = visit.context.api::<OpenStackMachine>(namespace);
+    let machines = pass.context.api::<OpenStackMachine>(namespace);
     let asked = machines.get_metadata(name).await;
     asked.is_err_and(|error| names_as_absent(&error, name))
 }
 
 async fn settle(
-    visit: &Visit<'_>,
+    pass: &Reconcile<'_>,
     machine: &Machine,
     openstack_machine: &str,
     carried: Hooks,
     ungated: bool,
 ) {
-    let findings = visit.context.membership.findings(&visit.name);
+    let findings = pass.context.membership.findings(&pass.name);
     let question = Question {
-        mode: visit.context.membership.settings().mode,
+        mode: pass.context.membership.settings().mode,
         deleting: machine.is_deleting(),
-        ungated: ungated || visit.neighbours.going(),
+        ungated: ungated || pass.related.going(),
         member: findings
             .filter(|findings| findings.observed.is_some())
             .map(|findings| {
@@ -115,7 +115,7 @@ async fn settle(
                  last one that serves. The deletion waits until the member is removed; to let it go all the same, take the \
                  annotations that end in /capo-load-balancer-member off"
             );
-            let events = &visit.context.events;
+            let events = &pass.context.events;
             events.warning(
                 &machine.object_ref(&()),
                 Reason::NoOtherMemberServing,
@@ -127,7 +127,7 @@ async fn settle(
             let patch = Patch::Merge(json!({"metadata": {
                 "uid": machine.uid(), "annotations": Hooks::default().patch(carried),
             }}));
-            let api = visit.context.api::<Machine>(&visit.name.namespace);
+            let api = pass.context.api::<Machine>(&pass.name.namespace);
             match api.patch(&name, &PatchParams::default(), &patch).await {
                 Ok(_) => tracing::info!(
                     machine = name,

@@ -3,17 +3,26 @@
 use std::{net::IpAddr, time::Duration};
 
 use super::{
-    facts, floating_ip as fips,
-    halt::{Halt, Step},
-    load_balancer::{self, KnownLoadBalancer},
-    load_balancer_plan::{self, FoundLoadBalancer, LoadBalancerInputs, LoadBalancerPlan},
-    network::NetworkState,
-    report::in_closed_set,
-    shop::Shop,
-    visit::Visit,
-    wanted::LoadBalancerWish,
+    KnownLoadBalancer,
+    plan::{self, FoundLoadBalancer, LoadBalancerInputs, LoadBalancerPlan},
 };
-use crate::{controllers::Outcome, status::conditions::kind};
+use crate::{
+    controllers::{
+        Outcome,
+        cluster::{
+            desired::DesiredLoadBalancer,
+            floating_ip as fips,
+            halt::{Halt, Step},
+            load_balancer,
+            network::NetworkState,
+            observe,
+            reconcile::Reconcile,
+            report::in_closed_set,
+            step_context::StepContext,
+        },
+    },
+    status::conditions::kind,
+};
 use capo_core::FailureClass;
 use capo_core::{ConditionState, ConditionStatus, Reason};
 use capo_gate::findings::Findings;
@@ -30,29 +39,29 @@ const CONDITION: &str = kind::API_SERVER_LOAD_BALANCER_READY;
 /// Sees to it that there is a load balancer, and that this process knows which. While its task reads it
 /// and finds nothing wrong with the load balancer itself, no call is made.
 pub(crate) async fn load_balancer(
-    visit: &mut Visit<'_>,
-    shop: &Shop<'_>,
-    wish: &LoadBalancerWish,
+    pass: &mut Reconcile<'_>,
+    context: &StepContext<'_>,
+    desired: &DesiredLoadBalancer,
     network: &NetworkState,
 ) -> Step<()> {
     let complete = |lb: &KnownLoadBalancer| lb.vip.is_some() && lb.vip_port.is_some();
-    if visit.seen.load_balancer.as_ref().is_some_and(complete) && !needs_a_look(visit) {
+    if pass.seen.load_balancer.as_ref().is_some_and(complete) && !needs_a_look(pass) {
         return Ok(());
     }
-    let known = visit
+    let known = pass
         .seen
         .load_balancer
         .as_ref()
         .map(|lb| lb.id.clone())
-        .or(shop.known.load_balancer.clone());
-    let found = load_balancer::find(shop, known.as_deref()).await?;
+        .or(context.known.load_balancer.clone());
+    let found = load_balancer::find(context, known.as_deref()).await?;
     let seen: Vec<FoundLoadBalancer> = found.iter().map(FoundLoadBalancer::from).collect();
     let inputs = LoadBalancerInputs {
-        name: shop.wanted.names.load_balancer(),
-        initialised: visit.neighbours.initialised(),
-        machine_admitted: visit.neighbours.machine_admitted(),
-        rebuild: visit.annotation(REBUILD_ANNOTATION).map(ToOwned::to_owned),
-        replaced: visit.seen.replacements,
+        name: context.desired.names.load_balancer(),
+        initialised: pass.related.initialised(),
+        machine_admitted: pass.related.machine_admitted(),
+        rebuild: pass.annotation(REBUILD_ANNOTATION).map(ToOwned::to_owned),
+        replaced: pass.seen.replacements,
     };
     let by_id = |id: &str| {
         found
@@ -60,20 +69,20 @@ pub(crate) async fn load_balancer(
             .find(|lb| lb.id == id)
             .map(KnownLoadBalancer::from)
     };
-    match load_balancer_plan::plan(&inputs, &seen, visit.now) {
+    match plan::plan(&inputs, &seen, pass.now) {
         LoadBalancerPlan::Use { id } => {
-            visit.seen.load_balancer = by_id(&id);
+            pass.seen.load_balancer = by_id(&id);
             Ok(())
         }
         LoadBalancerPlan::Create => {
-            visit.seen.load_balancer = None;
-            visit.seen.floating_ip = None;
-            let made = load_balancer::create(shop, wish, network).await?;
-            visit.seen.load_balancer = Some(KnownLoadBalancer::from(&made));
+            pass.seen.load_balancer = None;
+            pass.seen.floating_ip = None;
+            let made = load_balancer::create(context, desired, network).await?;
+            pass.seen.load_balancer = Some(KnownLoadBalancer::from(&made));
             Ok(())
         }
         LoadBalancerPlan::Going { id } => {
-            visit.seen.load_balancer = None;
+            pass.seen.load_balancer = None;
             let text =
                 format!("Load balancer {id} is being deleted; a new one is made when it is gone");
             Err(Halt::wait(
@@ -84,14 +93,14 @@ pub(crate) async fn load_balancer(
             ))
         }
         LoadBalancerPlan::Replace { id, asked } => {
-            if !asked && !nothing_to_lose(visit).await? {
-                visit.seen.load_balancer = by_id(&id);
+            if !asked && !nothing_to_lose(pass).await? {
+                pass.seen.load_balancer = by_id(&id);
                 return Err(broken(&inputs.name, &id));
             }
-            replace(visit, shop, &id).await
+            replace(pass, context, &id).await
         }
         LoadBalancerPlan::ReplaceLater { id, pause } => {
-            visit.seen.load_balancer = by_id(&id);
+            pass.seen.load_balancer = by_id(&id);
             let text = format!(
                 "Load balancer {id} is in ERROR; it is made anew after a pause, as the last one failed too"
             );
@@ -103,11 +112,11 @@ pub(crate) async fn load_balancer(
             ))
         }
         LoadBalancerPlan::Broken { id } => {
-            visit.seen.load_balancer = by_id(&id);
+            pass.seen.load_balancer = by_id(&id);
             Err(broken(&inputs.name, &id))
         }
         LoadBalancerPlan::Ambiguous { ids } => {
-            visit.seen.load_balancer = None;
+            pass.seen.load_balancer = None;
             Err(Halt::refused(
                 CONDITION,
                 Reason::AmbiguousMatch,
@@ -124,8 +133,8 @@ pub(crate) async fn load_balancer(
 }
 
 /// Whether the load balancer's task saw something that asks for more than it can do.
-fn needs_a_look(visit: &Visit<'_>) -> bool {
-    let Some(findings) = visit.context.membership.findings(&visit.name) else {
+fn needs_a_look(pass: &Reconcile<'_>) -> bool {
+    let Some(findings) = pass.context.membership.findings(&pass.name) else {
         return false;
     };
     findings.absent
@@ -135,11 +144,11 @@ fn needs_a_look(visit: &Visit<'_>) -> bool {
             .is_some_and(|status| matches!(status, "ERROR" | "PENDING_DELETE" | "DELETED"))
 }
 
-async fn nothing_to_lose(visit: &Visit<'_>) -> Step<bool> {
-    facts::nothing_to_lose(
-        visit.context,
-        &visit.name.namespace,
-        &visit.neighbours.cluster_name,
+async fn nothing_to_lose(pass: &Reconcile<'_>) -> Step<bool> {
+    observe::nothing_to_lose(
+        pass.context,
+        &pass.name.namespace,
+        &pass.related.cluster_name,
     )
     .await
     .map_err(|e| Halt::kubernetes(CONDITION, "Reading Cluster and Machines", &e))
@@ -158,13 +167,13 @@ fn broken(name: &str, id: &str) -> Halt {
     )
 }
 
-async fn replace(visit: &mut Visit<'_>, shop: &Shop<'_>, id: &str) -> Step<()> {
+async fn replace(pass: &mut Reconcile<'_>, context: &StepContext<'_>, id: &str) -> Step<()> {
     // Its task must not write to it any more; without an id it doesn't.
-    visit.seen.load_balancer = None;
-    if load_balancer::delete(shop, id).await? {
-        let count = visit.seen.replacements.map_or(0, |(count, _)| count);
-        visit.seen.replacements = Some((count.saturating_add(1), visit.now));
-        shop.deleted("load balancer", &shop.wanted.names.load_balancer(), id);
+    pass.seen.load_balancer = None;
+    if load_balancer::delete(context, id).await? {
+        let count = pass.seen.replacements.map_or(0, |(count, _)| count);
+        pass.seen.replacements = Some((count.saturating_add(1), pass.now));
+        context.deleted("load balancer", &context.desired.names.load_balancer(), id);
     }
     let text = format!(
         "Load balancer {id} was in ERROR and is being deleted; a new one is made when it is gone"
@@ -179,52 +188,52 @@ async fn replace(visit: &mut Visit<'_>, shop: &Shop<'_>, id: &str) -> Step<()> {
 
 /// The address of the floating IP on the load balancer.
 pub(crate) async fn floating_ip(
-    visit: &mut Visit<'_>,
-    shop: &Shop<'_>,
+    pass: &mut Reconcile<'_>,
+    context: &StepContext<'_>,
     external: &str,
     balancer: &KnownLoadBalancer,
 ) -> Step<Option<IpAddr>> {
     let Some(port) = balancer.vip_port.as_deref() else {
         return Ok(None);
     };
-    if let Some((fip, at)) = &visit.seen.floating_ip
+    if let Some((fip, at)) = &pass.seen.floating_ip
         && fip.port_id.as_deref() == Some(port)
-        && (shop.wanted.floating_ip.is_none() || fip.floating_ip_address == shop.wanted.floating_ip)
-        && visit.now.saturating_duration_since(*at) < FLOATING_IP_AGE
+        && (context.desired.floating_ip.is_none()
+            || fip.floating_ip_address == context.desired.floating_ip)
+        && pass.now.saturating_duration_since(*at) < FLOATING_IP_AGE
     {
         return Ok(fip.floating_ip_address);
     }
-    let fip = fips::ensure(shop, external, Some(port)).await?;
+    let fip = fips::ensure(context, external, Some(port)).await?;
     let address = fip.floating_ip_address;
-    visit.seen.floating_ip = Some((fip, visit.now));
+    pass.seen.floating_ip = Some((fip, pass.now));
     Ok(address)
 }
 
 /// Tells the load balancer's condition: a step of ours that failed goes before what its task found.
-pub(crate) fn tell(visit: &mut Visit<'_>, findings: Option<&Findings>, pause: Duration) {
-    if let Some(own) = visit.report.told(CONDITION).cloned() {
-        if visit.object.spec.control_plane_endpoint.is_none() {
-            visit
-                .report
-                .tell_if_untold(kind::API_ENDPOINT_READY, own.clone());
+pub(crate) fn tell(pass: &mut Reconcile<'_>, findings: Option<&Findings>, pause: Duration) {
+    if let Some(own) = pass.report.condition(CONDITION).cloned() {
+        if pass.object.spec.control_plane_endpoint.is_none() {
+            pass.report
+                .set_condition_if_unset(kind::API_ENDPOINT_READY, own.clone());
         }
-        visit.report.balancer_counts = own.status != ConditionStatus::Unknown;
+        pass.report.balancer_counts = own.status != ConditionStatus::Unknown;
         let reason = in_closed_set(own.reason);
-        visit
-            .report
-            .tell(CONDITION, ConditionState { reason, ..own });
+        pass.report
+            .set_condition(CONDITION, ConditionState { reason, ..own });
         return;
     }
     match findings {
         Some(findings) => {
-            visit.report.tell(CONDITION, findings.verdict.clone());
-            visit.report.balancer_counts = findings.counts_in_ready;
+            pass.report
+                .set_condition(CONDITION, findings.verdict.clone());
+            pass.report.balancer_counts = findings.counts_in_ready;
         }
         // Not read by this process yet; an older word stays until then.
-        None => visit.report.balancer_counts = false,
+        None => pass.report.balancer_counts = false,
     }
     if !findings.is_some_and(|findings| findings.infrastructure_ready) {
-        visit.note_wait(Outcome::wait(
+        pass.note_wait(Outcome::wait(
             Reason::LoadBalancerPending,
             "The load balancer, its listeners, pools and monitors are not all ACTIVE yet",
             pause,
@@ -234,16 +243,16 @@ pub(crate) fn tell(visit: &mut Visit<'_>, findings: Option<&Findings>, pause: Du
 
 /// A new generation is not observed before the load balancer was seen as it wants it. Its task wakes us then.
 pub(crate) fn await_generation(
-    visit: &mut Visit<'_>,
+    pass: &mut Reconcile<'_>,
     findings: Option<&Findings>,
     pause: Duration,
 ) {
-    let generation = Some(visit.generation());
-    let status = visit.object.status.as_ref();
+    let generation = Some(pass.generation());
+    let status = pass.object.status.as_ref();
     let is_observed = status.and_then(|status| status.observed_generation) == generation;
     let settled = findings.and_then(|findings| findings.settled_generation);
     if !is_observed && settled != generation {
-        visit.note_wait(Outcome::wait(
+        pass.note_wait(Outcome::wait(
             Reason::LoadBalancerPending,
             "The load balancer was not seen yet as this generation wants it",
             pause,

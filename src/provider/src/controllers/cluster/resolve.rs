@@ -5,7 +5,7 @@ use capo_core::Reason;
 
 /// What a search came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Picked<T> {
+pub(crate) enum Match<T> {
     /// None answers.
     None,
     /// This one.
@@ -15,19 +15,19 @@ pub(crate) enum Picked<T> {
 }
 
 /// Picks the object with the id `known`, or the only one there is.
-pub(crate) fn pick<T>(found: Vec<T>, known: Option<&str>, id: impl Fn(&T) -> &str) -> Picked<T> {
+pub(crate) fn resolve<T>(found: Vec<T>, known: Option<&str>, id: impl Fn(&T) -> &str) -> Match<T> {
     if let Some(at) = found.iter().position(|one| Some(id(one)) == known) {
-        return found.into_iter().nth(at).map_or(Picked::None, Picked::One);
+        return found.into_iter().nth(at).map_or(Match::None, Match::One);
     }
     if found.len() > 1 {
         let mut ids: Vec<String> = found.iter().map(|one| id(one).to_owned()).collect();
         ids.sort();
-        return Picked::Several(ids);
+        return Match::Several(ids);
     }
-    found.into_iter().next().map_or(Picked::None, Picked::One)
+    found.into_iter().next().map_or(Match::None, Match::One)
 }
 
-impl<T> Picked<T> {
+impl<T> Match<T> {
     /// One or none; several are a halt that names `what` they are.
     pub(crate) fn at_most_one(self, condition: &'static str, what: &str) -> Step<Option<T>> {
         match self {
@@ -62,20 +62,20 @@ impl<T> Picked<T> {
 mod tests {
     use super::*;
 
-    fn picked(found: &[&str], known: Option<&str>) -> Picked<String> {
+    fn picked(found: &[&str], known: Option<&str>) -> Match<String> {
         let found = found.iter().map(ToString::to_string).collect();
-        pick(found, known, String::as_str)
+        resolve(found, known, String::as_str)
     }
 
     #[test]
     fn the_known_one_else_the_only_one() {
-        assert_eq!(picked(&[], None), Picked::None);
-        assert_eq!(picked(&["a"], None), Picked::One("a".to_owned()));
-        assert_eq!(picked(&["a"], Some("b")), Picked::One("a".to_owned()));
-        assert_eq!(picked(&["b", "a"], Some("a")), Picked::One("a".to_owned()));
+        assert_eq!(picked(&[], None), Match::None);
+        assert_eq!(picked(&["a"], None), Match::One("a".to_owned()));
+        assert_eq!(picked(&["a"], Some("b")), Match::One("a".to_owned()));
+        assert_eq!(picked(&["b", "a"], Some("a")), Match::One("a".to_owned()));
         assert_eq!(
             picked(&["b", "a"], Some("c")),
-            Picked::Several(vec!["a".to_owned(), "b".to_owned()])
+            Match::Several(vec!["a".to_owned(), "b".to_owned()])
         );
     }
 

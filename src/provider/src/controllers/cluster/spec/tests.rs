@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 use crate::status::conditions::kind::SECURITY_GROUPS_READY;
 
-fn read_json(spec: serde_json::Value) -> (Wanted, Vec<Problem>) {
+fn read_json(spec: serde_json::Value) -> (DesiredCluster, Vec<Problem>) {
     let spec: OpenStackClusterSpec = serde_json::from_value(spec).unwrap();
     read("n/c", Names::new("n", "c"), &spec)
 }
@@ -18,19 +18,19 @@ fn problems(spec: serde_json::Value) -> Vec<(&'static str, String)> {
 
 #[test]
 fn an_ordinary_cluster_is_read() {
-    let (wanted, problems) = read_json(json!({
+    let (desired, problems) = read_json(json!({
         "managedSubnets": [{"cidr": "10.6.0.7/24", "dnsNameservers": ["8.8.8.8"]}],
         "apiServer": {"managedLoadBalancer": {"additionalPorts": [9345, 6443], "allowedCIDRs": ["10.1.2.3"]}},
         "managedSecurityGroups": {},
         "identityRef": {"name": "s", "cloudName": "c"},
     }));
     assert_eq!(problems, []);
-    assert_eq!(wanted.ports(), [6443, 9345]);
-    let NetworkWish::Managed(network) = &wanted.network else {
-        panic!("{:?}", wanted.network)
+    assert_eq!(desired.ports(), [6443, 9345]);
+    let DesiredNetwork::Managed(network) = &desired.network else {
+        panic!("{:?}", desired.network)
     };
     assert_eq!(network.range.to_string(), "10.6.0.0/24");
-    let balancer = wanted.load_balancer.as_ref().unwrap();
+    let balancer = desired.load_balancer.as_ref().unwrap();
     assert_eq!(balancer.allowed_cidrs, ["10.1.2.3/32".parse().unwrap()]);
     let numbers = balancer.monitor;
     assert_eq!(
@@ -42,7 +42,7 @@ fn an_ordinary_cluster_is_read() {
         ),
         (10, 5, 5, 3)
     );
-    assert!(wanted.wants_floating_ip() && wanted.external == External::Sole);
+    assert!(desired.wants_floating_ip() && desired.external == DesiredExternalNetwork::Sole);
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! Reads the user's security group rules.
 
-use super::{
+use super::problems::Problems;
+use crate::controllers::cluster::{
+    desired::DesiredUserRule,
     names::Role,
-    rules::{self, Direction, Family, Remote, Rule},
-    spec::Problems,
-    wanted::RuleWish,
+    security_groups::rules::{self, Direction, Family, Remote, Rule},
 };
 use crate::status::conditions::kind::SECURITY_GROUPS_READY;
 use capo_api::v1beta2::{
@@ -16,7 +16,7 @@ pub(crate) fn read_all(
     field: &str,
     list: &[SecurityGroupRuleSpec],
     problems: &mut Problems<'_>,
-) -> Vec<RuleWish> {
+) -> Vec<DesiredUserRule> {
     list.iter()
         .filter_map(|spec| read(&format!("{field}[{}]", spec.name), spec, problems))
         .collect()
@@ -26,7 +26,7 @@ fn read(
     field: &str,
     spec: &SecurityGroupRuleSpec,
     problems: &mut Problems<'_>,
-) -> Option<RuleWish> {
+) -> Option<DesiredUserRule> {
     const CONDITION: &str = SECURITY_GROUPS_READY;
     let direction = match &spec.direction {
         RuleDirection::Ingress => Direction::Ingress,
@@ -82,7 +82,7 @@ fn read(
         port.filter(|port| *port > 0)
             .and_then(|port| u32::try_from(port).ok())
     };
-    Some(RuleWish {
+    Some(DesiredUserRule {
         rule: Rule {
             direction,
             family,

@@ -4,14 +4,13 @@
 use std::time::Duration;
 
 use super::{
+    desired::DesiredNetwork,
     floating_ip,
     halt::{Halt, Step},
-    load_balancer,
-    load_balancer_plan::FoundLoadBalancer,
+    load_balancer::{self, plan::FoundLoadBalancer},
     names::Role,
     network, router, security_groups,
-    shop::Shop,
-    wanted::NetworkWish,
+    step_context::StepContext,
 };
 use crate::status::conditions::kind::{
     API_SERVER_LOAD_BALANCER_READY, NETWORK_READY, ROUTER_READY, SECURITY_GROUPS_READY,
@@ -28,37 +27,41 @@ use capo_openstack::{
 const SOON: Duration = Duration::from_secs(2);
 
 /// Removes everything that is ours. `cluster` is the name of the Cluster, which ports carry in their description.
-pub(crate) async fn teardown(shop: &Shop<'_>, known_lb: Option<&str>, cluster: &str) -> Step<()> {
-    balancer(shop, known_lb).await?;
-    if matches!(shop.wanted.network, NetworkWish::Managed(_)) {
-        let network = network::find_managed(shop).await?;
-        remove_router(shop, network.as_ref()).await?;
+pub(crate) async fn delete_all(
+    context: &StepContext<'_>,
+    known_lb: Option<&str>,
+    cluster: &str,
+) -> Step<()> {
+    balancer(context, known_lb).await?;
+    if matches!(context.desired.network, DesiredNetwork::Managed(_)) {
+        let network = network::find_managed(context).await?;
+        remove_router(context, network.as_ref()).await?;
         if let Some(network) = network {
-            leftover_ports(shop, &network, cluster).await?;
-            remove_network(shop, &network).await?;
+            leftover_ports(context, &network, cluster).await?;
+            remove_network(context, &network).await?;
         }
     }
     for role in [Role::ControlPlane, Role::Worker, Role::Bastion] {
-        if shop.wanted.security.is_some() {
-            remove_group(shop, role).await?;
+        if context.desired.security.is_some() {
+            remove_group(context, role).await?;
         }
     }
     Ok(())
 }
 
-async fn balancer(shop: &Shop<'_>, known: Option<&str>) -> Step<()> {
-    if shop.wanted.load_balancer.is_none() && known.is_none() {
-        return floating_ip::remove(shop, None).await;
+async fn balancer(context: &StepContext<'_>, known: Option<&str>) -> Step<()> {
+    if context.desired.load_balancer.is_none() && known.is_none() {
+        return floating_ip::remove(context, None).await;
     }
-    let found = match load_balancer::find(shop, known).await {
+    let found = match load_balancer::find(context, known).await {
         Ok(found) => found,
         // A cloud without load balancing never gave us one.
         Err(halt) if known.is_none() && is_no_service(&halt) => Vec::new(),
         Err(halt) => return Err(halt),
     };
     match found.as_slice() {
-        [] => floating_ip::remove(shop, None).await,
-        [one] => remove_balancer(shop, one).await,
+        [] => floating_ip::remove(context, None).await,
+        [one] => remove_balancer(context, one).await,
         several => {
             let ids: Vec<&str> = several.iter().map(|lb| lb.id.as_str()).collect();
             Err(Halt::refused(
@@ -67,7 +70,7 @@ async fn balancer(shop: &Shop<'_>, known: Option<&str>) -> Step<()> {
                 format!(
                     "Load balancer name \"{}\" matches {} objects ({}); remove or rename those that are not this \
                      cluster's",
-                    shop.wanted.names.load_balancer(),
+                    context.desired.names.load_balancer(),
                     ids.len(),
                     ids.join(", ")
                 ),
@@ -86,11 +89,11 @@ fn is_no_service(halt: &Halt) -> bool {
     )
 }
 
-async fn remove_balancer(shop: &Shop<'_>, lb: &LoadBalancer) -> Step<()> {
+async fn remove_balancer(context: &StepContext<'_>, lb: &LoadBalancer) -> Step<()> {
     let seen = FoundLoadBalancer::from(lb);
     if seen.provisioning_status != "PENDING_DELETE" {
-        floating_ip::remove(shop, lb.vip_port_id.as_deref()).await?;
-        if !load_balancer::delete(shop, &lb.id).await? {
+        floating_ip::remove(context, lb.vip_port_id.as_deref()).await?;
+        if !load_balancer::delete(context, &lb.id).await? {
             return Err(Halt::wait(
                 API_SERVER_LOAD_BALANCER_READY,
                 Reason::LoadBalancerPending,
@@ -101,7 +104,7 @@ async fn remove_balancer(shop: &Shop<'_>, lb: &LoadBalancer) -> Step<()> {
                 SOON,
             ));
         }
-        shop.deleted("load balancer", &lb.name, &lb.id);
+        context.deleted("load balancer", &lb.name, &lb.id);
     }
     Err(Halt::wait(
         API_SERVER_LOAD_BALANCER_READY,
@@ -111,20 +114,20 @@ async fn remove_balancer(shop: &Shop<'_>, lb: &LoadBalancer) -> Step<()> {
     ))
 }
 
-async fn remove_router(shop: &Shop<'_>, network: Option<&Network>) -> Step<()> {
-    let trouble = |doing: &str, error: &Error| {
+async fn remove_router(context: &StepContext<'_>, network: Option<&Network>) -> Step<()> {
+    let failed = |doing: &str, error: &Error| {
         Halt::cloud(ROUTER_READY, Reason::OpenStackError, doing, error)
     };
-    let given = shop.wanted.router.existing.is_some();
+    let given = context.desired.router.existing.is_some();
     // A router of the user's loses our interfaces only; they are found through our network.
     let (router, owners) = if given {
         (None, network)
     } else {
-        (router::find_managed(shop).await?, None)
+        (router::find_managed(context).await?, None)
     };
     let interfaces = match (&router, owners) {
-        (Some(router), _) => router::interfaces(shop, &router.id).await?,
-        (None, Some(network)) => ports_of(shop, network)
+        (Some(router), _) => router::interfaces(context, &router.id).await?,
+        (None, Some(network)) => ports_of(context, network)
             .await?
             .into_iter()
             .filter(|port| router::is_interface(&port.device_owner))
@@ -132,7 +135,7 @@ async fn remove_router(shop: &Shop<'_>, network: Option<&Network>) -> Step<()> {
         (None, None) => Vec::new(),
     };
     for port in interfaces {
-        match shop
+        match context
             .cloud
             .remove_router_interface(
                 &port.device_id,
@@ -143,11 +146,11 @@ async fn remove_router(shop: &Shop<'_>, network: Option<&Network>) -> Step<()> {
         {
             Ok(()) => {}
             Err(error) if error.is_not_found() => {}
-            Err(error) => return Err(trouble("Taking the router off the network", &error)),
+            Err(error) => return Err(failed("Taking the router off the network", &error)),
         }
     }
     let Some(router) = router else { return Ok(()) };
-    match shop
+    match context
         .cloud
         .delete_router(&router.id, Priority::Settling)
         .await
@@ -159,19 +162,20 @@ async fn remove_router(shop: &Shop<'_>, network: Option<&Network>) -> Step<()> {
             return Err(in_use(ROUTER_READY, &doing, &error));
         }
     }
-    shop.deleted("router", &router.name, &router.id);
-    match router::find_managed(shop).await? {
+    context.deleted("router", &router.name, &router.id);
+    match router::find_managed(context).await? {
         None => Ok(()),
         Some(router) => Err(going(ROUTER_READY, "Router", &router.name)),
     }
 }
 
-async fn ports_of(shop: &Shop<'_>, network: &Network) -> Step<Vec<Port>> {
+async fn ports_of(context: &StepContext<'_>, network: &Network) -> Step<Vec<Port>> {
     let filter = PortFilter {
         network_id: Some(network.id.clone()),
         ..PortFilter::default()
     };
-    shop.cloud
+    context
+        .cloud
         .ports(&filter, Priority::Settling)
         .await
         .map_err(|e| {
@@ -186,14 +190,18 @@ async fn ports_of(shop: &Shop<'_>, network: &Network) -> Step<Vec<Port>> {
 
 /// Ports that servers of ours left: on our network, with exactly our description, on no device. Names
 /// are no evidence: those of one cluster can begin like those of another.
-async fn leftover_ports(shop: &Shop<'_>, network: &Network, cluster: &str) -> Step<()> {
+async fn leftover_ports(context: &StepContext<'_>, network: &Network, cluster: &str) -> Step<()> {
     let description = format!("Created by cluster-api-provider-openstack cluster {cluster}");
-    for port in ports_of(shop, network).await? {
+    for port in ports_of(context, network).await? {
         if port.description != description || !port.device_id.is_empty() {
             continue;
         }
-        match shop.cloud.delete_port(&port.id, Priority::Settling).await {
-            Ok(()) => shop.deleted("port", &port.name, &port.id),
+        match context
+            .cloud
+            .delete_port(&port.id, Priority::Settling)
+            .await
+        {
+            Ok(()) => context.deleted("port", &port.name, &port.id),
             Err(error) if error.is_not_found() => {}
             Err(error) => {
                 let doing = format!("Deleting port {}", port.name);
@@ -204,8 +212,8 @@ async fn leftover_ports(shop: &Shop<'_>, network: &Network, cluster: &str) -> St
     Ok(())
 }
 
-async fn remove_network(shop: &Shop<'_>, network: &Network) -> Step<()> {
-    match shop
+async fn remove_network(context: &StepContext<'_>, network: &Network) -> Step<()> {
+    match context
         .cloud
         .delete_network(&network.id, Priority::Settling)
         .await
@@ -213,7 +221,7 @@ async fn remove_network(shop: &Shop<'_>, network: &Network) -> Step<()> {
         Ok(()) => {}
         Err(error) if error.is_not_found() => {}
         Err(error) if error.class().is_conflict() => {
-            return Err(still_used(shop, network, &error).await);
+            return Err(still_used(context, network, &error).await);
         }
         Err(error) => {
             return Err(Halt::cloud(
@@ -224,16 +232,16 @@ async fn remove_network(shop: &Shop<'_>, network: &Network) -> Step<()> {
             ));
         }
     }
-    shop.deleted("network", &network.name, &network.id);
-    match network::find_managed(shop).await? {
+    context.deleted("network", &network.name, &network.id);
+    match network::find_managed(context).await? {
         None => Ok(()),
         Some(network) => Err(going(NETWORK_READY, "Network", &network.name)),
     }
 }
 
 /// Says which ports hold a network.
-async fn still_used(shop: &Shop<'_>, network: &Network, error: &Error) -> Halt {
-    let ports = match ports_of(shop, network).await {
+async fn still_used(context: &StepContext<'_>, network: &Network, error: &Error) -> Halt {
+    let ports = match ports_of(context, network).await {
         Ok(ports) => ports,
         Err(halt) => return halt,
     };
@@ -276,11 +284,11 @@ async fn still_used(shop: &Shop<'_>, network: &Network, error: &Error) -> Halt {
     )
 }
 
-async fn remove_group(shop: &Shop<'_>, role: Role) -> Step<()> {
-    let Some(group) = security_groups::find(shop, role).await? else {
+async fn remove_group(context: &StepContext<'_>, role: Role) -> Step<()> {
+    let Some(group) = security_groups::find(context, role).await? else {
         return Ok(());
     };
-    match shop
+    match context
         .cloud
         .delete_security_group(&group.id, Priority::Settling)
         .await
@@ -292,14 +300,14 @@ async fn remove_group(shop: &Shop<'_>, role: Role) -> Step<()> {
             return Err(in_use(SECURITY_GROUPS_READY, &doing, &error));
         }
     }
-    shop.deleted("security group", &group.name, &group.id);
-    match security_groups::find(shop, role).await? {
+    context.deleted("security group", &group.name, &group.id);
+    match security_groups::find(context, role).await? {
         None => Ok(()),
         Some(group) => Err(going(SECURITY_GROUPS_READY, "Security group", &group.name)),
     }
 }
 
-/// What is still used is waited for; anything else is trouble.
+/// What is still used is waited for; anything else is failed.
 fn in_use(condition: &'static str, doing: &str, error: &Error) -> Halt {
     if error.class().is_conflict() {
         return Halt::wait(

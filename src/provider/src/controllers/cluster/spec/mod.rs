@@ -1,18 +1,25 @@
 //! Reads an `OpenStackCluster`'s spec into values, and says what can't be read. A plain function.
 
-use std::{fmt::Display, net::IpAddr, str::FromStr};
+pub(crate) mod problems;
+mod references;
+mod security_group_rules;
+
+use std::net::IpAddr;
 
 use ipnet::IpNet;
 
+use self::{
+    problems::{A_PORT, A_RANGE, AN_ADDRESS, Problem, Problems},
+    references::{network_reference, router_reference, subnet, subnets},
+};
 use super::{
+    desired::{
+        DesiredCluster, DesiredExternalNetwork, DesiredLoadBalancer, DesiredNetwork, DesiredRouter,
+        DesiredSecurityGroups, ManagedNetwork,
+    },
     endpoint::EndpointInputs,
-    lookups::{network_lookup, router_lookup, subnet, subnets},
     names::Names,
     network::pool,
-    rule_spec,
-    wanted::{
-        External, LoadBalancerWish, ManagedNetwork, NetworkWish, RouterWish, SecurityWish, Wanted,
-    },
 };
 use crate::status::conditions::kind::{
     API_ENDPOINT_READY, API_SERVER_LOAD_BALANCER_READY, NETWORK_READY, ROUTER_READY,
@@ -20,82 +27,19 @@ use crate::status::conditions::kind::{
 use capo_api::v1beta2::{
     ApiServer, ApiServerLoadBalancer, ManagedSecurityGroups, OpenStackClusterSpec, SubnetSpec,
 };
-use capo_core::Reason;
 use capo_gate::desired::Monitor;
 
-/// Something in the spec that can't be.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Problem {
-    /// The condition that tells.
-    pub condition: &'static str,
-    /// Why.
-    pub reason: Reason,
-    /// Object, field, what was found, what would be right.
-    pub message: String,
-}
-
-/// Collects problems, all of one object.
-#[derive(Debug)]
-pub(crate) struct Problems<'a> {
-    object: &'a str,
-    found: Vec<Problem>,
-}
-
-impl Problems<'_> {
-    /// `field` has a value that can't be.
-    pub(crate) fn invalid(
-        &mut self,
-        condition: &'static str,
-        field: &str,
-        found: impl Display,
-        right: &str,
-    ) {
-        self.found.push(Problem {
-            condition,
-            reason: Reason::InvalidSpec,
-            message: format!(
-                "OpenStackCluster {}: {field} is \"{found}\"; {right} is needed",
-                self.object
-            ),
-        });
-    }
-
-    /// `text` as a `T`; nothing and a problem if it is none.
-    pub(crate) fn parsed<T: FromStr>(
-        &mut self,
-        condition: &'static str,
-        field: &str,
-        text: &str,
-        right: &str,
-    ) -> Option<T> {
-        let parsed = text.parse().ok();
-        if parsed.is_none() {
-            self.invalid(condition, field, text, right);
-        }
-        parsed
-    }
-}
-
-/// What is right for an address.
-pub(crate) const AN_ADDRESS: &str = "an IP address such as 10.6.0.5";
-/// What is right for a range.
-pub(crate) const A_RANGE: &str = "an address range such as 10.6.0.0/24";
-const A_PORT: &str = "a TCP port from 1 to 65535";
-
-/// What the spec asks for, and everything in it that can't be. With problems, what is wanted is not to
+/// What the spec asks for, and everything in it that can't be. With problems, what is desired is not to
 /// be acted on.
 pub(crate) fn read(
     object: &str,
     names: Names,
     spec: &OpenStackClusterSpec,
-) -> (Wanted, Vec<Problem>) {
-    let mut problems = Problems {
-        object,
-        found: Vec::new(),
-    };
+) -> (DesiredCluster, Vec<Problem>) {
+    let mut problems = Problems::new(object);
     let api_server = spec.api_server.clone().unwrap_or_default();
     let endpoint = endpoint(spec, &api_server, &mut problems);
-    let wanted = Wanted {
+    let desired = DesiredCluster {
         object: object.to_owned(),
         names,
         tags: spec.tags.clone(),
@@ -127,7 +71,7 @@ pub(crate) fn read(
             .control_plane_omit_availability_zone
             .unwrap_or_default(),
     };
-    (wanted, problems.found)
+    (desired, problems.found())
 }
 
 /// What this version does not do yet. The rest is done all the same.
@@ -178,35 +122,35 @@ fn endpoint(
     }
 }
 
-fn external(spec: &OpenStackClusterSpec) -> External {
+fn external(spec: &OpenStackClusterSpec) -> DesiredExternalNetwork {
     if spec.enable_external_network == Some(false) {
-        return External::Off;
+        return DesiredExternalNetwork::Off;
     }
     spec.external_network
         .as_ref()
-        .map_or(External::Sole, |param| {
-            External::Given(network_lookup(param))
+        .map_or(DesiredExternalNetwork::Sole, |param| {
+            DesiredExternalNetwork::Given(network_reference(param))
         })
 }
 
-fn network(spec: &OpenStackClusterSpec, problems: &mut Problems<'_>) -> NetworkWish {
+fn network(spec: &OpenStackClusterSpec, problems: &mut Problems<'_>) -> DesiredNetwork {
     let Some(subnet_spec) = spec.managed_subnets.first() else {
-        return NetworkWish::Existing {
-            network: spec.network.as_ref().map(network_lookup),
+        return DesiredNetwork::Existing {
+            network: spec.network.as_ref().map(network_reference),
             subnets: subnets(&spec.subnets, "spec.subnets", NETWORK_READY, problems),
         };
     };
     let managed = spec.managed_network.clone().unwrap_or_default();
     let (range, name_servers) = managed_subnet(subnet_spec, problems);
     let mut pools = Vec::new();
-    for (at, wish) in subnet_spec.allocation_pools.iter().enumerate() {
-        for (end, text) in [("start", &wish.start), ("end", &wish.end)] {
+    for (at, desired) in subnet_spec.allocation_pools.iter().enumerate() {
+        for (end, text) in [("start", &desired.start), ("end", &desired.end)] {
             let field = format!("spec.managedSubnets[0].allocationPools[{at}].{end}");
             problems.parsed::<IpAddr>(NETWORK_READY, &field, text, AN_ADDRESS);
         }
-        pools.push(pool(wish.start.clone(), wish.end.clone()));
+        pools.push(pool(desired.start.clone(), desired.end.clone()));
     }
-    NetworkWish::Managed(ManagedNetwork {
+    DesiredNetwork::Managed(ManagedNetwork {
         range,
         name_servers,
         pools,
@@ -230,12 +174,12 @@ fn managed_subnet(spec: &SubnetSpec, problems: &mut Problems<'_>) -> (IpNet, Vec
     (range.unwrap_or_default().trunc(), name_servers)
 }
 
-fn router(spec: &OpenStackClusterSpec, problems: &mut Problems<'_>) -> RouterWish {
+fn router(spec: &OpenStackClusterSpec, problems: &mut Problems<'_>) -> DesiredRouter {
     let external_ips = spec.managed_router.iter().flat_map(|r| &r.external_ips);
     let mut ips = Vec::new();
-    for (at, wish) in external_ips.enumerate() {
+    for (at, desired) in external_ips.enumerate() {
         let field = format!("spec.managedRouter.externalIPs[{at}]");
-        let address = wish
+        let address = desired
             .fixed_ip
             .as_deref()
             .filter(|ip| !ip.is_empty())
@@ -243,23 +187,24 @@ fn router(spec: &OpenStackClusterSpec, problems: &mut Problems<'_>) -> RouterWis
                 problems.parsed(ROUTER_READY, &format!("{field}.fixedIP"), ip, AN_ADDRESS)
             });
         let lookup = subnet(
-            &wish.subnet,
+            &desired.subnet,
             &format!("{field}.subnet"),
             ROUTER_READY,
             problems,
         );
         ips.push((lookup, address));
     }
-    RouterWish {
-        existing: spec.router.as_ref().map(router_lookup),
+    DesiredRouter {
+        existing: spec.router.as_ref().map(router_reference),
         external_ips: ips,
     }
 }
 
-fn security(groups: &ManagedSecurityGroups, problems: &mut Problems<'_>) -> SecurityWish {
+fn security(groups: &ManagedSecurityGroups, problems: &mut Problems<'_>) -> DesiredSecurityGroups {
     const FIELD: &str = "spec.managedSecurityGroups";
-    let mut rules =
-        |field: &str, list: &[_]| rule_spec::read_all(&format!("{FIELD}.{field}"), list, problems);
+    let mut rules = |field: &str, list: &[_]| {
+        security_group_rules::read_all(&format!("{FIELD}.{field}"), list, problems)
+    };
     let all = rules(
         "clusterNodesSecurityGroupRules",
         &groups.cluster_nodes_security_group_rules,
@@ -274,19 +219,20 @@ fn security(groups: &ManagedSecurityGroups, problems: &mut Problems<'_>) -> Secu
     );
     control_plane_rules.extend(all.clone());
     worker_rules.extend(all);
-    SecurityWish {
+    DesiredSecurityGroups {
         allow_all_in_cluster: groups.allow_all_in_cluster_traffic.unwrap_or_default(),
         control_plane_rules,
         worker_rules,
     }
 }
 
-fn load_balancer(api_server: &ApiServer, problems: &mut Problems<'_>) -> LoadBalancerWish {
+fn load_balancer(api_server: &ApiServer, problems: &mut Problems<'_>) -> DesiredLoadBalancer {
     const FIELD: &str = "spec.apiServer.managedLoadBalancer";
     const CONDITION: &str = API_SERVER_LOAD_BALANCER_READY;
-    let wish: ApiServerLoadBalancer = api_server.managed_load_balancer.clone().unwrap_or_default();
+    let desired: ApiServerLoadBalancer =
+        api_server.managed_load_balancer.clone().unwrap_or_default();
     let mut additional_ports = Vec::new();
-    for (at, port) in wish.additional_ports.iter().enumerate() {
+    for (at, port) in desired.additional_ports.iter().enumerate() {
         match u16::try_from(*port) {
             Ok(port) if port > 0 => additional_ports.push(port),
             _ => problems.invalid(
@@ -298,25 +244,25 @@ fn load_balancer(api_server: &ApiServer, problems: &mut Problems<'_>) -> LoadBal
         }
     }
     let mut allowed_cidrs = Vec::new();
-    for (at, text) in wish.allowed_cidrs.iter().enumerate() {
+    for (at, text) in desired.allowed_cidrs.iter().enumerate() {
         let address = text.parse::<IpAddr>().ok().map(IpNet::from);
         let field = format!("{FIELD}.allowedCIDRs[{at}]");
         let range = address.or_else(|| problems.parsed(CONDITION, &field, text, A_RANGE));
         allowed_cidrs.extend(range.map(|range| range.trunc()));
     }
     let present = |text: Option<String>| text.filter(|text| !text.is_empty());
-    let monitor = wish.monitor.unwrap_or_default();
+    let monitor = desired.monitor.unwrap_or_default();
     let number = |value: Option<i64>, default| {
         let value = value.and_then(|value| u32::try_from(value).ok());
         value.filter(|value| *value > 0).unwrap_or(default)
     };
-    LoadBalancerWish {
-        provider: present(wish.provider),
-        flavor: present(wish.flavor),
-        availability_zone: present(wish.availability_zone),
-        network: wish.network.as_ref().map(network_lookup),
+    DesiredLoadBalancer {
+        provider: present(desired.provider),
+        flavor: present(desired.flavor),
+        availability_zone: present(desired.availability_zone),
+        network: desired.network.as_ref().map(network_reference),
         subnets: subnets(
-            &wish.subnets,
+            &desired.subnets,
             &format!("{FIELD}.subnets"),
             CONDITION,
             problems,
@@ -333,5 +279,4 @@ fn load_balancer(api_server: &ApiServer, problems: &mut Problems<'_>) -> LoadBal
 }
 
 #[cfg(test)]
-#[path = "spec_tests.rs"]
 mod tests;

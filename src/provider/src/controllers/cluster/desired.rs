@@ -4,13 +4,13 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use super::{endpoint::EndpointInputs, names::Names, rules::Rule};
+use super::{endpoint::EndpointInputs, names::Names, security_groups::rules::Rule};
 use capo_gate::desired::Monitor;
 use capo_openstack::network::{AllocationPool, NetworkFilter, RouterFilter, SubnetFilter};
 
 /// An existing object, as the user points to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Lookup<F> {
+pub(crate) enum Reference<F> {
     /// By id.
     Id(String),
     /// By what it looks like.
@@ -19,7 +19,7 @@ pub(crate) enum Lookup<F> {
 
 /// What an `OpenStackCluster` asks for.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Wanted {
+pub(crate) struct DesiredCluster {
     /// `<namespace>/<name>` of the object, for messages.
     pub object: String,
     /// Names of everything managed.
@@ -27,17 +27,17 @@ pub(crate) struct Wanted {
     /// Tags of everything managed.
     pub tags: Vec<String>,
     /// Which external network.
-    pub external: External,
+    pub external: DesiredExternalNetwork,
     /// Which network and subnets.
-    pub network: NetworkWish,
+    pub network: DesiredNetwork,
     /// Which router.
-    pub router: RouterWish,
+    pub router: DesiredRouter,
     /// The subnet that machines and members are in; the first one if not said.
-    pub primary_subnet: Option<Lookup<SubnetFilter>>,
+    pub primary_subnet: Option<Reference<SubnetFilter>>,
     /// Managed security groups.
-    pub security: Option<SecurityWish>,
+    pub security: Option<DesiredSecurityGroups>,
     /// The managed load balancer.
-    pub load_balancer: Option<LoadBalancerWish>,
+    pub load_balancer: Option<DesiredLoadBalancer>,
     /// `spec.apiServer.floatingIP`.
     pub floating_ip: Option<IpAddr>,
     /// What decides on the endpoint.
@@ -50,26 +50,26 @@ pub(crate) struct Wanted {
 
 /// Which external network.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum External {
-    /// None is wanted.
+pub(crate) enum DesiredExternalNetwork {
+    /// None is desired.
     Off,
     /// The only one there is; none is fine too.
     Sole,
     /// This one.
-    Given(Lookup<NetworkFilter>),
+    Given(Reference<NetworkFilter>),
 }
 
 /// Which network and subnets.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum NetworkWish {
+pub(crate) enum DesiredNetwork {
     /// Ours.
     Managed(ManagedNetwork),
     /// Existing ones.
     Existing {
         /// The network; found through the first subnet if not said.
-        network: Option<Lookup<NetworkFilter>>,
+        network: Option<Reference<NetworkFilter>>,
         /// Its subnets; all of them if none is said.
-        subnets: Vec<Lookup<SubnetFilter>>,
+        subnets: Vec<Reference<SubnetFilter>>,
     },
 }
 
@@ -90,27 +90,27 @@ pub(crate) struct ManagedNetwork {
 
 /// Which router.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RouterWish {
+pub(crate) struct DesiredRouter {
     /// An existing one.
-    pub existing: Option<Lookup<RouterFilter>>,
+    pub existing: Option<Reference<RouterFilter>>,
     /// Addresses of ours in the external network: subnet, and address where it is said.
-    pub external_ips: Vec<(Lookup<SubnetFilter>, Option<IpAddr>)>,
+    pub external_ips: Vec<(Reference<SubnetFilter>, Option<IpAddr>)>,
 }
 
 /// Managed security groups.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct SecurityWish {
+pub(crate) struct DesiredSecurityGroups {
     /// Everything within the cluster may pass.
     pub allow_all_in_cluster: bool,
     /// The user's rules for control-plane machines, then those for all.
-    pub control_plane_rules: Vec<RuleWish>,
+    pub control_plane_rules: Vec<DesiredUserRule>,
     /// The user's rules for workers, then those for all.
-    pub worker_rules: Vec<RuleWish>,
+    pub worker_rules: Vec<DesiredUserRule>,
 }
 
 /// A rule of the user's.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RuleWish {
+pub(crate) struct DesiredUserRule {
     /// What it lets through; with `groups`, the remote is filled in for each of them.
     pub rule: Rule,
     /// Managed groups at the other end.
@@ -121,7 +121,7 @@ pub(crate) struct RuleWish {
 
 /// The managed load balancer.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct LoadBalancerWish {
+pub(crate) struct DesiredLoadBalancer {
     /// Octavia's provider.
     pub provider: Option<String>,
     /// Name of Octavia's flavor.
@@ -129,9 +129,9 @@ pub(crate) struct LoadBalancerWish {
     /// Octavia's availability zone.
     pub availability_zone: Option<String>,
     /// Its own network, where it is not the cluster's.
-    pub network: Option<Lookup<NetworkFilter>>,
+    pub network: Option<Reference<NetworkFilter>>,
     /// Its own subnets.
-    pub subnets: Vec<Lookup<SubnetFilter>>,
+    pub subnets: Vec<Reference<SubnetFilter>>,
     /// Ports besides the API server's.
     pub additional_ports: Vec<u16>,
     /// Who may connect; empty is everybody.
@@ -140,7 +140,7 @@ pub(crate) struct LoadBalancerWish {
     pub monitor: Monitor,
 }
 
-impl Wanted {
+impl DesiredCluster {
     /// Every port of the load balancer, the API server's first.
     pub(crate) fn ports(&self) -> Vec<u16> {
         let mut ports = vec![self.endpoint.port()];
@@ -156,9 +156,9 @@ impl Wanted {
         ports
     }
 
-    /// A floating IP is wanted in front of the API server, if there is a network for it.
+    /// A floating IP is desired in front of the API server, if there is a network for it.
     pub(crate) fn wants_floating_ip(&self) -> bool {
-        self.endpoint.floating_ip && self.external != External::Off
+        self.endpoint.floating_ip && self.external != DesiredExternalNetwork::Off
     }
 }
 

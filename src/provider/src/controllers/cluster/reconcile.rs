@@ -9,13 +9,13 @@ use kube::{Resource, ResourceExt, api::Patch};
 use serde_json::json;
 
 use super::{
-    facts::Neighbours,
+    desired::DesiredCluster,
     halt::{Halt, Step, kubernetes_text},
     memory::Seen,
     names::Names,
+    observe::RelatedObjects,
     report::{self, Report},
-    shop::KnownIds,
-    wanted::Wanted,
+    step_context::KnownIds,
 };
 use crate::tracker::OctaviaClient;
 use crate::{
@@ -28,11 +28,11 @@ use crate::{
 use capo_api::v1beta2::{ApiEndpoint, OpenStackCluster};
 use capo_core::FailureClass;
 use capo_core::{ConditionState, ObjectName, Reason};
-use capo_gate::desired::{ClusterFacts, DesiredLoadBalancer};
+use capo_gate::desired::{self as tracker, ClusterFacts};
 use capo_openstack::Cloud;
 
 /// One pass over one `OpenStackCluster`.
-pub(crate) struct Visit<'a> {
+pub(crate) struct Reconcile<'a> {
     /// What every pass has at hand.
     pub context: &'a Context,
     /// The object as it was last read or written.
@@ -40,7 +40,7 @@ pub(crate) struct Visit<'a> {
     /// Its name.
     pub name: ObjectName,
     /// The objects around it.
-    pub neighbours: Neighbours,
+    pub related: RelatedObjects,
     /// What this process saw before.
     pub seen: Seen,
     /// What is told at the end.
@@ -50,12 +50,12 @@ pub(crate) struct Visit<'a> {
     halts: Vec<Outcome>,
 }
 
-impl<'a> Visit<'a> {
+impl<'a> Reconcile<'a> {
     /// Begins a pass.
     pub(crate) fn new(
         context: &'a Context,
         object: OpenStackCluster,
-        neighbours: Neighbours,
+        related: RelatedObjects,
     ) -> Self {
         let name = report::name_of(&object);
         let seen = context
@@ -65,7 +65,7 @@ impl<'a> Visit<'a> {
             context,
             object,
             name,
-            neighbours,
+            related,
             seen,
             report: Report::default(),
             now: Instant::now(),
@@ -80,7 +80,7 @@ impl<'a> Visit<'a> {
 
     /// The names of everything that is managed for this cluster.
     pub(crate) fn names(&self) -> Names {
-        Names::new(&self.name.namespace, &self.neighbours.cluster_name)
+        Names::new(&self.name.namespace, &self.related.cluster_name)
     }
 
     /// The object, as events refer to it.
@@ -100,7 +100,7 @@ impl<'a> Visit<'a> {
 
     /// Notes why a step did not come to its end; other steps go on.
     pub(crate) fn note(&mut self, halt: Halt) {
-        self.report.tell(halt.condition, halt.verdict);
+        self.report.set_condition(halt.condition, halt.verdict);
         self.halts.push(halt.outcome);
     }
 
@@ -116,7 +116,8 @@ impl<'a> Visit<'a> {
 
     /// Tells that a condition holds.
     pub(crate) fn good(&mut self, kind: &'static str) {
-        self.report.tell(kind, ConditionState::met(Reason::Ready));
+        self.report
+            .set_condition(kind, ConditionState::met(Reason::Ready));
     }
 
     /// Whether nothing has stopped the pass so far.
@@ -155,8 +156,13 @@ impl<'a> Visit<'a> {
     }
 
     /// Hands the load balancer and the facts around it to its task.
-    pub(crate) fn hand_over(&self, cloud: Option<Cloud>, wanted: &Wanted, facts: ClusterFacts) {
-        let desired = desired(self.generation(), &self.seen, wanted, facts);
+    pub(crate) fn publish(
+        &self,
+        cloud: Option<Cloud>,
+        desired: &DesiredCluster,
+        facts: ClusterFacts,
+    ) {
+        let desired = desired_load_balancer(self.generation(), &self.seen, desired, facts);
         self.context
             .membership
             .set_load_balancer(&self.name, cloud.map(OctaviaClient), desired);
@@ -181,7 +187,7 @@ impl<'a> Visit<'a> {
             Ok(written) => {
                 // Our own write makes a generation of its own; nothing has to be read anew for it.
                 let generation = written.metadata.generation.unwrap_or_default();
-                if let Some((_, seen_for, _)) = &mut self.seen.surroundings {
+                if let Some((_, seen_for, _)) = &mut self.seen.networking {
                     *seen_for = generation;
                 }
                 self.object = written;
@@ -270,32 +276,35 @@ pub(crate) fn kubernetes_failed(doing: &str, error: &kube::Error) -> Outcome {
 }
 
 /// What the load balancer's task is told.
-fn desired(
+fn desired_load_balancer(
     generation: i64,
     seen: &Seen,
-    wanted: &Wanted,
+    desired: &DesiredCluster,
     facts: ClusterFacts,
-) -> DesiredLoadBalancer {
+) -> tracker::DesiredLoadBalancer {
     let known = seen.load_balancer.as_ref();
-    let surroundings = seen.surroundings.as_ref().map(|(there, _, _)| there);
+    let networking = seen.networking.as_ref().map(|(there, _, _)| there);
     let provider = known.map(|lb| lb.provider.clone()).unwrap_or_default();
-    let wish = wanted.load_balancer.as_ref();
-    let member_subnet = surroundings.and_then(|there| {
+    let load_balancer = desired.load_balancer.as_ref();
+    let member_subnet = networking.and_then(|there| {
         let other = there.load_balancer_network.as_ref()?;
         (other.network.id != there.network.network.id).then(|| there.primary_subnet.clone())
     });
-    DesiredLoadBalancer {
+    tracker::DesiredLoadBalancer {
         generation,
-        enabled: wish.is_some(),
+        enabled: load_balancer.is_some(),
         id: known.map(|lb| lb.id.clone()),
-        name: wanted.names.load_balancer(),
-        allowed_cidrs: surroundings
-            .filter(|_| provider != "ovn")
-            .and_then(|there| Some(super::allowed::ranges(&wish?.allowed_cidrs, there))),
+        name: desired.names.load_balancer(),
+        allowed_cidrs: networking.filter(|_| provider != "ovn").and_then(|there| {
+            Some(super::load_balancer::allowed_cidrs::ranges(
+                &load_balancer?.allowed_cidrs,
+                there,
+            ))
+        }),
         provider,
-        ports: wanted.ports(),
-        monitor: wish.map_or(super::wanted::DEFAULT_MONITOR, |wish| wish.monitor),
-        tags: wanted.tags.clone(),
+        ports: desired.ports(),
+        monitor: load_balancer.map_or(super::desired::DEFAULT_MONITOR, |spec| spec.monitor),
+        tags: desired.tags.clone(),
         member_subnet,
         cluster: facts,
     }

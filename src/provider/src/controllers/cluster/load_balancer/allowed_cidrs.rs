@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 
 use ipnet::IpNet;
 
-use super::memory::Surroundings;
+use crate::controllers::cluster::memory::NetworkingState;
 
 /// The ranges of the spec, and those of the cluster itself, IPv4 and in order. Without any in the spec
 /// everybody may connect, which is an empty list.
-pub(crate) fn ranges(wished: &[IpNet], surroundings: &Surroundings) -> Vec<IpNet> {
+pub(crate) fn ranges(wished: &[IpNet], networking: &NetworkingState) -> Vec<IpNet> {
     if wished.is_empty() {
         return Vec::new();
     }
-    let gateways = surroundings
+    let gateways = networking
         .router
         .iter()
         .filter_map(|router| router.external_gateway_info.as_ref())
@@ -21,7 +21,7 @@ pub(crate) fn ranges(wished: &[IpNet], surroundings: &Surroundings) -> Vec<IpNet
     let all: BTreeSet<IpNet> = wished
         .iter()
         .copied()
-        .chain(surroundings.network.ranges())
+        .chain(networking.network.ranges())
         .chain(gateways)
         .filter(|range| range.addr().is_ipv4())
         .map(|range| range.trunc())
