@@ -5,6 +5,7 @@
 pub mod backoff;
 pub mod build_info;
 mod condition;
+mod endpoint;
 mod failure;
 mod gate_mode;
 pub mod gate_override;
@@ -16,6 +17,7 @@ mod reason;
 mod wire_enum;
 
 pub use condition::{ConditionState, ConditionStatus};
+pub use endpoint::{Endpoint, EndpointAnswer, EndpointFailure, Excerpt};
 pub use failure::FailureClass;
 pub use gate_mode::GateMode;
 pub use gate_override::GateOverride;

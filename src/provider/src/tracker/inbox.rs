@@ -1,10 +1,9 @@
-//! What waits for a load balancer's task: only the newest word on each object is kept.
+//! What waits for a load balancer's worker. Only the newest value of each object is kept, so that the inbox is
+//! never larger than the cluster.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::collections::BTreeMap;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use capo_core::ObjectName;
@@ -14,42 +13,42 @@ use capo_gate::{
 };
 
 /// A client for the cloud, where there are credentials.
-pub(super) type Client = Option<Arc<dyn Octavia>>;
+pub(super) type Client = Option<std::sync::Arc<dyn Octavia>>;
 
-/// Another cluster that claims the load balancer, if any does.
+/// Another cluster that claims the load balancer, if one does.
+#[derive(Debug)]
 pub(super) struct Claim(pub(super) Option<ObjectName>);
 
+/// What arrived since the worker looked last.
 #[derive(Default)]
-pub(super) struct Mail {
+pub(super) struct Updates {
     pub(super) load_balancer: Option<(Client, DesiredLoadBalancer)>,
+    /// `None` for a machine that is gone.
     pub(super) machines: BTreeMap<ObjectName, Option<DesiredMachine>>,
-    /// A new word on who else claims the load balancer.
     pub(super) claimed_by: Option<Claim>,
     pub(super) large_fleet: Option<bool>,
+    /// A controller wants a read soon.
     pub(super) nudged: bool,
 }
 
 #[derive(Default)]
-pub(super) struct Mailbox {
-    mail: Mutex<Mail>,
-    bell: Notify,
+pub(super) struct Inbox {
+    updates: Mutex<Updates>,
+    arrived: Notify,
 }
 
-impl Mailbox {
-    pub(super) fn post(&self, write: impl FnOnce(&mut Mail)) {
-        write(&mut self.lock());
-        self.bell.notify_one();
+impl Inbox {
+    pub(super) fn post(&self, write: impl FnOnce(&mut Updates)) {
+        write(&mut self.updates.lock());
+        self.arrived.notify_one();
     }
 
-    pub(super) fn take(&self) -> Mail {
-        std::mem::take(&mut self.lock())
+    pub(super) fn take(&self) -> Updates {
+        std::mem::take(&mut self.updates.lock())
     }
 
-    pub(super) async fn rung(&self) {
-        self.bell.notified().await;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Mail> {
-        self.mail.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns when something arrived since the last call.
+    pub(super) async fn arrived(&self) {
+        self.arrived.notified().await;
     }
 }

@@ -1,6 +1,6 @@
-//! One worker per load balancer: it reads Octavia, asks [`capo_gate`] what to do, does it and publishes the findings.
+//! One worker per load balancer: it reads Octavia, does what [`capo_gate`] decides and publishes the findings.
 //!
-//! Controllers hand over what they want and read what was found; they never wait for a worker.
+//! Controllers hand over desired state to the registry and read findings from it. They never wait for a worker.
 
 mod inbox;
 pub mod octavia_client;

@@ -2,18 +2,19 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
 };
 
 use futures::{Stream, future::BoxFuture, stream};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    inbox::{Claim, Client, Mailbox},
+    inbox::{Claim, Client, Inbox},
     prober::{Prober, TlsProber},
     wakes::Wakes,
-    worker::{Published, Task},
+    worker::{Published, Worker},
 };
 use capo_core::ObjectName;
 use capo_gate::{
@@ -23,17 +24,17 @@ use capo_gate::{
     octavia::Octavia,
 };
 
-/// Publications that may wait to be heard.
+/// How many publications may wait for their reader.
 const PUBLICATIONS: usize = 1_024;
 
-/// Tells whether an `OpenStackMachine` exists, by an uncached read.
+/// Finds out whether an `OpenStackMachine` exists, by an uncached read.
 pub trait MachineLookup: Send + Sync + 'static {
-    /// `Ok(false)` only where Kubernetes answered that the object named so is absent, after the caches of
-    /// this process were synced. An error means that nobody knows; its text is stable.
+    /// `Ok(false)` only where Kubernetes answered that the object of this name is absent, after the caches of
+    /// this process were synced. An error means that this is unknown; its text is stable.
     fn exists(&self, machine: ObjectName) -> BoxFuture<'static, Result<bool, String>>;
 }
 
-/// Every load balancer's task. A cheap clone; all clones are one.
+/// Every load balancer's worker. Cheap to clone; all clones are one registry.
 #[derive(Clone)]
 pub struct Membership(Arc<Shared>);
 
@@ -46,18 +47,18 @@ struct Shared {
     cluster_wakes: Arc<Wakes>,
     machine_wakes: Arc<Wakes>,
     listener: Arc<OnceLock<mpsc::Sender<Publication>>>,
-    tasks: TaskTracker,
+    workers: TaskTracker,
     stop: CancellationToken,
 }
 
 #[derive(Default)]
 struct Clusters {
     entries: HashMap<ObjectName, Entry>,
-    /// Which cluster a machine was handed over for.
+    /// The cluster of every machine that was handed over.
     machines: HashMap<ObjectName, ObjectName>,
 }
 
-/// One cluster: with a task as long as a load balancer is set.
+/// One cluster. It has a worker as long as a load balancer is set.
 #[derive(Default)]
 struct Entry {
     machines: BTreeMap<ObjectName, DesiredMachine>,
@@ -69,7 +70,7 @@ struct Running {
     desired: DesiredLoadBalancer,
     claimed_by: Option<ObjectName>,
     large_fleet: bool,
-    mailbox: Arc<Mailbox>,
+    inbox: Arc<Inbox>,
     findings: Arc<Published>,
     stop: CancellationToken,
 }
@@ -90,7 +91,7 @@ impl Membership {
         Self::with_prober(settings, lookup, observer, Arc::new(TlsProber::new()))
     }
 
-    /// The same with another way to ask API servers.
+    /// The same with another way to reach API servers.
     pub fn with_prober(
         settings: Settings,
         lookup: Arc<dyn MachineLookup>,
@@ -106,7 +107,7 @@ impl Membership {
             cluster_wakes: Arc::default(),
             machine_wakes: Arc::default(),
             listener: Arc::default(),
-            tasks: TaskTracker::new(),
+            workers: TaskTracker::new(),
             stop: CancellationToken::new(),
         }))
     }
@@ -117,8 +118,8 @@ impl Membership {
     }
 
     /// Hands over what the cluster controller wants and knows. `cloud` is `None` where there are no usable
-    /// credentials: then nothing is read or written, and gates are decided by what is known without. Equal
-    /// values are free and wake nobody.
+    /// credentials: then nothing is read or written, and gates are decided by what is known without a read. A
+    /// value that is equal to the last one has no effect and no cost.
     pub fn set_load_balancer<C: Octavia>(
         &self,
         cluster: &ObjectName,
@@ -136,14 +137,14 @@ impl Membership {
                 running.desired = desired.clone();
                 running.client.clone_from(&client);
                 running
-                    .mailbox
-                    .post(|mail| mail.load_balancer = Some((client, desired)));
+                    .inbox
+                    .post(|updates| updates.load_balancer = Some((client, desired)));
             }
             None => {
                 let running = self.start(cluster, client.clone(), desired.clone());
-                running.mailbox.post(|mail| {
-                    mail.load_balancer = Some((client, desired));
-                    mail.machines = entry
+                running.inbox.post(|updates| {
+                    updates.load_balancer = Some((client, desired));
+                    updates.machines = entry
                         .machines
                         .iter()
                         .map(|(name, machine)| (name.clone(), Some(machine.clone())))
@@ -155,8 +156,8 @@ impl Membership {
         clusters.settle_claims();
     }
 
-    /// The load balancer is nobody's any more: its task ends, its findings are gone. What exists in
-    /// OpenStack stays.
+    /// Ends the worker of a cluster's load balancer, because the load balancer is not managed any more or the
+    /// `OpenStackCluster` is gone. What exists in OpenStack stays.
     pub fn forget_load_balancer(&self, cluster: &ObjectName) {
         let mut clusters = self.lock();
         if let Some(entry) = clusters.entries.get_mut(cluster) {
@@ -168,8 +169,8 @@ impl Membership {
         clusters.settle_claims();
     }
 
-    /// Hands over what the machine controller wants and knows of one control-plane machine. Equal values
-    /// are free and wake nobody.
+    /// Hands over what the machine controller wants and knows of one control-plane machine. A value that is equal
+    /// to the last one has no effect and no cost.
     pub fn set_machine(&self, name: &ObjectName, machine: DesiredMachine) {
         let mut clusters = self.lock();
         if clusters
@@ -190,24 +191,24 @@ impl Membership {
         }
         entry.machines.insert(name.clone(), machine.clone());
         if let Some(running) = &entry.running {
-            running.mailbox.post(|mail| {
-                mail.machines.insert(name.clone(), Some(machine));
+            running.inbox.post(|updates| {
+                updates.machines.insert(name.clone(), Some(machine));
             });
         }
     }
 
-    /// The `OpenStackMachine` is gone.
+    /// Forgets a machine whose `OpenStackMachine` is gone.
     pub fn forget_machine(&self, name: &ObjectName) {
         self.lock().forget_machine(name);
     }
 
-    /// What was found out about a cluster's load balancer; `None` before its task published anything.
+    /// What was found out about a cluster's load balancer; `None` before its worker published anything.
     pub fn findings(&self, cluster: &ObjectName) -> Option<Arc<Findings>> {
         let clusters = self.lock();
         clusters.entries.get(cluster)?.running.as_ref()?.findings()
     }
 
-    /// Asks for a read soon.
+    /// Has the load balancer read soon.
     pub fn nudge(&self, cluster: &ObjectName) {
         let clusters = self.lock();
         if let Some(running) = clusters
@@ -215,7 +216,7 @@ impl Membership {
             .get(cluster)
             .and_then(|entry| entry.running.as_ref())
         {
-            running.mailbox.post(|mail| mail.nudged = true);
+            running.inbox.post(|updates| updates.nudged = true);
         }
     }
 
@@ -241,8 +242,8 @@ impl Membership {
         self.0.machine_wakes.stream()
     }
 
-    /// Everything that is published from now on, for events and the log. The first one to ask gets it all; when
-    /// they don't keep up, they miss some.
+    /// Everything that is published from now on, for events and the log. Only the first stream gets anything. A
+    /// reader that does not keep up misses some.
     pub fn publications(&self) -> impl Stream<Item = Publication> + Send + 'static {
         let (sender, receiver) = mpsc::channel(PUBLICATIONS);
         let _ = self.0.listener.set(sender);
@@ -252,11 +253,11 @@ impl Membership {
         })
     }
 
-    /// Ends every task. A call under way is dropped: what it did is read again by the next process.
+    /// Ends every worker. A call under way is dropped: the next process reads again what it did.
     pub async fn shutdown(&self) {
         self.0.stop.cancel();
-        self.0.tasks.close();
-        self.0.tasks.wait().await;
+        self.0.workers.close();
+        self.0.workers.wait().await;
     }
 
     fn start(&self, cluster: &ObjectName, client: Client, desired: DesiredLoadBalancer) -> Running {
@@ -265,34 +266,31 @@ impl Membership {
             desired,
             claimed_by: None,
             large_fleet: false,
-            mailbox: Arc::default(),
+            inbox: Arc::default(),
             findings: Arc::default(),
             stop: self.0.stop.child_token(),
         };
-        let task = Task {
+        let worker = Worker {
             cluster: cluster.clone(),
             settings: self.0.settings.clone(),
             lookup: Arc::clone(&self.0.lookup),
             observer: Arc::clone(&self.0.observer),
             prober: Arc::clone(&self.0.prober),
-            mailbox: Arc::clone(&running.mailbox),
+            inbox: Arc::clone(&running.inbox),
             findings: Arc::clone(&running.findings),
             cluster_wakes: Arc::clone(&self.0.cluster_wakes),
             machine_wakes: Arc::clone(&self.0.machine_wakes),
             listener: Arc::clone(&self.0.listener),
         };
         let stop = running.stop.clone();
-        self.0.tasks.spawn(async move {
-            stop.run_until_cancelled(task.run()).await;
+        self.0.workers.spawn(async move {
+            stop.run_until_cancelled(worker.run()).await;
         });
         running
     }
 
     fn lock(&self) -> MutexGuard<'_, Clusters> {
-        self.0
-            .clusters
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.0.clusters.lock()
     }
 }
 
@@ -312,8 +310,8 @@ impl Clusters {
         };
         entry.machines.remove(name);
         match &entry.running {
-            Some(running) => running.mailbox.post(|mail| {
-                mail.machines.insert(name.clone(), None);
+            Some(running) => running.inbox.post(|updates| {
+                updates.machines.insert(name.clone(), None);
             }),
             None if entry.machines.is_empty() => {
                 self.entries.remove(&cluster);
@@ -322,8 +320,8 @@ impl Clusters {
         }
     }
 
-    /// Two clusters that claim one load balancer, by id or by name on one credential, both learn of it; and
-    /// every task learns how large the fleet is.
+    /// Notifies the workers of two clusters that claim one load balancer, by id or by name on one credential, and
+    /// every worker of the size of the fleet.
     fn settle_claims(&mut self) {
         let mut ids: HashMap<&str, Vec<&ObjectName>> = HashMap::new();
         let mut names: HashMap<&str, Vec<(&ObjectName, &Client)>> = HashMap::new();
@@ -368,9 +366,9 @@ impl Clusters {
                 let large = fleet > capo_gate::Schedule::LARGE_FLEET;
                 if changed || large != running.large_fleet {
                     running.large_fleet = large;
-                    running.mailbox.post(|mail| {
-                        mail.claimed_by = Some(Claim(claimed_by));
-                        mail.large_fleet = Some(large);
+                    running.inbox.post(|updates| {
+                        updates.claimed_by = Some(Claim(claimed_by));
+                        updates.large_fleet = Some(large);
                     });
                 }
             }

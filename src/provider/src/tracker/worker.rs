@@ -1,18 +1,19 @@
-//! The thin shell around [`step`]: one task per load balancer, which carries out effects and feeds back what
-//! came of them. At most one call to Octavia is under way.
+//! The thin shell around [`step`]: one worker per load balancer, which carries out effects and feeds their
+//! outcomes back. At most one call to Octavia is under way.
 
 use std::{
-    sync::{Arc, OnceLock, PoisonError, RwLock},
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use jiff::Timestamp;
+use parking_lot::RwLock;
 use rand::RngExt;
 use tokio::sync::mpsc;
 
 use super::{
-    inbox::{Claim, Client, Mail, Mailbox},
+    inbox::{Claim, Client, Inbox, Updates},
     prober::Prober,
     registry::MachineLookup,
     wakes::Wakes,
@@ -30,28 +31,23 @@ use capo_gate::{
     step,
 };
 
-/// What a task published last.
+/// What a worker published last.
 #[derive(Debug, Default)]
 pub(super) struct Published(RwLock<Option<Arc<Findings>>>);
 
 impl Published {
     pub(super) fn get(&self) -> Option<Arc<Findings>> {
-        self.0
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.0.read().clone()
     }
 
     fn put(&self, findings: Arc<Findings>) -> Option<Arc<Findings>> {
-        self.0
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .replace(findings)
+        self.0.write().replace(findings)
     }
 
-    /// A read that found nothing new is no news to anybody, but whoever asks learns of it.
+    /// Notes the time of a read that found nothing new. Nothing is published for it, but whoever reads the
+    /// findings sees how old they are.
     fn observed(&self, at: Timestamp, interval: Duration) {
-        let mut published = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut published = self.0.write();
         let Some(findings) = published
             .as_mut()
             .filter(|findings| findings.observed != Some(at))
@@ -67,24 +63,25 @@ impl Published {
     }
 }
 
-pub(super) struct Task {
+/// The worker of one load balancer.
+pub(super) struct Worker {
     pub(super) cluster: ObjectName,
     pub(super) settings: Settings,
     pub(super) lookup: Arc<dyn MachineLookup>,
     pub(super) observer: Arc<dyn Observer>,
     pub(super) prober: Arc<dyn Prober>,
-    pub(super) mailbox: Arc<Mailbox>,
+    pub(super) inbox: Arc<Inbox>,
     pub(super) findings: Arc<Published>,
     pub(super) cluster_wakes: Arc<Wakes>,
     pub(super) machine_wakes: Arc<Wakes>,
-    /// Who hears of every publication, once somebody listens.
+    /// Where every publication goes, once it has a reader.
     pub(super) listener: Arc<OnceLock<mpsc::Sender<Publication>>>,
 }
 
 /// What is under way.
 type Pending = FuturesUnordered<BoxFuture<'static, Event>>;
 
-impl Task {
+impl Worker {
     /// Runs until it is dropped.
     pub(super) async fn run(self) {
         let mut state = State::new(self.settings.clone());
@@ -102,7 +99,7 @@ impl Task {
             };
             tokio::select! {
                 Some(event) = pending.next() => events.push(event),
-                () = self.mailbox.rung() => open_mail(self.mailbox.take(), &mut client, &mut events),
+                () = self.inbox.arrived() => unpack(self.inbox.take(), &mut client, &mut events),
                 () = sleep => events.push(Event::Tick),
             }
             for event in events.drain(..) {
@@ -126,9 +123,9 @@ impl Task {
     ) {
         match effect {
             Effect::Call { id, call, urgency } => {
-                // The core asks only while it was told that there are credentials and a load balancer.
+                // The gate makes calls only while there are credentials and a load balancer.
                 if let (Some(client), Some(load_balancer)) = (client, state.load_balancer()) {
-                    pending.push(ask(client, load_balancer, id, call, urgency));
+                    pending.push(send(client, load_balancer, id, call, urgency));
                 }
             }
             Effect::Probe {
@@ -170,7 +167,7 @@ impl Task {
     fn publish(&self, new: &Arc<Findings>) {
         let old = self.findings.put(Arc::clone(new));
         if let Some(listener) = self.listener.get() {
-            // Who does not keep up misses news; conditions say all of it too.
+            // A reader that does not keep up misses some. Conditions have all of it too.
             let _ = listener.try_send(Publication {
                 cluster: self.cluster.clone(),
                 before: old.clone(),
@@ -190,7 +187,7 @@ impl Task {
     }
 }
 
-/// A read that was served on time is no change to look at.
+/// Whether the machine's controller must look at it. A server that was read as wanted is no reason.
 fn machine_differs(old: &MachineFinding, new: &MachineFinding) -> bool {
     old.verdict != new.verdict
         || old.admission != new.admission
@@ -224,32 +221,32 @@ fn member_differs(old: &MemberFinding, new: &MemberFinding) -> bool {
     observed != *new
 }
 
-fn open_mail(mail: Mail, client: &mut Client, events: &mut Vec<Event>) {
-    if let Some((new, desired)) = mail.load_balancer {
+fn unpack(updates: Updates, client: &mut Client, events: &mut Vec<Event>) {
+    if let Some((new, desired)) = updates.load_balancer {
         events.push(Event::LoadBalancer {
             credentials: new.is_some(),
             desired: Box::new(desired),
         });
         *client = new;
     }
-    if let Some(large) = mail.large_fleet {
+    if let Some(large) = updates.large_fleet {
         events.push(Event::LargeFleet(large));
     }
-    if let Some(Claim(claimed_by)) = mail.claimed_by {
+    if let Some(Claim(claimed_by)) = updates.claimed_by {
         events.push(Event::Claimed(claimed_by));
     }
-    for (name, desired) in mail.machines {
+    for (name, desired) in updates.machines {
         events.push(Event::Machine {
             name,
             desired: desired.map(Box::new),
         });
     }
-    if mail.nudged {
+    if updates.nudged {
         events.push(Event::Nudged);
     }
 }
 
-fn ask(
+fn send(
     client: &Arc<dyn Octavia>,
     load_balancer: &str,
     id: u64,
@@ -281,7 +278,7 @@ fn ask(
     }
 }
 
-/// Tokio's clock, so that tests can hold it.
+/// Tokio's clock, because tests can stop it.
 fn now_instant() -> Instant {
     tokio::time::Instant::now().into_std()
 }

@@ -1,4 +1,4 @@
-//! The shell: what reaches which task, and what is told to whom.
+//! What reaches which worker, and what is published to whom.
 
 use std::{any::Any, sync::Arc, time::Duration};
 
@@ -175,27 +175,27 @@ async fn a_read_that_finds_nothing_new_is_seen_by_who_asks_and_wakes_nobody() {
     assert!(publications.next().now_or_never().is_none());
 }
 
-/// What waits for a task, by kind.
+/// What waits for a worker, by kind.
 fn waiting(membership: &Membership, cluster: &str) -> [bool; 5] {
     let clusters = membership.lock();
     let entry = clusters.entries.get(&name(cluster)).unwrap();
-    let mail = entry.running.as_ref().unwrap().mailbox.take();
+    let updates = entry.running.as_ref().unwrap().inbox.take();
     [
-        mail.load_balancer.is_some(),
-        !mail.machines.is_empty(),
-        mail.claimed_by.is_some_and(|claim| claim.0.is_some()),
-        mail.large_fleet == Some(true),
-        mail.nudged,
+        updates.load_balancer.is_some(),
+        !updates.machines.is_empty(),
+        updates.claimed_by.is_some_and(|claim| claim.0.is_some()),
+        updates.large_fleet == Some(true),
+        updates.nudged,
     ]
 }
 
-/// Tasks share nothing but what comes by mail. So all that couples two load balancers is that one of them learns that
-/// the other claims it, or that the fleet is large.
+/// Workers share nothing but what arrives in their inboxes. So all that couples two load balancers is that one of
+/// them learns that the other claims it, or that the fleet is large.
 #[tokio::test(start_paused = true)]
 async fn what_is_handed_over_for_one_load_balancer_does_not_reach_another() {
     let membership = settled(&["a", "b"]).await;
     let nothing = [false; 5];
-    // No task runs before the next await: mail stays where it is.
+    // No worker runs before the next await, so that what is posted stays where it is.
     for (what, kind) in [
         ("load balancer", 0),
         ("machine", 1),
@@ -218,9 +218,9 @@ async fn what_is_handed_over_for_one_load_balancer_does_not_reach_another() {
             _ => membership.forget_load_balancer(&name("a")),
         }
         if let Some(expected) = nothing.get(kind) {
-            let mut told = nothing;
-            told[kind] = !expected;
-            assert_eq!(waiting(&membership, "a"), told, "{what}");
+            let mut expected_kinds = nothing;
+            expected_kinds[kind] = !expected;
+            assert_eq!(waiting(&membership, "a"), expected_kinds, "{what}");
         }
         assert_eq!(waiting(&membership, "b"), nothing, "{what}");
     }
@@ -233,8 +233,5 @@ async fn what_is_handed_over_for_one_load_balancer_does_not_reach_another() {
     membership.forget_load_balancer(&name("c"));
     let clusters = membership.lock();
     let running = clusters.entries[&name("b")].running.as_ref().unwrap();
-    assert!(matches!(
-        running.mailbox.take().claimed_by,
-        Some(Claim(None))
-    ));
+    assert!(matches!(running.inbox.take().claimed_by, Some(Claim(None))));
 }

@@ -1,0 +1,196 @@
+//! A request through the endpoint of a control plane, and what came of it.
+
+use std::{fmt, net::IpAddr, time::Duration};
+
+/// Where clients reach a control plane: through its load balancer, as a rule.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Endpoint {
+    /// A DNS name or an IP address; an IPv6 address may stand in brackets.
+    pub host: String,
+    /// The TCP port.
+    pub port: u16,
+}
+
+impl Endpoint {
+    /// The host without the brackets of an IPv6 address.
+    pub fn bare_host(&self) -> &str {
+        let host = self.host.as_str();
+        host.strip_prefix('[')
+            .and_then(|host| host.strip_suffix(']'))
+            .unwrap_or(host)
+    }
+}
+
+/// As in a URL: an IPv6 address stands in brackets.
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (host, port) = (self.bare_host(), self.port);
+        if host.contains(':') {
+            write!(f, "[{host}]:{port}")
+        } else {
+            write!(f, "{host}:{port}")
+        }
+    }
+}
+
+/// The answer to a request through the endpoint, from a server that showed a certificate of the cluster's CA.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndpointAnswer {
+    /// The HTTP status code.
+    pub status: u16,
+    /// Those of the addresses in question that the serving certificate names.
+    pub named: Vec<IpAddr>,
+    /// The start of the body, for messages.
+    pub body: Excerpt,
+}
+
+impl EndpointAnswer {
+    /// Whether an API server that takes requests answers like this. 401 and 403 count: without anonymous
+    /// authentication a request for `/readyz` is refused, by an API server.
+    pub fn is_served(&self) -> bool {
+        matches!(self.status, 200 | 401 | 403)
+    }
+}
+
+/// Why no answer came through the endpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EndpointFailure {
+    /// The host has no address.
+    NoAddress(Excerpt),
+    /// Nothing listens there.
+    Refused,
+    /// Nothing came within this time.
+    TimedOut(Duration),
+    /// There is no way to the address, as the operating system sees it.
+    Unreachable(Excerpt),
+    /// The connection was closed before an answer came.
+    Closed,
+    /// What answered does not speak TLS.
+    NotTls,
+    /// What answered ended the TLS handshake.
+    TlsRefused(Excerpt),
+    /// The serving certificate is not of the cluster's CA.
+    OtherAuthority,
+    /// The serving certificate is of the cluster's CA, but not valid.
+    BadCertificate(Excerpt),
+    /// What answered does not speak HTTP.
+    NotHttp,
+    /// The proxy of the manager's environment did not connect.
+    Proxy {
+        /// What it answered to `CONNECT`.
+        status: u16,
+        /// The start of the body of that answer.
+        body: Excerpt,
+    },
+    /// There is no connection to the proxy of the manager's environment.
+    NoProxy(Box<EndpointFailure>),
+    /// The manager's environment names a proxy of a kind that is not supported.
+    UnsupportedProxy(Excerpt),
+    /// The cluster's CA is unknown or unreadable, so that no answer could be verified.
+    NoAuthority,
+}
+
+/// A phrase that continues a sentence, such as "GET https://192.0.2.1:6443/readyz failed: ".
+impl fmt::Display for EndpointFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoAddress(detail) => write!(f, "the host has no address ({detail})"),
+            Self::Refused => f.write_str("the connection was refused"),
+            Self::TimedOut(limit) => write!(f, "no answer within {} s", limit.as_secs()),
+            Self::Unreachable(detail) => write!(f, "no connection ({detail})"),
+            Self::Closed => f.write_str("the connection was closed without an answer"),
+            Self::NotTls => f.write_str("the other side does not speak TLS"),
+            Self::TlsRefused(detail) => {
+                write!(f, "the other side ended the TLS handshake ({detail})")
+            }
+            Self::OtherAuthority => {
+                f.write_str("the serving certificate was not issued by the cluster's CA")
+            }
+            Self::BadCertificate(detail) => {
+                write!(f, "the serving certificate is not valid ({detail})")
+            }
+            Self::NotHttp => f.write_str("the other side does not speak HTTP"),
+            Self::Proxy { status, body } if body.is_empty() => {
+                write!(f, "the proxy answered {status} to CONNECT")
+            }
+            Self::Proxy { status, body } => {
+                write!(f, "the proxy answered {status} to CONNECT: {body}")
+            }
+            Self::NoProxy(failure) => write!(f, "the proxy can't be reached: {failure}"),
+            Self::UnsupportedProxy(scheme) => write!(
+                f,
+                "the environment names a proxy of scheme {scheme}, and only http is supported"
+            ),
+            Self::NoAuthority => f.write_str("the cluster's CA is unknown or unreadable"),
+        }
+    }
+}
+
+/// Text of unknown origin for a message: one line of at most [`Excerpt::LIMIT`] characters.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Excerpt(String);
+
+impl Excerpt {
+    /// How many characters are kept.
+    pub const LIMIT: usize = 200;
+
+    /// The start of `text`; control characters and repeated white space become one space each.
+    pub fn of(text: &str) -> Self {
+        let words = text
+            .split(|c: char| c.is_control() || c.is_whitespace())
+            .filter(|word| !word.is_empty());
+        let mut line = String::new();
+        let mut length = 0;
+        for (index, word) in words.enumerate() {
+            let gap = (index > 0).then_some(' ');
+            for c in gap.into_iter().chain(word.chars()) {
+                if length == Self::LIMIT {
+                    return Self(line);
+                }
+                line.push(c);
+                length += 1;
+            }
+        }
+        Self(line)
+    }
+
+    /// Nothing is left of the text.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Display for Excerpt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Endpoint, Excerpt};
+
+    #[test]
+    fn an_excerpt_is_one_short_line_without_control_characters() {
+        let excerpt = Excerpt::of("  <html>\r\n\t<b>\u{1b}[31mno\u{0}</b>\n").to_string();
+        assert_eq!(excerpt, "<html> <b> [31mno </b>");
+        let long = Excerpt::of(&"ä ".repeat(500)).to_string();
+        assert_eq!(long.chars().count(), Excerpt::LIMIT);
+    }
+
+    #[test]
+    fn an_ipv6_address_stands_in_brackets_however_it_was_written() {
+        for (host, expected) in [
+            ("192.0.2.1", "192.0.2.1:6443"),
+            ("api.example.org", "api.example.org:6443"),
+            ("2001:db8::1", "[2001:db8::1]:6443"),
+            ("[2001:db8::1]", "[2001:db8::1]:6443"),
+        ] {
+            let endpoint = Endpoint {
+                host: host.to_owned(),
+                port: 6443,
+            };
+            assert_eq!(endpoint.to_string(), expected);
+        }
+    }
+}
