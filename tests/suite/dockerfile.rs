@@ -2,7 +2,7 @@
 
 /// Instructions with continued lines joined.
 fn instructions() -> Vec<String> {
-    let text = std::fs::read_to_string("Dockerfile").unwrap();
+    let text = std::fs::read_to_string(test_support::repository("Dockerfile")).unwrap();
     let joined = text.replace("\\\n", " ");
     joined
         .lines()
@@ -50,7 +50,8 @@ fn the_entry_point_gets_signals_itself() {
 
 #[test]
 fn base_images_and_the_build_are_pinned() {
-    let toolchain = std::fs::read_to_string("rust-toolchain.toml").unwrap();
+    let toolchain =
+        std::fs::read_to_string(test_support::repository("rust-toolchain.toml")).unwrap();
     let channel = toolchain
         .lines()
         .find_map(|line| line.strip_prefix("channel = "))

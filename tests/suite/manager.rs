@@ -1,7 +1,6 @@
 //! The manager as a process: flags, start, probes, lease, stop.
 
 use std::{
-    path::Path,
     process::{Command, Output},
     time::Duration,
 };
@@ -222,7 +221,7 @@ fn the_deployment_keeps_to_the_restricted_pod_security_standard() {
         .chain(["--help"])
         .collect();
     assert!(run(&arguments).status.success(), "{arguments:?}");
-    assert!(Path::new("deploy").is_dir());
+    assert!(test_support::repository("deploy").is_dir());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

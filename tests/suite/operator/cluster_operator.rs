@@ -69,8 +69,10 @@ impl Revisions {
 async fn it_is_reported_and_changes_nothing() {
     let stage = Stage::set().await;
     let admin = stage.kubernetes.admin().await.unwrap();
-    let rights =
-        documents(&std::fs::read_to_string("deploy/cluster-operator.yaml").unwrap()).unwrap();
+    let rights = documents(
+        &std::fs::read_to_string(test_support::repository("deploy/cluster-operator.yaml")).unwrap(),
+    )
+    .unwrap();
     apply(&admin, &rights).await.unwrap();
     let flag = format!("--cluster-operator-name={NAME}");
 

@@ -29,7 +29,9 @@ fn manifests(arguments: &[&str]) -> String {
 }
 
 fn committed(files: &[&str]) -> Vec<Value> {
-    let read = |file: &&str| std::fs::read_to_string(format!("deploy/{file}.yaml")).unwrap();
+    let read = |file: &&str| {
+        std::fs::read_to_string(test_support::repository(&format!("deploy/{file}.yaml"))).unwrap()
+    };
     files
         .iter()
         .flat_map(|file| documents(&read(file)).unwrap())
@@ -100,7 +102,11 @@ fn clusterctl_takes_the_release() {
     std::fs::create_dir_all(&release).unwrap();
     let components = release.join("infrastructure-components.yaml");
     std::fs::write(&components, manifests(&["--with=crds"])).unwrap();
-    std::fs::copy("deploy/metadata.yaml", release.join("metadata.yaml")).unwrap();
+    std::fs::copy(
+        test_support::repository("deploy/metadata.yaml"),
+        release.join("metadata.yaml"),
+    )
+    .unwrap();
     let config = folder.path().join("clusterctl.yaml");
     let text = format!(
         "providers:\n- name: openstack\n  type: InfrastructureProvider\n  url: {}\n",
@@ -124,7 +130,7 @@ fn clusterctl_takes_the_release() {
     // It does read the metadata: a version of no series is refused.
     std::fs::write(
         release.join("metadata.yaml"),
-        std::fs::read_to_string("deploy/metadata.yaml")
+        std::fs::read_to_string(test_support::repository("deploy/metadata.yaml"))
             .unwrap()
             .replace("minor: 1", "minor: 99"),
     )

@@ -24,7 +24,8 @@ const SHIPPED: &str = "deploy/kube-state-metrics.yaml";
 
 /// Starts kube-state-metrics with the shipped configuration as somebody with the shipped role; answers where it serves.
 async fn start(kubernetes: &Kubernetes) -> (Guarded, String) {
-    let shipped = documents(&std::fs::read_to_string(SHIPPED).unwrap()).unwrap();
+    let shipped =
+        documents(&std::fs::read_to_string(test_support::repository(SHIPPED)).unwrap()).unwrap();
     let configuration = shipped
         .iter()
         .find(|document| document["kind"] == "ConfigMap")

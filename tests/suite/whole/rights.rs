@@ -106,7 +106,7 @@ const WITHOUT_OCCASION: &[(&str, &str, &str, &str)] = &[
 
 /// Every right that the shipped ClusterRole and Role grant to the manager.
 fn granted() -> BTreeSet<Right> {
-    let text = std::fs::read_to_string("deploy/rbac.yaml").unwrap();
+    let text = std::fs::read_to_string(test_support::repository("deploy/rbac.yaml")).unwrap();
     let mut rights = BTreeSet::new();
     for role in documents(&text).unwrap() {
         // Whoever scrapes, looks or edits; and the storage migration and the release of hooks, which tests of their

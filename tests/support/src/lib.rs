@@ -33,3 +33,8 @@ pub mod rollout;
 pub mod scene;
 pub mod timeline;
 pub mod workload;
+
+/// The path of a file or folder of this repository, from its top. Tests run in the folder of their package.
+pub fn repository(path: &str) -> std::path::PathBuf {
+    std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(path)
+}
