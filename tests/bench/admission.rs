@@ -5,7 +5,7 @@
 //! core busy, so what the applies take beside it tells how fast the API server works them off, with one
 //! more TLS request each.
 
-#![allow(dead_code, clippy::print_stdout, clippy::unwrap_used)]
+#![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 use test_support::{env, fixture};
 

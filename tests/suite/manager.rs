@@ -221,7 +221,6 @@ fn the_deployment_keeps_to_the_restricted_pod_security_standard() {
         .chain(["--help"])
         .collect();
     assert!(run(&arguments).status.success(), "{arguments:?}");
-    assert!(test_support::repository("deploy").is_dir());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,19 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use capo_rs::metrics::catalogue::ALL;
+
 /// A family as scraped.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Family {
-    pub(super) kind: String,
-    pub(super) help: String,
+pub struct Family {
+    pub kind: String,
+    pub help: String,
     /// Names of labels, without `le`.
-    pub(super) labels: BTreeSet<String>,
+    pub labels: BTreeSet<String>,
     /// Lines with a value.
-    pub(super) series: usize,
+    pub series: usize,
 }
 
 /// The families of a scrape, by name. Fails the test where a line is of no form that the format knows.
-pub(super) fn families(text: &str) -> BTreeMap<String, Family> {
+pub fn families(text: &str) -> BTreeMap<String, Family> {
     let mut families: BTreeMap<String, Family> = BTreeMap::new();
     for line in text.lines() {
         if let Some((name, help)) = line
@@ -79,4 +81,28 @@ fn labels(text: &str) -> (Vec<String>, &str) {
             }
         }
     }
+}
+
+/// Compares a scrape with the catalogue: names, kinds, help texts and labels. With `everything`, every metric must be there.
+pub fn matches_the_catalogue(scrape: &str, everything: bool) {
+    let found = families(scrape);
+    for (name, family) in &found {
+        let metric = ALL.iter().find(|metric| metric.name == name);
+        let metric = metric.unwrap_or_else(|| panic!("{name} is not in the catalogue"));
+        assert_eq!(metric.kind.as_str(), family.kind, "{name}");
+        assert_eq!(metric.help, family.help, "{name}");
+        let labels: BTreeSet<String> = metric
+            .labels
+            .iter()
+            .map(|&label| label.to_owned())
+            .collect();
+        assert_eq!(labels, family.labels, "{name}");
+    }
+    let missing: BTreeMap<&str, &str> = ALL
+        .iter()
+        .filter(|metric| !found.contains_key(metric.name))
+        .filter(|metric| everything || metric.once.is_empty())
+        .map(|metric| (metric.name, metric.once))
+        .collect();
+    assert!(missing.is_empty(), "not in the scrape: {missing:?}");
 }

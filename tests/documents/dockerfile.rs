@@ -1,8 +1,10 @@
 //! The Dockerfile keeps to what the deployment relies on.
 
+use test_support::repository;
+
 /// Instructions with continued lines joined.
 fn instructions() -> Vec<String> {
-    let text = std::fs::read_to_string(test_support::repository("Dockerfile")).unwrap();
+    let text = std::fs::read_to_string(repository("Dockerfile")).unwrap();
     let joined = text.replace("\\\n", " ");
     joined
         .lines()
@@ -50,8 +52,7 @@ fn the_entry_point_gets_signals_itself() {
 
 #[test]
 fn base_images_and_the_build_are_pinned() {
-    let toolchain =
-        std::fs::read_to_string(test_support::repository("rust-toolchain.toml")).unwrap();
+    let toolchain = std::fs::read_to_string(repository("rust-toolchain.toml")).unwrap();
     let channel = toolchain
         .lines()
         .find_map(|line| line.strip_prefix("channel = "))

@@ -1,10 +1,6 @@
 //! The catalogue, its page, and the bounds of a scrape.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::Path,
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use capo_core::ObjectName;
 use capo_gate::findings::Findings;
@@ -14,15 +10,17 @@ use capo_rs::metrics::{
     page,
 };
 
-use super::{boards, exposition::families, fleet, rules, selectors::selectors};
-use crate::env::prometheus::promtool;
+use test_support::{
+    monitoring::{boards, exposition::families, findings, rules, selectors::selectors},
+    repository,
+};
 
-/// Written anew with `CAPO_RS_WRITE_DOCS=1 cargo test --test suite metrics::catalogue`.
+/// Written anew with `CAPO_RS_WRITE_DOCS=1 cargo test --test documents metrics::catalogue`.
 #[test]
 fn the_page_is_that_of_the_code() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
+    let path = repository("docs/metrics.md");
     if std::env::var_os("CAPO_RS_WRITE_DOCS").is_some() {
-        std::fs::write(path, page()).unwrap();
+        std::fs::write(&path, page()).unwrap();
     }
     assert_eq!(
         std::fs::read_to_string(path).unwrap(),
@@ -129,7 +127,7 @@ fn boards_and_rules_ask_for_what_there_is_with_labels_that_it_has() {
 
 /// Clusters of three machines and two ports each.
 fn clusters(number: usize) -> Vec<(ObjectName, Arc<Findings>)> {
-    fleet::clusters(number, 3, &[6443, 9345])
+    findings::clusters(number, 3, &[6443, 9345])
 }
 
 fn scrape(settings: Settings, clusters: &[(ObjectName, Arc<Findings>)]) -> String {
@@ -212,7 +210,7 @@ fn label_values_from_outside_break_nothing() {
         "ünï\u{202e}cøde",
         &"long".repeat(1_000),
     ] {
-        let mut stranger = fleet::member(name, 6443, "name\"}\nof a status");
+        let mut stranger = findings::member(name, 6443, "name\"}\nof a status");
         stranger.id = Some(name.to_owned());
         stranger.operating_status = name.to_owned();
         findings.members.push(stranger);
@@ -226,34 +224,4 @@ fn label_values_from_outside_break_nothing() {
         12 * 8
     );
     assert!(text.lines().all(|line| line.len() < 2_000));
-    let output = promtool(Path::new("."), &["check", "metrics"], &text).unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-}
-
-/// What a scrape shows against what the catalogue says of it.
-pub(super) fn against_the_catalogue(scrape: &str, everything: bool) {
-    let found = families(scrape);
-    for (name, family) in &found {
-        let metric = ALL.iter().find(|metric| metric.name == name);
-        let metric = metric.unwrap_or_else(|| panic!("{name} is not in the catalogue"));
-        assert_eq!(metric.kind.as_str(), family.kind, "{name}");
-        assert_eq!(metric.help, family.help, "{name}");
-        let labels: BTreeSet<String> = metric
-            .labels
-            .iter()
-            .map(|&label| label.to_owned())
-            .collect();
-        assert_eq!(labels, family.labels, "{name}");
-    }
-    let missing: BTreeMap<&str, &str> = ALL
-        .iter()
-        .filter(|metric| !found.contains_key(metric.name))
-        .filter(|metric| everything || metric.once.is_empty())
-        .map(|metric| (metric.name, metric.once))
-        .collect();
-    assert!(missing.is_empty(), "not in the scrape: {missing:?}");
 }

@@ -1,11 +1,12 @@
 //! What `deploy/` and `capo-rs manifests --with=monitoring` bring to Prometheus and Grafana.
 
-use std::{path::Path, process::Command};
+use std::process::Command;
 
 use serde_json::Value;
-
-use super::{boards, rules};
-use crate::env::{apply::documents, prometheus::promtool};
+use test_support::{
+    env::apply::documents,
+    monitoring::{boards, rules},
+};
 
 fn printed() -> Vec<Value> {
     let output = Command::new(env!("CARGO_BIN_EXE_capo-rs"))
@@ -72,38 +73,5 @@ fn monitoring_comes_along_where_it_is_asked_for() {
         of_kind("Secret")
             .iter()
             .any(|secret| &secret["metadata"]["name"] == token)
-    );
-}
-
-#[test]
-fn the_plain_scrape_configuration_is_taken_by_promtool() {
-    let folder = tempfile::tempdir().unwrap();
-    let deploy = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-        .join("deploy/prometheus-scrape.yaml");
-    let text = std::fs::read_to_string(deploy).unwrap();
-    // The token is looked for where the Pod has it.
-    let token = folder.path().join("token");
-    std::fs::write(&token, "t").unwrap();
-    let text = text.replace(
-        "/var/run/secrets/kubernetes.io/serviceaccount/token",
-        &token.display().to_string(),
-    );
-    // Debian's Prometheus is built without the discovery of Pods.
-    let (before, discovery) = text.split_once("  kubernetes_sd_configs:\n").unwrap();
-    let (_, after) = discovery.split_once("  relabel_configs:\n").unwrap();
-    let text = format!("{before}  relabel_configs:\n{after}");
-    std::fs::create_dir(folder.path().join("capo-rs")).unwrap();
-    std::fs::copy(
-        concat!(env!("CARGO_MANIFEST_DIR"), "/../../dashboards/rules.yaml"),
-        folder.path().join("capo-rs/rules.yaml"),
-    )
-    .unwrap();
-    std::fs::write(folder.path().join("prometheus.yml"), text).unwrap();
-    let output = promtool(folder.path(), &["check", "config", "prometheus.yml"], "").unwrap();
-    let told = [output.stdout, output.stderr].concat();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&told)
     );
 }

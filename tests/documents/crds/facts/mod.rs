@@ -4,16 +4,17 @@
 mod exceptions;
 mod fields;
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{collections::BTreeSet, fs, path::PathBuf};
 
 use capo_api::{ConversionTarget, crds};
 use serde_json::Value;
+use test_support::repository;
 
 use exceptions::{ADDITIONS, LOOSER, WITH_STATUS, covers};
 use fields::{Facts, Fields, either, flatten, read};
 
-fn folder() -> std::path::PathBuf {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests/facts")
+fn folder() -> PathBuf {
+    repository("tests/facts")
 }
 
 /// Every file of facts with the schema it is about.

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
 
 use serde_json::Value;
+use test_support::repository;
 
 const PAGE: &str = "docs/rollouts.md";
 const SCENARIOS: &str = "tests/rollout/scenarios";
@@ -33,7 +34,7 @@ const NAMED: [&str; 5] = [
 /// What happens in each scenario, by its name: the words are those of the test.
 fn scenarios() -> BTreeMap<String, String> {
     let mut scenarios = BTreeMap::new();
-    for file in fs::read_dir(test_support::repository(SCENARIOS)).unwrap() {
+    for file in fs::read_dir(repository(SCENARIOS)).unwrap() {
         let text = fs::read_to_string(file.unwrap().path()).unwrap();
         let mut what = String::new();
         for line in text.lines().map(str::trim) {
@@ -98,9 +99,9 @@ fn the_page_lists_every_scenario_and_no_other() {
         let cost = fs::read_to_string(results.join(format!("{COST}.json"))).unwrap();
         let cost: Value = serde_json::from_str(&cost).unwrap();
         let _ = writeln!(page, "\n{}", cost["text"].as_str().unwrap());
-        fs::write(test_support::repository(PAGE), page).unwrap();
+        fs::write(repository(PAGE), page).unwrap();
     }
-    let page = fs::read_to_string(test_support::repository(PAGE)).unwrap();
+    let page = fs::read_to_string(repository(PAGE)).unwrap();
     assert!(
         page.starts_with(HEAD),
         "{PAGE} is not what make rollout writes"

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::metrics::selectors::{Selector, selectors};
+use test_support::monitoring::selectors::{Selector, selectors};
 
 /// What is wrong with a board, rule by rule.
 pub(super) fn problems(board: &Value, exceptions: &Value) -> Vec<String> {

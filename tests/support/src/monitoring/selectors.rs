@@ -2,15 +2,15 @@
 
 /// A selector, and what it is given to.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Selector {
+pub struct Selector {
     /// The metric.
-    pub(super) name: String,
+    pub name: String,
     /// What its labels must be, as written.
-    pub(super) matchers: Vec<String>,
+    pub matchers: Vec<String>,
     /// What is between the square brackets after it.
-    pub(super) range: Option<String>,
+    pub range: Option<String>,
     /// The function whose argument it is; empty where it is none's.
-    pub(super) function: String,
+    pub function: String,
 }
 
 /// Words that stand where a metric could.
@@ -31,7 +31,7 @@ const WORDS: &[&str] = &[
 ];
 
 /// Every selector in `expression`, from the left to the right.
-pub(super) fn selectors(expression: &str) -> Vec<Selector> {
+pub fn selectors(expression: &str) -> Vec<Selector> {
     let mut found = Vec::new();
     let mut rest = expression;
     let mut function = String::new();

@@ -1,15 +1,16 @@
 //! `crds/` is what the types say. `make crds` writes it anew.
 
-use std::{fs, path::Path};
+use std::fs;
 
 use capo_api::{ConversionTarget, manifests};
+use test_support::repository;
 
 /// Set to write the files instead of comparing them.
 const WRITE: &str = "CAPO_RS_WRITE_CRDS";
 
 #[test]
 fn committed_definitions_are_those_of_the_types() {
-    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("crds");
+    let folder = repository("crds");
     let expected = manifests(&ConversionTarget::default()).unwrap();
     if std::env::var_os(WRITE).is_some() {
         for (name, text) in &expected {

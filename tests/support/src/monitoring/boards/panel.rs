@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 use super::{data_source, expanded};
 
 /// A panel.
-pub(in crate::metrics) struct Panel {
-    pub(in crate::metrics) title: &'static str,
+pub struct Panel {
+    pub title: &'static str,
     description: &'static str,
     kind: &'static str,
     unit: &'static str,
     pub(super) size: (u32, u32),
-    pub(in crate::metrics) queries: Vec<Query>,
+    pub queries: Vec<Query>,
     defaults: Value,
     overrides: Vec<Value>,
     options: Value,
@@ -19,9 +19,9 @@ pub(in crate::metrics) struct Panel {
 }
 
 /// A query of a panel.
-pub(in crate::metrics) struct Query {
+pub struct Query {
     /// The expression, abbreviations written out.
-    pub(in crate::metrics) expression: String,
+    pub expression: String,
     legend: &'static str,
 }
 
@@ -133,7 +133,7 @@ impl Panel {
     }
 
     /// What its values stand for: text and colour, by value.
-    pub(in crate::metrics) fn states(&self) -> Vec<(String, String)> {
+    pub fn states(&self) -> Vec<(String, String)> {
         let options = &self.defaults["mappings"][0]["options"];
         (0..)
             .map_while(|value| options.get(value.to_string()))

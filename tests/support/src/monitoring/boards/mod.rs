@@ -4,31 +4,29 @@
 //! `S` and the chosen clouds, `$M` for the labels of a member, `$K` for those of a gate.
 
 mod controller;
-mod linter;
 mod openstack_api;
 mod panel;
 mod rollout_gate;
-mod tests;
 
 use serde_json::{Value, json};
 
-pub(super) use panel::Panel;
+pub use panel::{Panel, Query};
 
 /// A board.
-pub(super) struct Board {
+pub struct Board {
     /// Name of the file, and what Grafana calls it for ever.
-    pub(super) uid: &'static str,
+    pub uid: &'static str,
     title: &'static str,
     description: &'static str,
     /// Further variables than data source, job and instance.
     variables: Vec<Value>,
     annotations: Vec<Value>,
     /// From the left to the right, from the top to the bottom.
-    pub(super) panels: Vec<Panel>,
+    pub panels: Vec<Panel>,
 }
 
 /// Every board.
-pub(super) fn all() -> [Board; 3] {
+pub fn all() -> [Board; 3] {
     [
         rollout_gate::board(),
         openstack_api::board(),
@@ -57,7 +55,7 @@ fn expanded(query: &str) -> String {
 }
 
 /// A query as Grafana sends it: every choice taken, with this interval for rates and this range of time.
-pub(super) fn filled_in(query: &str, rate_interval: &str, range_seconds: f64) -> String {
+pub fn filled_in(query: &str, rate_interval: &str, range_seconds: f64) -> String {
     ["$job", "$instance", "$ns", "$wc", "$cloud"]
         .iter()
         .fold(query.to_owned(), |query, variable| {
@@ -87,7 +85,7 @@ fn annotation(name: &str, colour: &str, query: &str, title: &str) -> Value {
 
 impl Board {
     /// The JSON that Grafana imports.
-    pub(super) fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         let mut variables = vec![
             json!({
                 "name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus", "hide": 0,
@@ -122,7 +120,7 @@ impl Board {
     }
 
     /// What its annotations ask for.
-    pub(super) fn queries_of_annotations(&self) -> Vec<String> {
+    pub fn queries_of_annotations(&self) -> Vec<String> {
         let queries = self.annotations.iter().map(|one| &one["expr"]);
         queries
             .filter_map(|query| query.as_str().map(str::to_owned))
