@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Client, ResourceExt};
 
-use super::seen::{Direct, Seen};
+use super::snapshot::{Direct, Snapshot};
 use crate::controllers::identity::{self, Asker};
 use capo_api::v1beta2::{LoadBalancerMemberStatus, LoadBalancerStatus};
 use capo_core::Priority;
@@ -20,7 +20,7 @@ use capo_openstack::{
 ///
 /// # Errors
 /// Which of the objects on the way is missing or can't be read, or what OpenStack answered.
-pub(super) async fn ask(client: &Client, seen: &mut Seen) -> Result<(), String> {
+pub(super) async fn ask(client: &Client, seen: &mut Snapshot) -> Result<(), String> {
     let Some(cluster) = &mut seen.openstack_cluster else {
         return Err("there is no OpenStackCluster yet whose credentials --direct could use".into());
     };

@@ -1,13 +1,13 @@
-//! Who may take or keep the lease: the rules that every client-go based manager follows, so that ours
-//! and others can stand beside each other on one Lease.
+//! Who may take or keep the lease: the rules that every manager based on client-go follows, so that capo-rs and CAPO can
+//! share one Lease.
 
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use k8s_openapi::{api::coordination::v1::LeaseSpec, apimachinery::pkg::apis::meta::v1::MicroTime};
 
-/// The lease as last seen, and when this process first saw it so. Another holder's clock is never
-/// compared with ours: a lease is over when it has not changed for its own duration while we looked.
+/// The lease as last read, and when this process first read this version. Another holder's clock is never compared with
+/// ours: a lease has expired when it did not change for its own duration while this process watched it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Seen {
     pub(super) spec: LeaseSpec,
@@ -17,9 +17,9 @@ pub(super) struct Seen {
 /// What to do about the lease.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Decision {
-    /// Write this: it makes or keeps us the holder.
+    /// Write this spec: it makes this process the holder, or keeps it so.
     Write(LeaseSpec),
-    /// Somebody else holds it.
+    /// Another process holds the lease.
     Wait,
 }
 
@@ -33,8 +33,8 @@ impl Seen {
     }
 }
 
-/// Decides for `identity`. `seen` is `None` when there is no lease. `duration` is ours; a lease that
-/// states its own is believed.
+/// Decides for `identity`. `seen` is `None` when there is no lease. `duration` is this process's setting; a lease that
+/// states its own duration lasts that long.
 pub(super) fn decide(
     seen: Option<&Seen>,
     identity: &str,

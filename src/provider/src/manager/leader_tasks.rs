@@ -1,15 +1,16 @@
-//! What the leader does, put together.
+//! Puts the controllers and the leader's other tasks together, from the settings.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use kube::Client;
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use super::{Settings, cluster_operator::Report, probes::Readiness, storage_migration};
+use super::{
+    ManagerError, Settings, cluster_operator::Report, host_name, probes::Readiness,
+    storage_migration,
+};
 use crate::{
     controllers::{self, UncachedMachines},
     metrics::{self, Leading, Metrics},
@@ -26,7 +27,7 @@ use capo_openstack::{ClientSettings, Clouds, LeaseToken};
 /// The pause before the webhooks' certificate and port are tried again.
 const CERTIFICATE_RETRY: Duration = Duration::from_secs(2);
 
-/// What the work is made of.
+/// What the controllers are made of.
 pub(super) struct Parts {
     pub(super) settings: Settings,
     pub(super) client: Client,
@@ -34,14 +35,14 @@ pub(super) struct Parts {
     pub(super) token: LeaseToken,
     pub(super) clients: ClientSettings,
     pub(super) readiness: Readiness,
-    /// Where the metrics find what only the leader has.
+    /// Where the metrics find the state that only the leader has.
     pub(super) leading: Arc<Mutex<Option<Leading>>>,
-    /// Where the manager runs.
+    /// The manager's own namespace.
     pub(super) namespace: String,
 }
 
-/// Serves admission and conversion, by every process, leading or not. The certificate may come later than
-/// the process: it is waited for.
+/// Serves admission and conversion, in every process, leading or not. The certificate may be mounted later than the
+/// process starts: it is waited for.
 pub(super) fn serve_webhooks(
     settings: &Settings,
     metrics: &Metrics,
@@ -54,22 +55,20 @@ pub(super) fn serve_webhooks(
     }
     let mut of_server =
         server::Settings::new(settings.webhook_port, settings.webhook_cert_dir.clone());
-    if settings.tls_min_version == "VersionTLS13" {
-        of_server.minimum_tls = server::MinimumTls::V1_3;
-    }
-    // The process must be gone within three seconds.
+    of_server.minimum_tls = settings.tls_min_version;
+    // The process must have ended within three seconds.
     of_server.limits.stop = Duration::from_millis(500);
     let (metrics, readiness) = (metrics.clone(), readiness.clone());
     tokio::spawn(async move {
-        let mut told = None;
+        let mut logged = None;
         let server = loop {
             match Server::bind(of_server.clone(), Arc::new(metrics.clone())).await {
                 Ok(server) => break server,
                 Err(error) => {
                     let reason = error.to_string();
-                    if told.as_ref() != Some(&reason) {
+                    if logged.as_ref() != Some(&reason) {
                         tracing::warn!(reason, "Waiting to serve webhooks");
-                        told = Some(reason);
+                        logged = Some(reason);
                     }
                 }
             }
@@ -84,7 +83,7 @@ pub(super) fn serve_webhooks(
     });
 }
 
-/// Runs the controllers and the load balancers' tasks until `halt`.
+/// Runs the controllers and the load balancers' workers until `halt`.
 pub(super) async fn run(parts: Parts, halt: CancellationToken) {
     let Parts {
         settings,
@@ -106,13 +105,13 @@ pub(super) async fn run(parts: Parts, halt: CancellationToken) {
     let phases = Phases::without(&settings.skip_crd_migration_phases).unwrap_or(Phases::ALL);
     let migration = storage_migration::until_done(client.clone(), phases);
     let clouds = Clouds::new(clients, token, Arc::new(metrics.clone()));
-    *leading.lock().unwrap_or_else(PoisonError::into_inner) = Some(Leading {
+    *leading.lock() = Some(Leading {
         membership: membership.clone(),
         clouds: clouds.clone(),
     });
     let (give_stores, stores) = oneshot::channel();
     let report = {
-        let (client, metrics, shown) = (client.clone(), metrics.clone(), readiness.operator());
+        let (client, metrics, last) = (client.clone(), metrics.clone(), readiness.operator());
         let name = (!settings.cluster_operator_name.is_empty())
             .then(|| settings.cluster_operator_name.clone());
         async move {
@@ -121,7 +120,7 @@ pub(super) async fn run(parts: Parts, halt: CancellationToken) {
                     client,
                     stores,
                     metrics,
-                    shown,
+                    last,
                     name,
                     namespace,
                 };
@@ -146,19 +145,23 @@ pub(super) async fn run(parts: Parts, halt: CancellationToken) {
     let _migrating = AbortOnDropHandle::new(tokio::spawn(migration));
     Box::pin(controllers::run(parts, halt)).await;
     membership.shutdown().await;
-    *leading.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    *leading.lock() = None;
 }
 
 /// The OpenStack client's part of the settings.
 ///
 /// # Errors
 /// When the file of `--ca-certs` can't be read or holds no certificates.
-pub(super) fn of_clients(settings: &Settings) -> Result<ClientSettings, String> {
-    let ca_certs = match settings.ca_certs.as_str() {
-        "" => None,
-        path => Some(
-            std::fs::read_to_string(path).map_err(|error| format!("--ca-certs {path}: {error}"))?,
-        ),
+pub(super) fn of_clients(settings: &Settings) -> Result<ClientSettings, ManagerError> {
+    let path = &settings.ca_certs;
+    let ca_certs = if path.is_empty() {
+        None
+    } else {
+        let read = std::fs::read_to_string(path);
+        Some(read.map_err(|source| ManagerError::AuthoritiesUnreadable {
+            path: path.clone(),
+            source,
+        })?)
     };
     let clients = ClientSettings {
         qps: settings.openstack_qps,
@@ -169,7 +172,10 @@ pub(super) fn of_clients(settings: &Settings) -> Result<ClientSettings, String> 
     };
     clients
         .validate()
-        .map_err(|error| format!("--ca-certs {}: {error}", settings.ca_certs))?;
+        .map_err(|source| ManagerError::AuthoritiesUnusable {
+            path: path.clone(),
+            source,
+        })?;
     Ok(clients)
 }
 
@@ -181,7 +187,7 @@ fn of_membership(settings: &Settings) -> membership::Settings {
         stuck_after: settings.member_stuck_after,
         orphan_after: settings.member_orphan_after,
         drain_grace: settings.member_drain_grace,
-        // Every object is looked at within the period, and a load balancer is one.
+        // Every object is reconciled within the period, load balancers included.
         schedule: membership::Schedule::default().at_least_every(settings.sync_period),
     }
 }
@@ -215,9 +221,6 @@ fn of_controllers(settings: &Settings) -> controllers::Settings {
         machine_concurrency: settings.openstackmachine_concurrency,
         machine_template_concurrency: settings.openstackmachinetemplate_concurrency,
         sync_period: settings.sync_period,
-        instance: std::fs::read_to_string("/proc/sys/kernel/hostname")
-            .ok()
-            .and_then(|host| given(host.trim()))
-            .unwrap_or_else(|| "capo-rs".to_owned()),
+        instance: given(&host_name()).unwrap_or_else(|| "capo-rs".to_owned()),
     }
 }

@@ -19,7 +19,7 @@ const MOST_EVENTS: u32 = 1_000;
 
 /// Everything that is shown of one cluster, as read.
 #[derive(Debug, Clone)]
-pub(super) struct Seen {
+pub(super) struct Snapshot {
     pub(super) cluster: Cluster,
     pub(super) openstack_cluster: Option<OpenStackCluster>,
     pub(super) machines: Vec<Machine>,
@@ -42,7 +42,7 @@ pub(super) struct Direct {
 
 /// Where the objects of one cluster are.
 #[derive(Clone)]
-pub(super) struct Place {
+pub(super) struct Objects {
     pub(super) clusters: Api<Cluster>,
     pub(super) openstack_clusters: Api<OpenStackCluster>,
     pub(super) machines: Api<Machine>,
@@ -54,7 +54,7 @@ pub(super) struct Place {
     pub(super) label: String,
 }
 
-impl Place {
+impl Objects {
     pub(super) fn new(client: &Client, namespace: &str, cluster: &str) -> Self {
         Self {
             clusters: Api::namespaced(client.clone(), namespace),
@@ -71,7 +71,7 @@ impl Place {
     ///
     /// # Errors
     /// What could not be read, or that there is no such Cluster of ours.
-    pub(super) async fn read(&self) -> Result<Seen, String> {
+    pub(super) async fn read(&self) -> Result<Snapshot, String> {
         let cluster = self.cluster().await?;
         let infrastructure = infrastructure_of(&cluster, &self.name)?;
         let labelled = ListParams::default().labels(&self.label);
@@ -94,7 +94,7 @@ impl Place {
                 read.map_err(|error| told("listing Events", &error))
             },
         )?;
-        Ok(Seen {
+        Ok(Snapshot {
             cluster,
             openstack_cluster,
             machines: machines.items,

@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::seen::{OUR_EVENTS, Place, Seen, infrastructure_of};
+use super::snapshot::{OUR_EVENTS, Objects, Snapshot, infrastructure_of};
 use crate::{
     cli::connection::told,
     controllers::capi::{Cluster, Machine},
@@ -29,7 +29,7 @@ use crate::{
 use capo_api::v1beta2::{OpenStackCluster, OpenStackMachine};
 
 /// One cluster, always as last seen.
-pub(super) struct Live {
+pub(super) struct Follower {
     clusters: Store<Cluster>,
     openstack_clusters: Store<OpenStackCluster>,
     machines: Store<Machine>,
@@ -54,12 +54,12 @@ pub(super) struct Trouble {
     pub(super) is_final: bool,
 }
 
-impl Live {
+impl Follower {
     /// Starts to follow the Cluster of `place`, which must exist.
     ///
     /// # Errors
     /// What could not be read.
-    pub(super) async fn follow(place: &Place) -> Result<Self, String> {
+    pub(super) async fn follow(place: &Objects) -> Result<Self, String> {
         let cluster = place.cluster().await?;
         let infrastructure = infrastructure_of(&cluster, &place.name)?;
         let shared = Arc::new(Shared::default());
@@ -150,12 +150,12 @@ impl Live {
     }
 
     /// Everything as last seen; `None` when the Cluster is gone.
-    pub(super) fn seen(&self) -> Option<Seen> {
+    pub(super) fn seen(&self) -> Option<Snapshot> {
         let cluster = self.clusters.state().into_iter().next()?;
         let all = |objects: Vec<Arc<OpenStackMachine>>| {
             objects.into_iter().map(Arc::unwrap_or_clone).collect()
         };
-        Some(Seen {
+        Some(Snapshot {
             cluster: Arc::unwrap_or_clone(cluster),
             openstack_cluster: self
                 .openstack_clusters

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::{
     Screen,
     gates::{Gate, GateState},
-    grid::{Cell, Grid, Row, Tone, wrapped},
+    layout::{Cell, Grid, Row, Tone, wrapped},
     view::{MachineView, MemberView, View},
 };
 

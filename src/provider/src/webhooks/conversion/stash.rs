@@ -1,41 +1,40 @@
-//! The few fields that have no home in the other version, kept in one small annotation.
+//! The few fields that the other version can't hold, kept in one small annotation.
 //!
-//! An entry is bound to what its field looked like in the version that can't hold it. When that was
-//! edited since, the entry says nothing any more and goes. So unlike a copy of the whole object it
-//! can't bring back old content.
+//! An entry is bound to the field's content in the version that can't hold it. When that content was edited since, the
+//! entry no longer applies and is dropped. Unlike a copy of the whole object, it can't bring back old content.
 
 use serde_json::{Map, Value};
 
 use super::{
     Version,
-    tree::{Node, Object},
+    lazy_json::{Node, Object},
 };
 use crate::webhooks::json::{Path, WrongType};
 
-/// On a v1beta2 object: what only v1beta1 can say, as JSON from path to value.
+/// Annotation of a v1beta2 object: fields that only v1beta1 has, as JSON from path to value.
 pub const V1BETA1_FIELDS: &str = "infrastructure.cluster.x-k8s.io/v1beta1-fields";
 
-/// On a v1beta1 object: what only v1beta2 can say, as JSON from path to value.
+/// Annotation of a v1beta1 object: fields that only v1beta2 has, as JSON from path to value.
 pub const V1BETA2_FIELDS: &str = "infrastructure.cluster.x-k8s.io/v1beta2-fields";
 
-/// CAPO's copy of the whole object in its other version. What only it knows is taken from it while it
-/// still fits; then it is removed.
+/// CAPO's copy of the whole object in its other version. Fields that only the copy has are taken from it where they
+/// still apply; then the annotation is removed.
 pub const CAPO_STASH: &str = "cluster.x-k8s.io/conversion-data";
 
-/// What was kept for the version converted to, and what is to be kept for the one converted from.
-pub(super) struct Kept<'a> {
+/// Fields that were kept for the version converted to, and those to keep for the version converted from.
+pub(super) struct Stash<'a> {
     /// Fields of the version converted to.
     found: Map<String, Value>,
     /// CAPO's copy, in the version converted to.
-    stash: Option<Value>,
+    capo_copy: Option<Value>,
     /// Fields of the version converted from.
     leftover: Object<'a>,
     annotation: &'static str,
 }
 
-impl<'a> Kept<'a> {
-    /// Takes the annotations off `object`, which is being converted away from `from`. Content that
-    /// can't be read is dropped: somebody edited what is ours.
+impl<'a> Stash<'a> {
+    /// Removes the annotations from `object`, which is being converted away from `from`. Content that can't be read is
+    /// dropped: somebody edited an annotation that is ours.
     pub(super) fn take(object: &mut Object<'a>, from: Version) -> Result<Self, WrongType> {
         let (found_in, annotation) = match from {
             Version::V1Beta1 => (V1BETA2_FIELDS, V1BETA1_FIELDS),
@@ -43,7 +42,7 @@ impl<'a> Kept<'a> {
         };
         let mut this = Self {
             found: Map::new(),
-            stash: None,
+            capo_copy: None,
             leftover: Object::default(),
             annotation,
         };
@@ -51,7 +50,7 @@ impl<'a> Kept<'a> {
         let Some(metadata) = top(object, "metadata")? else {
             return Ok(this);
         };
-        // Annotations of another type are none of ours.
+        // Annotations of another type are not ours.
         let Ok(Some(annotations)) = metadata.object("annotations", &root) else {
             return Ok(this);
         };
@@ -61,7 +60,7 @@ impl<'a> Kept<'a> {
             this.found = read(&node).unwrap_or_default();
         }
         if let Some(node) = annotations.remove(CAPO_STASH) {
-            this.stash = read(&node);
+            this.capo_copy = read(&node);
         }
         if annotations.is_empty() && before > 0 {
             metadata.remove("annotations");
@@ -74,7 +73,7 @@ impl<'a> Kept<'a> {
         self.leftover.insert(path.to_string(), node);
     }
 
-    /// What was kept of the field at `path`.
+    /// The kept content of the field at `path`.
     pub(super) fn found(&mut self, path: &Path<'_>) -> Option<Value> {
         if self.found.is_empty() {
             return None;
@@ -92,7 +91,7 @@ impl<'a> Kept<'a> {
                 .flatten();
         }
         let stashed = self
-            .stash
+            .capo_copy
             .as_ref()?
             .pointer(&format!("/{}", path.to_string().replace('.', "/")))?;
         (text(stashed, "flavorID").as_deref() == Some(id))
@@ -100,17 +99,16 @@ impl<'a> Kept<'a> {
             .flatten()
     }
 
-    /// `spec.template.metadata` of an OpenStackClusterTemplate, which CAPO's v1beta1 has no room for
-    /// and ours has.
+    /// `spec.template.metadata` of an OpenStackClusterTemplate, which CAPO's v1beta1 lacks and ours has.
     pub(super) fn stashed_template_metadata(&self) -> Option<Value> {
-        self.stash
+        self.capo_copy
             .as_ref()?
             .pointer("/spec/template/metadata")
             .filter(|metadata| metadata.is_object())
             .cloned()
     }
 
-    /// Writes what is to be kept on the converted object.
+    /// Writes the fields to keep on the converted object.
     pub(super) fn write(self, object: &mut Object<'a>) -> Result<(), WrongType> {
         if self.leftover.is_empty() {
             return Ok(());

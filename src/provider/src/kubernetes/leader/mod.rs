@@ -1,8 +1,8 @@
 //! Leader election by a Lease.
 //!
-//! Every write is a replace that names the resource version it rests on, so that of two that race one
-//! loses. The [`LeaseToken`] is extended to the renew deadline counted from *before* the request that
-//! renewed: it ends while everybody else still honours the lease, however long an answer took.
+//! Every write is a replace that names the resource version it is based on, so that one of two racing writes loses.
+//! The [`LeaseToken`] is extended to the renew deadline counted from *before* the request that renewed the lease: it
+//! ends while every other candidate still honours the lease, however long the answer took.
 
 mod decide;
 
@@ -18,9 +18,9 @@ use capo_core::GateMode;
 use capo_openstack::LeaseToken;
 use decide::{Decision, Seen, decide, released};
 
-/// The Lease's name: CAPO's, so that the two never lead at the same time.
+/// The Lease's name: CAPO's, so that CAPO and capo-rs never lead at the same time.
 pub const LEASE_NAME: &str = "controller-leader-election-capo";
-/// Annotation of the Lease: how the leader acts on the load balancer gate, and which leader that is.
+/// Annotation of the Lease: the leader's gate mode, and which leader wrote it.
 const MODE_ANNOTATION: &str = "infrastructure.cluster.x-k8s.io/load-balancer-gate-mode";
 
 /// How long a lease lasts, for how long renewing is tried, and how often.
@@ -41,7 +41,7 @@ pub struct Election {
     timing: Timing,
     token: LeaseToken,
     mode: GateMode,
-    /// The lease in the version this process knows, to replace it without reading it again.
+    /// The latest version of the lease that this process knows, to replace it without reading it again.
     known: Option<Lease>,
     seen: Option<Seen>,
     renewed: Instant,
@@ -50,9 +50,9 @@ pub struct Election {
 /// How leading ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// Asked to.
+    /// The process was stopped.
     Stopped,
-    /// The lease was not renewed by the deadline, or somebody else has it.
+    /// The lease was not renewed by the deadline, or another process holds it.
     Lost,
 }
 
@@ -64,19 +64,19 @@ enum Attempt {
 }
 
 impl Election {
-    /// A candidate for the Lease [`LEASE_NAME`] in `namespace`, which extends `token` while it leads, and
-    /// tells in the Lease how it acts on the gate.
+    /// A candidate for the Lease [`LEASE_NAME`] in `namespace`, on the host `host`. It extends `token` while it leads,
+    /// and records its gate mode on the Lease.
     pub fn new(
         client: Client,
         namespace: &str,
+        host: &str,
         timing: Timing,
         token: LeaseToken,
         mode: GateMode,
     ) -> Self {
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         Self {
             api: Api::namespaced(client, namespace),
-            identity: format!("{}_{}", host.trim(), uuid::Uuid::new_v4()),
+            identity: format!("{host}_{}", uuid::Uuid::new_v4()),
             timing,
             token,
             mode,
@@ -93,7 +93,7 @@ impl Election {
 
     /// Tries until the lease is held.
     pub async fn acquire(&mut self) {
-        let mut told = None;
+        let mut logged = None;
         loop {
             let deadline = Instant::now() + self.timing.renew_deadline;
             let waits_for = match self.attempt(deadline).await {
@@ -101,13 +101,13 @@ impl Election {
                 Attempt::HeldByOther(holder) => format!("held by {holder}"),
                 Attempt::Failed(error) => error.to_string(),
             };
-            if told.as_ref() != Some(&waits_for) {
+            if logged.as_ref() != Some(&waits_for) {
                 tracing::info!(
                     lease = LEASE_NAME,
                     reason = waits_for,
                     "Waiting for the leader lease"
                 );
-                told = Some(waits_for);
+                logged = Some(waits_for);
             }
             sleep(jittered(self.timing.retry_period)).await;
         }
@@ -155,8 +155,8 @@ impl Election {
         }
     }
 
-    /// Gives the lease back, so that the next process need not wait for its end. Call it when
-    /// nothing that could write is running any more.
+    /// Releases the lease, so that the next process need not wait for its end. The caller has ended everything that
+    /// could still write.
     pub async fn release(&mut self) {
         self.token.revoke();
         let Some(mut lease) = self.known.take() else {
@@ -186,13 +186,15 @@ impl Election {
         match timeout_at(deadline.into(), self.try_once()).await {
             Ok(Ok(attempt)) => attempt,
             Ok(Err(error)) => {
-                // Whatever we know may be outdated: read before the next write.
+                // The known version may be outdated: it is read before the next write.
                 self.known = None;
                 Attempt::Failed(error)
             }
             Err(_) => {
                 self.known = None;
-                Attempt::Failed(kube::Error::Service("no answer by the deadline".into()))
+                Attempt::Failed(kube::Error::Service(
+                    "no answer before the renew deadline".into(),
+                ))
             }
         }
     }
@@ -251,17 +253,17 @@ impl Election {
     }
 }
 
-/// Who leads.
+/// The leading process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leader {
     /// The name under which it holds the lease.
     pub identity: String,
-    /// `enforce`, `observe` or `off`; `None` for a leader that does not say, such as CAPO.
+    /// `enforce`, `observe` or `off`; `None` for a leader that does not record it, such as CAPO.
     pub mode: Option<String>,
 }
 
-/// Who leads by the Lease in `namespace`, as far as the clocks of the two machines agree. Tells somebody who
-/// asks, and decides nothing between managers.
+/// The leader according to the Lease in `namespace`, as far as the clocks of the two machines agree. It is for display
+/// only: managers decide by their own clock alone.
 ///
 /// # Errors
 /// The lease can't be read.
@@ -286,13 +288,13 @@ fn leader_of(lease: &Lease, now: Timestamp) -> Option<Leader> {
     let mode = annotations
         .and_then(|annotations| annotations.get(MODE_ANNOTATION))
         .and_then(|text| text.split_once(' '))
-        // What another leader left there says nothing of this one.
+        // An annotation of an earlier leader does not apply to this one.
         .filter(|(_, of)| *of == identity)
         .map(|(mode, _)| mode.to_owned());
     Some(Leader { identity, mode })
 }
 
-/// Up to 20 % longer, so that candidates do not march in step.
+/// Up to 20 % longer, so that candidates do not try at the same moments.
 fn jittered(period: Duration) -> Duration {
     period.mul_f64(1.0 + 0.2 * rand::random::<f64>())
 }
@@ -312,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_is_known_by_its_lease_and_its_mode_by_its_own_word() {
+    fn a_leader_is_known_by_its_lease_and_its_mode_by_its_own_annotation() {
         let leader = |mode: Option<&str>| {
             Some(Leader {
                 identity: "us".to_owned(),

@@ -1,12 +1,16 @@
 //! The serving certificate: read from two files, and again whenever they change.
+//!
+//! The files are compared by content: the times of files in a mounted Secret mean little.
 
 use std::{
     io,
     path::{Path, PathBuf},
-    sync::{Arc, PoisonError, RwLock},
+    sync::Arc,
     time::Duration,
 };
 
+use jiff::Timestamp;
+use parking_lot::RwLock;
 use rustls::{
     ServerConfig,
     crypto::CryptoProvider,
@@ -16,10 +20,26 @@ use rustls::{
 };
 use tokio::io::AsyncReadExt;
 
-use super::{MinimumTls, Observer, expiry};
+use super::{MinimumTls, expiry};
 
-/// The most that is read of either file.
+/// The most bytes that are read of either file.
 const MAX_FILE: u64 = 1 << 20;
+
+/// Is notified of every use of the certificate's files. `()` ignores all of it.
+pub trait CertificateObserver: Send + Sync + 'static {
+    /// A certificate was read and is in use.
+    fn certificate_read(&self) {}
+
+    /// A changed certificate could not be used; the previous one stays in use.
+    fn certificate_failed(&self) {}
+
+    /// The certificate in use ends at this time.
+    fn certificate_expires(&self, not_after: Timestamp) {
+        let _ = not_after;
+    }
+}
+
+impl CertificateObserver for () {}
 
 /// Why a certificate can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -29,7 +49,7 @@ pub enum CertificateError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// A file is not PEM of the right kind.
@@ -48,7 +68,7 @@ pub enum CertificateError {
         /// The file.
         path: PathBuf,
     },
-    /// Key and certificate don't belong together, or neither is of a kind that TLS can use.
+    /// Key and certificate don't belong together, or TLS can't use their kind.
     #[error("the certificate and key in {folder} can't be used: {source}")]
     Unusable {
         /// The folder.
@@ -59,7 +79,7 @@ pub enum CertificateError {
 }
 
 impl CertificateError {
-    /// There is no such file.
+    /// Whether the file does not exist.
     pub(crate) fn is_absence(&self) -> bool {
         matches!(self, Self::Read { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
@@ -67,15 +87,15 @@ impl CertificateError {
 
 /// The certificate in use and its files.
 pub(crate) struct Certificates {
-    /// What is served with it, for messages.
-    what: &'static str,
+    /// What is served with it, for the log.
+    purpose: &'static str,
     folder: PathBuf,
     current: Arc<Current>,
-    seen: Files,
-    observer: Arc<dyn Observer>,
+    read: Files,
+    observer: Arc<dyn CertificateObserver>,
 }
 
-/// What both files held; compared as a whole, since the times of mounted secrets say little.
+/// The content of both files.
 #[derive(Default, PartialEq, Eq)]
 struct Files {
     certificate: Vec<u8>,
@@ -87,65 +107,60 @@ struct Current(RwLock<Arc<CertifiedKey>>);
 
 impl ResolvesServerCert for Current {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let current = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        Some(Arc::clone(&current))
+        Some(Arc::clone(&self.0.read()))
     }
 }
 
 impl Certificates {
     /// Reads the certificate for the first time.
     pub(crate) async fn read(
-        what: &'static str,
+        purpose: &'static str,
         folder: PathBuf,
-        observer: Arc<dyn Observer>,
+        observer: Arc<dyn CertificateObserver>,
     ) -> Result<Self, CertificateError> {
-        let seen = Files::read(&folder).await?;
-        let key = seen.certified_key(&folder)?;
+        let read = Files::read(&folder).await?;
+        let key = read.certified_key(&folder)?;
         announce(&key, observer.as_ref());
         Ok(Self {
-            what,
+            purpose,
             folder,
             current: Arc::new(Current(RwLock::new(Arc::new(key)))),
-            seen,
+            read,
             observer,
         })
     }
 
-    /// Begins with `key`, until there are files.
-    pub(crate) fn beginning_with(
+    /// Presents `key` until there are files.
+    pub(crate) fn starting_with(
         key: CertifiedKey,
-        what: &'static str,
+        purpose: &'static str,
         folder: PathBuf,
-        observer: Arc<dyn Observer>,
+        observer: Arc<dyn CertificateObserver>,
     ) -> Self {
         Self {
-            what,
+            purpose,
             folder,
             current: Arc::new(Current(RwLock::new(Arc::new(key)))),
-            seen: Files::default(),
+            read: Files::default(),
             observer,
         }
     }
 
-    /// TLS settings that always show the certificate in use.
+    /// TLS settings that always present the certificate in use.
     pub(crate) fn server_config(
         &self,
         minimum: MinimumTls,
     ) -> Result<Arc<ServerConfig>, rustls::Error> {
-        let versions: &[&rustls::SupportedProtocolVersion] = match minimum {
-            MinimumTls::V1_2 => &[&rustls::version::TLS13, &rustls::version::TLS12],
-            MinimumTls::V1_3 => &[&rustls::version::TLS13],
-        };
         let mut config = ServerConfig::builder_with_provider(provider())
-            .with_protocol_versions(versions)?
+            .with_protocol_versions(minimum.versions())?
             .with_no_client_auth()
             .with_cert_resolver(Arc::clone(&self.current) as Arc<dyn ResolvesServerCert>);
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Arc::new(config))
     }
 
-    /// Looks at the files again and again, for ever. A pair that can't be used is reported once and the
-    /// one before stays: half of a pair is what one sees while a secret is being written.
+    /// Reads the files again after every pause, until it is dropped. A pair that can't be used is reported once, and
+    /// the previous one stays in use: while a Secret is being written, only half of the new pair is visible.
     pub(crate) async fn watch(mut self, every: Duration) {
         let mut reported = None;
         loop {
@@ -154,17 +169,17 @@ impl Certificates {
                 Ok(false) => {}
                 Ok(true) => {
                     reported = None;
-                    tracing::info!(what = self.what, folder = %self.folder.display(), "Serving a new certificate");
+                    tracing::info!(purpose = self.purpose, folder = %self.folder.display(), "Serving a new certificate");
                 }
-                Err(error) if self.seen == Files::default() && error.is_absence() => {}
+                Err(error) if self.read == Files::default() && error.is_absence() => {}
                 Err(error) => {
                     let text = error.to_string();
                     if reported.as_ref() != Some(&text) {
                         self.observer.certificate_failed();
                         tracing::error!(
-                            what = self.what,
+                            purpose = self.purpose,
                             %error,
-                            "The certificate changed and can't be used; the one before stays in use"
+                            "The certificate changed and can't be used; the previous one stays in use"
                         );
                         reported = Some(text);
                     }
@@ -173,20 +188,16 @@ impl Certificates {
         }
     }
 
-    /// Whether a new pair is in use now.
+    /// Reads the files again; true when a new pair is in use.
     async fn refresh(&mut self) -> Result<bool, CertificateError> {
         let files = Files::read(&self.folder).await?;
-        if files == self.seen {
+        if files == self.read {
             return Ok(false);
         }
         let key = files.certified_key(&self.folder)?;
         announce(&key, self.observer.as_ref());
-        *self
-            .current
-            .0
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = Arc::new(key);
-        self.seen = files;
+        *self.current.0.write() = Arc::new(key);
+        self.read = files;
         Ok(true)
     }
 }
@@ -230,7 +241,7 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-fn announce(key: &CertifiedKey, observer: &dyn Observer) {
+fn announce(key: &CertifiedKey, observer: &dyn CertificateObserver) {
     observer.certificate_read();
     if let Some(not_after) = key.cert.first().and_then(|leaf| expiry::not_after(leaf)) {
         observer.certificate_expires(not_after);

@@ -1,4 +1,4 @@
-//! What changed between two findings of one load balancer: news for events and the log. Plain functions.
+//! The transitions between two findings of one load balancer, for events and the log. Plain functions.
 
 use std::collections::BTreeMap;
 
@@ -11,32 +11,32 @@ use capo_gate::{
 
 /// One thing that changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
-    /// A member came, went, or changed a status.
+pub enum Transition {
+    /// A member appeared, disappeared, or changed a status.
     Member {
-        /// The machine it is for; a stranger's own name.
+        /// The machine it belongs to; the member's own name where it is not ours.
         machine: String,
         /// The pool's port.
         port: u16,
         /// Before; `None` where there was no member.
-        from: Option<MemberSight>,
+        from: Option<MemberStatus>,
         /// After; `None` where there is no member.
-        to: Option<MemberSight>,
+        to: Option<MemberStatus>,
     },
-    /// A gate answers otherwise.
+    /// A gate's decision changed.
     Gate {
-        /// The machine it is asked for.
+        /// The machine that it holds or lets pass.
         machine: ObjectName,
-        /// Which one.
+        /// The gate.
         gate: GateName,
-        /// The answer from now on.
-        answer: Answer,
+        /// The new decision.
+        decision: GateDecision,
     },
 }
 
 /// A member as Octavia shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MemberSight {
+pub struct MemberStatus {
     /// Octavia's id.
     pub id: String,
     /// Octavia's provisioning status.
@@ -45,21 +45,21 @@ pub struct MemberSight {
     pub operating: String,
 }
 
-/// A gate's new answer.
+/// A gate's new decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
-    /// Something must wait.
+pub enum GateDecision {
+    /// The machine must wait.
     Held(Reason, String),
-    /// What waited may go on.
+    /// The machine need not wait any more.
     Opened(Reason, String),
-    /// The operator lets it go on.
+    /// The operator's annotation lets it pass.
     Bypassed(String),
 }
 
-/// What an event says.
+/// The content of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventText {
-    /// Something is wrong.
+    /// Whether something is wrong.
     pub warning: bool,
     /// The event's reason.
     pub reason: Reason,
@@ -69,55 +69,59 @@ pub struct EventText {
     pub note: String,
 }
 
-/// Everything that changed. What the first look finds is no news, but for gates that hold or are bypassed.
-pub fn changes(before: Option<&Findings>, after: &Findings) -> Vec<Change> {
-    let mut changes = Vec::new();
-    // Before the first read nothing is known of members: that they are seen does not make them new.
+/// All transitions. The first findings cause none, except for gates that hold or are bypassed.
+pub fn transitions(before: Option<&Findings>, after: &Findings) -> Vec<Transition> {
+    let mut transitions = Vec::new();
+    // Before the first read no member is known: those that it finds are not new.
     if let Some(before) = before.filter(|before| before.observed.is_some()) {
-        members(before, after, &mut changes);
+        members(before, after, &mut transitions);
     }
-    gates(before, after, &mut changes);
-    changes
+    gates(before, after, &mut transitions);
+    transitions
 }
 
-fn members(before: &Findings, after: &Findings, changes: &mut Vec<Change>) {
+fn members(before: &Findings, after: &Findings, transitions: &mut Vec<Transition>) {
     let (old, new) = (by_place(before), by_place(after));
     for (place, to) in &new {
         let from = old.get(place);
         let replaced = from.is_some_and(|from| from.id != to.id);
         if replaced {
-            changes.push(member(place, from.cloned(), None));
+            transitions.push(member(place, from.cloned(), None));
         }
         let from = from.filter(|_| !replaced);
         if from != Some(to) {
-            changes.push(member(place, from.cloned(), Some(to.clone())));
+            transitions.push(member(place, from.cloned(), Some(to.clone())));
         }
     }
     for (place, from) in old {
         if !new.contains_key(&place) {
-            changes.push(member(&place, Some(from), None));
+            transitions.push(member(&place, Some(from), None));
         }
     }
 }
 
 type Place = (String, u16);
 
-fn by_place(findings: &Findings) -> BTreeMap<Place, MemberSight> {
-    let sight = |member: &MemberFinding| {
+fn by_place(findings: &Findings) -> BTreeMap<Place, MemberStatus> {
+    let status = |member: &MemberFinding| {
         Some((
             (member.machine.clone(), member.port),
-            MemberSight {
+            MemberStatus {
                 id: member.id.clone()?,
                 provisioning: member.provisioning_status.clone(),
                 operating: member.operating_status.clone(),
             },
         ))
     };
-    findings.members.iter().filter_map(sight).collect()
+    findings.members.iter().filter_map(status).collect()
 }
 
-fn member((machine, port): &Place, from: Option<MemberSight>, to: Option<MemberSight>) -> Change {
-    Change::Member {
+fn member(
+    (machine, port): &Place,
+    from: Option<MemberStatus>,
+    to: Option<MemberStatus>,
+) -> Transition {
+    Transition::Member {
         machine: machine.clone(),
         port: *port,
         from,
@@ -125,7 +129,7 @@ fn member((machine, port): &Place, from: Option<MemberSight>, to: Option<MemberS
     }
 }
 
-fn gates(before: Option<&Findings>, after: &Findings, changes: &mut Vec<Change>) {
+fn gates(before: Option<&Findings>, after: &Findings, transitions: &mut Vec<Transition>) {
     for (machine, now) in &after.machines {
         let then = before.and_then(|before| before.machines.get(machine));
         let each = [
@@ -142,20 +146,20 @@ fn gates(before: Option<&Findings>, after: &Findings, changes: &mut Vec<Change>)
             ),
         ];
         for (gate, then, now) in each {
-            if let Some(answer) = answer(then, now) {
+            if let Some(decision) = decision(then, now) {
                 let machine = machine.clone();
-                changes.push(Change::Gate {
+                transitions.push(Transition::Gate {
                     machine,
                     gate,
-                    answer,
+                    decision,
                 });
             }
         }
     }
 }
 
-/// What is new about a gate. While it is held, another ordinary step of the same wait is no news.
-fn answer(then: Option<&Gate>, now: &Gate) -> Option<Answer> {
+/// A gate's new decision. While it holds, another ordinary step of the same wait is no transition.
+fn decision(then: Option<&Gate>, now: &Gate) -> Option<GateDecision> {
     match (then, now) {
         (Some(Gate::Held { reason: was, .. }), Gate::Held { reason, .. })
             if was == reason || !is_trouble(*reason) =>
@@ -167,12 +171,12 @@ fn answer(then: Option<&Gate>, now: &Gate) -> Option<Answer> {
             Gate::Held {
                 reason, message, ..
             },
-        ) => Some(Answer::Held(*reason, message.clone())),
+        ) => Some(GateDecision::Held(*reason, message.clone())),
         (Some(Gate::Held { .. } | Gate::Bypassed { .. }), Gate::Open { reason, message }) => {
-            Some(Answer::Opened(*reason, message.clone()))
+            Some(GateDecision::Opened(*reason, message.clone()))
         }
         (Some(Gate::Bypassed { .. }), Gate::Bypassed { .. }) => None,
-        (_, Gate::Bypassed { message }) => Some(Answer::Bypassed(message.clone())),
+        (_, Gate::Bypassed { message }) => Some(GateDecision::Bypassed(message.clone())),
         _ => None,
     }
 }
@@ -191,7 +195,7 @@ pub fn is_trouble(reason: Reason) -> bool {
     )
 }
 
-impl Change {
+impl Transition {
     /// The name of the machine that it is about.
     pub fn machine(&self) -> &str {
         match self {
@@ -200,7 +204,7 @@ impl Change {
         }
     }
 
-    /// The event to tell; `None` where the log is enough.
+    /// The event to publish; `None` where the log is enough.
     pub fn event(&self) -> Option<EventText> {
         match self {
             Self::Member {
@@ -209,15 +213,15 @@ impl Change {
                 to,
                 machine: _,
             } => member_event(*port, from.as_ref(), to.as_ref()),
-            Self::Gate { gate, answer, .. } => Some(gate_event(*gate, answer)),
+            Self::Gate { gate, decision, .. } => Some(gate_event(*gate, decision)),
         }
     }
 }
 
 fn member_event(
     port: u16,
-    from: Option<&MemberSight>,
-    to: Option<&MemberSight>,
+    from: Option<&MemberStatus>,
+    to: Option<&MemberStatus>,
 ) -> Option<EventText> {
     let text = |warning, reason, action, note| EventText {
         warning,
@@ -263,12 +267,12 @@ fn member_event(
     }
 }
 
-fn gate_event(gate: GateName, answer: &Answer) -> EventText {
+fn gate_event(gate: GateName, decision: &GateDecision) -> EventText {
     let gate = gate.as_str();
-    let (warning, reason, action, message) = match answer {
-        Answer::Held(why, message) => (is_trouble(*why), Reason::GateHeld, "Hold", message),
-        Answer::Opened(_, message) => (false, Reason::GateOpened, "Open", message),
-        Answer::Bypassed(message) => (true, Reason::GateBypassed, "Bypass", message),
+    let (warning, reason, action, message) = match decision {
+        GateDecision::Held(why, message) => (is_trouble(*why), Reason::GateHeld, "Hold", message),
+        GateDecision::Opened(_, message) => (false, Reason::GateOpened, "Open", message),
+        GateDecision::Bypassed(message) => (true, Reason::GateBypassed, "Bypass", message),
     };
     EventText {
         warning,
@@ -333,18 +337,18 @@ mod tests {
         }
     }
 
-    fn told(before: Option<&Findings>, after: &Findings) -> Vec<Reason> {
-        changes(before, after)
+    fn reasons(before: Option<&Findings>, after: &Findings) -> Vec<Reason> {
+        transitions(before, after)
             .iter()
-            .filter_map(|change| Some(change.event()?.reason))
+            .filter_map(|transition| Some(transition.event()?.reason))
             .collect()
     }
 
-    /// The members by id and status, and what is told when they come to be so.
+    /// Members by id and status, and the events that follow from them.
     type Step = (&'static [(&'static str, &'static str)], &'static [Reason]);
 
     #[test]
-    fn a_members_life_is_told_step_by_step() {
+    fn every_step_of_a_members_life_has_its_event() {
         let steps: [Step; 8] = [
             (&[], &[]),
             (&[("1", "PENDING_CREATE")], &[Reason::MemberCreated]),
@@ -361,41 +365,41 @@ mod tests {
         let mut before = findings(&[], None);
         for (members, expected) in steps {
             let after = findings(members, None);
-            assert_eq!(told(Some(&before), &after), expected, "{members:?}");
+            assert_eq!(reasons(Some(&before), &after), expected, "{members:?}");
             before = after;
         }
     }
 
     #[test]
-    fn what_stood_there_before_the_start_is_no_news() {
+    fn members_found_at_the_start_cause_no_events() {
         let found = findings(&[("1", "ACTIVE"), ("2", "ERROR")], Some(open()));
-        assert_eq!(told(None, &found), []);
+        assert_eq!(reasons(None, &found), []);
         let unread = Findings {
             observed: None,
             ..findings(&[], None)
         };
-        assert_eq!(told(Some(&unread), &found), []);
+        assert_eq!(reasons(Some(&unread), &found), []);
     }
 
     #[test]
-    fn gates_are_told_when_they_turn_and_when_a_wait_turns_into_trouble() {
+    fn gates_have_events_when_they_turn_and_when_a_wait_becomes_trouble() {
         let at = |admission| findings(&[], Some(admission));
         let waits = at(held(Reason::ServerNotReady));
-        assert_eq!(told(None, &waits), [Reason::GateHeld]);
+        assert_eq!(reasons(None, &waits), [Reason::GateHeld]);
         let next = at(held(Reason::MemberPending));
-        assert_eq!(told(Some(&waits), &next), []);
+        assert_eq!(reasons(Some(&waits), &next), []);
         let trouble = at(held(Reason::MemberError));
-        let changed = changes(Some(&next), &trouble);
-        let event = changed.first().and_then(Change::event).unwrap();
+        let found = transitions(Some(&next), &trouble);
+        let event = found.first().and_then(Transition::event).unwrap();
         assert!(event.warning);
         assert_eq!(event.reason, Reason::GateHeld);
         assert_eq!(event.note, "admission: A member is in ERROR.");
-        assert_eq!(told(Some(&trouble), &at(open())), [Reason::GateOpened]);
+        assert_eq!(reasons(Some(&trouble), &at(open())), [Reason::GateOpened]);
         let bypassed = at(Gate::Bypassed {
             message: "bypassed until then".to_owned(),
         });
-        assert_eq!(told(Some(&trouble), &bypassed), [Reason::GateBypassed]);
-        assert_eq!(told(Some(&bypassed), &bypassed), []);
-        assert_eq!(told(None, &at(open())), []);
+        assert_eq!(reasons(Some(&trouble), &bypassed), [Reason::GateBypassed]);
+        assert_eq!(reasons(Some(&bypassed), &bypassed), []);
+        assert_eq!(reasons(None, &at(open())), []);
     }
 }

@@ -1,5 +1,5 @@
-//! JSON that is read only as far as somebody looks at it. What a conversion leaves alone goes from text to
-//! text as it is: no copy of it is made, no number of it is rounded, and it costs hardly more than its length.
+//! JSON that is parsed only where a conversion reads it. Everything else is copied from text to text unchanged: no tree
+//! of it is built, no number of it is rounded, and it costs hardly more than its length.
 
 use std::borrow::Cow;
 
@@ -14,13 +14,13 @@ use crate::webhooks::json::{Path, WrongType, type_name};
 /// A value.
 #[derive(Debug)]
 pub(super) enum Node<'a> {
-    /// Not looked into: the text as it came, which is known to be JSON.
+    /// Not parsed: the original text, which is known to be JSON.
     Text(&'a str),
-    /// An object that somebody looked into.
+    /// A parsed object.
     Object(Object<'a>),
-    /// A list that somebody looked into.
+    /// A parsed list.
     List(Vec<Node<'a>>),
-    /// Made here.
+    /// A value that the conversion made.
     Made(Value),
 }
 
@@ -29,7 +29,7 @@ pub(super) enum Node<'a> {
 pub(super) struct Object<'a>(Vec<(Cow<'a, str>, Node<'a>)>);
 
 impl<'a> Node<'a> {
-    /// A text made here.
+    /// A string that the conversion made.
     pub(super) fn string(text: impl Into<String>) -> Self {
         Self::Made(Value::String(text.into()))
     }
@@ -63,8 +63,8 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Reads one level of it, if it is an object or a list.
-    fn look(&mut self) {
+    /// Parses one level of it, if it is an object or a list.
+    fn parse_level(&mut self) {
         match self {
             Self::Text(text) if text.starts_with('{') => {
                 if let Ok(object) = serde_json::from_str(text) {
@@ -91,16 +91,16 @@ impl<'a> Node<'a> {
 
     /// The object that it is; the error is at `path`.
     pub(super) fn object(&mut self, path: &Path<'_>) -> Result<&mut Object<'a>, WrongType> {
-        self.look();
+        self.parse_level();
         match self {
             Self::Object(object) => Ok(object),
             other => Err(other.wrong(path, "an object")),
         }
     }
 
-    /// The object that it is, given away; the error is at `path`.
+    /// The same, by value.
     pub(super) fn into_object(mut self, path: &Path<'_>) -> Result<Object<'a>, WrongType> {
-        self.look();
+        self.parse_level();
         match self {
             Self::Object(object) => Ok(object),
             other => Err(other.wrong(path, "an object")),
@@ -109,7 +109,7 @@ impl<'a> Node<'a> {
 
     /// The list that it is; the error is at `path`.
     pub(super) fn list(&mut self, path: &Path<'_>) -> Result<&mut Vec<Self>, WrongType> {
-        self.look();
+        self.parse_level();
         match self {
             Self::List(list) => Ok(list),
             other => Err(other.wrong(path, "a list")),

@@ -1,6 +1,6 @@
 //! `--kube-api-qps` and `--kube-api-burst`: how many requests the controllers may send to the Kubernetes API.
-//! Without either flag there is no limit of ours: the API server shares its capacity out itself. The leader
-//! lease is renewed outside this budget, as a lease that waits in a queue is a lease lost.
+//! Without either flag there is no limit: the API server shares its capacity out itself. The leader lease is renewed
+//! outside this budget, because a renewal that waits in a queue may come too late.
 
 use std::{
     num::NonZeroU32,
@@ -15,17 +15,17 @@ use tokio::time::Sleep;
 use tower::{Layer, Service};
 
 /// CAPO's default for `--kube-api-qps`, where only the other flag is given.
-pub(super) const QPS: f64 = 20.0;
+pub(crate) const QPS: f64 = 20.0;
 /// CAPO's default for `--kube-api-burst`, where only the other flag is given.
-pub(super) const BURST: u32 = 30;
+pub(crate) const BURST: u32 = 30;
 
 /// Lets requests through at a rate; one bucket for every client made with it.
 #[derive(Clone)]
-pub(super) struct Budget(Arc<DefaultDirectRateLimiter>);
+pub(crate) struct Budget(Arc<DefaultDirectRateLimiter>);
 
 impl Budget {
     /// `burst` requests at once, `qps` a second in the long run. A watch counts once, when it begins.
-    pub(super) fn new(qps: f64, burst: u32) -> Self {
+    pub(crate) fn new(qps: f64, burst: u32) -> Self {
         let period = Duration::try_from_secs_f64(1.0 / qps)
             .unwrap_or(Duration::from_secs(1))
             .max(Duration::from_nanos(1));
@@ -44,41 +44,41 @@ impl<S> Layer<S> for Budget {
         Budgeted {
             inner,
             budget: self.clone(),
-            leave: Leave::Needed,
+            permit: Permit::Needed,
         }
     }
 }
 
-/// A service that waits for leave before each request. Requests are sent in the order in which they came.
-pub(super) struct Budgeted<S> {
+/// A service that waits for a permit before each request. Requests are sent in the order in which they arrived.
+pub(crate) struct Budgeted<S> {
     inner: S,
     budget: Budget,
-    leave: Leave,
+    permit: Permit,
 }
 
-/// Leave to send one request.
-enum Leave {
+/// Whether the next request may be sent.
+enum Permit {
     Needed,
-    Awaited(Pin<Box<Sleep>>),
-    Given,
+    Pending(Pin<Box<Sleep>>),
+    Granted,
 }
 
 impl<S> Budgeted<S> {
-    fn poll_leave(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    fn poll_permit(&mut self, context: &mut Context<'_>) -> Poll<()> {
         loop {
-            match &mut self.leave {
-                Leave::Given => return Poll::Ready(()),
-                Leave::Awaited(pause) => {
+            match &mut self.permit {
+                Permit::Granted => return Poll::Ready(()),
+                Permit::Pending(pause) => {
                     ready!(pause.as_mut().poll(context));
-                    self.leave = Leave::Needed;
+                    self.permit = Permit::Needed;
                 }
-                Leave::Needed => {
+                Permit::Needed => {
                     let limiter = &self.budget.0;
-                    self.leave = match limiter.check() {
-                        Ok(()) => Leave::Given,
+                    self.permit = match limiter.check() {
+                        Ok(()) => Permit::Granted,
                         Err(not_yet) => {
                             let pause = not_yet.wait_time_from(limiter.clock().now());
-                            Leave::Awaited(Box::pin(tokio::time::sleep(pause)))
+                            Permit::Pending(Box::pin(tokio::time::sleep(pause)))
                         }
                     };
                 }
@@ -93,12 +93,12 @@ impl<S: Service<R>, R> Service<R> for Budgeted<S> {
     type Future = S::Future;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        ready!(self.poll_leave(context));
+        ready!(self.poll_permit(context));
         self.inner.poll_ready(context)
     }
 
     fn call(&mut self, request: R) -> S::Future {
-        self.leave = Leave::Needed;
+        self.permit = Permit::Needed;
         self.inner.call(request)
     }
 }
@@ -151,11 +151,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn leave_that_was_given_is_kept_for_the_request_it_was_given_for() {
+    async fn a_permit_is_kept_until_its_request_is_sent() {
         let budget = Budget::new(0.001, 2);
         let mut service = budget.layer(Echo);
         for _ in 0..5 {
-            // Asked often, sent never: one leave.
+            // Polled often without sending: one permit is used.
             poll_fn(|context| Service::<u32>::poll_ready(&mut service, context))
                 .await
                 .unwrap();

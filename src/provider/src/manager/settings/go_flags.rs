@@ -1,9 +1,9 @@
-//! Go's spelling of flags, turned into ours before they are parsed.
+//! Flags in Go's notation, rewritten into ours before they are parsed.
 
 use std::ffi::OsString;
 
-/// Rewrites the arguments of a Go program: one dash before a long name, underscores for dashes.
-/// What follows `--`, and what comes after `=`, is left alone.
+/// Rewrites the arguments of a Go program: one dash before a long name, underscores instead of dashes. Arguments after
+/// `--` and values after `=` stay as they are.
 pub fn normalise(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut only_values = false;
     arguments
@@ -29,16 +29,16 @@ pub fn normalise(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString>
                 Some((name, value)) => (name, Some(value)),
                 None => (body, None),
             };
-            // -n and -o are ours; of Go's flags only v has one letter.
+            // -n and -o are flags of our commands; of Go's flags only v has one letter.
             if name.len() == 1 && name != "v" {
                 return argument;
             }
-            let mut spelled = format!("--{}", name.replace('_', "-"));
+            let mut rewritten = format!("--{}", name.replace('_', "-"));
             if let Some(value) = value {
-                spelled.push('=');
-                spelled.push_str(value);
+                rewritten.push('=');
+                rewritten.push_str(value);
             }
-            spelled.into()
+            rewritten.into()
         })
         .collect()
 }
@@ -48,7 +48,7 @@ mod tests {
     use super::normalise;
 
     #[test]
-    fn go_spelling_is_understood() {
+    fn go_notation_is_accepted() {
         for (given, expected) in [
             ("-v=4", "--v=4"),
             ("--leader_elect=true", "--leader-elect=true"),
