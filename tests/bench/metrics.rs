@@ -2,7 +2,7 @@
 //! (what counting costs the core is measured with it, in `step.rs`). Run by `make bench`; fails when a promise is broken.
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::panic)]
 
-use test_support::{env, monitoring::findings};
+use test_support::{env, fleet};
 
 use std::{
     fmt::Write as _,
@@ -11,11 +11,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use capo_gate::{Observer as _, Operation};
+use capo_core::MemberStatus;
+use capo_gate::{MetricEvent, Observer as _, Operation};
 use capo_openstack::{CallObserver as _, CallOutcome, CallRecord, Service, SignInOutcome};
 use capo_rs::metrics::{Metrics, Settings};
 use env::{Prometheus, prometheus::promtool};
-use findings::clusters;
+use fleet::clusters;
 use serde_json::Value;
 
 const SCRAPE: Duration = Duration::from_millis(50);
@@ -135,8 +136,16 @@ fn busy() -> Metrics {
         SignInOutcome::Success,
         Some(Duration::from_hours(1)),
     );
-    metrics.time_to_active("amphora", Operation::Create, Duration::from_secs(9));
-    metrics.transition("amphora", "PENDING_CREATE", "ACTIVE");
+    metrics.record(&MetricEvent::TimeToActive(
+        "amphora",
+        Operation::Create,
+        Duration::from_secs(9),
+    ));
+    metrics.record(&MetricEvent::Transition {
+        provider: "amphora",
+        from: MemberStatus::PendingCreate,
+        to: MemberStatus::Active,
+    });
     metrics
 }
 

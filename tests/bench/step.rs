@@ -20,18 +20,18 @@ use std::{
 use capo_core::{GateOverride, ObjectName};
 use capo_core::{OperatingStatus, ProvisioningStatus};
 use capo_gate::{
-    Observer, Settings, Unobserved,
+    Call, Now, Observer, Settings, Unobserved,
     desired::{
         ClusterFacts, Deletion, DesiredLoadBalancer, DesiredMachine, Health, Monitor, ServerSight,
         ServerState,
     },
-    effect::{Call, Effect},
+    effect::Effect,
     event::{Answered, Event},
     octavia::{
         ListenerDetail, ListenerRead, MemberDetail, MemberRead, MonitorRead, PoolDetail, PoolRead,
         Structure, Tree,
     },
-    state::{Now, State},
+    state::State,
     step,
 };
 use capo_rs::metrics::{self, Metrics};
@@ -182,8 +182,8 @@ impl Bench {
         // Calls are answered by `pass`; nothing else is carried out.
         let observer = &self.observer;
         self.effects.retain(|effect| {
-            if let Effect::Record(record) = effect {
-                record.tell(observer.as_ref());
+            if let Effect::Record(event) = effect {
+                observer.record(event);
             }
             matches!(effect, Effect::Call { .. })
         });
@@ -258,8 +258,8 @@ fn load_balancer() -> DesiredLoadBalancer {
         tags: Vec::new(),
         member_subnet: None,
         cluster: ClusterFacts {
-            untouchable: false,
-            going: false,
+            paused: false,
+            cluster_deleting: false,
             initialised: true,
             operator: GateOverride::None,
             remote_connection_since: None,
@@ -276,7 +276,7 @@ fn machine(index: u8, now: Instant) -> (ObjectName, DesiredMachine) {
         machine: Some(name.name.clone()),
         address: Some([10, 6, 0, index].into()),
         admitted: true,
-        untouchable: false,
+        paused: false,
         server: ServerSight {
             state: ServerState::Active,
             read_at: Some(now),

@@ -5,6 +5,8 @@
 
 mod cluster;
 mod crds;
+mod dockerfile;
+mod docs;
 mod environment;
 mod fake_contract;
 mod figures;
@@ -14,6 +16,7 @@ mod manager;
 mod metrics;
 mod octavia;
 mod operator;
+mod rollouts;
 mod webhooks;
 mod whole;
 mod wire;

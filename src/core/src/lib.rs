@@ -22,6 +22,6 @@ pub use failure::FailureClass;
 pub use gate_mode::GateMode;
 pub use gate_override::GateOverride;
 pub use object_name::ObjectName;
-pub use octavia::{OperatingStatus, Provider, ProvisioningStatus};
+pub use octavia::{MemberStatus, OperatingStatus, Provider, ProvisioningStatus};
 pub use priority::Priority;
 pub use reason::Reason;

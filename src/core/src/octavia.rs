@@ -50,6 +50,86 @@ wire_enum! {
     }
 }
 
+/// The provisioning status of a member that is expected or found. A word of Octavia that this version does not know is
+/// `Unknown`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum MemberStatus {
+    /// `ProvisioningStatus::Active`
+    Active,
+    /// `ProvisioningStatus::PendingCreate`
+    PendingCreate,
+    /// `ProvisioningStatus::PendingUpdate`
+    PendingUpdate,
+    /// `ProvisioningStatus::PendingDelete`
+    PendingDelete,
+    /// `ProvisioningStatus::Error`
+    Error,
+    /// `ProvisioningStatus::Deleted`
+    Deleted,
+    /// The member does not exist.
+    Missing,
+    /// The status is not known.
+    Unknown,
+}
+
+impl MemberStatus {
+    /// Every status.
+    pub const ALL: [Self; 8] = [
+        Self::Active,
+        Self::PendingCreate,
+        Self::PendingUpdate,
+        Self::PendingDelete,
+        Self::Error,
+        Self::Deleted,
+        Self::Missing,
+        Self::Unknown,
+    ];
+
+    /// As metrics, events and the command line name it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "ACTIVE",
+            Self::PendingCreate => "PENDING_CREATE",
+            Self::PendingUpdate => "PENDING_UPDATE",
+            Self::PendingDelete => "PENDING_DELETE",
+            Self::Error => "ERROR",
+            Self::Deleted => "DELETED",
+            Self::Missing => "Missing",
+            Self::Unknown => "Unknown",
+        }
+    }
+}
+
+impl From<&ProvisioningStatus> for MemberStatus {
+    fn from(status: &ProvisioningStatus) -> Self {
+        match status {
+            ProvisioningStatus::Active => Self::Active,
+            ProvisioningStatus::PendingCreate => Self::PendingCreate,
+            ProvisioningStatus::PendingUpdate => Self::PendingUpdate,
+            ProvisioningStatus::PendingDelete => Self::PendingDelete,
+            ProvisioningStatus::Error => Self::Error,
+            ProvisioningStatus::Deleted => Self::Deleted,
+            ProvisioningStatus::Unknown(_) => Self::Unknown,
+        }
+    }
+}
+
+impl std::fmt::Display for MemberStatus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl OperatingStatus {
+    /// As metrics, events and the command line name it: one word for whatever this version does not know.
+    pub fn label(&self) -> &str {
+        match self {
+            Self::Unknown(_) => "Unknown",
+            known => known.as_str(),
+        }
+    }
+}
+
 /// A provider's profile, from the name the load balancer shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Provider {

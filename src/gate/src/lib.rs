@@ -1,46 +1,38 @@
-//! What is inside a load balancer: which listeners, pools, monitors and members exist, which should,
-//! what state they are in, when to look again, and whether the gates are open.
+//! What is inside a load balancer: which listeners, pools, monitors and members exist, which should, what state they are
+//! in, when to read again, and whether the gates are open.
 //!
-//! One task per load balancer makes every change in it (Octavia locks a whole load balancer per
-//! operation). Controllers hand it what they want ([`desired`]) and read what it found
-//! ([`findings`]); they never wait for it.
+//! [`step`] is pure: it takes one event into a [`state::State`], decides, and returns what is to be done. One worker per
+//! load balancer carries that out, because Octavia locks a whole load balancer per operation. Controllers hand the worker
+//! what they want ([`desired`]) and read what it found ([`findings`]); they never wait for it.
+//!
+//! | folder | what it does |
+//! |---|---|
+//! | `model` | data only |
+//! | `apply` | takes an event into the state |
+//! | `decide` | one file per gate, and what the gates share |
+//! | `plan` | the next read, write or probe |
+//! | `report` | findings and messages |
 
-mod absorb;
-pub mod classify;
-pub mod desired;
-pub mod effect;
-pub mod event;
-pub mod findings;
-pub mod gate;
-mod ground;
-mod judge;
-mod links;
-mod list;
-mod machines;
-mod members;
-mod mend;
-mod observe;
-mod observer;
-pub mod octavia;
-mod parts;
+mod apply;
+mod decide;
+mod model;
 mod plan;
-mod release;
 mod report;
-mod schedule;
-pub mod serves;
-mod settings;
-pub mod state;
 mod step;
-mod structure;
 #[cfg(test)]
 mod tests;
-mod verdict;
-mod words;
-mod written;
 
-pub use findings::Publication;
-pub use observer::{Decision, GateName, Observer, Operation, OperationOutcome, Unobserved};
-pub use parts::JOINING;
+pub use model::{
+    call::{Call, Operation},
+    clock::{Now, Stamp},
+    decision::{GateCause, GateDecision, GateName},
+    desired, effect, event,
+    findings::{self, Publication},
+    member::JOINING,
+    metric_event::{MetricEvent, Observer, OperationOutcome, Unobserved},
+    octavia,
+    settings::{Schedule, Settings},
+    state,
+};
 pub use report::report;
-pub use settings::{Schedule, Settings};
 pub use step::step;

@@ -17,7 +17,6 @@ use super::{
     service::{ApiVersion, Service},
     transport::Transport,
 };
-use capo_core::ids::ProjectId;
 use capo_core::{FailureClass, Priority};
 
 /// One cloud with one credential. Cheap to clone; clones share token, budget and what was discovered.
@@ -80,7 +79,7 @@ impl Cloud {
     }
 
     /// The project that everything is made in. Signs in if that was not done.
-    pub async fn project_id(&self) -> Result<ProjectId, Error> {
+    pub async fn project_id(&self) -> Result<String, Error> {
         Ok(self.0.account.session().await?.project_id.clone())
     }
 

@@ -7,8 +7,6 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use capo_core::ids::ProjectId;
-
 use super::{
     catalogue::Catalogue,
     profile::{ApplicationCredentialName, Credential, Domain, Named},
@@ -83,7 +81,7 @@ pub(crate) struct WireToken {
 
 #[derive(Deserialize)]
 pub(crate) struct WireProject {
-    pub(crate) id: ProjectId,
+    pub(crate) id: String,
 }
 
 /// A token's life when its times can't be read: short, so that nothing is refused for it.
@@ -114,7 +112,7 @@ pub(crate) fn renew_after(life: Duration) -> Duration {
 /// A token in use.
 pub(crate) struct Session {
     pub(crate) token: SecretString,
-    pub(crate) project_id: ProjectId,
+    pub(crate) project_id: String,
     pub(crate) catalogue: Catalogue,
     pub(crate) issued: tokio::time::Instant,
     pub(crate) renew_at: tokio::time::Instant,

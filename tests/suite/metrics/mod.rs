@@ -1,6 +1,11 @@
-//! What Prometheus scrapes, what Grafana shows, and which alerts fire.
+//! What Prometheus scrapes, what Grafana shows, and what wakes the operator.
 
-mod grafana;
-mod promtool;
+mod boards;
+mod catalogue;
+mod deploying;
+mod exposition;
+use test_support::fleet;
 mod rollout;
+mod rules;
+mod selectors;
 mod serving;

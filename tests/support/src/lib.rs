@@ -20,11 +20,10 @@ pub mod client;
 pub mod contract;
 pub mod env;
 pub mod fixture;
-pub mod full_objects;
+pub mod fleet;
 pub mod gate;
 pub mod intruder;
 pub mod invariants;
-pub mod monitoring;
 pub mod objects;
 pub mod plane;
 pub mod player;
@@ -35,7 +34,7 @@ pub mod scene;
 pub mod timeline;
 pub mod workload;
 
-/// The absolute path of a file or folder of the repository.
+/// The path of a file or folder of this repository, from its top. Tests run in the folder of their package.
 pub fn repository(path: &str) -> std::path::PathBuf {
     std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(path)
 }

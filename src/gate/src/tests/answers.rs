@@ -2,18 +2,20 @@
 
 use std::time::Duration;
 
-use super::{
-    super::{
+use crate::{
+    model::{
         desired::{Deletion, ServerState},
+        event::Event,
         findings::Gate,
-        report::report,
-        state::Owner,
+        member::Owner,
     },
-    model::Fate,
-    world::{Line, World, machine_name},
+    report::report,
+    tests::{
+        model::Fate,
+        world::{Line, World, machine_name},
+    },
 };
-use capo_core::Reason;
-use capo_core::{FailureClass, GateOverride, ProvisioningStatus};
+use capo_core::{FailureClass, GateOverride, ProvisioningStatus, Reason};
 
 /// The release gate of the machine that leaves, as soon as everything that holds is known.
 fn release(change: impl Fn(&mut World)) -> Option<(bool, Option<Reason>)> {
@@ -54,10 +56,9 @@ fn hold(world: &mut World) {
 #[test]
 fn precedence() {
     type Change = fn(&mut World);
-    let paused: Change = |world| world.desired.cluster.untouchable = true;
-    let paused_machine: Change =
-        |world| world.change(&machine_name(1), |want| want.untouchable = true);
-    let going: Change = |world| world.desired.cluster.going = true;
+    let paused: Change = |world| world.desired.cluster.paused = true;
+    let paused_machine: Change = |world| world.change(&machine_name(1), |want| want.paused = true);
+    let going: Change = |world| world.desired.cluster.cluster_deleting = true;
     let disabled: Change = |world| world.desired.enabled = false;
     let held = |reason| Some((false, Some(reason)));
     let open = |reason| Some((true, Some(reason)));
@@ -137,9 +138,8 @@ fn admission(change: impl Fn(&mut World)) -> Option<(bool, Option<Reason>)> {
 #[test]
 fn admission_asks_in_this_order() {
     type Change = fn(&mut World);
-    let paused: Change = |world| world.desired.cluster.untouchable = true;
-    let paused_machine: Change =
-        |world| world.change(&machine_name(1), |want| want.untouchable = true);
+    let paused: Change = |world| world.desired.cluster.paused = true;
+    let paused_machine: Change = |world| world.change(&machine_name(1), |want| want.paused = true);
     let no_server: Change = |world| {
         world.change(&machine_name(1), |want| {
             want.server.state = ServerState::Other;
@@ -189,7 +189,7 @@ fn admission_asks_in_this_order() {
         (
             "two claim it",
             &[|world| {
-                world.step(super::super::event::Event::Claimed(Some(machine_name(7))));
+                world.step(Event::Claimed(Some(machine_name(7))));
             }],
             held(Reason::AmbiguousMatch),
         ),
@@ -298,7 +298,7 @@ fn admission_opens_on_a_fresh_read_only() {
     for member in world.model.members_mut() {
         member.provisioning = ProvisioningStatus::Error;
     }
-    world.step(super::super::event::Event::Nudged);
+    world.step(Event::Nudged);
     world.run(Duration::from_secs(3));
     assert!(
         matches!(
@@ -346,7 +346,7 @@ fn trouble_is_told_by_its_reason_and_forgotten_when_it_ends() {
         world.add_serving(1);
         world.run(Duration::from_secs(100));
         world.line.extend([Line::Down(class); 90]);
-        world.step(super::super::event::Event::Nudged);
+        world.step(Event::Nudged);
         world.run(Duration::from_secs(25));
         assert_eq!(world.findings.verdict.reason, reason, "{class:?}");
         world.line.clear();

@@ -2,20 +2,22 @@
 
 use std::time::Duration;
 
-use super::{
-    super::{
-        effect::{Call, Effect},
+use crate::{
+    model::{
+        call::Call,
+        effect::Effect,
         event::{Answered, Event, ProbeOutcome},
         octavia::Change,
     },
-    model::failure,
-    world::{Line, Todo, World},
+    tests::{
+        model::failure,
+        world::{Line, Todo, World},
+    },
 };
-use capo_core::FailureClass;
-use capo_core::ObjectName;
+use capo_core::{FailureClass, ObjectName};
 
 impl World {
-    pub(super) fn carry_out(&mut self, effect: Effect) {
+    pub(crate) fn carry_out(&mut self, effect: Effect) {
         match effect {
             Effect::Call { id, call, .. } => self.call(id, call),
             Effect::Probe {
@@ -51,7 +53,7 @@ impl World {
         }
     }
 
-    pub(super) fn call(&mut self, id: u64, call: Call) {
+    pub(crate) fn call(&mut self, id: u64, call: Call) {
         if self.outstanding > 0 {
             self.fail("two calls under way");
         }
@@ -108,7 +110,7 @@ impl World {
         self.later(self.latency, Todo::Feed(self.epoch, event));
     }
 
-    pub(super) fn count(&mut self, change: &Change) {
+    pub(crate) fn count(&mut self, change: &Change) {
         self.note(format_args!("{change:?}"));
         self.tally.writes += 1;
         match change {

@@ -6,8 +6,8 @@ use std::{
 };
 
 /// Writes values as `Debug` does, with every [`Instant`] replaced by how far it is from now.
-pub(super) struct Canonical {
-    pub(super) text: String,
+pub(crate) struct Canonical {
+    pub(crate) text: String,
     now: i64,
     place: Place,
 }
@@ -23,7 +23,7 @@ enum Place {
 const FAR: i64 = 16 * 60 * 1_000;
 
 impl Canonical {
-    pub(super) fn new(now: Instant) -> Self {
+    pub(crate) fn new(now: Instant) -> Self {
         let mut writer = Self {
             text: String::with_capacity(8_192),
             now: 0,
@@ -35,7 +35,7 @@ impl Canonical {
         writer
     }
 
-    pub(super) fn write(&mut self, value: &impl fmt::Debug) {
+    pub(crate) fn write(&mut self, value: &impl fmt::Debug) {
         let _ = write!(self, "{value:?};");
     }
 

@@ -2,24 +2,27 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use super::{
-    super::{
+use crate::{
+    decide::serving,
+    model::{
         desired::{Deletion, ServerState},
         event::ProbeOutcome,
         findings::Gate,
+        machine::Stage,
+        member::JOINING,
         octavia::Change,
-        plan,
-        state::{FRESH, JOINING, Stage},
+        state::FRESH,
     },
-    cluster::Node,
-    model::ModelMember,
-    world::{NAME, World},
+    tests::{
+        cluster::Node,
+        model::ModelMember,
+        world::{NAME, World},
+    },
 };
-use capo_core::ObjectName;
-use capo_core::{GateMode, GateOverride, ProvisioningStatus};
+use capo_core::{GateMode, GateOverride, ObjectName, ProvisioningStatus};
 
 impl World {
-    pub(super) fn owner(&self, member: &ModelMember) -> Option<(&ObjectName, &Node)> {
+    pub(crate) fn owner(&self, member: &ModelMember) -> Option<(&ObjectName, &Node)> {
         let name = member
             .name
             .strip_prefix(&format!("{NAME}-{}-", member.port))?;
@@ -42,8 +45,8 @@ impl World {
     }
 
     /// What may be written, on what was read last.
-    pub(super) fn check_write(&self, change: &Change) {
-        if self.desired.cluster.untouchable {
+    pub(crate) fn check_write(&self, change: &Change) {
+        if self.desired.cluster.paused {
             self.fail("a write while paused");
         }
         match change {
@@ -97,7 +100,7 @@ impl World {
         // One that is not ACTIVE takes nothing away from clients when its API server is not up.
         let is_of_use = victim.provisioning == ProvisioningStatus::Active
             || takes_clients(victim) && self.model.up.contains_key(&victim.address);
-        if !is_of_use || another || self.desired.cluster.going {
+        if !is_of_use || another || self.desired.cluster.cluster_deleting {
             return;
         }
         let Some((name, node)) = self.owner(victim) else {
@@ -138,7 +141,7 @@ impl World {
             self.fail("a member is enabled that did not join by us");
         }
         let joining = self.model.members().find(|member| member.id == *id);
-        if let Some(member) = joining.filter(|_| !plan::any_release_is_open(&self.state)) {
+        if let Some(member) = joining.filter(|_| !serving::any_release_is_open(&self.state)) {
             self.check_newcomer(member.address, member.port);
         }
     }
@@ -184,10 +187,10 @@ impl World {
 
     /// Never two at once: one is drained or removed by the rules, the others wait. What is open by the list waits
     /// for nobody.
-    pub(super) fn check_leaving(&self) {
+    pub(crate) fn check_leaving(&self) {
         let leaving = self.state.machines.values().filter(|machine| {
             matches!(machine.stage, Stage::Draining | Stage::Removing)
-                && !machine.rulings.release.is_open()
+                && !machine.gates.release.is_open()
                 && matches!(
                     machine.want.deletion,
                     Deletion::AtHook { .. } | Deletion::OutOfBand { .. }
@@ -199,7 +202,7 @@ impl World {
     }
 
     /// I3: nothing exists twice.
-    pub(super) fn check_structure(&self) {
+    pub(crate) fn check_structure(&self) {
         let mut names: Vec<&str> = self
             .model
             .listeners
@@ -232,7 +235,7 @@ impl World {
     }
 
     /// I1: each port's member was read ACTIVE at the current address.
-    pub(super) fn check_admission(&self, name: &ObjectName, gate: &Gate) {
+    pub(crate) fn check_admission(&self, name: &ObjectName, gate: &Gate) {
         let Gate::Open { message, .. } = gate else {
             return;
         };
@@ -255,7 +258,7 @@ impl World {
     }
 
     /// By the rules, somebody else's member takes traffic and is ACTIVE, and its API server was up a moment ago.
-    pub(super) fn check_release(&self, name: &ObjectName, gate: &Gate) {
+    pub(crate) fn check_release(&self, name: &ObjectName, gate: &Gate) {
         let Gate::Open { message, .. } = gate else {
             return;
         };
@@ -290,7 +293,7 @@ impl World {
         }
     }
 
-    pub(super) fn check_true(&self) {
+    pub(crate) fn check_true(&self) {
         for node in self.nodes.values().filter(|node| node.known && !node.gone) {
             if node.want.deletion != Deletion::No || node.want.address.is_none() {
                 continue;

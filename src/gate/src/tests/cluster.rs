@@ -2,35 +2,34 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use super::{
-    super::{
+use crate::{
+    model::{
         desired::{Deletion, DesiredMachine, Health, ServerSight, ServerState},
         event::{Answered, Event},
         findings::Gate,
-        report::report,
     },
-    world::{Todo, World, address, machine_name},
+    report::report,
+    tests::world::{Todo, World, address, machine_name},
 };
-use capo_core::{ConditionStatus, GateOverride};
-use capo_core::{ObjectName, Reason};
+use capo_core::{ConditionStatus, GateOverride, ObjectName, Reason};
 
 #[derive(Debug, Clone)]
-pub(super) struct Node {
-    pub(super) want: DesiredMachine,
+pub(crate) struct Node {
+    pub(crate) want: DesiredMachine,
     /// The machine controller of this process has handed it over.
-    pub(super) known: bool,
-    pub(super) gone: bool,
+    pub(crate) known: bool,
+    pub(crate) gone: bool,
 }
 
 impl World {
-    pub(super) fn add(&mut self, index: u8, admitted: bool, deletion: Deletion) -> ObjectName {
+    pub(crate) fn add(&mut self, index: u8, admitted: bool, deletion: Deletion) -> ObjectName {
         let name = machine_name(index);
         let want = DesiredMachine {
             cluster: ObjectName::new("n", "c"),
             machine: Some(name.name.clone()),
             address: Some(address(index)),
             admitted,
-            untouchable: false,
+            paused: false,
             server: ServerSight {
                 state: ServerState::Active,
                 read_at: Some(self.now),
@@ -55,19 +54,19 @@ impl World {
     }
 
     /// An admitted machine whose API server is up.
-    pub(super) fn add_serving(&mut self, index: u8) -> ObjectName {
+    pub(crate) fn add_serving(&mut self, index: u8) -> ObjectName {
         self.model.up.insert(address(index), self.now);
         self.add(index, true, Deletion::No)
     }
 
     /// Its API server goes down.
-    pub(super) fn fall(&mut self, address: IpAddr) {
+    pub(crate) fn fall(&mut self, address: IpAddr) {
         if self.model.up.remove(&address).is_some() {
             self.fell.insert(address, self.now);
         }
     }
 
-    pub(super) fn change(&mut self, name: &ObjectName, change: impl FnOnce(&mut DesiredMachine)) {
+    pub(crate) fn change(&mut self, name: &ObjectName, change: impl FnOnce(&mut DesiredMachine)) {
         if let Some(node) = self.nodes.get_mut(name) {
             change(&mut node.want);
         }
@@ -75,7 +74,7 @@ impl World {
     }
 
     /// What is true by then: a cache is behind, but never goes back.
-    pub(super) fn hand_over_after(&mut self, lag: Duration, name: &ObjectName) {
+    pub(crate) fn hand_over_after(&mut self, lag: Duration, name: &ObjectName) {
         if lag.is_zero() {
             self.hand_over(name);
         } else {
@@ -83,7 +82,7 @@ impl World {
         }
     }
 
-    pub(super) fn hand_over(&mut self, name: &ObjectName) {
+    pub(crate) fn hand_over(&mut self, name: &ObjectName) {
         let Some(node) = self.nodes.get(name).filter(|node| node.known) else {
             return;
         };
@@ -94,13 +93,13 @@ impl World {
         });
     }
 
-    pub(super) fn delete(&mut self, name: &ObjectName) {
+    pub(crate) fn delete(&mut self, name: &ObjectName) {
         let since = self.present().wall;
         self.note(format_args!("{name} deletes, at the hook"));
         self.change(name, |want| want.deletion = Deletion::AtHook { since });
     }
 
-    pub(super) fn turn(&mut self, todo: Todo) {
+    pub(crate) fn turn(&mut self, todo: Todo) {
         match todo {
             Todo::Feed(epoch, event) => {
                 if epoch == self.epoch {
@@ -155,7 +154,7 @@ impl World {
         }
     }
 
-    pub(super) fn publish(&mut self) {
+    pub(crate) fn publish(&mut self) {
         let now = self.present();
         self.published += 1;
         let findings = report(&self.state, &now);

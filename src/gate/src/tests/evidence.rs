@@ -3,15 +3,14 @@
 
 use std::time::Duration;
 
-use super::{
-    super::{
+use crate::{
+    model::{
         desired::{Deletion, DesiredMachine, Health},
         findings::{Gate, MachineFinding},
     },
-    world::{World, machine_name},
+    tests::world::{World, machine_name},
 };
-use capo_core::GateMode;
-use capo_core::Reason;
+use capo_core::{GateMode, Reason};
 
 fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)

@@ -14,16 +14,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{
-    super::{
+use crate::{
+    model::{
         desired::Deletion,
         event::{Answered, Event},
         settings::{Schedule, Settings},
     },
-    histories::{Act, play, recover},
-    model::{Fate, failure},
-    tidy::{TICK, key, tidy},
-    world::{Todo, World, address, machine_name},
+    tests::{
+        histories::{Act, play, recover},
+        model::{Fate, failure},
+        tidy::{TICK, key, tidy},
+        world::{Todo, World, address, machine_name},
+    },
 };
 use capo_core::FailureClass;
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::{
-    super::desired::Deletion,
-    world::{World, address},
+use crate::{
+    model::desired::Deletion,
+    tests::world::{World, address},
 };
 
 fn settled(ports: &[u16], operation: Duration, machines: u8) -> World {

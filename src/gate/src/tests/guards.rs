@@ -2,18 +2,27 @@
 
 use std::time::Duration;
 
-use super::{
-    super::{
+use crate::{
+    decide::{
+        freshness::{lists_are_fresh, port_is_listed},
+        serving,
+    },
+    model::{
+        clock::Now,
+        decision::{GateCause, GateDecision},
         desired::{Deletion, Health, ServerState},
         event::ProbeOutcome,
-        gate::{Ground, Ruling},
-        mend::may_remove,
-        release::{lists_are_fresh, port_is_listed},
-        serves::{self, Against, Evidence, Lack, Others, Serving, Want},
-        state::{FRESH, Now, OnlineRun, Port, Stage, State},
+        evidence::{Against, Evidence, Lack, Others, Serving, Want},
+        machine::Stage,
+        member::OnlineRun,
+        port::Port,
+        state::{FRESH, State},
     },
-    pair::{STEP, UNHOOKED, ago, darken, machine, member, state, weigh},
-    world::machine_name,
+    plan::removal_guard::may_remove,
+    tests::{
+        pair::{STEP, UNHOOKED, ago, darken, machine, member, state, weigh},
+        world::machine_name,
+    },
 };
 use capo_core::ProvisioningStatus;
 
@@ -84,20 +93,23 @@ fn the_last_one_may_go_where_it_serves_nobody_or_its_gate_is_open() {
         }));
         assert!(removes(is_owned, |state| {
             alone(state);
-            state.desired.as_mut().unwrap().cluster.going = true;
+            state.desired.as_mut().unwrap().cluster.cluster_deleting = true;
         }));
     }
     let since = jiff::Timestamp::UNIX_EPOCH;
-    let leaves = |deletion: Deletion, release: Ruling, stage: Stage| {
+    let leaves = |deletion: Deletion, release: GateDecision, stage: Stage| {
         removes(true, |state| {
             alone(state);
             let machine = machine(state, 1);
             machine.want.deletion = deletion;
-            machine.rulings.release = release;
+            machine.gates.release = release;
             machine.stage = stage;
         })
     };
-    let (open, held) = (Ruling::Open(Ground::Going), Ruling::Held(Ground::Removing));
+    let (open, held) = (
+        GateDecision::Open(GateCause::ClusterDeleting),
+        GateDecision::Held(GateCause::Removing),
+    );
     assert!(leaves(UNHOOKED, held, Stage::Serving));
     assert!(leaves(Deletion::AtHook { since }, open, Stage::Serving));
     assert!(leaves(Deletion::OutOfBand { since }, open, Stage::Serving));
@@ -121,7 +133,7 @@ fn the_last_one_may_go_where_it_serves_nobody_or_its_gate_is_open() {
 fn others(change: impl FnOnce(&mut State, &Now)) -> Others {
     let (mut state, now) = state();
     change(&mut state, &now);
-    serves::others_serve(&state, &machine_name(1), None, &now)
+    serving::others_serve(&state, &machine_name(1), None, &now)
 }
 
 #[test]
@@ -188,7 +200,7 @@ fn whether_one_that_leaves_serves_is_told_to_who_asks_in_spite_of_it() {
     let machine = (&name, state.machines.get(&name).unwrap());
     let serves = |in_spite| {
         let port = (0, &state.ports[0]);
-        serves::serves(&state, machine, port, None, in_spite, &now)
+        serving::serves(&state, machine, port, None, in_spite, &now)
     };
     assert_eq!(serves(false), Serving::No(Lack::Leaving));
     assert_eq!(serves(true), Serving::Yes(Evidence::Online));
@@ -244,7 +256,7 @@ fn evidence_against_an_api_server_counts_for_a_minute() {
         machine(&mut state, 2).probe.seen = other.map(seen);
         let name = machine_name(1);
         let machine = state.machines.get(&name).unwrap();
-        serves::against(&state, &name, machine, &now)
+        serving::against(&state, &name, machine, &now)
     };
     let other = Some((ProbeOutcome::Ready, minute));
     let table = [
@@ -273,7 +285,7 @@ fn whom_to_ask_has_an_address_and_a_certificate_to_expect() {
         let (mut state, _) = state();
         change(&mut state);
         let machine = state.machines.get(&machine_name(1)).unwrap();
-        serves::can_probe(&state, machine)
+        serving::can_probe(&state, machine)
     };
     assert!(can(|_| ()));
     assert!(!can(|state| machine(state, 1).want.address = None));
@@ -328,8 +340,8 @@ fn a_server_is_read_again_well_before_its_read_is_too_old_to_decide_on() {
         let (mut state, now) = state();
         machine(&mut state, 1).want.server.read_at = age.map(|age| ago(&now, age));
         let machine = state.machines.get(&machine_name(1)).unwrap();
-        let wants = serves::wants_server(machine, &now);
-        (wants, serves::server_is_recent(machine, &now))
+        let wants = serving::wants_server(machine, &now);
+        (wants, serving::server_is_recent(machine, &now))
     };
     let (due, recent) = (Duration::from_secs(40), Duration::from_mins(1));
     assert_eq!(read(None), (true, false));

@@ -4,17 +4,19 @@
 
 use std::{panic::catch_unwind, time::Duration};
 
-use proptest::{prelude::*, test_runner::FileFailurePersistence};
-
-use super::{
-    super::desired::{Deletion, ServerState},
-    model::Fate,
-    world::{Line, Tally, Todo, World, address, machine_name},
+use crate::{
+    model::desired::{Deletion, ServerState},
+    tests::{
+        model::Fate,
+        world::{Line, Tally, Todo, World, address, machine_name},
+    },
 };
 use capo_core::{ConditionStatus, FailureClass, GateOverride, ProvisioningStatus};
 
+use proptest::{prelude::*, test_runner::FileFailurePersistence};
+
 #[derive(Debug, Clone)]
-pub(super) enum Act {
+pub(crate) enum Act {
     Wait(u64),
     Add(u8),
     Boot(u8),
@@ -63,7 +65,7 @@ fn line() -> impl Strategy<Value = Line> {
     ]
 }
 
-pub(super) fn act() -> impl Strategy<Value = Act> {
+pub(crate) fn act() -> impl Strategy<Value = Act> {
     let who = 1_u8..6;
     prop_oneof![
         8 => (1_u64..40).prop_map(Act::Wait),
@@ -92,7 +94,7 @@ pub(super) fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-pub(super) fn play(world: &mut World, act: Act) {
+pub(crate) fn play(world: &mut World, act: Act) {
     world.note(format_args!("{act:?}"));
     match act {
         Act::Wait(seconds) => world.run(Duration::from_secs(seconds)),
@@ -138,11 +140,11 @@ pub(super) fn play(world: &mut World, act: Act) {
             });
         }
         Act::Pause => {
-            world.desired.cluster.untouchable = true;
+            world.desired.cluster.paused = true;
             world.hand_over_load_balancer();
         }
         Act::Resume => {
-            world.desired.cluster.untouchable = false;
+            world.desired.cluster.paused = false;
             world.hand_over_load_balancer();
         }
         Act::Restart => world.restart(),
@@ -191,7 +193,7 @@ fn deletion(world: &mut World, index: u8, to: impl FnOnce(jiff::Timestamp) -> De
 }
 
 /// Everything is well again, and time enough passes for all to be as it should be.
-pub(super) fn recover(world: &mut World) {
+pub(crate) fn recover(world: &mut World) {
     world.note("all is well from here on");
     world.line.clear();
     world.model.fates.clear();
@@ -199,7 +201,7 @@ pub(super) fn recover(world: &mut World) {
     world.routable = true;
     world.latency = Duration::from_millis(20);
     world.lag = Duration::ZERO;
-    world.desired.cluster.untouchable = false;
+    world.desired.cluster.paused = false;
     world.hand_over_load_balancer();
     let names: Vec<_> = world.nodes.keys().cloned().collect();
     for name in names {

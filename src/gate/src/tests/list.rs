@@ -2,21 +2,26 @@
 
 use std::time::Duration;
 
-use super::{
-    super::{
+use crate::{
+    decide::{
+        always_open::never_initialised,
+        evaluation::Needs,
+        release::{self, Before},
+    },
+    model::{
+        decision::{GateCause, GateDecision},
         desired::{Health, ServerState},
-        gate::{self, Before, Ground, Needs, Ruling},
-        list::{Tri, never_initialised},
+        evidence::Certainty,
         state::State,
     },
-    world::{World, machine_name},
+    tests::world::{World, machine_name},
 };
 use capo_core::OperatingStatus;
 
 /// What the list says of a machine that waits at the hook.
 #[derive(Debug, PartialEq, Eq)]
 enum Said {
-    Open(Ground),
+    Open(GateCause),
     /// A newer read will tell.
     ReadFirst,
     /// Time will tell.
@@ -25,7 +30,7 @@ enum Said {
 }
 
 /// Two machines without a health monitor; the first one is admitted and waits, read a moment ago.
-pub(super) fn world() -> World {
+pub(crate) fn world() -> World {
     waiting(false)
 }
 
@@ -51,8 +56,8 @@ fn said(world: &mut World, change: impl FnOnce(&mut State)) -> Said {
     let name = machine_name(1);
     let mut needs = Needs::default();
     let machine = state.machines.get(&name).unwrap();
-    match gate::before_rules(&state, &name, machine, &now, &mut needs) {
-        Before::Decided(Ruling::Open(ground)) => Said::Open(ground),
+    match release::before_rules(&state, &name, machine, &now, &mut needs) {
+        Before::Decided(GateDecision::Open(cause)) => Said::Open(cause),
         Before::Decided(other) => panic!("{other:?}"),
         Before::Rules if needs.tree => Said::ReadFirst,
         Before::Rules if needs.health => Said::TooEarly,
@@ -62,7 +67,7 @@ fn said(world: &mut World, change: impl FnOnce(&mut State)) -> Said {
 
 #[test]
 fn a_server_that_is_down_twice_while_the_load_balancer_is_seen() {
-    let open = Said::Open(Ground::ServerDown);
+    let open = Said::Open(GateCause::ServerDown);
     for (server, reads, age, not_found, status, id, expected) in [
         (ServerState::Shutoff, 2, 0, 0, true, true, &open),
         (ServerState::Absent, 3, 60, 0, true, true, &open),
@@ -102,7 +107,7 @@ fn a_server_that_is_down_though_its_member_reads_online() {
         .state
         .online_span();
     let short = span.saturating_sub(Duration::from_millis(1));
-    let open = Said::Open(Ground::ServerDown);
+    let open = Said::Open(GateCause::ServerDown);
     for (operating, against, waited, expected) in [
         (OperatingStatus::Online, false, short, &Said::TooEarly),
         (OperatingStatus::Online, false, span, &Said::Nothing),
@@ -150,7 +155,7 @@ fn a_machine_that_never_was_admitted_and_has_no_member() {
             }
         })
     };
-    let open = Said::Open(Ground::NeverServed);
+    let open = Said::Open(GateCause::NeverServed);
     assert_eq!(case(true, false, true, true), Said::Nothing);
     // The gate was open: that it was admitted may not have come round yet.
     assert_eq!(case(false, true, true, true), Said::Nothing);
@@ -174,23 +179,26 @@ fn a_control_plane_that_was_never_initialised() {
         change(&mut state);
         never_initialised(&state, &now)
     };
-    assert_eq!(case(&|_| {}), Tri::Yes);
+    assert_eq!(case(&|_| {}), Certainty::Yes);
     let sooner = now
         .instant
         .checked_sub(span.saturating_sub(Duration::from_millis(1)));
-    assert_eq!(case(&|state| state.watched_since = sooner), Tri::Maybe);
-    assert_eq!(case(&|state| state.watched_since = None), Tri::Maybe);
-    assert_eq!(case(&|state| state.answered = true), Tri::No);
+    assert_eq!(
+        case(&|state| state.watched_since = sooner),
+        Certainty::Maybe
+    );
+    assert_eq!(case(&|state| state.watched_since = None), Certainty::Maybe);
+    assert_eq!(case(&|state| state.answered = true), Certainty::No);
     assert_eq!(
         case(&|state| state.desired.as_mut().unwrap().cluster.initialised = true),
-        Tri::No
+        Certainty::No
     );
     assert_eq!(
         case(&|state| {
             let machine = state.machines.get_mut(&machine_name(2)).unwrap();
             machine.want.node = Health::Good(now.instant);
         }),
-        Tri::No
+        Certainty::No
     );
     // With a CA it is to be asked first.
     assert_eq!(
@@ -200,6 +208,6 @@ fn a_control_plane_that_was_never_initialised() {
                 machine.probe.seen = None;
             }
         }),
-        Tri::Maybe
+        Certainty::Maybe
     );
 }

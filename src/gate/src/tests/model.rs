@@ -8,7 +8,7 @@ use std::{
 
 use ipnet::IpNet;
 
-use super::super::{
+use crate::model::{
     desired::Monitor,
     octavia::{
         Answer, Change, Failure, ListenerDetail, ListenerRead, MemberDetail, MemberRead,
@@ -19,7 +19,7 @@ use capo_core::{FailureClass, OperatingStatus, ProvisioningStatus};
 
 /// What becomes of the next operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(crate) enum Fate {
     /// It succeeds.
     Fine,
     /// The object ends in ERROR, the load balancer ACTIVE.
@@ -37,45 +37,45 @@ pub(super) enum Fate {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct ModelMember {
-    pub(super) id: String,
-    pub(super) name: String,
-    pub(super) address: IpAddr,
-    pub(super) port: u16,
-    pub(super) weight: u16,
-    pub(super) admin_up: bool,
-    pub(super) tags: Vec<String>,
-    pub(super) provisioning: ProvisioningStatus,
-    pub(super) pushed: bool,
+pub(crate) struct ModelMember {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) address: IpAddr,
+    pub(crate) port: u16,
+    pub(crate) weight: u16,
+    pub(crate) admin_up: bool,
+    pub(crate) tags: Vec<String>,
+    pub(crate) provisioning: ProvisioningStatus,
+    pub(crate) pushed: bool,
     /// Until then OVN calls it ONLINE, whatever it is: so long its checks have not failed often enough.
-    pub(super) assumed_up: Option<Instant>,
+    pub(crate) assumed_up: Option<Instant>,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct ModelPool {
-    pub(super) id: String,
-    pub(super) name: String,
-    pub(super) listener: Option<String>,
-    pub(super) provisioning: ProvisioningStatus,
-    pub(super) monitor: Option<(String, Monitor, ProvisioningStatus)>,
-    pub(super) members: Vec<ModelMember>,
+pub(crate) struct ModelPool {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) listener: Option<String>,
+    pub(crate) provisioning: ProvisioningStatus,
+    pub(crate) monitor: Option<(String, Monitor, ProvisioningStatus)>,
+    pub(crate) members: Vec<ModelMember>,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct ModelListener {
-    pub(super) id: String,
-    pub(super) name: String,
-    pub(super) port: u16,
-    pub(super) allowed_cidrs: Vec<IpNet>,
-    pub(super) provisioning: ProvisioningStatus,
+pub(crate) struct ModelListener {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) port: u16,
+    pub(crate) allowed_cidrs: Vec<IpNet>,
+    pub(crate) provisioning: ProvisioningStatus,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Running {
-    pub(super) target: String,
-    pub(super) delete: bool,
-    pub(super) fate: Fate,
-    pub(super) ends: Instant,
+pub(crate) struct Running {
+    pub(crate) target: String,
+    pub(crate) delete: bool,
+    pub(crate) fate: Fate,
+    pub(crate) ends: Instant,
 }
 
 /// How long checks take to find that nothing answers: three of them, 10 s apart, and their time-out.
@@ -88,28 +88,28 @@ struct Later {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Model {
-    pub(super) absent: bool,
-    pub(super) provisioning: ProvisioningStatus,
-    pub(super) listeners: Vec<ModelListener>,
-    pub(super) pools: Vec<ModelPool>,
-    pub(super) operation: Duration,
-    pub(super) monitors: bool,
+pub(crate) struct Model {
+    pub(crate) absent: bool,
+    pub(crate) provisioning: ProvisioningStatus,
+    pub(crate) listeners: Vec<ModelListener>,
+    pub(crate) pools: Vec<ModelPool>,
+    pub(crate) operation: Duration,
+    pub(crate) monitors: bool,
     /// As the OVN provider: a new member is called ONLINE, weights are ignored.
-    pub(super) ovn: bool,
+    pub(crate) ovn: bool,
     /// Nothing listens on this port.
-    pub(super) dark_port: Option<u16>,
+    pub(crate) dark_port: Option<u16>,
     /// Since when which API server is up.
-    pub(super) up: BTreeMap<IpAddr, Instant>,
-    pub(super) fates: Vec<Fate>,
-    pub(super) running: Option<Running>,
+    pub(crate) up: BTreeMap<IpAddr, Instant>,
+    pub(crate) fates: Vec<Fate>,
+    pub(crate) running: Option<Running>,
     later: Vec<Later>,
     ids: u64,
-    pub(super) writes: Vec<Change>,
+    pub(crate) writes: Vec<Change>,
 }
 
 impl Model {
-    pub(super) fn new(operation: Duration) -> Self {
+    pub(crate) fn new(operation: Duration) -> Self {
         Self {
             absent: false,
             provisioning: ProvisioningStatus::Active,
@@ -128,21 +128,21 @@ impl Model {
         }
     }
 
-    pub(super) fn id(&mut self, kind: &str) -> String {
+    pub(crate) fn id(&mut self, kind: &str) -> String {
         self.ids += 1;
         format!("{kind}-{}", self.ids)
     }
 
-    pub(super) fn members(&self) -> impl Iterator<Item = &ModelMember> {
+    pub(crate) fn members(&self) -> impl Iterator<Item = &ModelMember> {
         self.pools.iter().flat_map(|pool| &pool.members)
     }
 
-    pub(super) fn members_mut(&mut self) -> impl Iterator<Item = &mut ModelMember> {
+    pub(crate) fn members_mut(&mut self) -> impl Iterator<Item = &mut ModelMember> {
         self.pools.iter_mut().flat_map(|pool| &mut pool.members)
     }
 
     /// Time passes.
-    pub(super) fn advance(&mut self, now: Instant) {
+    pub(crate) fn advance(&mut self, now: Instant) {
         if self
             .running
             .as_ref()
@@ -243,7 +243,7 @@ impl Model {
     }
 
     /// A failover: everything is ACTIVE afterwards, whatever it was.
-    pub(super) fn fail_over(&mut self) {
+    pub(crate) fn fail_over(&mut self) {
         self.running = None;
         self.later.clear();
         self.provisioning = ProvisioningStatus::Active;
@@ -281,7 +281,7 @@ impl Model {
         }
     }
 
-    pub(super) fn tree(&mut self, now: Instant) -> Answer<Tree> {
+    pub(crate) fn tree(&mut self, now: Instant) -> Answer<Tree> {
         self.advance(now);
         if self.absent {
             return Err(failure(FailureClass::NotFound));
@@ -327,7 +327,7 @@ impl Model {
         })
     }
 
-    pub(super) fn structure(&mut self, now: Instant) -> Answer<Structure> {
+    pub(crate) fn structure(&mut self, now: Instant) -> Answer<Structure> {
         self.advance(now);
         if self.absent {
             return Ok(Structure::default());
@@ -360,7 +360,7 @@ impl Model {
         })
     }
 
-    pub(super) fn list(&mut self, pool: &str, now: Instant) -> Answer<Vec<MemberDetail>> {
+    pub(crate) fn list(&mut self, pool: &str, now: Instant) -> Answer<Vec<MemberDetail>> {
         self.advance(now);
         let pool = self.pools.iter().find(|known| known.id == pool);
         let pool = pool
@@ -369,7 +369,7 @@ impl Model {
         Ok(pool.members.iter().map(detail).collect())
     }
 
-    pub(super) fn numbers(&mut self, id: &str, now: Instant) -> Answer<Monitor> {
+    pub(crate) fn numbers(&mut self, id: &str, now: Instant) -> Answer<Monitor> {
         self.advance(now);
         self.pools
             .iter()
@@ -380,7 +380,7 @@ impl Model {
     }
 }
 
-pub(super) fn detail(member: &ModelMember) -> MemberDetail {
+pub(crate) fn detail(member: &ModelMember) -> MemberDetail {
     MemberDetail {
         id: member.id.clone(),
         weight: member.weight,
@@ -389,7 +389,7 @@ pub(super) fn detail(member: &ModelMember) -> MemberDetail {
     }
 }
 
-pub(super) fn failure(class: FailureClass) -> Failure {
+pub(crate) fn failure(class: FailureClass) -> Failure {
     Failure {
         class,
         retry_after: None,

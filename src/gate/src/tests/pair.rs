@@ -2,25 +2,25 @@
 
 use std::time::{Duration, Instant};
 
-use super::{
-    super::{
-        desired::Deletion,
-        state::{LostRun, Machine, Member, Now, State},
+use crate::{
+    model::{
+        clock::Now, desired::Deletion, machine::Machine, member::Member, port::LostRun,
+        state::State,
     },
-    world::{World, machine_name},
+    tests::world::{World, machine_name},
 };
 use capo_core::{OperatingStatus, ProvisioningStatus};
 
 /// The least that time goes on.
-pub(super) const STEP: Duration = Duration::from_millis(1);
+pub(crate) const STEP: Duration = Duration::from_millis(1);
 
 /// Without our hook on it.
-pub(super) const UNHOOKED: Deletion = Deletion::Unhooked {
+pub(crate) const UNHOOKED: Deletion = Deletion::Unhooked {
     since: jiff::Timestamp::UNIX_EPOCH,
 };
 
 /// Two machines that serve two ports, read at this moment.
-pub(super) fn state() -> (State, Now) {
+pub(crate) fn state() -> (State, Now) {
     let mut world = World::new(&[6443, 8132], Duration::from_secs(1));
     world.controllers = false;
     world.add_serving(1);
@@ -35,27 +35,27 @@ pub(super) fn state() -> (State, Now) {
     (state, now)
 }
 
-pub(super) fn machine(state: &mut State, index: u8) -> &mut Machine {
+pub(crate) fn machine(state: &mut State, index: u8) -> &mut Machine {
     state.machines.get_mut(&machine_name(index)).unwrap()
 }
 
 /// The member of a machine on the first or second port.
-pub(super) fn member(state: &mut State, index: u8, port: usize) -> &mut Member {
+pub(crate) fn member(state: &mut State, index: u8, port: usize) -> &mut Member {
     let slot = machine(state, index).slots[port].member.unwrap();
     &mut state.ports[port].members[slot]
 }
 
-pub(super) fn weigh(state: &mut State, index: u8, port: usize, weight: u16, admin_up: bool) {
+pub(crate) fn weigh(state: &mut State, index: u8, port: usize, weight: u16, admin_up: bool) {
     let detail = member(state, index, port).detail.as_mut().unwrap();
     (detail.weight, detail.admin_up) = (weight, admin_up);
 }
 
-pub(super) fn ago(now: &Now, age: Duration) -> Instant {
+pub(crate) fn ago(now: &Now, age: Duration) -> Instant {
     now.instant.checked_sub(age).unwrap()
 }
 
 /// Nobody was ONLINE on this port in so many reads over so long.
-pub(super) fn darken(state: &mut State, now: &Now, port: usize, reads: u32, span: Duration) {
+pub(crate) fn darken(state: &mut State, now: &Now, port: usize, reads: u32, span: Duration) {
     for member in &mut state.ports[port].members {
         member.operating = OperatingStatus::Error;
         member.online = None;
@@ -66,7 +66,7 @@ pub(super) fn darken(state: &mut State, now: &Now, port: usize, reads: u32, span
 }
 
 /// The first machine's member of this port is PENDING under an ACTIVE load balancer for as long as nothing lasts.
-pub(super) fn lose(state: &mut State, now: &Now, port: usize, provisioning: ProvisioningStatus) {
+pub(crate) fn lose(state: &mut State, now: &Now, port: usize, provisioning: ProvisioningStatus) {
     let span = state.orphan_span();
     let member = member(state, 1, port);
     member.provisioning = provisioning;

@@ -2,28 +2,31 @@
 
 use std::time::{Duration, Instant};
 
-use super::{
-    super::{
-        desired::Deletion,
-        gate::Needs,
-        judge::Draft,
-        release::carry_release,
-        serves::Others,
-        state::{Asked, FRESH, Machine, Now, Stage, State, Trouble},
+use crate::{
+    decide::{
+        evaluation::{Evaluation, Needs},
+        stages::carry_release,
     },
-    pair::{STEP, ago, machine, member, state, weigh},
-    world::machine_name,
+    model::{
+        clock::Now,
+        desired::Deletion,
+        evidence::Others,
+        machine::{Asked, Machine, Stage},
+        state::{FRESH, State, Trouble},
+    },
+    tests::{
+        pair::{STEP, ago, machine, member, state, weigh},
+        world::machine_name,
+    },
 };
-use capo_core::ObjectName;
-use capo_core::{FailureClass, Provider, ProvisioningStatus};
+use capo_core::{FailureClass, ObjectName, Provider, ProvisioningStatus};
 
-/// Whether the rules are asked about the first and the second machine.
-fn rule(state: &mut State, ruled: [bool; 2]) {
-    let draft = |ruled| Draft {
+/// Whether the rules decide on the first and on the second machine.
+fn ruled(each: [bool; 2]) -> [Evaluation; 2] {
+    each.map(|ruled| Evaluation {
         ruled,
-        ..Draft::default()
-    };
-    state.drafts = ruled.map(draft).to_vec();
+        ..Evaluation::default()
+    })
 }
 
 /// Two machines of which the first one waits at the hook, on reads of this moment.
@@ -32,7 +35,6 @@ fn waiting() -> (State, Now) {
     for port in &mut state.ports {
         port.listed = Some(now.instant);
     }
-    rule(&mut state, [true, false]);
     let since = now.wall;
     let first = machine(&mut state, 1);
     first.want.deletion = Deletion::AtHook { since };
@@ -53,7 +55,7 @@ fn turn(change: impl FnOnce(&mut State, &Now)) -> Turn {
     let (mut state, now) = waiting();
     change(&mut state, &now);
     let mut needs = Needs::default();
-    carry_release(&mut state, &now, &mut needs);
+    carry_release(&mut state, &ruled([true, false]), &now, &mut needs);
     Turn {
         machine: machine(&mut state, 1).clone(),
         needs,
@@ -76,15 +78,14 @@ fn outdate(state: &mut State, now: &Now) {
 
 #[test]
 fn the_oldest_deletion_goes_first_and_one_that_has_begun_goes_on() {
-    let chosen = |ruled: [bool; 2], before: Option<u8>, change: fn(&mut State, &Now)| {
+    let chosen = |each: [bool; 2], before: Option<u8>, change: fn(&mut State, &Now)| {
         let (mut state, now) = waiting();
-        rule(&mut state, ruled);
         state.releasing = before.map(machine_name);
         for index in [1, 2] {
             machine(&mut state, index).want.deletion = Deletion::AtHook { since: now.wall };
         }
         change(&mut state, &now);
-        carry_release(&mut state, &now, &mut Needs::default());
+        carry_release(&mut state, &ruled(each), &now, &mut Needs::default());
         let index = |name: &ObjectName| (1..=2).find(|index| *name == machine_name(*index));
         state.releasing.as_ref().and_then(index)
     };

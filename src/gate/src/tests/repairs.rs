@@ -2,18 +2,26 @@
 
 use std::time::Duration;
 
-use super::{
-    super::{
+use crate::{
+    model::{
+        call::{Operation, Write},
+        clock::Now,
         desired::{Health, ServerState},
-        event::Write,
-        mend,
-        observer::Operation,
+        machine::Machine,
+        member::Owner,
         octavia::Change,
-        plan::{LOOKUP_AGAIN, Todo},
-        state::{FRESH, Lookup, LostRun, Machine, Now, Owner, State},
+        port::LostRun,
+        state::{FRESH, Lookup, State},
     },
-    pair::{STEP, UNHOOKED, ago, lose, machine, member, state, weigh},
-    world::machine_name,
+    plan::{
+        prune::{self, LOOKUP_AGAIN},
+        repair,
+        todo::Todo,
+    },
+    tests::{
+        pair::{STEP, UNHOOKED, ago, lose, machine, member, state, weigh},
+        world::machine_name,
+    },
 };
 use capo_core::ProvisioningStatus;
 
@@ -34,7 +42,7 @@ fn repaired(change: impl FnOnce(&mut State, &Now)) -> Done {
     member(&mut state, 1, 0).provisioning = ProvisioningStatus::Error;
     let id = member(&mut state, 1, 0).id.clone();
     change(&mut state, &now);
-    match mend::repair(&state, &now) {
+    match repair::repair(&state, &now) {
         None => Done::Nothing,
         Some(Todo::Tree) => Done::Read,
         Some(Todo::Structure) => panic!("no part is missing"),
@@ -219,7 +227,7 @@ fn pruned(change: impl FnOnce(&mut State, &Now)) -> Done {
     };
     state.lookups.insert("cp-3".to_owned(), lookup);
     change(&mut state, &now);
-    match mend::prune(&state, &now) {
+    match prune::prune(&state, &now) {
         None => Done::Nothing,
         Some(Todo::Tree) => Done::Read,
         Some(Todo::Write(

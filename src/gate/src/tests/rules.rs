@@ -2,26 +2,27 @@
 
 use std::time::{Duration, Instant};
 
-use super::{
-    super::{
+use crate::{
+    decide::{evaluation::Needs, finalizer, release},
+    model::{
+        decision::{GateCause, GateDecision},
         desired::ClusterFacts,
-        gate::{self, Ground, Needs, Ruling},
-        serves::{Evidence, Lack, Others, Want},
-        state::{Stage, State},
+        evidence::{Evidence, Lack, Others, Want},
+        machine::Stage,
+        state::State,
     },
-    list::world,
-    world::machine_name,
+    tests::{list::world, world::machine_name},
 };
 use capo_core::{GateMode, GateOverride, ProvisioningStatus};
 
 /// What the finalizer's gate says of a machine that goes without our hook.
-fn unhooked(change: impl FnOnce(&mut State, Instant)) -> Ruling {
+fn unhooked(change: impl FnOnce(&mut State, Instant)) -> GateDecision {
     let mut world = world();
     let now = world.present();
     let mut state = world.state.clone();
     change(&mut state, now.instant);
     let machine = state.machines.get(&machine_name(1)).unwrap();
-    gate::unhooked(&state, machine, &now)
+    finalizer::unhooked(&state, machine, &now)
 }
 
 fn leave(state: &mut State, absent: u32) {
@@ -34,40 +35,40 @@ fn leave(state: &mut State, absent: u32) {
 
 #[test]
 fn a_server_goes_after_its_members_or_where_they_cannot_be_removed() {
-    let held = |ground| Ruling::Held(ground);
-    let open = |ground| Ruling::Open(ground);
+    let held = |cause| GateDecision::Held(cause);
+    let open = |cause| GateDecision::Open(cause);
     let word = GateOverride::Hold {
         reason: "h".to_owned(),
     };
     let facts = |change: fn(&mut ClusterFacts)| {
         unhooked(|state, _| change(&mut state.desired.as_mut().unwrap().cluster))
     };
-    assert_eq!(unhooked(|_, _| ()), held(Ground::Removing));
+    assert_eq!(unhooked(|_, _| ()), held(GateCause::Removing));
     assert_eq!(
         unhooked(|state, _| state.desired = None),
-        held(Ground::NotObserved)
+        held(GateCause::NotObserved)
     );
-    assert_eq!(
-        facts(|facts| facts.untouchable = true),
-        held(Ground::Paused)
-    );
+    assert_eq!(facts(|facts| facts.paused = true), held(GateCause::Paused));
     assert_eq!(
         unhooked(|state, _| {
             let machine = state.machines.get_mut(&machine_name(1)).unwrap();
-            machine.want.untouchable = true;
+            machine.want.paused = true;
         }),
-        held(Ground::Paused)
+        held(GateCause::Paused)
     );
-    assert_eq!(facts(|facts| facts.going = true), open(Ground::Going));
+    assert_eq!(
+        facts(|facts| facts.cluster_deleting = true),
+        open(GateCause::ClusterDeleting)
+    );
     assert_eq!(
         unhooked(|state, _| state.desired.as_mut().unwrap().cluster.operator = word),
-        held(Ground::OperatorHold)
+        held(GateCause::OperatorHold)
     );
     assert_eq!(
         unhooked(|state, _| state.desired.as_mut().unwrap().enabled = false),
-        open(Ground::Disabled)
+        open(GateCause::Disabled)
     );
-    let unusable = open(Ground::LoadBalancerUnusable);
+    let unusable = open(GateCause::LoadBalancerUnusable);
     assert_eq!(
         unhooked(|state, _| state.desired.as_mut().unwrap().id = None),
         unusable
@@ -75,14 +76,14 @@ fn a_server_goes_after_its_members_or_where_they_cannot_be_removed() {
     assert_eq!(unhooked(|state, _| state.balancer.not_found = 2), unusable);
     assert_eq!(
         unhooked(|state, _| state.balancer.not_found = 1),
-        held(Ground::Removing)
+        held(GateCause::Removing)
     );
     assert_eq!(
         unhooked(|state, _| {
             leave(state, 2);
             state.claimed_by = Some(machine_name(7));
         }),
-        held(Ground::Ambiguous)
+        held(GateCause::Ambiguous)
     );
     // Two objects of one name on another port say nothing of its members.
     let ambiguous = |state: &mut State| {
@@ -93,26 +94,29 @@ fn a_server_goes_after_its_members_or_where_they_cannot_be_removed() {
             leave(state, 2);
             ambiguous(state);
         }),
-        open(Ground::MembersGone)
+        open(GateCause::MembersGone)
     );
     assert_eq!(
         unhooked(|state, _| {
             leave(state, 2);
             state.reads.tree = None;
         }),
-        held(Ground::NotObserved)
+        held(GateCause::NotObserved)
     );
     assert_eq!(
         unhooked(|state, _| leave(state, 2)),
-        open(Ground::MembersGone)
+        open(GateCause::MembersGone)
     );
-    assert_eq!(unhooked(|state, _| leave(state, 1)), held(Ground::Removing));
+    assert_eq!(
+        unhooked(|state, _| leave(state, 1)),
+        held(GateCause::Removing)
+    );
     assert_eq!(
         unhooked(|state, now| {
             leave(state, 2);
             state.last_write = Some(now);
         }),
-        held(Ground::Removing)
+        held(GateCause::Removing)
     );
     assert_eq!(
         unhooked(|state, _| state.balancer.provisioning = Some(ProvisioningStatus::Error)),
@@ -129,11 +133,11 @@ fn a_server_goes_after_its_members_or_where_they_cannot_be_removed() {
     assert_eq!(since(ProvisioningStatus::PendingUpdate, alert), unusable);
     assert_eq!(
         since(ProvisioningStatus::PendingUpdate, less),
-        held(Ground::Removing)
+        held(GateCause::Removing)
     );
     assert_eq!(
         since(ProvisioningStatus::Active, alert),
-        held(Ground::Removing)
+        held(GateCause::Removing)
     );
 }
 
@@ -142,45 +146,45 @@ fn what_the_rules_say_at_each_stage() {
     let serve = Others::Serve(Evidence::Online);
     let unclear = Others::NotYet(6443, Want::Probe);
     let none = Others::None(6443, Lack::NotOnline);
-    let released = Ruling::Open(Ground::Released(Evidence::Ready));
-    let held = |ground| Ruling::Held(ground);
+    let released = GateDecision::Open(GateCause::Released(Evidence::Ready));
+    let held = |cause| GateDecision::Held(cause);
     let name = machine_name(1);
     for (stage, others, before, expected) in [
         (
             Stage::Serving,
             Some(serve),
-            held(Ground::NotFresh),
-            held(Ground::NotFresh),
+            held(GateCause::NotFresh),
+            held(GateCause::NotFresh),
         ),
         (
             Stage::Serving,
             Some(unclear),
-            held(Ground::NotFresh),
-            held(Ground::WaitingForEvidence(6443, Want::Probe)),
+            held(GateCause::NotFresh),
+            held(GateCause::WaitingForEvidence(6443, Want::Probe)),
         ),
         (
             Stage::Serving,
             Some(none),
-            held(Ground::NotFresh),
-            held(Ground::NoOther(6443, Lack::NotOnline)),
+            held(GateCause::NotFresh),
+            held(GateCause::NoOther(6443, Lack::NotOnline)),
         ),
         (
             Stage::Draining,
             Some(serve),
-            held(Ground::NotFresh),
-            held(Ground::Draining),
+            held(GateCause::NotFresh),
+            held(GateCause::Draining),
         ),
         (
             Stage::Removing,
             Some(none),
-            held(Ground::NotFresh),
-            held(Ground::Removing),
+            held(GateCause::NotFresh),
+            held(GateCause::Removing),
         ),
         (
             Stage::Released,
             Some(serve),
-            held(Ground::Removing),
-            Ruling::Open(Ground::Released(Evidence::Online)),
+            held(GateCause::Removing),
+            GateDecision::Open(GateCause::Released(Evidence::Online)),
         ),
         // Not contradicted yet.
         (Stage::Released, Some(unclear), released, released),
@@ -188,8 +192,8 @@ fn what_the_rules_say_at_each_stage() {
         (
             Stage::Released,
             Some(unclear),
-            held(Ground::Removing),
-            held(Ground::Removing),
+            held(GateCause::Removing),
+            held(GateCause::Removing),
         ),
     ] {
         let mut world = world();
@@ -197,17 +201,17 @@ fn what_the_rules_say_at_each_stage() {
         let state = &mut world.state;
         let machine = state.machines.get_mut(&name).unwrap();
         machine.stage = stage;
-        machine.rulings.release = before;
+        machine.gates.release = before;
         let machine = machine.clone();
         let mut needs = Needs::default();
         let mut rule =
-            |state: &State| gate::rules(state, &name, &machine, others, &now, &mut needs);
+            |state: &State| release::rules(state, &name, &machine, others, &now, &mut needs);
         state.releasing = Some(machine_name(2));
-        assert_eq!(rule(state), held(Ground::AnotherFirst), "{stage:?}");
+        assert_eq!(rule(state), held(GateCause::AnotherFirst), "{stage:?}");
         state.releasing = Some(name.clone());
         assert_eq!(rule(state), expected, "{stage:?} {others:?}");
         state.reads.tree = None;
-        assert_eq!(rule(state), held(Ground::NotObserved), "{stage:?}");
+        assert_eq!(rule(state), held(GateCause::NotObserved), "{stage:?}");
         assert!(needs.health);
     }
 }
@@ -222,29 +226,30 @@ fn observing_asks_only_where_a_gate_could_hold() {
         change(state);
         let machine = state.machines.get(&machine_name(1)).unwrap();
         let mut needs = Needs::default();
-        let ruling = gate::observed_release(state, &machine_name(1), machine, &now, &mut needs);
-        assert_eq!(needs.health, ruling != Ruling::NotAsked);
-        ruling
+        let decision =
+            release::observed_release(state, &machine_name(1), machine, &now, &mut needs);
+        assert_eq!(needs.health, decision != GateDecision::NotAsked);
+        decision
     };
     let machine = |state: &mut State, change: fn(&mut bool, &mut bool)| {
         let want = &mut state.machines.get_mut(&machine_name(1)).unwrap().want;
-        change(&mut want.admitted, &mut want.untouchable);
+        change(&mut want.admitted, &mut want.paused);
     };
-    assert_ne!(case(&|_| ()), Ruling::NotAsked);
+    assert_ne!(case(&|_| ()), GateDecision::NotAsked);
     let silent: [&dyn Fn(&mut State); 7] = [
         &|state| state.settings.mode = GateMode::Off,
         &|state| machine(state, |admitted, _| *admitted = false),
-        &|state| machine(state, |_, untouchable| *untouchable = true),
+        &|state| machine(state, |_, paused| *paused = true),
         &|state| state.desired.as_mut().unwrap().enabled = false,
-        &|state| state.desired.as_mut().unwrap().cluster.going = true,
-        &|state| state.desired.as_mut().unwrap().cluster.untouchable = true,
+        &|state| state.desired.as_mut().unwrap().cluster.cluster_deleting = true,
+        &|state| state.desired.as_mut().unwrap().cluster.paused = true,
         &|state| state.desired = None,
     ];
     for (index, change) in silent.iter().enumerate() {
-        assert_eq!(case(change), Ruling::NotAsked, "{index}");
+        assert_eq!(case(change), GateDecision::NotAsked, "{index}");
     }
     assert_eq!(
         case(&|state| state.reads.tree = None),
-        Ruling::Observed(Ground::NotObserved)
+        GateDecision::Observed(GateCause::NotObserved)
     );
 }

@@ -2,14 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use super::{
-    super::{
-        classify::{self, Class},
-        schedule::ladder_gap,
+use crate::{
+    decide::classify,
+    model::{
+        clock::Stamp,
+        machine::Slot,
+        member::{Class, Member, Owner},
+        port::{LostRun, Part, Port},
         settings::Schedule,
-        state::{LostRun, Member, Owner, Part, Port, Slot, Stamp},
     },
-    world::address,
+    plan::schedule::ladder_gap,
+    tests::world::address,
 };
 use capo_core::{OperatingStatus, Provider, ProvisioningStatus};
 

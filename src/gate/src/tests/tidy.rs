@@ -15,20 +15,20 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{
-    super::{
-        desired::Deletion,
-        event::Event,
-        parts::{LostRun, OnlineRun},
-        state::{Stamp, State},
+use crate::{
+    model::{
+        clock::Stamp, desired::Deletion, event::Event, member::OnlineRun, port::LostRun,
+        state::State,
     },
-    canonical::Canonical,
-    world::{Todo, World},
+    tests::{
+        canonical::Canonical,
+        world::{Todo, World},
+    },
 };
 
 /// How long nothing but order distinguishes moments: more than the 15 s for which a read is fresh, and no more than any
 /// other time that is asked for.
-pub(super) const TICK: Duration = Duration::from_secs(20);
+pub(crate) const TICK: Duration = Duration::from_secs(20);
 /// A read is stale after three times the widest gap, two ticks.
 const STALE: u32 = 7;
 /// PENDING is stuck after four ticks. A server's read and evidence against count for a minute, a lookup for 75 s.
@@ -93,7 +93,7 @@ impl Clock {
     }
 }
 
-pub(super) fn tidy(world: &mut World) {
+pub(crate) fn tidy(world: &mut World) {
     let clock = Clock {
         start: world.start,
         now: world.now,
@@ -175,7 +175,7 @@ fn deletions(world: &mut World) {
     };
     let renumber = |deletion: &mut Deletion| match deletion {
         Deletion::No => {}
-        Deletion::Coming { since }
+        Deletion::BeforeHook { since }
         | Deletion::AtHook { since }
         | Deletion::Unhooked { since }
         | Deletion::OutOfBand { since } => *since = rank(*since),
@@ -193,8 +193,6 @@ fn deletions(world: &mut World) {
 
 fn ages(state: &mut State, clock: Clock) {
     state.last_step = None;
-    // Made anew in every step.
-    state.drafts.clear();
     state.balancer.unsettled_since = None;
     state.balancer.not_found = state.balancer.not_found.min(3);
     if let Some(since) = &mut state.balancer.since {
@@ -265,9 +263,9 @@ fn ages(state: &mut State, clock: Clock) {
         clock.maybe(&mut machine.unclear, WARNED);
         machine.others = None;
         // For texts and metrics.
-        machine.rulings.admission_since = None;
-        machine.rulings.release_since = None;
-        machine.rulings.finalizer_since = None;
+        machine.gates.admission_since = None;
+        machine.gates.release_since = None;
+        machine.gates.finalizer_since = None;
         for slot in &mut machine.slots {
             slot.absent_reads = slot.absent_reads.min(2);
             clock.maybe(&mut slot.deleted, 0);
@@ -337,7 +335,7 @@ fn order(world: &mut World, clock: Clock) {
 }
 
 /// What tells a tidy world from others.
-pub(super) fn key(world: &World, budget: impl std::fmt::Debug) -> u128 {
+pub(crate) fn key(world: &World, budget: impl std::fmt::Debug) -> u128 {
     let mut text = Canonical::new(world.now);
     let model = &world.model;
     let running = model.running.as_ref();

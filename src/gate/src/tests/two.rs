@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use proptest::prelude::*;
-
-use super::{
+use crate::tests::{
     canonical::Canonical,
     histories::{Act, act, play},
     world::World,
 };
+
+use proptest::prelude::*;
 
 fn world(start: Instant) -> World {
     let mut world = World::since(start, &[6443], Duration::from_secs(1));

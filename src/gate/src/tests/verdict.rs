@@ -1,25 +1,30 @@
-//! The cluster's verdict: which ground, what counts, what is ready and settled.
+//! The cluster's verdict: which cause, what counts, what is ready and settled.
 
 use std::time::Duration;
 
-use super::{
-    super::{
-        classify::Class,
+use crate::{
+    decide::cluster::summarize,
+    model::{
+        call::{InFlight, Operation, Purpose, Write},
+        clock::{Now, Stamp},
+        decision::GateCause,
         desired::Health,
-        event::{InFlight, PartKind, Purpose, Write},
-        gate::Ground,
-        state::{Now, Stamp, State, Trouble},
-        verdict::{Shown, show},
+        member::Class,
+        port::PartKind,
+        state::{State, Trouble},
+        summary::Summary,
     },
-    pair::{STEP, ago, machine, member, state},
-    world::machine_name,
+    tests::{
+        pair::{STEP, ago, machine, member, state},
+        world::machine_name,
+    },
 };
 use capo_core::{FailureClass, GateOverride, OperatingStatus, ProvisioningStatus};
 
-pub(super) fn shown(change: impl FnOnce(&mut State, &Now)) -> Shown {
+pub(crate) fn shown(change: impl FnOnce(&mut State, &Now)) -> Summary {
     let (mut state, now) = state();
     change(&mut state, &now);
-    show(&state, &now)
+    summarize(&state, &now)
 }
 
 fn part(state: &mut State, port: usize, kind: PartKind, to: Option<ProvisioningStatus>) {
@@ -38,10 +43,10 @@ fn part(state: &mut State, port: usize, kind: PartKind, to: Option<ProvisioningS
 #[test]
 fn nothing_is_wrong_with_two_that_serve() {
     let found = shown(|_, _| ());
-    let expected = Shown {
+    let expected = Summary {
         ready: true,
         settled: true,
-        ..Shown::default()
+        ..Summary::default()
     };
     assert_eq!(found, expected);
 }
@@ -54,18 +59,24 @@ fn the_most_telling_ground_comes_first() {
         // One of the second port tells as much as one of the first.
         for (port, number) in [(0, 6443), (1, 8132)] {
             let status = |to: Option<ProvisioningStatus>| {
-                shown(|state, _| part(state, port, kind, to)).ground
+                shown(|state, _| part(state, port, kind, to)).cause
             };
-            assert_eq!(status(Some(Error)), Some(Ground::PartError(number, kind)));
-            assert_eq!(status(None), Some(Ground::PartMissing(number, kind)));
+            assert_eq!(
+                status(Some(Error)),
+                Some(GateCause::PartError(number, kind))
+            );
+            assert_eq!(status(None), Some(GateCause::PartMissing(number, kind)));
             assert_eq!(
                 status(Some(PendingUpdate)),
-                Some(Ground::LoadBalancerPending)
+                Some(GateCause::LoadBalancerPending)
             );
         }
     }
-    let table: [(fn(&mut State, &Now), Option<Ground>); 11] = [
-        (|state, _| state.desired = None, Some(Ground::NotObserved)),
+    let table: [(fn(&mut State, &Now), Option<GateCause>); 11] = [
+        (
+            |state, _| state.desired = None,
+            Some(GateCause::NotObserved),
+        ),
         (
             |state, _| {
                 state.desired.as_mut().unwrap().enabled = false;
@@ -84,7 +95,7 @@ fn the_most_telling_ground_comes_first() {
                 });
                 part(state, 0, PartKind::Pool, Some(Error));
             },
-            Some(Ground::Trouble(FailureClass::Transient)),
+            Some(GateCause::Trouble(FailureClass::Transient)),
         ),
         (
             |state, _| {
@@ -95,7 +106,7 @@ fn the_most_telling_ground_comes_first() {
         ),
         (
             |state, _| state.balancer.provisioning = Some(PendingUpdate),
-            Some(Ground::LoadBalancerPending),
+            Some(GateCause::LoadBalancerPending),
         ),
         // A member says more than that something is going on, and a part says more than a member.
         (
@@ -103,14 +114,14 @@ fn the_most_telling_ground_comes_first() {
                 state.balancer.provisioning = Some(PendingUpdate);
                 member(state, 2, 1).provisioning = Error;
             },
-            Some(Ground::Member(8132, Class::Error)),
+            Some(GateCause::Member(8132, Class::Error)),
         ),
         (
             |state, _| {
                 part(state, 1, PartKind::Pool, Some(Error));
                 member(state, 2, 0).provisioning = Error;
             },
-            Some(Ground::PartError(8132, PartKind::Pool)),
+            Some(GateCause::PartError(8132, PartKind::Pool)),
         ),
         (
             |state, _| {
@@ -119,7 +130,7 @@ fn the_most_telling_ground_comes_first() {
                 }
                 state.ports[0].dark.reads = 2;
             },
-            Some(Ground::NoneServes),
+            Some(GateCause::NoneServes),
         ),
         // Who waits for its first machine has nobody who should serve.
         (
@@ -139,18 +150,18 @@ fn the_most_telling_ground_comes_first() {
                     member(state, index, 0).provisioning = Error;
                 }
             },
-            Some(Ground::NoneServes),
+            Some(GateCause::NoneServes),
         ),
         (
             |state, _| {
                 state.ports.clear();
                 state.balancer.provisioning = Some(PendingUpdate);
             },
-            Some(Ground::NoneServes),
+            Some(GateCause::NoneServes),
         ),
     ];
     for (case, (change, expected)) in table.into_iter().enumerate() {
-        assert_eq!(shown(change).ground, expected, "case {case}");
+        assert_eq!(shown(change).cause, expected, "case {case}");
     }
 }
 
@@ -162,7 +173,7 @@ fn some_grounds_count_at_once_and_others_after_a_while() {
             state.balancer.unsettled_since = age.map(|age| ago(now, age));
             change(state);
         });
-        assert!(found.ground.is_some());
+        assert!(found.cause.is_some());
         found.counts
     };
     let at_once: [&dyn Fn(&mut State); 8] = [
@@ -312,7 +323,7 @@ fn ready_is_every_part_and_settled_is_all_as_it_is_wanted() {
         (
             &|state, now| {
                 let machine = machine_name(1);
-                let operation = super::super::observer::Operation::Repair;
+                let operation = Operation::Repair;
                 let write = Write::Member {
                     machine,
                     port: 6443,

@@ -1,14 +1,17 @@
 //! The cluster's verdict on its members: the worst of them, and whether any serves.
 
-use super::{
-    super::{
-        classify::Class,
-        gate::Ground,
-        parts::Refusal,
-        state::{Now, Owner, State},
+use crate::{
+    model::{
+        clock::Now,
+        decision::GateCause,
+        machine::Refusal,
+        member::{Class, Owner},
+        state::State,
     },
-    pair::{UNHOOKED, lose, machine, member},
-    verdict::shown,
+    tests::{
+        pair::{UNHOOKED, lose, machine, member},
+        verdict::shown,
+    },
 };
 use capo_core::{FailureClass, OperatingStatus, ProvisioningStatus};
 
@@ -22,9 +25,9 @@ fn nobody_serves_when_a_monitor_says_so_of_everyone_twice() {
             state.ports[0].dark.reads = reads;
             change(state);
         });
-        found.ground
+        found.cause
     };
-    let none = Some(Ground::NoneServes);
+    let none = Some(GateCause::NoneServes);
     assert_eq!(dark(2, |_| ()), none);
     assert_eq!(dark(1, |_| ()), None);
     assert_eq!(
@@ -48,17 +51,17 @@ fn nobody_serves_when_a_monitor_says_so_of_everyone_twice() {
             }
             state.ports[1].dark.reads = 2;
         })
-        .ground,
+        .cause,
         None
     );
 }
 
 #[test]
 fn the_worst_member_is_told_of() {
-    let found = |change: fn(&mut State, &Now)| shown(change).ground;
-    let is = |class| Some(Ground::Member(6443, class));
+    let found = |change: fn(&mut State, &Now)| shown(change).cause;
+    let is = |class| Some(GateCause::Member(6443, class));
     let status = |to: &'static str| {
-        shown(|state, _| member(state, 1, 0).provisioning = ProvisioningStatus::from(to)).ground
+        shown(|state, _| member(state, 1, 0).provisioning = ProvisioningStatus::from(to)).cause
     };
     for (to, class) in [
         ("ERROR", Class::Error),
@@ -88,15 +91,15 @@ fn the_worst_member_is_told_of() {
             refused(state);
             machine(state, 1).slots[0].member = None;
         })
-        .ground,
-        Some(Ground::Refused(6443, FailureClass::Quota))
+        .cause,
+        Some(GateCause::Refused(6443, FailureClass::Quota))
     );
     assert_eq!(
         shown(|state, _| {
             refused(state);
             member(state, 1, 0).provisioning = ProvisioningStatus::Error;
         })
-        .ground,
+        .cause,
         is(Class::Error)
     );
     assert_eq!(
@@ -119,13 +122,13 @@ fn the_worst_member_is_told_of() {
     for pair in ladder.windows(2) {
         for (first, second, worst) in [(0, 1, 6443), (1, 0, 8132)] {
             // The worse one sits at `worst`, before or behind the other one.
-            let ground = shown(|state, now| {
+            let cause = shown(|state, now| {
                 pair[1](state, first, now);
                 pair[0](state, second, now);
             })
-            .ground;
-            let Some(Ground::Member(port, _)) = ground else {
-                panic!("{ground:?}");
+            .cause;
+            let Some(GateCause::Member(port, _)) = cause else {
+                panic!("{cause:?}");
             };
             assert_eq!(port, worst);
         }
@@ -147,7 +150,7 @@ fn what_leaves_is_told_of_while_something_of_it_is_left() {
             machine(state, 1).want.deletion = UNHOOKED;
             change(state);
         })
-        .ground
+        .cause
     };
     assert_eq!(leaving(|_| ()), None);
     assert_eq!(
@@ -155,12 +158,12 @@ fn what_leaves_is_told_of_while_something_of_it_is_left() {
         None
     );
     for status in ["ERROR", "PENDING_DELETE", "PENDING_UPDATE"] {
-        let ground = shown(|state, _| {
+        let cause = shown(|state, _| {
             machine(state, 1).want.deletion = UNHOOKED;
             member(state, 1, 0).provisioning = ProvisioningStatus::from(status);
         })
-        .ground;
-        assert_eq!(ground, Some(Ground::Removing), "{status}");
+        .cause;
+        assert_eq!(cause, Some(GateCause::Removing), "{status}");
     }
     // One in ERROR that leaves hides nothing worse and yields to nothing better.
     assert_eq!(
@@ -168,6 +171,6 @@ fn what_leaves_is_told_of_while_something_of_it_is_left() {
             member(state, 1, 0).provisioning = ProvisioningStatus::PendingDelete;
             machine(state, 2).slots[1].member = None;
         }),
-        Some(Ground::Member(8132, Class::Missing))
+        Some(GateCause::Member(8132, Class::Missing))
     );
 }

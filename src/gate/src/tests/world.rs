@@ -9,24 +9,26 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{
-    super::{
+use crate::{
+    model::{
+        clock::Now,
         desired::{ClusterFacts, DesiredLoadBalancer, Monitor},
         event::{Event, ProbeOutcome},
         findings::Findings,
         settings::Settings,
-        state::{Now, State},
-        step::step,
+        state::State,
     },
-    cluster::Node,
-    model::{Model, ModelMember},
+    step::step,
+    tests::{
+        cluster::Node,
+        model::{Model, ModelMember},
+    },
 };
-use capo_core::ObjectName;
-use capo_core::{FailureClass, GateOverride};
+use capo_core::{FailureClass, GateOverride, ObjectName};
 
 /// What happens to the next calls, before or after Octavia takes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Line {
+pub(crate) enum Line {
     /// The call does not arrive.
     Down(FailureClass),
     /// The call is done, the reply is lost.
@@ -34,19 +36,19 @@ pub(super) enum Line {
 }
 
 #[derive(Debug, Default, Clone)]
-pub(super) struct Tally {
-    pub(super) calls: u32,
-    pub(super) trees: u32,
-    pub(super) writes: u32,
-    pub(super) holds: u32,
-    pub(super) releases: u32,
-    pub(super) admissions: u32,
-    pub(super) repairs: u32,
-    pub(super) restores: u32,
-    pub(super) drains: u32,
-    pub(super) prunes: u32,
-    pub(super) joins: u32,
-    pub(super) refusals: u32,
+pub(crate) struct Tally {
+    pub(crate) calls: u32,
+    pub(crate) trees: u32,
+    pub(crate) writes: u32,
+    pub(crate) holds: u32,
+    pub(crate) releases: u32,
+    pub(crate) admissions: u32,
+    pub(crate) repairs: u32,
+    pub(crate) restores: u32,
+    pub(crate) drains: u32,
+    pub(crate) prunes: u32,
+    pub(crate) joins: u32,
+    pub(crate) refusals: u32,
 }
 
 #[derive(Clone)]
@@ -54,52 +56,52 @@ pub(super) struct Tally {
     clippy::struct_excessive_bools,
     reason = "switches of the world that tests set one by one"
 )]
-pub(super) struct World {
-    pub(super) start: Instant,
-    pub(super) wall: Timestamp,
-    pub(super) now: Instant,
-    pub(super) state: State,
-    pub(super) model: Model,
-    pub(super) desired: DesiredLoadBalancer,
-    pub(super) nodes: BTreeMap<ObjectName, Node>,
-    pub(super) settings: Settings,
-    pub(super) latency: Duration,
-    pub(super) line: VecDeque<Line>,
-    pub(super) routable: bool,
+pub(crate) struct World {
+    pub(crate) start: Instant,
+    pub(crate) wall: Timestamp,
+    pub(crate) now: Instant,
+    pub(crate) state: State,
+    pub(crate) model: Model,
+    pub(crate) desired: DesiredLoadBalancer,
+    pub(crate) nodes: BTreeMap<ObjectName, Node>,
+    pub(crate) settings: Settings,
+    pub(crate) latency: Duration,
+    pub(crate) line: VecDeque<Line>,
+    pub(crate) routable: bool,
     /// How far the caches of this process are behind: its controllers hand over what was true that long ago, and after
     /// a start one machine after the other.
-    pub(super) lag: Duration,
+    pub(crate) lag: Duration,
     /// Nobody reads servers or takes hooks away.
-    pub(super) controllers: bool,
-    pub(super) tally: Tally,
-    pub(super) findings: Findings,
-    pub(super) published: u32,
-    pub(super) log: VecDeque<String>,
-    pub(super) recent: VecDeque<Instant>,
-    pub(super) most_per_minute: usize,
+    pub(crate) controllers: bool,
+    pub(crate) tally: Tally,
+    pub(crate) findings: Findings,
+    pub(crate) published: u32,
+    pub(crate) log: VecDeque<String>,
+    pub(crate) recent: VecDeque<Instant>,
+    pub(crate) most_per_minute: usize,
     /// What happens is written down, to be told when something fails.
-    pub(super) noting: bool,
+    pub(crate) noting: bool,
     /// The wall clock stands still: no moment on it tells two states apart.
-    pub(super) timeless: bool,
+    pub(crate) timeless: bool,
     dice: u64,
-    pub(super) queue: Vec<(Instant, u64, Todo)>,
-    pub(super) order: u64,
-    pub(super) outstanding: u32,
-    pub(super) epoch: u32,
+    pub(crate) queue: Vec<(Instant, u64, Todo)>,
+    pub(crate) order: u64,
+    pub(crate) outstanding: u32,
+    pub(crate) epoch: u32,
     /// Whose admission this process called open.
-    pub(super) offered: BTreeSet<ObjectName>,
+    pub(crate) offered: BTreeSet<ObjectName>,
     /// When which API server went down.
-    pub(super) fell: BTreeMap<IpAddr, Instant>,
+    pub(crate) fell: BTreeMap<IpAddr, Instant>,
     /// When which API server was last asked, and what this process was told.
-    pub(super) probed: BTreeMap<ObjectName, (Instant, ProbeOutcome)>,
+    pub(crate) probed: BTreeMap<ObjectName, (Instant, ProbeOutcome)>,
     /// Members as of the last tree that was answered.
-    pub(super) snapshot: Vec<ModelMember>,
+    pub(crate) snapshot: Vec<ModelMember>,
     /// Members as of the tree that is on its way.
-    pub(super) taken: Vec<ModelMember>,
+    pub(crate) taken: Vec<ModelMember>,
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Todo {
+pub(crate) enum Todo {
     Feed(u32, Event),
     HandOver(ObjectName),
     Admit(ObjectName),
@@ -108,22 +110,22 @@ pub(super) enum Todo {
     Finish(ObjectName),
 }
 
-pub(super) const NAME: &str = "k8s-clusterapi-cluster-n-c-kubeapi";
+pub(crate) const NAME: &str = "k8s-clusterapi-cluster-n-c-kubeapi";
 
-pub(super) fn machine_name(index: u8) -> ObjectName {
+pub(crate) fn machine_name(index: u8) -> ObjectName {
     ObjectName::new("n", format!("cp-{index}"))
 }
 
-pub(super) fn address(index: u8) -> IpAddr {
+pub(crate) fn address(index: u8) -> IpAddr {
     IpAddr::from([10, 0, 0, index])
 }
 
 impl World {
-    pub(super) fn new(ports: &[u16], operation: Duration) -> Self {
+    pub(crate) fn new(ports: &[u16], operation: Duration) -> Self {
         Self::since(Instant::now(), ports, operation)
     }
 
-    pub(super) fn since(start: Instant, ports: &[u16], operation: Duration) -> Self {
+    pub(crate) fn since(start: Instant, ports: &[u16], operation: Duration) -> Self {
         let wall: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap_or_default();
         let mut settings = Settings::default();
         settings.schedule.jitter = 0.0;
@@ -144,8 +146,8 @@ impl World {
             tags: vec!["t".to_owned()],
             member_subnet: None,
             cluster: ClusterFacts {
-                untouchable: false,
-                going: false,
+                paused: false,
+                cluster_deleting: false,
                 initialised: true,
                 operator: GateOverride::None,
                 remote_connection_since: None,
@@ -190,11 +192,11 @@ impl World {
         world
     }
 
-    pub(super) fn at(&self) -> f64 {
+    pub(crate) fn at(&self) -> f64 {
         (self.now - self.start).as_secs_f64()
     }
 
-    pub(super) fn note(&mut self, text: impl Display) {
+    pub(crate) fn note(&mut self, text: impl Display) {
         if !self.noting {
             return;
         }
@@ -205,7 +207,7 @@ impl World {
         self.log.push_back(format!("{at:9.2} {text}"));
     }
 
-    pub(super) fn fail(&self, text: &str) -> ! {
+    pub(crate) fn fail(&self, text: &str) -> ! {
         let log: Vec<&str> = self.log.iter().map(String::as_str).collect();
         #[allow(clippy::panic)]
         {
@@ -213,7 +215,7 @@ impl World {
         }
     }
 
-    pub(super) fn present(&mut self) -> Now {
+    pub(crate) fn present(&mut self) -> Now {
         self.dice = self
             .dice
             .wrapping_mul(6_364_136_223_846_793_005)
@@ -230,12 +232,12 @@ impl World {
         }
     }
 
-    pub(super) fn later(&mut self, after: Duration, todo: Todo) {
+    pub(crate) fn later(&mut self, after: Duration, todo: Todo) {
         self.order += 1;
         self.queue.push((self.now + after, self.order, todo));
     }
 
-    pub(super) fn hand_over_load_balancer(&mut self) {
+    pub(crate) fn hand_over_load_balancer(&mut self) {
         let desired = Box::new(self.desired.clone());
         self.step(Event::LoadBalancer {
             credentials: true,
@@ -244,7 +246,7 @@ impl World {
     }
 
     /// The process dies; the next one knows nothing.
-    pub(super) fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.note("restart");
         self.epoch += 1;
         self.outstanding = 0;
@@ -270,7 +272,7 @@ impl World {
         }
     }
 
-    pub(super) fn run(&mut self, duration: Duration) {
+    pub(crate) fn run(&mut self, duration: Duration) {
         let end = self.now + duration;
         let mut turns = 0;
         loop {
@@ -303,7 +305,7 @@ impl World {
         self.now = end;
     }
 
-    pub(super) fn step(&mut self, event: Event) {
+    pub(crate) fn step(&mut self, event: Event) {
         if let Event::Probed {
             machine,
             began,

@@ -2,15 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use super::{
-    super::octavia::{Answer, Change, Written},
-    model::{Fate, Model, ModelListener, ModelMember, ModelPool, Running, detail, failure},
+use crate::{
+    model::octavia::{Answer, Change, Written},
+    tests::model::{Fate, Model, ModelListener, ModelMember, ModelPool, Running, detail, failure},
 };
 use capo_core::{FailureClass, ProvisioningStatus};
 
 impl Model {
     /// As Octavia: the pool must be ACTIVE, then the load balancer.
-    pub(super) fn write(&mut self, change: &Change, now: Instant) -> Answer<Written> {
+    pub(crate) fn write(&mut self, change: &Change, now: Instant) -> Answer<Written> {
         self.advance(now);
         if self.absent {
             return Err(failure(FailureClass::NotFound));

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::wire::{null_as_default, parsed};
-use capo_core::ids::{FlavorId, ImageId, PortId, ProjectId, ServerGroupId, ServerId, VolumeId};
 use capo_core::wire_enum;
 
 wire_enum! {
@@ -45,7 +44,7 @@ wire_enum! {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Server {
     /// Nova's id.
-    pub id: ServerId,
+    pub id: String,
     /// Its name; not unique.
     #[serde(default, deserialize_with = "null_as_default")]
     pub name: String,
@@ -53,7 +52,7 @@ pub struct Server {
     pub status: ServerStatus,
     /// The project.
     #[serde(default, rename = "tenant_id")]
-    pub project_id: Option<ProjectId>,
+    pub project_id: Option<String>,
     /// Its addresses by network name.
     #[serde(default, deserialize_with = "null_as_default")]
     pub addresses: BTreeMap<String, Vec<ServerAddress>>,
@@ -128,7 +127,7 @@ pub struct ServerFault {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct AttachedVolume {
     /// Cinder's id.
-    pub id: VolumeId,
+    pub id: String,
     /// Goes with the server.
     #[serde(default)]
     pub delete_on_termination: bool,
@@ -149,13 +148,13 @@ pub struct NewServer {
     /// Its name.
     pub name: String,
     /// Glance's id of the image; `None` when it boots from a volume.
-    pub image_id: Option<ImageId>,
+    pub image_id: Option<String>,
     /// Nova's id of the flavor.
-    pub flavor_id: FlavorId,
+    pub flavor_id: String,
     /// The key pair's name.
     pub key_name: Option<String>,
     /// The ports, in order.
-    pub port_ids: Vec<PortId>,
+    pub port_ids: Vec<String>,
     /// The zone; else the scheduler picks one.
     pub availability_zone: Option<String>,
     /// User data, not yet encoded.
@@ -171,7 +170,7 @@ pub struct NewServer {
     /// One of the volumes is of a multiattach type.
     pub multiattach: bool,
     /// The server group's id.
-    pub server_group_id: Option<ServerGroupId>,
+    pub server_group_id: Option<String>,
     /// Further scheduler hints.
     pub scheduler_hints: BTreeMap<String, Value>,
 }
@@ -247,7 +246,7 @@ pub(super) struct WireNewServer<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Flavor {
     /// Nova's id.
-    pub id: FlavorId,
+    pub id: String,
     /// Its name.
     #[serde(default, deserialize_with = "null_as_default")]
     pub name: String,
@@ -292,7 +291,7 @@ pub(super) struct WireZoneState {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct ServerGroup {
     /// Nova's id.
-    pub id: ServerGroupId,
+    pub id: String,
     /// Its name; not unique.
     #[serde(default, deserialize_with = "null_as_default")]
     pub name: String,

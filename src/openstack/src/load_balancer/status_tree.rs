@@ -3,20 +3,19 @@
 //! What it lacks: pools that no listener reaches, weight, admin state, tags, subnets. Octavia nests pools
 //! under listeners, so that a shared pool comes twice; here every pool is listed once.
 
-use std::{collections::BTreeSet, net::IpAddr};
+use std::{collections::BTreeMap, net::IpAddr};
 
 use serde::Deserialize;
 
 use super::types::MonitorType;
 use crate::wire::{null_as_default, parsed};
-use capo_core::ids::{ListenerId, LoadBalancerId, MemberId, MonitorId, PoolId};
 use capo_core::{OperatingStatus, ProvisioningStatus};
 
 /// A load balancer with its listeners and the pools they use, as of one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StatusTree {
     /// The load balancer's id.
-    pub id: LoadBalancerId,
+    pub id: String,
     /// Its name.
     pub name: String,
     /// How far the last change is.
@@ -33,7 +32,7 @@ pub struct StatusTree {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListenerStatus {
     /// Octavia's id.
-    pub id: ListenerId,
+    pub id: String,
     /// Its name.
     pub name: String,
     /// How far the last change is.
@@ -41,14 +40,14 @@ pub struct ListenerStatus {
     /// How the data path is.
     pub operating_status: OperatingStatus,
     /// The pools it uses.
-    pub pools: Vec<PoolId>,
+    pub pools: Vec<String>,
 }
 
 /// A pool in the tree.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PoolStatus {
     /// Octavia's id.
-    pub id: PoolId,
+    pub id: String,
     /// Its name.
     pub name: String,
     /// How far the last change is.
@@ -65,7 +64,7 @@ pub struct PoolStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct MonitorStatus {
     /// Octavia's id.
-    pub id: MonitorId,
+    pub id: String,
     /// Its name.
     #[serde(default, deserialize_with = "null_as_default")]
     pub name: String,
@@ -83,7 +82,7 @@ pub struct MonitorStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct MemberStatus {
     /// Octavia's id.
-    pub id: MemberId,
+    pub id: String,
     /// Its name.
     #[serde(default, deserialize_with = "null_as_default")]
     pub name: String,
@@ -107,7 +106,7 @@ pub(crate) struct WireStatuses {
 
 #[derive(Deserialize)]
 struct WireLoadBalancer {
-    id: LoadBalancerId,
+    id: String,
     #[serde(default, deserialize_with = "null_as_default")]
     name: String,
     provisioning_status: ProvisioningStatus,
@@ -122,7 +121,7 @@ struct WireLoadBalancer {
 
 #[derive(Deserialize)]
 struct WireListener {
-    id: ListenerId,
+    id: String,
     #[serde(default, deserialize_with = "null_as_default")]
     name: String,
     provisioning_status: ProvisioningStatus,
@@ -134,7 +133,7 @@ struct WireListener {
 
 #[derive(Deserialize)]
 struct WirePool {
-    id: PoolId,
+    id: String,
     #[serde(default, deserialize_with = "null_as_default")]
     name: String,
     provisioning_status: ProvisioningStatus,
@@ -158,11 +157,11 @@ enum WireMonitor {
 impl From<WireStatuses> for StatusTree {
     fn from(wire: WireStatuses) -> Self {
         let wire = wire.loadbalancer;
-        let mut seen = BTreeSet::new();
+        let mut seen = BTreeMap::new();
         let mut pools = Vec::new();
-        let mut keep = |pool: WirePool| -> PoolId {
+        let mut keep = |pool: WirePool| -> String {
             let id = pool.id.clone();
-            if seen.insert(id.clone()) {
+            if seen.insert(id.clone(), ()).is_none() {
                 pools.push(pool.into());
             }
             id

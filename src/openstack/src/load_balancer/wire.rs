@@ -7,17 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use super::types::{LbAlgorithm, ListenerProtocol, MonitorType, PoolProtocol};
 use crate::wire::{Reference, TagFilter, null_as_default, parsed, parsed_list};
-use capo_core::ids::{
-    ListenerId, LoadBalancerFlavorId, LoadBalancerId, MemberId, MonitorId, NetworkId, PoolId,
-    PortId, ProjectId, SubnetId,
-};
 use capo_core::{OperatingStatus, ProvisioningStatus};
 
 /// A load balancer.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct LoadBalancer {
     /// Octavia's id.
-    pub id: LoadBalancerId,
+    pub id: String,
     /// Its name; not unique.
     #[serde(default, deserialize_with = "null_as_default")]
     pub name: String,
@@ -37,19 +33,19 @@ pub struct LoadBalancer {
     pub vip_address: Option<IpAddr>,
     /// The Neutron port that holds it.
     #[serde(default)]
-    pub vip_port_id: Option<PortId>,
+    pub vip_port_id: Option<String>,
     /// Its subnet.
     #[serde(default)]
-    pub vip_subnet_id: Option<SubnetId>,
+    pub vip_subnet_id: Option<String>,
     /// Its network.
     #[serde(default)]
-    pub vip_network_id: Option<NetworkId>,
+    pub vip_network_id: Option<String>,
     /// The project.
     #[serde(default)]
-    pub project_id: Option<ProjectId>,
+    pub project_id: Option<String>,
     /// Octavia's flavor id.
     #[serde(default)]
-    pub flavor_id: Option<LoadBalancerFlavorId>,
+    pub flavor_id: Option<String>,
     /// Octavia's availability zone.
     #[serde(default)]
     pub availability_zone: Option<String>,
@@ -58,10 +54,10 @@ pub struct LoadBalancer {
     pub tags: Vec<String>,
     /// Its listeners.
     #[serde(default, deserialize_with = "null_as_default")]
-    pub listeners: Vec<Reference<ListenerId>>,
+    pub listeners: Vec<Reference>,
     /// Its pools, unattached ones too.
     #[serde(default, deserialize_with = "null_as_default")]
-    pub pools: Vec<Reference<PoolId>>,
+    pub pools: Vec<Reference>,
     /// Time of the last change, whole seconds, as sent. Compare for inequality only.
     #[serde(default)]
     pub updated_at: Option<String>,
@@ -73,7 +69,7 @@ pub struct LoadBalancerFilter {
     /// The exact name.
     pub name: Option<String>,
     /// The project; a credential with wider rights sees those of others too.
-    pub project_id: Option<ProjectId>,
+    pub project_id: Option<String>,
     /// By tags.
     pub tags: TagFilter,
 }
@@ -91,16 +87,16 @@ pub struct NewLoadBalancer {
     pub vip_address: Option<IpAddr>,
     /// The network of its address.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub vip_network_id: Option<NetworkId>,
+    pub vip_network_id: Option<String>,
     /// The subnet of its address.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub vip_subnet_id: Option<SubnetId>,
+    pub vip_subnet_id: Option<String>,
     /// The provider; else Octavia's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
     /// Octavia's flavor id.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub flavor_id: Option<LoadBalancerFlavorId>,
+    pub flavor_id: Option<String>,
     /// Octavia's availability zone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub availability_zone: Option<String>,
@@ -113,7 +109,7 @@ pub struct NewLoadBalancer {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Listener {
     /// Octavia's id.
-    pub id: ListenerId,
+    pub id: String,
     /// Its name.
     #[serde(default, deserialize_with = "null_as_default")]
     pub name: String,
@@ -129,7 +125,7 @@ pub struct Listener {
     pub protocol_port: u16,
     /// Where its connections go.
     #[serde(default)]
-    pub default_pool_id: Option<PoolId>,
+    pub default_pool_id: Option<String>,
     /// Source ranges that may connect; empty means all.
     #[serde(default, deserialize_with = "parsed_list")]
     pub allowed_cidrs: Vec<IpNet>,
@@ -145,7 +141,7 @@ pub struct Listener {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NewListener {
     /// The load balancer.
-    pub loadbalancer_id: LoadBalancerId,
+    pub loadbalancer_id: String,
     /// Its name.
     pub name: String,
     /// What it speaks.
@@ -165,7 +161,7 @@ pub struct NewListener {
 pub struct ListenerUpdate {
     /// Where its connections go.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub default_pool_id: Option<PoolId>,
+    pub default_pool_id: Option<String>,
     /// Source ranges that may connect; an empty list lets all in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_cidrs: Option<Vec<IpNet>>,
@@ -175,7 +171,7 @@ pub struct ListenerUpdate {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Pool {
     /// Octavia's id.
-    pub id: PoolId,
+    pub id: String,
     /// Its name.
     #[serde(default, deserialize_with = "null_as_default")]
     pub name: String,
@@ -192,13 +188,13 @@ pub struct Pool {
     pub lb_algorithm: LbAlgorithm,
     /// Its health monitor.
     #[serde(default)]
-    pub healthmonitor_id: Option<MonitorId>,
+    pub healthmonitor_id: Option<String>,
     /// Listeners that use it.
     #[serde(default, deserialize_with = "null_as_default")]
-    pub listeners: Vec<Reference<ListenerId>>,
+    pub listeners: Vec<Reference>,
     /// Its members.
     #[serde(default, deserialize_with = "null_as_default")]
-    pub members: Vec<Reference<MemberId>>,
+    pub members: Vec<Reference>,
     /// Its tags.
     #[serde(default, deserialize_with = "null_as_default")]
     pub tags: Vec<String>,
@@ -218,10 +214,10 @@ pub struct NewPool {
     pub lb_algorithm: LbAlgorithm,
     /// The listener whose default pool it becomes.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub listener_id: Option<ListenerId>,
+    pub listener_id: Option<String>,
     /// The load balancer, where no listener is given.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub loadbalancer_id: Option<LoadBalancerId>,
+    pub loadbalancer_id: Option<String>,
     /// Its tags.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
@@ -243,7 +239,7 @@ pub struct PoolUpdate {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct HealthMonitor {
     /// Octavia's id.
-    pub id: MonitorId,
+    pub id: String,
     /// Its name.
     #[serde(default, deserialize_with = "null_as_default")]
     pub name: String,
@@ -266,7 +262,7 @@ pub struct HealthMonitor {
     pub operating_status: OperatingStatus,
     /// The pools it belongs to (one).
     #[serde(default, deserialize_with = "null_as_default")]
-    pub pools: Vec<Reference<PoolId>>,
+    pub pools: Vec<Reference>,
     /// It checks.
     #[serde(default = "yes")]
     pub admin_state_up: bool,
@@ -278,16 +274,16 @@ pub struct HealthMonitorFilter {
     /// The exact name.
     pub name: Option<String>,
     /// The pool.
-    pub pool_id: Option<PoolId>,
+    pub pool_id: Option<String>,
     /// The project.
-    pub project_id: Option<ProjectId>,
+    pub project_id: Option<String>,
 }
 
 /// A health monitor to create.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NewHealthMonitor {
     /// The pool.
-    pub pool_id: PoolId,
+    pub pool_id: String,
     /// Its name.
     pub name: String,
     /// How it checks.
@@ -324,7 +320,7 @@ pub struct HealthMonitorUpdate {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Member {
     /// Octavia's id.
-    pub id: MemberId,
+    pub id: String,
     /// Its name.
     #[serde(default, deserialize_with = "null_as_default")]
     pub name: String,
@@ -344,7 +340,7 @@ pub struct Member {
     pub admin_state_up: bool,
     /// The subnet it is in, where given.
     #[serde(default)]
-    pub subnet_id: Option<SubnetId>,
+    pub subnet_id: Option<String>,
     /// How far the last change is.
     pub provisioning_status: ProvisioningStatus,
     /// How the data path sees it.
@@ -378,7 +374,7 @@ pub struct NewMember {
     pub protocol_port: u16,
     /// The subnet to reach it through, where it is not the VIP's.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub subnet_id: Option<SubnetId>,
+    pub subnet_id: Option<String>,
     /// Its share of connections; Octavia's default is 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<u32>,
@@ -417,7 +413,7 @@ pub struct Provider {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct LoadBalancerFlavor {
     /// Octavia's id.
-    pub id: LoadBalancerFlavorId,
+    pub id: String,
     /// Its name.
     #[serde(default, deserialize_with = "null_as_default")]
     pub name: String,

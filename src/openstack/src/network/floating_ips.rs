@@ -10,7 +10,6 @@ use crate::{
     wire::{TagFilter, null_as_default, parsed, push_some},
 };
 use capo_core::Priority;
-use capo_core::ids::{FloatingIpId, NetworkId, PortId, ProjectId, RouterId};
 use capo_core::wire_enum;
 
 const NEUTRON: Service = Service::Network;
@@ -31,7 +30,7 @@ wire_enum! {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct FloatingIp {
     /// Neutron's id.
-    pub id: FloatingIpId,
+    pub id: String,
     /// The outer address.
     #[serde(default, deserialize_with = "parsed")]
     pub floating_ip_address: Option<IpAddr>,
@@ -40,13 +39,13 @@ pub struct FloatingIp {
     pub fixed_ip_address: Option<IpAddr>,
     /// The port it is on.
     #[serde(default)]
-    pub port_id: Option<PortId>,
+    pub port_id: Option<String>,
     /// The router that carries it.
     #[serde(default)]
-    pub router_id: Option<RouterId>,
+    pub router_id: Option<String>,
     /// The external network.
     #[serde(default, deserialize_with = "null_as_default")]
-    pub floating_network_id: NetworkId,
+    pub floating_network_id: String,
     /// Its status.
     #[serde(default)]
     pub status: FloatingIpStatus,
@@ -55,7 +54,7 @@ pub struct FloatingIp {
     pub description: String,
     /// The project.
     #[serde(default)]
-    pub project_id: Option<ProjectId>,
+    pub project_id: Option<String>,
     /// Its tags.
     #[serde(default, deserialize_with = "null_as_default")]
     pub tags: Vec<String>,
@@ -67,13 +66,13 @@ pub struct FloatingIpFilter {
     /// The outer address.
     pub floating_ip_address: Option<IpAddr>,
     /// The port it is on.
-    pub port_id: Option<PortId>,
+    pub port_id: Option<String>,
     /// The external network.
-    pub floating_network_id: Option<NetworkId>,
+    pub floating_network_id: Option<String>,
     /// The exact description.
     pub description: Option<String>,
     /// The project.
-    pub project_id: Option<ProjectId>,
+    pub project_id: Option<String>,
     /// By tags.
     pub tags: TagFilter,
 }
@@ -82,13 +81,13 @@ pub struct FloatingIpFilter {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Default)]
 pub struct NewFloatingIp {
     /// The external network.
-    pub floating_network_id: NetworkId,
+    pub floating_network_id: String,
     /// The address it shall have (usually needs an admin); else Neutron picks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub floating_ip_address: Option<IpAddr>,
     /// The port to put it on.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub port_id: Option<PortId>,
+    pub port_id: Option<String>,
     /// Its description.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
@@ -121,11 +120,7 @@ impl Cloud {
     }
 
     /// One floating IP.
-    pub async fn floating_ip(
-        &self,
-        id: &FloatingIpId,
-        priority: Priority,
-    ) -> Result<FloatingIp, Error> {
+    pub async fn floating_ip(&self, id: &str, priority: Priority) -> Result<FloatingIp, Error> {
         let call = Call::get(NEUTRON, "floating_ip_get", ["floatingips", id]).at(priority);
         self.one(call, "floatingip").await
     }
@@ -145,8 +140,8 @@ impl Cloud {
     /// Puts a floating IP on a port, or with `None` on no port.
     pub async fn associate_floating_ip(
         &self,
-        id: &FloatingIpId,
-        port_id: Option<&PortId>,
+        id: &str,
+        port_id: Option<&str>,
         priority: Priority,
     ) -> Result<FloatingIp, Error> {
         let call = Call::put(NEUTRON, "floating_ip_update", ["floatingips", id])
@@ -156,11 +151,7 @@ impl Cloud {
     }
 
     /// Gives a floating IP back.
-    pub async fn delete_floating_ip(
-        &self,
-        id: &FloatingIpId,
-        priority: Priority,
-    ) -> Result<(), Error> {
+    pub async fn delete_floating_ip(&self, id: &str, priority: Priority) -> Result<(), Error> {
         let call = Call::delete(NEUTRON, "floating_ip_delete", ["floatingips", id]).at(priority);
         self.done(call).await
     }

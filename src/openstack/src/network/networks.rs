@@ -11,7 +11,6 @@ use crate::{
     wire::{TagFilter, null_as_default, parsed, parsed_list, push_some},
 };
 use capo_core::Priority;
-use capo_core::ids::{NetworkId, ProjectId, SubnetId};
 
 const NEUTRON: Service = Service::Network;
 
@@ -19,7 +18,7 @@ const NEUTRON: Service = Service::Network;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Network {
     /// Neutron's id.
-    pub id: NetworkId,
+    pub id: String,
     /// Its name; not unique.
     #[serde(default, deserialize_with = "null_as_default")]
     pub name: String,
@@ -28,10 +27,10 @@ pub struct Network {
     pub description: String,
     /// The project.
     #[serde(default)]
-    pub project_id: Option<ProjectId>,
+    pub project_id: Option<String>,
     /// Its subnets.
     #[serde(default, deserialize_with = "null_as_default")]
-    pub subnets: Vec<SubnetId>,
+    pub subnets: Vec<String>,
     /// Its tags.
     #[serde(default, deserialize_with = "null_as_default")]
     pub tags: Vec<String>,
@@ -54,13 +53,13 @@ pub struct Network {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NetworkFilter {
     /// The id.
-    pub id: Option<NetworkId>,
+    pub id: Option<String>,
     /// The exact name.
     pub name: Option<String>,
     /// The exact description.
     pub description: Option<String>,
     /// The project.
-    pub project_id: Option<ProjectId>,
+    pub project_id: Option<String>,
     /// External or not.
     pub external: Option<bool>,
     /// By tags.
@@ -87,7 +86,7 @@ pub struct NewNetwork {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Subnet {
     /// Neutron's id.
-    pub id: SubnetId,
+    pub id: String,
     /// Its name; not unique.
     #[serde(default, deserialize_with = "null_as_default")]
     pub name: String,
@@ -95,10 +94,10 @@ pub struct Subnet {
     #[serde(default, deserialize_with = "null_as_default")]
     pub description: String,
     /// Its network.
-    pub network_id: NetworkId,
+    pub network_id: String,
     /// The project.
     #[serde(default)]
-    pub project_id: Option<ProjectId>,
+    pub project_id: Option<String>,
     /// Its range.
     #[serde(default, deserialize_with = "parsed")]
     pub cidr: Option<IpNet>,
@@ -132,15 +131,15 @@ pub struct AllocationPool {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SubnetFilter {
     /// The id.
-    pub id: Option<SubnetId>,
+    pub id: Option<String>,
     /// The network.
-    pub network_id: Option<NetworkId>,
+    pub network_id: Option<String>,
     /// The exact name.
     pub name: Option<String>,
     /// The exact description.
     pub description: Option<String>,
     /// The project.
-    pub project_id: Option<ProjectId>,
+    pub project_id: Option<String>,
     /// 4 or 6.
     pub ip_version: Option<u8>,
     /// The gateway.
@@ -159,7 +158,7 @@ pub struct SubnetFilter {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NewSubnet {
     /// Its network.
-    pub network_id: NetworkId,
+    pub network_id: String,
     /// Its name.
     pub name: String,
     /// Its description.
@@ -203,7 +202,7 @@ impl Cloud {
     }
 
     /// One network.
-    pub async fn network(&self, id: &NetworkId, priority: Priority) -> Result<Network, Error> {
+    pub async fn network(&self, id: &str, priority: Priority) -> Result<Network, Error> {
         let call = Call::get(NEUTRON, "network_get", ["networks", id]).at(priority);
         self.one(call, "network").await
     }
@@ -221,7 +220,7 @@ impl Cloud {
     }
 
     /// Deletes a network and its subnets. Ports on it answer 409, in use.
-    pub async fn delete_network(&self, id: &NetworkId, priority: Priority) -> Result<(), Error> {
+    pub async fn delete_network(&self, id: &str, priority: Priority) -> Result<(), Error> {
         let call = Call::delete(NEUTRON, "network_delete", ["networks", id]).at(priority);
         self.done(call).await
     }
@@ -253,7 +252,7 @@ impl Cloud {
     }
 
     /// One subnet.
-    pub async fn subnet(&self, id: &SubnetId, priority: Priority) -> Result<Subnet, Error> {
+    pub async fn subnet(&self, id: &str, priority: Priority) -> Result<Subnet, Error> {
         let call = Call::get(NEUTRON, "subnet_get", ["subnets", id]).at(priority);
         self.one(call, "subnet").await
     }
@@ -273,7 +272,7 @@ impl Cloud {
     /// Changes a subnet.
     pub async fn update_subnet(
         &self,
-        id: &SubnetId,
+        id: &str,
         update: &SubnetUpdate,
         priority: Priority,
     ) -> Result<Subnet, Error> {
@@ -284,7 +283,7 @@ impl Cloud {
     }
 
     /// Deletes a subnet.
-    pub async fn delete_subnet(&self, id: &SubnetId, priority: Priority) -> Result<(), Error> {
+    pub async fn delete_subnet(&self, id: &str, priority: Priority) -> Result<(), Error> {
         let call = Call::delete(NEUTRON, "subnet_delete", ["subnets", id]).at(priority);
         self.done(call).await
     }

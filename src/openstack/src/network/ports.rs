@@ -11,7 +11,6 @@ use crate::{
     wire::{FixedIp, TagFilter, null_as_default, push_some},
 };
 use capo_core::Priority;
-use capo_core::ids::{NetworkId, PortId, ProjectId, SecurityGroupId};
 use capo_core::wire_enum;
 
 const NEUTRON: Service = Service::Network;
@@ -34,7 +33,7 @@ wire_enum! {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Port {
     /// Neutron's id.
-    pub id: PortId,
+    pub id: String,
     /// Its name; not unique.
     #[serde(default, deserialize_with = "null_as_default")]
     pub name: String,
@@ -42,10 +41,10 @@ pub struct Port {
     #[serde(default, deserialize_with = "null_as_default")]
     pub description: String,
     /// Its network.
-    pub network_id: NetworkId,
+    pub network_id: String,
     /// The project.
     #[serde(default)]
-    pub project_id: Option<ProjectId>,
+    pub project_id: Option<String>,
     /// Its status.
     #[serde(default)]
     pub status: PortStatus,
@@ -60,7 +59,7 @@ pub struct Port {
     pub fixed_ips: Vec<FixedIp>,
     /// Its security groups.
     #[serde(default, deserialize_with = "null_as_default")]
-    pub security_groups: Vec<SecurityGroupId>,
+    pub security_groups: Vec<String>,
     /// Who uses it: a server's or router's id.
     #[serde(default, deserialize_with = "null_as_default")]
     pub device_id: String,
@@ -90,15 +89,15 @@ pub struct AddressPair {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PortFilter {
     /// Any of these ids.
-    pub ids: Vec<PortId>,
+    pub ids: Vec<String>,
     /// The exact name.
     pub name: Option<String>,
     /// The exact description.
     pub description: Option<String>,
     /// The project.
-    pub project_id: Option<ProjectId>,
+    pub project_id: Option<String>,
     /// The network.
-    pub network_id: Option<NetworkId>,
+    pub network_id: Option<String>,
     /// Who uses it.
     pub device_id: Option<String>,
     /// What uses it.
@@ -115,7 +114,7 @@ pub struct NewPort {
     /// Its name.
     pub name: String,
     /// Its network.
-    pub network_id: NetworkId,
+    pub network_id: String,
     /// Its description.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
@@ -130,7 +129,7 @@ pub struct NewPort {
     pub fixed_ips: Vec<FixedIp>,
     /// Its security groups; `None` gives the project's default one, an empty list none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub security_groups: Option<Vec<SecurityGroupId>>,
+    pub security_groups: Option<Vec<String>>,
     /// Further addresses it may send from.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allowed_address_pairs: Vec<AddressPair>,
@@ -162,7 +161,7 @@ pub struct NewPort {
 pub struct PortUpdate {
     /// All its security groups.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub security_groups: Option<Vec<SecurityGroupId>>,
+    pub security_groups: Option<Vec<String>>,
     /// All further addresses it may send from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_address_pairs: Option<Vec<AddressPair>>,
@@ -190,7 +189,7 @@ impl Cloud {
     }
 
     /// One port.
-    pub async fn port(&self, id: &PortId, priority: Priority) -> Result<Port, Error> {
+    pub async fn port(&self, id: &str, priority: Priority) -> Result<Port, Error> {
         let call = Call::get(NEUTRON, "port_get", ["ports", id]).at(priority);
         self.one(call, "port").await
     }
@@ -206,7 +205,7 @@ impl Cloud {
     /// Changes a port.
     pub async fn update_port(
         &self,
-        id: &PortId,
+        id: &str,
         update: &PortUpdate,
         priority: Priority,
     ) -> Result<Port, Error> {
@@ -217,7 +216,7 @@ impl Cloud {
     }
 
     /// Deletes a port.
-    pub async fn delete_port(&self, id: &PortId, priority: Priority) -> Result<(), Error> {
+    pub async fn delete_port(&self, id: &str, priority: Priority) -> Result<(), Error> {
         let call = Call::delete(NEUTRON, "port_delete", ["ports", id]).at(priority);
         self.done(call).await
     }

@@ -8,7 +8,6 @@ use crate::{
     wire::{FixedIp, TagFilter, null_as_default, push_some},
 };
 use capo_core::Priority;
-use capo_core::ids::{NetworkId, PortId, ProjectId, RouterId, SubnetId};
 
 const NEUTRON: Service = Service::Network;
 
@@ -16,7 +15,7 @@ const NEUTRON: Service = Service::Network;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Router {
     /// Neutron's id.
-    pub id: RouterId,
+    pub id: String,
     /// Its name; not unique.
     #[serde(default, deserialize_with = "null_as_default")]
     pub name: String,
@@ -25,7 +24,7 @@ pub struct Router {
     pub description: String,
     /// The project.
     #[serde(default)]
-    pub project_id: Option<ProjectId>,
+    pub project_id: Option<String>,
     /// `ACTIVE`, `DOWN`, …, as sent.
     #[serde(default, deserialize_with = "null_as_default")]
     pub status: String,
@@ -41,7 +40,7 @@ pub struct Router {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct ExternalGateway {
     /// The external network.
-    pub network_id: NetworkId,
+    pub network_id: String,
     /// The router's addresses there; Neutron picks when empty.
     #[serde(
         default,
@@ -55,13 +54,13 @@ pub struct ExternalGateway {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RouterFilter {
     /// The id.
-    pub id: Option<RouterId>,
+    pub id: Option<String>,
     /// The exact name.
     pub name: Option<String>,
     /// The exact description.
     pub description: Option<String>,
     /// The project.
-    pub project_id: Option<ProjectId>,
+    pub project_id: Option<String>,
     /// By tags.
     pub tags: TagFilter,
 }
@@ -92,10 +91,10 @@ pub struct RouterUpdate {
 pub enum RouterInterface<'a> {
     /// A subnet by id: the router takes the subnet's gateway address.
     #[serde(rename = "subnet_id")]
-    Subnet(&'a SubnetId),
+    Subnet(&'a str),
     /// A port by id.
     #[serde(rename = "port_id")]
-    Port(&'a PortId),
+    Port(&'a str),
 }
 
 impl Cloud {
@@ -115,7 +114,7 @@ impl Cloud {
     }
 
     /// One router.
-    pub async fn router(&self, id: &RouterId, priority: Priority) -> Result<Router, Error> {
+    pub async fn router(&self, id: &str, priority: Priority) -> Result<Router, Error> {
         let call = Call::get(NEUTRON, "router_get", ["routers", id]).at(priority);
         self.one(call, "router").await
     }
@@ -135,7 +134,7 @@ impl Cloud {
     /// Changes a router.
     pub async fn update_router(
         &self,
-        id: &RouterId,
+        id: &str,
         update: &RouterUpdate,
         priority: Priority,
     ) -> Result<Router, Error> {
@@ -148,7 +147,7 @@ impl Cloud {
     /// Joins a router to a subnet or port. Joined already: 409 in use or 400, by release.
     pub async fn add_router_interface(
         &self,
-        router_id: &RouterId,
+        router_id: &str,
         interface: RouterInterface<'_>,
         priority: Priority,
     ) -> Result<(), Error> {
@@ -162,7 +161,7 @@ impl Cloud {
     /// Takes a router off a subnet or port.
     pub async fn remove_router_interface(
         &self,
-        router_id: &RouterId,
+        router_id: &str,
         interface: RouterInterface<'_>,
         priority: Priority,
     ) -> Result<(), Error> {
@@ -174,7 +173,7 @@ impl Cloud {
     }
 
     /// Deletes a router without interfaces.
-    pub async fn delete_router(&self, id: &RouterId, priority: Priority) -> Result<(), Error> {
+    pub async fn delete_router(&self, id: &str, priority: Priority) -> Result<(), Error> {
         let call = Call::delete(NEUTRON, "router_delete", ["routers", id]).at(priority);
         self.done(call).await
     }

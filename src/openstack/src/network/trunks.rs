@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Cloud, Error, Service, request::Call, wire::null_as_default};
 use capo_core::Priority;
-use capo_core::ids::{PortId, TrunkId};
 
 const NEUTRON: Service = Service::Network;
 
@@ -12,12 +11,12 @@ const NEUTRON: Service = Service::Network;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Trunk {
     /// Neutron's id.
-    pub id: TrunkId,
+    pub id: String,
     /// Its name.
     #[serde(default, deserialize_with = "null_as_default")]
     pub name: String,
     /// Its parent port.
-    pub port_id: PortId,
+    pub port_id: String,
     /// Its sub-ports.
     #[serde(default, deserialize_with = "null_as_default")]
     pub sub_ports: Vec<SubPort>,
@@ -30,7 +29,7 @@ pub struct Trunk {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubPort {
     /// The port.
-    pub port_id: PortId,
+    pub port_id: String,
 }
 
 /// A trunk to create.
@@ -39,7 +38,7 @@ pub struct NewTrunk {
     /// Its name.
     pub name: String,
     /// Its parent port.
-    pub port_id: PortId,
+    pub port_id: String,
     /// Its description.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
@@ -47,9 +46,9 @@ pub struct NewTrunk {
 
 impl Cloud {
     /// The trunks of a port.
-    pub async fn trunks(&self, port_id: &PortId, priority: Priority) -> Result<Vec<Trunk>, Error> {
+    pub async fn trunks(&self, port_id: &str, priority: Priority) -> Result<Vec<Trunk>, Error> {
         let call = Call::get(NEUTRON, "trunk_list", ["trunks"])
-            .query("port_id", port_id.as_str())
+            .query("port_id", port_id)
             .at(priority);
         self.list(call, "trunks").await
     }
@@ -65,7 +64,7 @@ impl Cloud {
     /// Takes sub-ports out of a trunk; the ports stay.
     pub async fn remove_sub_ports(
         &self,
-        trunk_id: &TrunkId,
+        trunk_id: &str,
         sub_ports: &[SubPort],
         priority: Priority,
     ) -> Result<(), Error> {
@@ -77,7 +76,7 @@ impl Cloud {
     }
 
     /// Deletes a trunk; its parent port stays.
-    pub async fn delete_trunk(&self, id: &TrunkId, priority: Priority) -> Result<(), Error> {
+    pub async fn delete_trunk(&self, id: &str, priority: Priority) -> Result<(), Error> {
         let call = Call::delete(NEUTRON, "trunk_delete", ["trunks", id]).at(priority);
         self.done(call).await
     }

@@ -5,8 +5,10 @@ use std::{io::Write as _, path::PathBuf, process::ExitCode};
 use clap::Args;
 
 use crate::{
-    kubernetes::{ConnectError, connect},
-    manager::storage_migration::{Migration, migrate},
+    manager::{
+        connect,
+        storage_migration::{Migration, migrate},
+    },
     webhooks::storage_migration::Phases,
 };
 
@@ -16,12 +18,12 @@ pub(super) struct Choices {
     /// Kubeconfig file; without it the Pod's own ServiceAccount is used
     #[arg(long, value_name = "FILE", env = "KUBECONFIG")]
     kubeconfig: Option<PathBuf>,
-    /// Phases to skip: StorageVersionMigration, CleanupManagedFields
+    /// Phases to leave out: StorageVersionMigration, CleanupManagedFields
     #[arg(long, value_name = "PHASE", value_delimiter = ',')]
     skip_crd_migration_phases: Vec<String>,
 }
 
-/// Migrates, and prints what was migrated and what was not.
+/// Migrates, and tells what was done and what was not.
 pub(super) fn run(choices: &Choices) -> ExitCode {
     let phases = match Phases::without(&choices.skip_crd_migration_phases) {
         Ok(phases) => phases,
@@ -36,12 +38,12 @@ pub(super) fn run(choices: &Choices) -> ExitCode {
             phases,
             ..Migration::default()
         };
-        Ok::<_, ConnectError>(migrate(&client, migration).await)
+        Ok(migrate(&client, migration).await)
     });
     let report = match report {
         Ok(report) => report,
         Err(error) => {
-            super::complain(&error.to_string());
+            super::complain(&error);
             return ExitCode::FAILURE;
         }
     };

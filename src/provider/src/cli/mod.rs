@@ -18,13 +18,13 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, error::
 
 use crate::manager::{self, Settings, settings::normalise};
 
-/// Threads that run tasks: the tasks mostly wait.
+/// Threads that run tasks: the work is waiting, not computing.
 const WORKER_THREADS: usize = 2;
 
 /// Cluster API infrastructure provider for OpenStack.
 ///
 /// Without a command it runs the manager. Flags have the names of Cluster API Provider OpenStack; Go's
-/// notation (-v=4, --leader_elect) is accepted.
+/// spelling (-v=4, --leader_elect) is understood.
 #[derive(Debug, Parser)]
 #[command(name = "capo-rs", version = build_info::LONG, max_term_width = 80, args_conflicts_with_subcommands = true, args_override_self = true)]
 struct CommandLine {
@@ -34,22 +34,22 @@ struct CommandLine {
     settings: Settings,
 }
 
-/// Show the state of clusters' load balancers and their gates
+/// See how the load balancers of clusters and their gates stand
 ///
 /// Needs the rights of the ClusterRole capo-viewer-role.
 #[derive(Debug, Parser)]
 #[command(version = build_info::LONG, max_term_width = 80)]
 struct PluginLine {
     #[command(subcommand)]
-    command: Inspect,
+    command: Look,
 }
 
-/// Commands for operators.
+/// What operators ask.
 #[derive(Debug, Subcommand)]
-enum Inspect {
-    /// Show a cluster's gate, members, conditions and latest events
+enum Look {
+    /// Show a cluster's gate, members, conditions and last events
     Status(cluster::status::Choices),
-    /// Follow a cluster's gate and members, with --until=open until the gate is open
+    /// Follow a cluster's gate and members, until the gate is open if asked
     Watch(cluster::watch::Choices),
     /// Explain a reason, an event or an alert
     Explain(explain::Choices),
@@ -58,23 +58,23 @@ enum Inspect {
 #[derive(Debug, Subcommand)]
 enum Command {
     #[command(flatten)]
-    Inspect(Inspect),
+    Look(Look),
     /// Print the custom resource definitions
     Crds(crds::Choices),
-    /// Print the manifests of an installation
+    /// Print everything that a deployment takes
     Manifests(manifests::Choices),
     /// Rewrite stored objects in the storage version, then exit
     ///
-    /// The leading manager also does it by itself, if it has the rights of capo-storage-migration-role.
+    /// The leading manager does it by itself too, where it has the rights of capo-storage-migration-role.
     MigrateStorage(migrate_storage::Choices),
-    /// Remove the deletion hooks from all Machines, before capo-rs is uninstalled
+    /// Take the deletion hooks off all Machines, for whoever takes capo-rs away
     ///
-    /// Also enables load balancer members that were created disabled and wait for their API server. Needs no
-    /// running manager, and refuses to run beside one that would add the hooks again.
+    /// Also enables load balancer members that came in admin-down and wait for their API server. Needs no
+    /// running manager, and refuses to work beside one that would put the hooks back.
     ReleaseHooks(release_hooks::Choices),
 }
 
-/// Parses `arguments` and runs the command.
+/// Parses `arguments` and does what they say.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments = normalise(arguments);
     if let Some(name) = arguments.first().and_then(plugin) {
@@ -83,16 +83,16 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             .try_get_matches_from(arguments)
             .and_then(|matches| PluginLine::from_arg_matches(&matches));
         return match parsed {
-            Ok(line) => inspect(&line.command),
-            Err(error) => usage(&error),
+            Ok(line) => look(&line.command),
+            Err(error) => misunderstood(&error),
         };
     }
     let line = match CommandLine::try_parse_from(arguments) {
         Ok(line) => line,
-        Err(error) => return usage(&error),
+        Err(error) => return misunderstood(&error),
     };
     match line.command {
-        Some(Command::Inspect(command)) => inspect(&command),
+        Some(Command::Look(command)) => look(&command),
         Some(Command::Crds(choices)) => print_or_complain(crds::yaml(&choices)),
         Some(Command::Manifests(choices)) => print_or_complain(manifests::yaml(&choices)),
         Some(Command::MigrateStorage(choices)) => migrate_storage::run(&choices),
@@ -101,7 +101,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// `kubectl capo` where the program's name is `kubectl-capo`; `None` under its own name.
+/// `kubectl capo` where the program is called `kubectl-capo`; `None` under its own name.
 fn plugin(program: &OsString) -> Option<String> {
     let name = Path::new(program).file_name()?.to_str()?;
     let (host, own) = name.split_once('-')?;
@@ -110,8 +110,8 @@ fn plugin(program: &OsString) -> Option<String> {
         .then(|| format!("{host} {}", own.replace('_', "-")))
 }
 
-/// Prints help where it was requested, an error otherwise.
-fn usage(error: &clap::Error) -> ExitCode {
+/// Prints help where it was asked for, an error otherwise.
+fn misunderstood(error: &clap::Error) -> ExitCode {
     let _ = error.print();
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
@@ -119,38 +119,26 @@ fn usage(error: &clap::Error) -> ExitCode {
     }
 }
 
-fn inspect(command: &Inspect) -> ExitCode {
+fn look(command: &Look) -> ExitCode {
     match command {
-        Inspect::Status(choices) => cluster::status::run(choices),
-        Inspect::Watch(choices) => cluster::watch::run(choices),
-        Inspect::Explain(choices) => explain::run(choices),
+        Look::Status(choices) => cluster::status::run(choices),
+        Look::Watch(choices) => cluster::watch::run(choices),
+        Look::Explain(choices) => explain::run(choices),
     }
 }
 
-/// Why a command failed, for standard error.
-#[derive(Debug, thiserror::Error)]
-enum CommandError {
-    #[error("can't start the runtime: {0}")]
-    Runtime(std::io::Error),
-    #[error("{0}")]
-    Failed(String),
-}
-
 /// Runs `work` to its end on this thread.
-fn wait_for<T, E: std::fmt::Display>(
-    work: impl Future<Output = Result<T, E>>,
-) -> Result<T, CommandError> {
+fn wait_for<T>(work: impl Future<Output = Result<T, String>>) -> Result<T, String> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(CommandError::Runtime)?
+        .map_err(|error| format!("can't start the runtime: {error}"))?
         .block_on(work)
-        .map_err(|error| CommandError::Failed(error.to_string()))
 }
 
 fn run_manager(settings: Settings) -> ExitCode {
     if let Err(contradiction) = settings.check() {
-        complain(&contradiction.to_string());
+        complain(&contradiction);
         return ExitCode::from(2);
     }
     manager::start_logging(settings.verbosity, settings.logging_format);
@@ -160,16 +148,15 @@ fn run_manager(settings: Settings) -> ExitCode {
         .max_blocking_threads(8)
         .enable_all()
         .build();
-    let runtime = match runtime {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            complain(&CommandError::Runtime(error).to_string());
-            return ExitCode::FAILURE;
+    let outcome = match runtime {
+        Ok(runtime) => {
+            let outcome = runtime.block_on(manager::run(settings));
+            // A hung name resolution must not hold up the end.
+            runtime.shutdown_background();
+            outcome
         }
+        Err(error) => Err(format!("can't start the runtime: {error}")),
     };
-    let outcome = runtime.block_on(manager::run(settings));
-    // A hung name resolution must not delay the end.
-    runtime.shutdown_background();
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -192,7 +179,7 @@ fn print_or_complain<E: std::fmt::Display>(text: Result<String, E>) -> ExitCode 
 fn print(text: &str) -> ExitCode {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Ok(()) => ExitCode::SUCCESS,
-        // The reader has closed the pipe, as `| head` does.
+        // The reader has gone, as `| head` does.
         Err(_) => ExitCode::FAILURE,
     }
 }

@@ -8,7 +8,7 @@ use kube::{Resource, runtime::reflector::ObjectRef};
 use tokio_util::sync::CancellationToken;
 
 use super::Context;
-use crate::status::transitions::{GateDecision, MemberStatus, Transition, transitions};
+use crate::status::news::{Answer, Change, MemberSight, changes};
 use capo_core::ObjectName;
 use capo_gate::Publication;
 
@@ -31,7 +31,7 @@ fn tell_one(context: &Context, publication: &Publication) {
         before,
         after,
     } = publication;
-    for change in transitions(before.as_deref(), after) {
+    for change in changes(before.as_deref(), after) {
         log(cluster, &change);
         let event = change.event();
         let about = reference(context, cluster, change.machine());
@@ -59,11 +59,11 @@ fn reference(context: &Context, cluster: &ObjectName, machine: &str) -> Option<O
 }
 
 /// A line per transition and per decision; nothing per read.
-fn log(cluster: &ObjectName, change: &Transition) {
+fn log(cluster: &ObjectName, change: &Change) {
     let machine = ObjectName::new(&cluster.namespace, change.machine());
     match change {
-        Transition::Member { port, from, to, .. } => {
-            let shown = |sight: &Option<MemberStatus>| {
+        Change::Member { port, from, to, .. } => {
+            let shown = |sight: &Option<MemberSight>| {
                 sight.as_ref().map_or_else(
                     || "absent".to_owned(),
                     |sight| format!("{} {}", sight.provisioning, sight.operating),
@@ -80,16 +80,12 @@ fn log(cluster: &ObjectName, change: &Transition) {
                 "Member changed"
             );
         }
-        Transition::Gate { gate, decision, .. } => {
+        Change::Gate { gate, answer, .. } => {
             let gate = gate.as_str();
-            let (word, reason, message) = match decision {
-                GateDecision::Held(reason, message) => ("Holding", Some(*reason), message),
-                GateDecision::Opened(reason, message) => ("Opening", Some(*reason), message),
-                GateDecision::Bypassed(message) => (
-                    "Opening because the operator bypasses the gate",
-                    None,
-                    message,
-                ),
+            let (word, reason, message) = match answer {
+                Answer::Held(reason, message) => ("Holding", Some(*reason), message),
+                Answer::Opened(reason, message) => ("Opening", Some(*reason), message),
+                Answer::Bypassed(message) => ("Opening by the operator's word", None, message),
             };
             let reason = reason.map_or("OperatorBypass", capo_core::Reason::as_str);
             tracing::info!(

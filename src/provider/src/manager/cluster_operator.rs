@@ -1,7 +1,11 @@
-//! The state of all objects in one place: a metric and a line of `/readyz?verbose`, and with `--cluster-operator-name`
-//! the status of a ClusterOperator. No decision of the manager reads it.
+//! How all of this manager's work stands, in one place: a metric and a line of `/readyz?verbose`, and where the
+//! operator names one, the status of a ClusterOperator. It is written and never read: what it says changes nothing.
 
-use std::{fmt::Write as _, sync::Arc, time::Duration};
+use std::{
+    fmt::Write as _,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use jiff::{Timestamp, Unit};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -9,37 +13,38 @@ use kube::{
     Api, Client,
     api::{ApiResource, DynamicObject, GroupVersionKind, PostParams},
 };
-use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::{
     controllers::{Stores, cluster::halt::kubernetes_text},
-    kubernetes::patch::{Written, write_status},
     metrics::Metrics,
-    status::roll_up::{RolledUp, roll_up},
+    status::{
+        patch::{Written, write_status},
+        roll_up::{RolledUp, roll_up},
+    },
 };
 
-/// How often the objects are rolled up; nothing is sent unless the result changed.
-const ROLL_UP: Duration = Duration::from_secs(5);
-/// How often the ClusterOperator is read, in case another program wrote to it or its definition was installed.
+/// How often the objects are summed up; nothing is sent unless the sum changed.
+const LOOK: Duration = Duration::from_secs(5);
+/// How often the ClusterOperator is read, in case somebody else wrote to it or its definition came.
 const READ: Duration = Duration::from_mins(5);
 
-/// The last roll-up, for `/readyz?verbose`.
+/// The last sum, for whoever shows it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct LastRollUp(Arc<Mutex<Option<[RolledUp; 4]>>>);
+pub(super) struct Shown(Arc<Mutex<Option<[RolledUp; 4]>>>);
 
-impl LastRollUp {
-    fn set(&self, sum: Option<[RolledUp; 4]>) {
-        *self.0.lock() = sum;
+impl Shown {
+    fn put(&self, sum: Option<[RolledUp; 4]>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = sum;
     }
 
-    /// The roll-up in one line; a process that does not lead has none.
+    /// One line; says so where this process has nothing to sum up.
     pub(super) fn line(&self) -> String {
-        let sum = self.0.lock();
+        let sum = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut line = "[i]operator".to_owned();
         match sum.as_ref() {
-            None => line += " unknown: this process does not lead",
+            None => line += " not known here: this process does not lead",
             Some(sum) => {
                 for one in sum {
                     let _ = write!(
@@ -56,15 +61,15 @@ impl LastRollUp {
     }
 }
 
-/// What is rolled up, and where it is reported.
+/// Who reports where.
 pub(super) struct Report {
     pub(super) client: Client,
     pub(super) stores: Stores,
     pub(super) metrics: Metrics,
-    pub(super) last: LastRollUp,
+    pub(super) shown: Shown,
     /// The ClusterOperator's name; none is written without one.
     pub(super) name: Option<String>,
-    /// The manager's own namespace.
+    /// Where the manager runs.
     pub(super) namespace: String,
 }
 
@@ -72,18 +77,18 @@ impl Report {
     /// Reports until it is dropped.
     pub(super) async fn keep(self) {
         let mut writer = self.name.as_deref().map(|name| Writer::new(&self, name));
-        // It is shown no longer than it is kept up to date.
-        let _end = Forget(self.last.clone());
+        // Shown no longer than it is kept up to date.
+        let _end = Forget(self.shown.clone());
         loop {
             let sum = self.sum();
             for one in &sum {
                 self.metrics.operator(one.kind, one.status);
             }
-            self.last.set(Some(sum.clone()));
+            self.shown.put(Some(sum.clone()));
             if let Some(writer) = &mut writer {
                 writer.write(&sum).await;
             }
-            sleep(ROLL_UP).await;
+            sleep(LOOK).await;
         }
     }
 
@@ -98,11 +103,11 @@ impl Report {
     }
 }
 
-struct Forget(LastRollUp);
+struct Forget(Shown);
 
 impl Drop for Forget {
     fn drop(&mut self) {
-        self.0.set(None);
+        self.0.put(None);
     }
 }
 
@@ -113,7 +118,7 @@ struct Writer {
     /// The object as it was read or written last, and when it was read.
     known: Option<DynamicObject>,
     read: Option<Instant>,
-    /// Why it can't be written; logged once per text.
+    /// What keeps it from being written, as the log has it.
     trouble: String,
 }
 
@@ -153,7 +158,7 @@ impl Writer {
                 found => found,
             };
             self.known = match found {
-                // The API server does not serve the kind; it may be installed later.
+                // The kind is not served here; it may come.
                 Err(kube::Error::Api(status)) if status.code == 404 => None,
                 found => found?,
             };
@@ -190,7 +195,7 @@ impl Writer {
     }
 }
 
-/// The complete status that `object` should have.
+/// The status of `object` as it should be: all of it, from what is known now.
 fn status(object: &DynamicObject, sum: &[RolledUp; 4], namespace: &str, now: Timestamp) -> Value {
     let before = &object.data["status"]["conditions"];
     let since = |one: &RolledUp| {

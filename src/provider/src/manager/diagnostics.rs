@@ -1,36 +1,33 @@
-//! `/metrics`: over HTTPS for users who may read it, or over plain HTTP for everybody with `--insecure-diagnostics`.
+//! `/metrics`: over HTTPS and only to who may read it, or over plain HTTP where the operator says so.
 //!
-//! The secure form has Kubernetes review whom the bearer token belongs to (TokenReview) and whether that user may get
-//! `/metrics` (SubjectAccessReview), and caches the result for a short time. Where there is no review, the request is
-//! refused.
+//! The secure form asks Kubernetes who the bearer token belongs to (TokenReview) and whether that user may
+//! get `/metrics` (SubjectAccessReview), and remembers the answer for a short time. Whatever can't be
+//! asked is refused.
 
 use std::{
     collections::{HashMap, hash_map::RandomState},
     hash::BuildHasher,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use ::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use k8s_openapi::api::{
     authentication::v1::{TokenReview, TokenReviewSpec},
     authorization::v1::{NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
 };
 use kube::{Api, Client, api::PostParams};
-use parking_lot::Mutex;
 use tokio::time::timeout;
 
-use crate::{
-    http::{Response, text},
-    metrics,
-};
+use super::http::{Answer, text};
+use crate::metrics;
 
-/// How long a review stays valid.
-const VALID: Duration = Duration::from_secs(30);
-/// How long a review may take.
-const REVIEW: Duration = Duration::from_secs(5);
-/// Reviews that are cached at a time.
-const CACHED: usize = 64;
+/// How long an answer of Kubernetes is believed.
+const BELIEVED: Duration = Duration::from_secs(30);
+/// How long Kubernetes may take to answer.
+const ASKING: Duration = Duration::from_secs(5);
+/// Answers that are remembered at once.
+const REMEMBERED: usize = 64;
 /// Longer tokens are refused unread.
 const LONGEST_TOKEN: usize = 16 * 1024;
 
@@ -42,41 +39,45 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// The response to a request for `path` from a user who may read it.
-    pub(super) fn respond(&self, method: &Method, path: &str) -> Response {
+    /// Answers a request for `path` from somebody who may read it.
+    pub(super) fn answer(&self, method: &Method, path: &str) -> Answer {
         if path != "/metrics" {
-            return text(StatusCode::NOT_FOUND, "only /metrics is served here\n");
+            return text(StatusCode::NOT_FOUND, "only /metrics is here\n");
         }
         if method != Method::GET && method != Method::HEAD {
-            return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is allowed\n");
+            return text(StatusCode::METHOD_NOT_ALLOWED, "only GET\n");
         }
-        let leading = self.leading.lock().clone();
+        let leading = self
+            .leading
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         match self.metrics.render(leading.as_ref()) {
             Ok(body) => {
-                let mut response = text(StatusCode::OK, body);
-                response.headers_mut().insert(
+                let mut answer = text(StatusCode::OK, body);
+                answer.headers_mut().insert(
                     header::CONTENT_TYPE,
                     HeaderValue::from_static(metrics::CONTENT_TYPE),
                 );
-                response
+                answer
             }
             Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
         }
     }
 }
 
-/// Has Kubernetes review who may read.
+/// Asks Kubernetes who may read.
 #[derive(Clone)]
 pub(super) struct Readers(Arc<Inner>);
 
-/// Reviews by the token's hash: when, and with which result.
-type Cache = HashMap<u64, (Instant, Result<(), StatusCode>)>;
+/// When Kubernetes was asked about a token, by the token's hash, and what it answered.
+type Remembered = HashMap<u64, (Instant, Result<(), StatusCode>)>;
 
 struct Inner {
     client: Client,
-    /// Tokens are cached by a keyed hash, never themselves.
+    /// Tokens are remembered by a keyed hash, never themselves.
     hasher: RandomState,
-    cache: Mutex<Cache>,
+    remembered: Mutex<Remembered>,
 }
 
 impl Readers {
@@ -84,11 +85,11 @@ impl Readers {
         Self(Arc::new(Inner {
             client,
             hasher: RandomState::new(),
-            cache: Mutex::default(),
+            remembered: Mutex::default(),
         }))
     }
 
-    /// Whether the bearer of these headers may get `/metrics`: `Err` is the status to respond with.
+    /// Whether the bearer of these headers may get `/metrics`: `Err` is what to answer instead.
     pub(super) async fn may_read(&self, headers: &HeaderMap) -> Result<(), StatusCode> {
         let token = headers
             .get(header::AUTHORIZATION)
@@ -97,26 +98,26 @@ impl Readers {
             .filter(|token| !token.is_empty() && token.len() <= LONGEST_TOKEN)
             .ok_or(StatusCode::UNAUTHORIZED)?;
         let key = self.0.hasher.hash_one(token);
-        if let Some((reviewed, result)) = self.0.cache.lock().get(&key)
-            && reviewed.elapsed() < VALID
+        if let Some((asked, answer)) = self.lock().get(&key)
+            && asked.elapsed() < BELIEVED
         {
-            return *result;
+            return *answer;
         }
-        let Ok(Ok(result)) = timeout(REVIEW, self.review(token)).await else {
-            // A failed review is not cached: it means nothing about the token.
+        let Ok(Ok(answer)) = timeout(ASKING, self.ask(token)).await else {
+            // Not remembered: it says nothing about the token.
             return Err(StatusCode::SERVICE_UNAVAILABLE);
         };
-        let mut cache = self.0.cache.lock();
-        if cache.len() >= CACHED {
-            cache.retain(|_, (reviewed, _)| reviewed.elapsed() < VALID);
+        let mut remembered = self.lock();
+        if remembered.len() >= REMEMBERED {
+            remembered.retain(|_, (asked, _)| asked.elapsed() < BELIEVED);
         }
-        if cache.len() < CACHED {
-            cache.insert(key, (Instant::now(), result));
+        if remembered.len() < REMEMBERED {
+            remembered.insert(key, (Instant::now(), answer));
         }
-        result
+        answer
     }
 
-    async fn review(&self, token: &str) -> Result<Result<(), StatusCode>, kube::Error> {
+    async fn ask(&self, token: &str) -> Result<Result<(), StatusCode>, kube::Error> {
         let parameters = PostParams::default();
         let review = TokenReview {
             spec: TokenReviewSpec {
@@ -157,5 +158,12 @@ impl Readers {
         } else {
             Err(StatusCode::FORBIDDEN)
         })
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Remembered> {
+        self.0
+            .remembered
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -9,13 +9,16 @@ use std::{
 };
 
 use http::StatusCode;
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::cluster_operator::LastRollUp;
-use crate::http::{Listener, text};
+use super::{
+    cluster_operator::Shown,
+    http::{self as server, plain, text},
+};
 
-/// What must hold for this process to be ready. Liveness requires none of it: a restart repairs neither Kubernetes nor
-/// OpenStack.
+/// What must be true before this process is ready. Liveness asks for none of it: a restart mends
+/// neither Kubernetes nor OpenStack.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Readiness(Arc<Facts>);
 
@@ -24,17 +27,17 @@ struct Facts {
     kubernetes: AtomicBool,
     webhooks: AtomicBool,
     caches: AtomicBool,
-    /// The state of all objects; never a reason to be not ready.
-    operator: LastRollUp,
+    /// How the work stands; never a reason to be not ready.
+    operator: Shown,
 }
 
 impl Readiness {
-    /// Whether the Kubernetes API answers.
-    pub(super) fn kubernetes_answers(&self, answers: bool) {
-        self.0.kubernetes.store(answers, Ordering::Relaxed);
+    /// The Kubernetes API answered.
+    pub(super) fn kubernetes_answers(&self) {
+        self.0.kubernetes.store(true, Ordering::Relaxed);
     }
 
-    /// The webhooks are served, or there are none.
+    /// The webhook server serves, its certificate loaded; or there is none.
     pub(super) fn webhooks_serve(&self) {
         self.0.webhooks.store(true, Ordering::Relaxed);
     }
@@ -44,12 +47,12 @@ impl Readiness {
         self.0.caches.store(true, Ordering::Relaxed);
     }
 
-    /// Where the state of all objects is kept.
-    pub(super) fn operator(&self) -> LastRollUp {
+    /// Where the sum of the work is shown.
+    pub(super) fn operator(&self) -> Shown {
         self.0.operator.clone()
     }
 
-    /// Whether nothing is missing.
+    /// Nothing is missing.
     pub(super) fn is_ready(&self) -> bool {
         self.facts().iter().all(|(_, holds)| *holds)
     }
@@ -66,11 +69,7 @@ impl Readiness {
 impl fmt::Display for Readiness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (fact, holds) in self.facts() {
-            let (mark, word) = if holds {
-                ('+', "ok")
-            } else {
-                ('-', "not ready")
-            };
+            let (mark, word) = if holds { ('+', "ok") } else { ('-', "not yet") };
             writeln!(f, "[{mark}]{fact} {word}")?;
         }
         Ok(())
@@ -78,28 +77,28 @@ impl fmt::Display for Readiness {
 }
 
 /// Answers the probes until `stop`.
-pub(super) async fn serve(listener: Listener, readiness: Readiness, stop: CancellationToken) {
-    let respond = move |request: http::Request<_>| {
+pub(super) async fn serve(listener: TcpListener, readiness: Readiness, stop: CancellationToken) {
+    server::serve(listener, stop, plain, move |request| {
         let verbose = request.uri().query().is_some_and(|query| {
             query
                 .split('&')
-                .any(|parameter| parameter == "verbose" || parameter.starts_with("verbose="))
+                .any(|word| word == "verbose" || word.starts_with("verbose="))
         });
         let facts = if verbose {
             format!("{readiness}{}\n", readiness.operator().line())
         } else {
             readiness.to_string()
         };
-        let response = match request.uri().path() {
+        let answer = match request.uri().path() {
             "/healthz" | "/livez" => text(StatusCode::OK, "ok"),
             "/readyz" if readiness.is_ready() => text(StatusCode::OK, facts),
             "/readyz" => text(StatusCode::SERVICE_UNAVAILABLE, facts),
             _ => text(
                 StatusCode::NOT_FOUND,
-                "only /healthz and /readyz are served here\n",
+                "only /healthz and /readyz are here\n",
             ),
         };
-        std::future::ready(response)
-    };
-    listener.serve(stop, respond).await;
+        async move { answer }
+    })
+    .await;
 }

@@ -9,9 +9,9 @@ use super::{
     MemberDetail, Settings, catalogue,
     families::{Samples, number, seconds, truth},
     label,
-    states::{All, OPERATING, PROVISIONING, bounded, provisioning},
+    states::{All, OPERATING, PROVISIONING, operating},
 };
-use capo_core::ObjectName;
+use capo_core::{MemberStatus, ObjectName, OperatingStatus};
 use capo_gate::findings::MemberFinding;
 
 /// How many members are in which state: always, for all of them.
@@ -26,11 +26,9 @@ pub(super) fn counts(all: All<'_>) -> [Samples; 2] {
         for (port, members) in ports {
             let port = port.to_string();
             let (namespace, name) = (cluster.namespace.as_str(), cluster.name.as_str());
-            for status in PROVISIONING {
-                let in_it = how_many(&members, |member| {
-                    provisioning(&member.provisioning_status) == status
-                });
-                counts.add(&[namespace, name, &port, status], in_it);
+            for status in MemberStatus::ALL {
+                let in_it = how_many(&members, |member| member.provisioning_status == status);
+                counts.add(&[namespace, name, &port, status.as_str()], in_it);
             }
             let late = how_many(&members, |member| member.stuck);
             stuck.add(&[namespace, name, &port], late);
@@ -56,9 +54,9 @@ pub(super) fn one_by_one(settings: &Settings, all: All<'_>) -> [Samples; 5] {
         let port = member.port.to_string();
         let (namespace, name) = (cluster.namespace.as_str(), cluster.name.as_str());
         let labels = [namespace, name, label(&member.machine), &port];
-        let current = provisioning(&member.provisioning_status);
+        let current = member.provisioning_status.as_str();
         status.add_states(&labels, &PROVISIONING, current);
-        let healthy = bounded(&OPERATING, &member.operating_status);
+        let healthy = operating(&member.operating_status);
         health.add_states(&labels, &OPERATING, healthy);
         since.add(&labels, seconds(member.since));
         let address = member.address.map(|address| address.to_string());
@@ -100,11 +98,11 @@ fn shown<'a>(
 }
 
 fn is_active(member: &MemberFinding) -> bool {
-    member.provisioning_status == "ACTIVE"
+    member.provisioning_status == MemberStatus::Active
 }
 
 fn is_fine(member: &MemberFinding) -> bool {
-    is_active(member) && member.operating_status == "ONLINE"
+    is_active(member) && member.operating_status == OperatingStatus::Online
 }
 
 fn rank(one: &MemberFinding, other: &MemberFinding) -> Ordering {

@@ -9,7 +9,7 @@ use super::{
     families::{Result, counters, histograms},
 };
 use capo_core::Reason;
-use capo_gate::{Decision, GateName, Observer, Operation, OperationOutcome};
+use capo_gate::{MetricEvent, Observer, Operation, OperationOutcome};
 
 /// What changes by itself in OpenStack and is read again and again.
 pub(super) const POLLED: [&str; 3] = ["load-balancer", "server", "floating-ip"];
@@ -75,59 +75,40 @@ impl Families {
 }
 
 impl Observer for Metrics {
-    fn transition(&self, provider: &'static str, from: &str, to: &str) {
-        self.0
-            .members
-            .transitions
-            .with_label_values(&[
-                super::states::provisioning(from),
-                super::states::provisioning(to),
-                provider,
-            ])
-            .inc();
-    }
-
-    fn operation(&self, operation: Operation, outcome: OperationOutcome) {
-        self.0
-            .members
-            .operations
-            .with_label_values(&[operation.as_str(), outcome.as_str()])
-            .inc();
-    }
-
-    fn decision(&self, gate: GateName, decision: Decision, reason: Reason) {
-        self.0
-            .members
-            .decisions
-            .with_label_values(&[gate.as_str(), decision.as_str(), reason.as_str()])
-            .inc();
-    }
-
-    fn hold_ended(&self, gate: GateName, reason: Reason, held: Duration) {
-        self.0
-            .members
-            .holds
-            .with_label_values(&[gate.as_str(), reason.as_str()])
-            .observe(held.as_secs_f64());
-    }
-
-    fn time_to_active(&self, provider: &'static str, operation: Operation, took: Duration) {
-        self.0
-            .members
-            .time_to_active
-            .with_label_values(&[provider, operation.as_str()])
-            .observe(took.as_secs_f64());
-    }
-
-    fn time_to_removed(&self, provider: &'static str, took: Duration) {
-        self.0
-            .members
-            .time_to_removed
-            .with_label_values(&[provider])
-            .observe(took.as_secs_f64());
-    }
-
-    fn read(&self, succeeded: bool, took: Duration) {
-        self.0.members.polled("load-balancer", succeeded, took);
+    fn record(&self, event: &MetricEvent) {
+        let families = &self.0.members;
+        match event {
+            MetricEvent::Transition { provider, from, to } => families
+                .transitions
+                .with_label_values(&[from.as_str(), to.as_str(), provider])
+                .inc(),
+            MetricEvent::Operation(operation, outcome) => families
+                .operations
+                .with_label_values(&[operation.as_str(), outcome.as_str()])
+                .inc(),
+            MetricEvent::Decision(gate, decision) => families
+                .decisions
+                .with_label_values(&[
+                    gate.as_str(),
+                    decision.label(),
+                    decision.reason().map_or("", Reason::as_str),
+                ])
+                .inc(),
+            MetricEvent::HoldEnded(gate, reason, held) => families
+                .holds
+                .with_label_values(&[gate.as_str(), reason.as_str()])
+                .observe(held.as_secs_f64()),
+            MetricEvent::TimeToActive(provider, operation, took) => families
+                .time_to_active
+                .with_label_values(&[provider, operation.as_str()])
+                .observe(took.as_secs_f64()),
+            MetricEvent::TimeToRemoved(provider, took) => families
+                .time_to_removed
+                .with_label_values(&[provider])
+                .observe(took.as_secs_f64()),
+            MetricEvent::Read(succeeded, took) => {
+                families.polled("load-balancer", *succeeded, *took);
+            }
+        }
     }
 }

@@ -10,22 +10,22 @@ use super::{
     label, member_states,
     members::POLLED,
 };
-use capo_core::ObjectName;
+use capo_core::{MemberStatus, ObjectName, OperatingStatus};
 use capo_gate::{
     GateName,
     findings::{Findings, Gate, MachineFinding},
 };
 
-pub(super) const PROVISIONING: [&str; 8] = [
-    "ACTIVE",
-    "PENDING_CREATE",
-    "PENDING_UPDATE",
-    "PENDING_DELETE",
-    "ERROR",
-    "DELETED",
-    "Missing",
-    "Unknown",
-];
+/// Labels of provisioning statuses.
+pub(super) const PROVISIONING: [&str; 8] = {
+    let mut labels = [""; 8];
+    let mut index = 0;
+    while index < labels.len() {
+        labels[index] = MemberStatus::ALL[index].as_str();
+        index += 1;
+    }
+    labels
+};
 pub(super) const OPERATING: [&str; 7] = [
     "ONLINE",
     "DRAINING",
@@ -37,18 +37,11 @@ pub(super) const OPERATING: [&str; 7] = [
 ];
 const GATE_STATES: [&str; 4] = ["Open", "Held", "Bypassed", "Unknown"];
 
-/// The provisioning status as a bounded label value.
-pub(super) fn provisioning(status: &str) -> &'static str {
-    bounded(&PROVISIONING, status)
-}
-
-/// The status as one of the known ones.
-pub(super) fn bounded(known: &[&'static str], status: &str) -> &'static str {
-    known
-        .iter()
-        .find(|known| **known == status)
-        .copied()
-        .unwrap_or("Unknown")
+/// The label of an operating status.
+pub(super) fn operating(status: &OperatingStatus) -> &'static str {
+    let label = status.label();
+    let known = OPERATING.iter().find(|known| **known == label);
+    known.copied().unwrap_or("Unknown")
 }
 
 /// What of every load balancer is known.
@@ -93,20 +86,16 @@ fn load_balancers(all: All<'_>) -> [Samples; 5] {
     let mut initialized = Samples::of(&catalogue::LB_INITIALIZED);
     for (cluster, findings) in all {
         let cluster = [cluster.namespace.as_str(), cluster.name.as_str()];
-        let current =
-            findings
-                .provisioning_status
-                .as_deref()
-                .unwrap_or(if findings.observed.is_some() {
-                    "Missing"
-                } else {
-                    "Unknown"
-                });
-        status.add_states(&cluster, &PROVISIONING, provisioning(current));
-        let current = bounded(
-            &OPERATING,
-            findings.operating_status.as_deref().unwrap_or("Unknown"),
-        );
+        let current = match &findings.provisioning_status {
+            Some(status) => MemberStatus::from(status),
+            None if findings.observed.is_some() => MemberStatus::Missing,
+            None => MemberStatus::Unknown,
+        };
+        status.add_states(&cluster, &PROVISIONING, current.as_str());
+        let current = findings
+            .operating_status
+            .as_ref()
+            .map_or("Unknown", operating);
         health.add_states(&cluster, &OPERATING, current);
         if let Some(time) = findings.observed {
             observed.add(&cluster, seconds(time));

@@ -3,9 +3,11 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use jiff::Timestamp;
 
 use super::{Metrics, Settings};
-use capo_core::{ConditionState, ObjectName, Reason};
+use capo_core::{
+    ConditionState, MemberStatus, ObjectName, OperatingStatus, ProvisioningStatus, Reason,
+};
 use capo_gate::{
-    Observer as _,
+    MetricEvent, Observer as _,
     findings::{Findings, Gate, MachineFinding, MemberFinding},
 };
 use capo_openstack::{CallObserver as _, CallOutcome, CallRecord, Service};
@@ -29,8 +31,8 @@ fn member(machine: usize, status: &str) -> MemberFinding {
         id: Some("id".to_owned()),
         pool_id: Some("pool".to_owned()),
         address: Some("10.6.0.5".parse().unwrap()),
-        provisioning_status: status.to_owned(),
-        operating_status: "ONLINE".to_owned(),
+        provisioning_status: MemberStatus::from(&ProvisioningStatus::from(status)),
+        operating_status: OperatingStatus::Online,
         since: Timestamp::UNIX_EPOCH,
         last_observed: Timestamp::UNIX_EPOCH,
         message: String::new(),
@@ -178,7 +180,7 @@ fn a_series_has_one_value_however_many_members_have_the_name() {
 fn every_family_has_help_and_a_proper_name() {
     let metrics = Metrics::new(Settings::default()).unwrap();
     metrics.call(&record("openstack", CallOutcome::Status(200)));
-    metrics.read(true, Duration::ZERO);
+    metrics.record(&MetricEvent::Read(true, Duration::ZERO));
     let text = metrics.render(None).unwrap();
     let helped: BTreeSet<&str> = text
         .lines()

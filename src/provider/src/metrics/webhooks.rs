@@ -9,7 +9,6 @@ use super::{
     Metrics, catalogue,
     families::{Result, counter, counters, gauge, histograms, seconds, whole_gauges},
 };
-use crate::{http::CertificateObserver, webhooks::server::Observer};
 
 pub(super) struct Families {
     requests: IntCounterVec,
@@ -33,7 +32,7 @@ impl Families {
     }
 }
 
-impl CertificateObserver for Metrics {
+impl crate::webhooks::server::Observer for Metrics {
     fn certificate_read(&self) {
         self.0.webhooks.reads.inc();
     }
@@ -45,9 +44,7 @@ impl CertificateObserver for Metrics {
     fn certificate_expires(&self, not_after: Timestamp) {
         self.0.webhooks.not_after.set(seconds(not_after));
     }
-}
 
-impl Observer for Metrics {
     fn request_began(&self, path: &'static str) {
         self.0.webhooks.in_flight.with_label_values(&[path]).inc();
     }

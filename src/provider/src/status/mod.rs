@@ -1,8 +1,10 @@
-//! What users read: explanations of reasons, transitions between findings, and the roll-up of all objects.
+//! What users read: reasons, conditions, the Ready roll-up, events, and patches that change something.
 
+pub mod conditions;
+pub mod events;
 mod explained;
+pub mod news;
+pub mod patch;
 pub mod roll_up;
-pub mod transitions;
 
-pub use crate::kubernetes::{conditions, events, patch};
 pub use explained::{Explanation, explanation};

@@ -21,13 +21,13 @@ use super::{
 use capo_core::ObjectName;
 use capo_core::Priority;
 use capo_gate::{
-    Observer, Settings,
-    effect::{Call, Effect},
+    Call, Now, Observer, Settings,
+    effect::Effect,
     event::{Answered, Event},
     findings::{Findings, MachineFinding, MemberFinding, Publication},
     octavia::Octavia,
     report,
-    state::{Now, State},
+    state::State,
     step,
 };
 
@@ -159,7 +159,7 @@ impl Worker {
                 );
             }
             Effect::Publish => self.publish(&Arc::new(report(state, &now()))),
-            Effect::Record(record) => record.tell(self.observer.as_ref()),
+            Effect::Record(event) => self.observer.record(&event),
         }
     }
 

@@ -5,7 +5,6 @@ mod faults;
 mod http;
 mod octavia;
 mod scale;
-mod security_groups;
 mod services;
 mod traffic;
 

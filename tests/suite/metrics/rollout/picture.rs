@@ -4,7 +4,8 @@
 use std::fmt::Write as _;
 
 use serde_json::Value;
-use test_support::{env::Prometheus, monitoring::boards};
+
+use crate::{env::Prometheus, metrics::boards};
 
 /// Pixels.
 const LEFT: f64 = 190.0;

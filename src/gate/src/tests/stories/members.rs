@@ -1,10 +1,16 @@
 //! Members: made, tracked, repaired, let in, pruned.
 
-use super::{
-    Change, ConditionStatus, Deletion, Duration, FailureClass, Fate, Gate, JOINING, Line,
-    ModelMember, NAME, ProvisioningStatus, Reason, SECOND, Todo, World, address, gone,
-    machine_name, member_of, seconds, world,
+use std::time::Duration;
+
+use super::{SECOND, gone, member_of, seconds, world};
+use crate::{
+    model::{desired::Deletion, findings::Gate, member::JOINING, octavia::Change},
+    tests::{
+        model::{Fate, ModelMember},
+        world::{Line, NAME, Todo, World, address, machine_name},
+    },
 };
+use capo_core::{ConditionStatus, FailureClass, ProvisioningStatus, Reason};
 
 #[test]
 fn a_member_that_stays_pending_under_an_active_load_balancer_holds_its_machine() {
@@ -25,8 +31,8 @@ fn a_member_that_stays_pending_under_an_active_load_balancer_holds_its_machine()
         "{admission:?}"
     );
     assert_eq!(
-        world.findings.provisioning_status.as_deref(),
-        Some("ACTIVE")
+        world.findings.provisioning_status,
+        Some(ProvisioningStatus::Active)
     );
     assert_eq!(world.findings.verdict.status, ConditionStatus::False);
     world.run(seconds(20));
@@ -80,12 +86,11 @@ fn when_every_member_reads_error_they_are_pushed_and_none_is_removed() {
         assert_eq!(member_of(&world, index), Some(ProvisioningStatus::Active));
     }
     assert!(world.tally.repairs >= 3);
-    let deletes = world.model.writes.iter().filter(|change| {
-        matches!(
-            change,
-            super::super::super::octavia::Change::DeleteMember { .. }
-        )
-    });
+    let deletes = world
+        .model
+        .writes
+        .iter()
+        .filter(|change| matches!(change, Change::DeleteMember { .. }));
     assert_eq!(deletes.count(), 0);
 }
 
@@ -171,7 +176,7 @@ fn a_member_whose_machine_is_gone_is_pruned_and_a_stranger_is_left_alone() {
         .first()
         .map(|pool| pool.id.clone())
         .unwrap_or_default();
-    let stranger = super::super::super::octavia::Change::CreateMember {
+    let stranger = Change::CreateMember {
         pool,
         name: "somebody".to_owned(),
         address: address(99),
@@ -204,7 +209,7 @@ fn a_foreign_member_with_our_address_or_name_is_reported_and_left_alone() {
         .first()
         .map(|pool| pool.id.clone())
         .unwrap_or_default();
-    let foreign = super::super::super::octavia::Change::CreateMember {
+    let foreign = Change::CreateMember {
         pool,
         name: "somebody".to_owned(),
         address: address(2),
@@ -290,12 +295,7 @@ fn an_admitted_member_in_error_is_pushed_with_growing_pauses_then_made_anew_whil
         .model
         .writes
         .iter()
-        .filter(|change| {
-            matches!(
-                change,
-                super::super::super::octavia::Change::DeleteMember { .. }
-            )
-        })
+        .filter(|change| matches!(change, Change::DeleteMember { .. }))
         .count();
     assert!(deletes >= 1);
 }

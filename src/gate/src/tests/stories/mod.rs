@@ -7,18 +7,11 @@ mod structure;
 
 use std::time::Duration;
 
-use super::{
-    super::{
-        desired::{Deletion, Health, ServerState},
-        findings::Gate,
-        octavia::Change,
-        state::JOINING,
-    },
-    model::{Fate, ModelMember},
-    world::{Line, NAME, Todo, World, address, machine_name},
+use crate::{
+    model::findings::Gate,
+    tests::world::{World, address, machine_name},
 };
-use capo_core::Reason;
-use capo_core::{ConditionStatus, FailureClass, GateOverride, ProvisioningStatus};
+use capo_core::{ProvisioningStatus, Reason};
 
 const SECOND: Duration = Duration::from_secs(1);
 

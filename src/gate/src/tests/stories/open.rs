@@ -1,10 +1,16 @@
 //! What opens without a question, and what stops everything.
 
-use super::{
-    ConditionStatus, Deletion, FailureClass, Fate, GateOverride, Line, ProvisioningStatus, Reason,
-    SECOND, ServerState, World, address, gone, held, machine_name, member_of, seconds, world,
+use super::{SECOND, gone, held, member_of, seconds, world};
+use crate::{
+    model::desired::{Deletion, ServerState},
+    tests::{
+        model::Fate,
+        world::{Line, World, address, machine_name},
+    },
 };
-use capo_core::GateMode;
+use capo_core::{
+    ConditionStatus, FailureClass, GateMode, GateOverride, ProvisioningStatus, Reason,
+};
 
 #[test]
 fn open_by_the_list_waits_for_nothing() {
@@ -14,7 +20,7 @@ fn open_by_the_list_waits_for_nothing() {
     w.delete(&machine_name(1));
     w.run(seconds(60));
     assert!(held(&w, 1).is_some());
-    w.desired.cluster.going = true;
+    w.desired.cluster.cluster_deleting = true;
     w.hand_over_load_balancer();
     w.run(seconds(2));
     assert!(gone(&w, 1));
@@ -83,7 +89,7 @@ fn a_machine_that_never_was_admitted_goes_when_it_does_not_serve() {
 #[test]
 fn paused_means_no_write_and_hold_beats_the_list() {
     let mut world = world(2);
-    world.desired.cluster.untouchable = true;
+    world.desired.cluster.paused = true;
     world.hand_over_load_balancer();
     let writes = world.tally.writes;
     world.delete(&machine_name(1));
@@ -94,7 +100,7 @@ fn paused_means_no_write_and_hold_beats_the_list() {
     world.run(seconds(900));
     assert_eq!(world.tally.writes, writes);
     assert_eq!(held(&world, 1), Some(Reason::Paused));
-    world.desired.cluster.untouchable = false;
+    world.desired.cluster.paused = false;
     world.desired.cluster.operator = GateOverride::Hold {
         reason: "wait".to_owned(),
     };

@@ -1,9 +1,16 @@
 //! Machines that leave by the rules.
 
-use super::{
-    ConditionStatus, Deletion, Duration, Fate, GateOverride, Health, ProvisioningStatus, Reason,
-    SECOND, World, address, gone, held, machine_name, member_of, seconds, world,
+use std::time::Duration;
+
+use super::{SECOND, gone, held, member_of, seconds, world};
+use crate::{
+    model::desired::{Deletion, Health},
+    tests::{
+        model::Fate,
+        world::{World, address, machine_name},
+    },
 };
+use capo_core::{ConditionStatus, GateOverride, ProvisioningStatus, Reason};
 
 #[test]
 fn a_deletion_waits_until_another_is_steadily_online() {
@@ -116,8 +123,8 @@ fn a_release_that_had_begun_goes_on_after_a_pause() {
     // Deleted in the same second, and first by name.
     let deletion = world.nodes.get(&machine_name(2)).unwrap().want.deletion;
     world.change(&machine_name(1), |want| want.deletion = deletion);
-    for untouchable in [true, false] {
-        world.desired.cluster.untouchable = untouchable;
+    for paused in [true, false] {
+        world.desired.cluster.paused = paused;
         world.hand_over_load_balancer();
         world.run(seconds(5));
     }
@@ -287,7 +294,7 @@ fn the_last_member_of_a_dark_port_stays_though_another_serves_the_endpoint() {
         pool.members
             .retain(|member| member.address != other || member.port != 8132);
     }
-    world.change(&machine_name(2), |want| want.untouchable = true);
+    world.change(&machine_name(2), |want| want.paused = true);
     world.run(seconds(600));
     world.delete(&machine_name(1));
     world.run(seconds(600));

@@ -1,9 +1,16 @@
 //! The load balancer itself, its listeners, pools and monitors: made, tracked, repaired.
 
-use super::{
-    Deletion, Duration, Fate, Line, ProvisioningStatus, Reason, SECOND, World, gone, held,
-    machine_name, member_of, seconds, world,
+use std::time::Duration;
+
+use super::{SECOND, gone, held, member_of, seconds, world};
+use crate::{
+    model::{desired::Deletion, event::Event},
+    tests::{
+        model::{Fate, Model},
+        world::{Line, World, machine_name},
+    },
 };
+use capo_core::{ProvisioningStatus, Reason};
 
 #[test]
 fn structure_is_made_once_even_when_replies_are_lost() {
@@ -48,7 +55,7 @@ fn a_lost_pool_is_pushed_again_before_its_members() {
 
 #[test]
 fn a_claimed_load_balancer_is_not_written() {
-    use super::super::super::event::Event;
+    use Event;
     let mut world = world(1);
     let writes = world.tally.writes;
     world.step(Event::Claimed(Some(capo_core::ObjectName::new("a", "b"))));
@@ -72,7 +79,7 @@ fn a_vanished_load_balancer_is_told_and_a_new_one_is_filled() {
     world.run(seconds(100));
     assert!(held(&world, 1).is_some());
     let up = world.model.up.clone();
-    world.model = super::super::model::Model::new(SECOND);
+    world.model = Model::new(SECOND);
     world.model.up = up;
     world.desired.id = Some("lb-2".to_owned());
     world.hand_over_load_balancer();

@@ -1,39 +1,38 @@
-//! `status` and `watch`: the state of a cluster's load balancer and its gates, from the Kubernetes API alone.
+//! `status` and `watch`: how a cluster's load balancer and its gates stand, from the Kubernetes API alone.
 //!
-//! Objects are read once ([`snapshot`]) or followed ([`follow`]), put into one view ([`view`], [`gates`]: plain functions)
-//! and printed as tables ([`table`], [`layout`]). OpenStack is read with `--direct` only ([`direct`]): a viewer's rights
-//! are enough.
+//! Objects are read ([`seen`]), put into one picture ([`view`], [`gates`]: plain functions), and drawn
+//! ([`board`] on [`grid`]). Nothing is asked of OpenStack unless that is wanted ([`direct`]): a viewer's rights are enough.
 
+mod board;
 mod direct;
-mod follow;
 mod gates;
-mod layout;
-mod snapshot;
+mod grid;
+mod live;
+mod seen;
 pub(super) mod status;
-mod table;
 mod view;
 pub(super) mod watch;
 
 #[cfg(test)]
 mod tests;
 
-pub(super) use layout::wrapped;
+pub(super) use grid::wrapped;
 
 use std::io::IsTerminal as _;
 
-/// Where tables are printed.
+/// What can be drawn on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Screen {
-    /// Columns of the terminal; `None` where there is no terminal: then nothing is cut.
+    /// Columns of the terminal; `None` where there is none: then nothing is cut.
     width: Option<usize>,
     /// Rows of the terminal.
     height: Option<usize>,
-    /// Whether colours are used.
+    /// Colours are welcome.
     colour: bool,
 }
 
 impl Screen {
-    /// The screen of standard output. `NO_COLOR` and `--no-color` turn colours off.
+    /// What standard output is. `NO_COLOR` and `--no-color` are obeyed.
     fn of_stdout(no_colour: bool) -> Self {
         let stdout = std::io::stdout();
         let terminal = stdout.is_terminal();

@@ -138,7 +138,7 @@ async fn remove_router(context: &StepContext<'_>, network: Option<&Network>) -> 
         match context
             .cloud
             .remove_router_interface(
-                &port.device_id.as_str().into(),
+                &port.device_id,
                 RouterInterface::Port(&port.id),
                 Priority::Settling,
             )
@@ -252,12 +252,12 @@ async fn still_used(context: &StepContext<'_>, network: &Network, error: &Error)
         })
         .map(|port| {
             let name = if port.name.is_empty() {
-                port.id.to_string()
+                &port.id
             } else {
-                port.name.clone()
+                &port.name
             };
             if port.device_owner.is_empty() {
-                name
+                name.clone()
             } else {
                 format!("{name} ({})", port.device_owner)
             }

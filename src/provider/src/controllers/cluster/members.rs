@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use capo_api::v1beta2::LoadBalancerMemberStatus;
-use capo_core::ObjectName;
+use capo_core::{MemberStatus, ObjectName};
 use capo_gate::findings::{Findings, MemberFinding};
 
 /// The schema takes no more.
@@ -43,8 +43,8 @@ fn shown(member: &MemberFinding) -> LoadBalancerMemberStatus {
         port: member.port.into(),
         id: member.id.clone(),
         address: member.address.map(|address| address.to_string()),
-        provisioning_status: exists.then(|| member.provisioning_status.clone()),
-        operating_status: exists.then(|| member.operating_status.clone()),
+        provisioning_status: exists.then(|| member.provisioning_status.to_string()),
+        operating_status: exists.then(|| member.operating_status.label().to_owned()),
         since: Some(Time(whole_second(member.since))),
         last_observed: Some(Time(whole_second(member.last_observed))),
         message: Some(member.message.clone()).filter(|text| !text.is_empty()),
@@ -88,7 +88,8 @@ pub(crate) fn active(findings: &Findings, namespace: &str) -> String {
     let (mut active, mut total) = (0, 0);
     for member in all {
         total += 1;
-        active += i32::from(member.id.is_some() && member.provisioning_status == "ACTIVE");
+        active +=
+            i32::from(member.id.is_some() && member.provisioning_status == MemberStatus::Active);
     }
     format!("{active}/{total}")
 }
@@ -96,6 +97,7 @@ pub(crate) fn active(findings: &Findings, namespace: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use capo_core::{OperatingStatus, ProvisioningStatus};
 
     fn member(status: &str, second: i64) -> MemberFinding {
         let time = Timestamp::from_second(second).unwrap();
@@ -104,8 +106,8 @@ mod tests {
             port: 6443,
             id: Some("1".to_owned()),
             address: None,
-            provisioning_status: status.to_owned(),
-            operating_status: "ONLINE".to_owned(),
+            provisioning_status: MemberStatus::from(&ProvisioningStatus::from(status)),
+            operating_status: OperatingStatus::Online,
             since: time,
             last_observed: time,
             message: String::new(),

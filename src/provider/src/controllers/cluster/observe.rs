@@ -213,8 +213,8 @@ pub(crate) async fn facts(
     };
     read_authority(context, &name.namespace, &related.cluster_name, seen, now).await;
     ClusterFacts {
-        untouchable,
-        going: related.going(),
+        paused: untouchable,
+        cluster_deleting: related.going(),
         initialised: related.initialised(),
         operator: gate_override_of(operator),
         remote_connection_since,

@@ -9,7 +9,6 @@ use super::{
 use crate::status::events::Events;
 use capo_core::Priority;
 use capo_core::Reason;
-use capo_core::ids::ProjectId;
 use capo_openstack::{Cloud, network::Tagged};
 
 /// What the steps of one pass share.
@@ -17,7 +16,7 @@ pub(crate) struct StepContext<'a> {
     /// The cloud.
     pub cloud: &'a Cloud,
     /// The credentials' project: what we look for by name is looked for in it alone.
-    pub project: ProjectId,
+    pub project: String,
     /// What the object asks for.
     pub desired: &'a DesiredCluster,
     /// Ids from the status. They are hints: what they point to is read before it is used.
@@ -72,7 +71,8 @@ impl StepContext<'_> {
     pub(crate) async fn tag(
         &self,
         condition: &'static str,
-        object: Tagged<'_>,
+        kind: Tagged,
+        id: &str,
         present: &[String],
     ) -> Step<()> {
         let missing = |tag: &&String| !present.contains(tag);
@@ -86,7 +86,7 @@ impl StepContext<'_> {
             .collect();
         match self
             .cloud
-            .replace_tags(object, &all, Priority::Settling)
+            .replace_tags(kind, id, &all, Priority::Settling)
             .await
         {
             Ok(()) => Ok(()),

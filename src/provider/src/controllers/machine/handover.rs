@@ -45,7 +45,7 @@ fn deletion(ours: &ObjectMeta, server: Option<&ObjectMeta>, machine: Option<&Mac
     } else if machine.waits_for_our_hook() {
         Deletion::AtHook { since }
     } else {
-        out_of_band.unwrap_or(Deletion::Coming { since })
+        out_of_band.unwrap_or(Deletion::BeforeHook { since })
     }
 }
 
@@ -93,7 +93,7 @@ impl Pass<'_> {
                 network.as_deref().unwrap_or_default(),
             ),
             admitted: self.is_admitted(),
-            untouchable: self.is_untouchable(),
+            paused: self.is_untouchable(),
             server: self.server_sight(),
             deletion: deletion(
                 self.object.meta(),
@@ -233,7 +233,7 @@ mod tests {
             (
                 &alive,
                 Some(machine(true, true, false)),
-                Deletion::Coming { since },
+                Deletion::BeforeHook { since },
             ),
             (
                 &alive,

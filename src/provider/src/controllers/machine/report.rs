@@ -9,7 +9,7 @@ use capo_api::{
     v1alpha1::OpenStackServer,
     v1beta2::{AddressPair, Initialization, OpenStackMachine, OpenStackMachineStatus},
 };
-use capo_core::{ConditionState, ConditionStatus, Reason};
+use capo_core::{ConditionState, ConditionStatus, MemberStatus, Reason};
 use capo_gate::findings::{Findings, MemberFinding};
 
 /// What one pass found out.
@@ -208,7 +208,7 @@ pub(super) fn active_members(findings: &Findings, machine: &str) -> Option<Strin
         .collect();
     let active = members
         .iter()
-        .filter(|member| member.provisioning_status == "ACTIVE")
+        .filter(|member| member.provisioning_status == MemberStatus::Active)
         .count();
     (!members.is_empty()).then(|| format!("{active}/{}", members.len()))
 }

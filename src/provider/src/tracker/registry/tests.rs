@@ -112,8 +112,8 @@ fn load_balancer(id: &str) -> DesiredLoadBalancer {
         tags: Vec::new(),
         member_subnet: None,
         cluster: ClusterFacts {
-            untouchable: false,
-            going: false,
+            paused: false,
+            cluster_deleting: false,
             initialised: false,
             operator: GateOverride::None,
             remote_connection_since: None,
@@ -129,7 +129,7 @@ fn machine(cluster: &str) -> DesiredMachine {
         machine: None,
         address: None,
         admitted: false,
-        untouchable: false,
+        paused: false,
         server: ServerSight {
             state: ServerState::Other,
             read_at: None,

@@ -23,8 +23,7 @@ use crate::{
     },
     status::conditions::kind,
 };
-use capo_core::FailureClass;
-use capo_core::{ConditionState, ConditionStatus, Reason};
+use capo_core::{ConditionState, ConditionStatus, FailureClass, ProvisioningStatus, Reason};
 use capo_gate::findings::Findings;
 
 /// Leave to delete a load balancer in ERROR and make it anew; the value is its id.
@@ -138,10 +137,14 @@ fn needs_a_look(pass: &Reconcile<'_>) -> bool {
         return false;
     };
     findings.absent
-        || findings
-            .provisioning_status
-            .as_deref()
-            .is_some_and(|status| matches!(status, "ERROR" | "PENDING_DELETE" | "DELETED"))
+        || findings.provisioning_status.as_ref().is_some_and(|status| {
+            matches!(
+                status,
+                ProvisioningStatus::Error
+                    | ProvisioningStatus::PendingDelete
+                    | ProvisioningStatus::Deleted
+            )
+        })
 }
 
 async fn nothing_to_lose(pass: &Reconcile<'_>) -> Step<bool> {

@@ -55,8 +55,8 @@ pub(crate) async fn groups(
         apply_rules(context, group, &rules::desired(role, &inputs)).await?;
     }
     Ok(Groups {
-        control_plane: (control_plane.id.into(), control_plane.name),
-        worker: (worker.id.into(), worker.name),
+        control_plane: (control_plane.id, control_plane.name),
+        worker: (worker.id, worker.name),
     })
 }
 
@@ -103,7 +103,8 @@ async fn group(context: &StepContext<'_>, role: Role) -> Step<SecurityGroup> {
     context
         .tag(
             SECURITY_GROUPS_READY,
-            Tagged::SecurityGroup(&group.id),
+            Tagged::SecurityGroup,
+            &group.id,
             &group.tags,
         )
         .await?;
@@ -190,7 +191,7 @@ async fn apply_rules(
     for id in &todo.delete {
         match context
             .cloud
-            .delete_security_group_rule(&id.as_str().into(), Priority::Settling)
+            .delete_security_group_rule(id, Priority::Settling)
             .await
         {
             Ok(()) => {}
@@ -217,12 +218,12 @@ fn found_rule(found: &SecurityGroupRule) -> Option<FoundRule> {
         EtherType::Unknown(_) => return None,
     };
     let remote = match (&found.remote_group_id, &found.remote_ip_prefix) {
-        (Some(group), _) => Remote::Group(group.to_string()),
+        (Some(group), _) => Remote::Group(group.clone()),
         (None, Some(range)) => Remote::range(range),
         (None, None) => Remote::Anywhere,
     };
     Some(FoundRule {
-        id: found.id.to_string(),
+        id: found.id.clone(),
         rule: Rule {
             direction,
             family,
@@ -243,7 +244,7 @@ fn new_rule(group: &str, desired: &rules::DesiredRule) -> NewSecurityGroupRule {
     };
     let port = |port: Option<u32>| port.and_then(|port| port.try_into().ok());
     NewSecurityGroupRule {
-        security_group_id: group.into(),
+        security_group_id: group.to_owned(),
         description: desired.description.clone(),
         direction: match rule.direction {
             Direction::Ingress => network::Direction::Ingress,
@@ -257,6 +258,6 @@ fn new_rule(group: &str, desired: &rules::DesiredRule) -> NewSecurityGroupRule {
         port_range_min: port(rule.port_min),
         port_range_max: port(rule.port_max),
         remote_ip_prefix,
-        remote_group_id: remote_group_id.map(Into::into),
+        remote_group_id,
     }
 }

@@ -1,0 +1,118 @@
+//! Which member is whose, and who has none.
+
+use crate::model::{
+    clock::Stamp,
+    effect::Effect,
+    machine::Attempts,
+    member::{Member, Owner},
+    metric_event::MetricEvent,
+    state::State,
+};
+use capo_core::ProvisioningStatus;
+
+pub(crate) fn count_linked(state: &State) -> usize {
+    state
+        .machines
+        .values()
+        .flat_map(|machine| &machine.slots)
+        .filter(|slot| slot.member.is_some())
+        .count()
+}
+
+/// Finds each machine's member in each pool, and says whose the others are.
+pub(crate) fn link(state: &mut State) {
+    for (index, port) in state.ports.iter_mut().enumerate() {
+        for member in &mut port.members {
+            member.owner = if member.name.starts_with(&port.prefix) {
+                Owner::Gone
+            } else {
+                Owner::Stranger
+            };
+        }
+        for (name, machine) in state.machines.iter_mut() {
+            let address = machine.want.address;
+            let named = |member: &Member| {
+                member.name.strip_prefix(&port.prefix) == Some(name.name.as_str())
+            };
+            let placed = |member: &Member| {
+                member.port == port.number
+                    && address.is_none_or(|address| member.address == Some(address))
+            };
+            let mut found = None;
+            let mut foreign = None;
+            let mut twins = 0_u32;
+            for (position, member) in port.members.iter_mut().enumerate() {
+                let named = named(member);
+                if named && placed(member) {
+                    member.owner = Owner::Ours;
+                    twins += 1;
+                    found.get_or_insert(position);
+                } else if named {
+                    member.owner = Owner::NameOnly;
+                    foreign.get_or_insert(position);
+                } else if address.is_some() && placed(member) {
+                    member.owner = Owner::AddressOnly;
+                    foreign.get_or_insert(position);
+                }
+            }
+            if let Some(slot) = machine.slots.get_mut(index) {
+                if slot.member.is_none() && found.is_some() {
+                    // Whatever held a POST back is over: it is there.
+                    slot.refusal = None;
+                    if slot.deleted.is_none() && !slot.put_tried {
+                        slot.attempts = Attempts::default();
+                    }
+                }
+                slot.member = found;
+                slot.foreign = foreign;
+                slot.twins = twins > 1;
+            }
+        }
+    }
+}
+
+/// Absences, and what was waited for since a POST or a DELETE.
+pub(crate) fn count_absences(state: &mut State, began: Stamp, effects: &mut Vec<Effect>) {
+    let provider = state.provider.label();
+    let suspect = state.reads.suspect;
+    for machine in state.machines.values_mut() {
+        for (slot, port) in machine.slots.iter_mut().zip(&state.ports) {
+            let member = slot.member.and_then(|index| port.members.get(index));
+            let Some(member) = member else {
+                if suspect {
+                    continue;
+                }
+                slot.absent_reads = slot.absent_reads.saturating_add(1);
+                if slot.absent_reads == 2 {
+                    state.dirty = true;
+                    if let Some(sent) = slot.deleted {
+                        effects.push(Effect::Record(MetricEvent::TimeToRemoved(
+                            provider,
+                            began.instant.saturating_duration_since(sent),
+                        )));
+                    }
+                }
+                continue;
+            };
+            slot.absent_reads = 0;
+            if member.provisioning == ProvisioningStatus::Active {
+                if let Some((sent, operation)) = slot.posted.take() {
+                    effects.push(Effect::Record(MetricEvent::TimeToActive(
+                        provider,
+                        operation,
+                        began.instant.saturating_duration_since(sent),
+                    )));
+                }
+                if slot.deleted.is_none() {
+                    slot.put_tried = false;
+                    let calm = began
+                        .instant
+                        .saturating_duration_since(member.since.instant);
+                    if calm >= state.settings.warn_after {
+                        slot.attempts = Attempts::default();
+                    }
+                }
+            }
+        }
+    }
+}

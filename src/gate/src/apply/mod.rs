@@ -1,0 +1,270 @@
+//! Takes one event into the state. Decides nothing.
+
+pub(crate) mod link;
+pub(crate) mod read;
+pub(crate) mod trouble;
+pub(crate) mod write;
+
+use crate::{
+    apply::{
+        trouble::{in_trouble, well},
+        write::{accepted, is_unsettling, outcome, port_mut, refused},
+    },
+    model::{
+        call::{InFlight, Purpose, Write},
+        clock::Now,
+        desired::{DesiredLoadBalancer, DesiredMachine},
+        effect::Effect,
+        event::{Answered, Event, ProbeOutcome},
+        machine::{Machine, Slot, Stage},
+        metric_event::MetricEvent,
+        port::Port,
+        state::{Balancer, Ladder, Reads, State},
+    },
+};
+use capo_core::{FailureClass, ObjectName, Provider};
+
+pub(crate) fn apply(state: &mut State, event: Event, now: &Now, effects: &mut Vec<Effect>) {
+    match event {
+        Event::Tick => {}
+        Event::Nudged => state.reads.nudged = true,
+        Event::LargeFleet(large) => state.large_fleet = large,
+        Event::Claimed(by) => {
+            state.dirty |= state.claimed_by != by;
+            state.claimed_by = by;
+        }
+        Event::LoadBalancer {
+            credentials,
+            desired,
+        } => load_balancer(state, credentials, *desired, now),
+        Event::Machine { name, desired } => machine(state, &name, desired),
+        Event::Probed {
+            machine,
+            began,
+            outcome,
+        } => {
+            if let Some(machine) = state.machines.get_mut(&machine) {
+                machine.probe.under_way = false;
+                state.dirty |= machine.probe.seen.is_none_or(|(_, seen)| seen != outcome);
+                machine.probe.seen = Some((began, outcome));
+                state.answered |= outcome.connected() && outcome != ProbeOutcome::Refused;
+            }
+        }
+        Event::LookedUp { machine, exists } => {
+            if let Some(lookup) = state.lookups.get_mut(&machine) {
+                lookup.under_way = false;
+                lookup.absent = exists == Some(false);
+                lookup.asked = now.instant;
+            }
+        }
+        Event::Answered { id, answer } => {
+            if state.call.as_ref().is_some_and(|call| call.id == id)
+                && let Some(call) = state.call.take()
+            {
+                answered(state, call, answer, now, effects);
+            }
+        }
+    }
+}
+
+fn load_balancer(state: &mut State, credentials: bool, desired: DesiredLoadBalancer, now: &Now) {
+    state.dirty = true;
+    let another = state.desired.as_ref().is_none_or(|old| {
+        old.id != desired.id || old.name != desired.name || old.ports != desired.ports
+    });
+    if another {
+        state.balancer = Balancer {
+            unsettled_since: state.balancer.unsettled_since,
+            ..Balancer::default()
+        };
+        state.reads = Reads {
+            factor: state.reads.factor,
+            structure_due: true,
+            ..Reads::default()
+        };
+        state.ports = desired
+            .ports
+            .iter()
+            .map(|number| Port::new(&desired.name, *number))
+            .collect();
+        state.call = None;
+        state.trouble = None;
+        state.lookups.clear();
+        for machine in state.machines.values_mut() {
+            machine.slots = vec![Slot::default(); desired.ports.len()];
+            // A drained member of another load balancer says nothing of this one.
+            machine.stage = Stage::Serving;
+        }
+        state.releasing = None;
+    }
+    if desired.id.is_none() {
+        state.watched_since.get_or_insert(now.instant);
+    }
+    // What a listener has of it was never read where nothing was wanted when it was made.
+    state.reads.structure_due |= state
+        .desired
+        .as_ref()
+        .is_some_and(|old| old.allowed_cidrs != desired.allowed_cidrs);
+    if credentials && !state.credentials {
+        state.trouble = None;
+    }
+    state.credentials = credentials;
+    state.provider = Provider::of(&desired.provider);
+    // Cluster API has lost its way to the API servers: something may have become of the load balancer.
+    let connected =
+        |desired: &DesiredLoadBalancer| desired.cluster.remote_connection_since.is_some();
+    state.reads.nudged |= state.desired.as_ref().is_some_and(connected) && !connected(&desired);
+    state.desired = Some(desired);
+}
+
+fn machine(state: &mut State, name: &ObjectName, desired: Option<Box<DesiredMachine>>) {
+    let Some(desired) = desired else {
+        if state.machines.remove(name).is_some() {
+            state.dirty = true;
+            link::link(state);
+        }
+        if state.releasing.as_ref() == Some(name) {
+            state.releasing = None;
+        }
+        return;
+    };
+    let ports = state.ports.len();
+    let relink = if let Some(machine) = state.machines.get_mut(name) {
+        let moved = machine.want.address != desired.address;
+        if moved {
+            machine.probe.seen = None;
+        }
+        // What is told of a machine rests on them, whatever its gates say.
+        state.dirty |= moved || machine.want.operator != desired.operator;
+        machine.want = *desired;
+        moved
+    } else {
+        state
+            .machines
+            .insert(name.clone(), Machine::new(*desired, ports));
+        state.dirty = true;
+        true
+    };
+    if !relink {
+        return;
+    }
+    link::link(state);
+    // What was read last lacks it already: its member need not wait for another read.
+    if state.reads.tree.is_some()
+        && !state.reads.suspect
+        && let Some(machine) = state.machines.get_mut(name)
+    {
+        for slot in &mut machine.slots {
+            if slot.member.is_none() {
+                slot.absent_reads = slot.absent_reads.max(1);
+            }
+        }
+    }
+}
+
+fn answered(
+    state: &mut State,
+    call: InFlight,
+    answer: Answered,
+    now: &Now,
+    effects: &mut Vec<Effect>,
+) {
+    state.reads.factor =
+        1.0 + state.settings.schedule.jitter * (2.0 * now.dice.clamp(0.0, 1.0) - 1.0);
+    let began = call.began;
+    match (call.purpose, answer) {
+        (Purpose::Tree, Answered::Tree(answer)) => {
+            effects.push(Effect::Record(MetricEvent::Read(
+                answer.is_ok(),
+                now.since(began.instant),
+            )));
+            state.reads.nudged = false;
+            match answer {
+                Ok(tree) => {
+                    well(state);
+                    count_read(state);
+                    read::tree(state, began, tree, effects);
+                }
+                Err(failure) if failure.class == FailureClass::NotFound => {
+                    well(state);
+                    count_read(state);
+                    read::not_found(state, began);
+                }
+                Err(failure) => in_trouble(state, failure, now),
+            }
+        }
+        (Purpose::Structure, Answered::Structure(answer)) => match answer {
+            Ok(structure) => {
+                well(state);
+                read::structure(state, began, &structure);
+            }
+            Err(failure) => in_trouble(state, failure, now),
+        },
+        (Purpose::Members(port), Answered::Members(answer)) => match answer {
+            Ok(details) => {
+                well(state);
+                read::members(state, port, began, details);
+            }
+            Err(failure) => in_trouble(state, failure, now),
+        },
+        (Purpose::Numbers(number), Answered::Monitor(answer)) => match answer {
+            Ok(numbers) => {
+                well(state);
+                if let Some(port) = port_mut(state, number) {
+                    port.numbers = Some(numbers);
+                    port.numbers_due = false;
+                }
+            }
+            Err(failure) => {
+                if let Some(port) = port_mut(state, number) {
+                    port.numbers_due = false;
+                }
+                if failure.class != FailureClass::NotFound {
+                    in_trouble(state, failure, now);
+                }
+            }
+        },
+        (Purpose::Write(write), Answered::Written(answer)) => {
+            if answer.as_ref().is_ok() || answer.as_ref().is_err_and(is_unsettling) {
+                state.last_write = Some(now.instant);
+            }
+            if let Write::Member { operation, .. } = &write {
+                let outcome = outcome(&answer);
+                effects.push(Effect::Record(MetricEvent::Operation(*operation, outcome)));
+            }
+            match answer {
+                Ok(written) => {
+                    well(state);
+                    state.reads.ladder = Some(Ladder {
+                        start: began.instant,
+                        reads: 0,
+                    });
+                    accepted(state, &write, call.sets, began.instant, now, written);
+                }
+                Err(failure) => refused(state, &write, failure, now),
+            }
+        }
+        // The shell answered with something else than was asked: as good as no answer.
+        _ => {}
+    }
+}
+
+fn count_read(state: &mut State) {
+    match &mut state.reads.ladder {
+        Some(ladder) => ladder.reads = ladder.reads.saturating_add(1),
+        None if state.reads.health_wanted => {
+            state.reads.health = state.reads.health.saturating_add(1);
+        }
+        None => {
+            state.reads.steady = state.reads.steady.saturating_add(1);
+            if state.reads.steady >= 6 {
+                state.reads.steady = 0;
+                state.reads.structure_due = true;
+                for port in &mut state.ports {
+                    port.numbers_due = true;
+                    port.members_due = true;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,436 @@
+//! Takes what was read of a load balancer into the state.
+
+use crate::{
+    apply::link::{count_absences, count_linked, link},
+    model::{
+        clock::Stamp,
+        effect::Effect,
+        member::{Member, OnlineRun, Owner},
+        metric_event::MetricEvent,
+        octavia::{ListenerRead, MemberDetail, MemberRead, PoolRead, Structure, Tree},
+        port::{LostRun, Part, PartKind, Port},
+        state::State,
+    },
+};
+use capo_core::{MemberStatus, OperatingStatus, ProvisioningStatus};
+
+/// One consistent snapshot. `began` is when the read of it began.
+pub(crate) fn tree(state: &mut State, began: Stamp, tree: Tree, effects: &mut Vec<Effect>) {
+    let free = tree.provisioning == ProvisioningStatus::Active;
+    let balancer = &mut state.balancer;
+    if balancer.provisioning.as_ref() != Some(&tree.provisioning) {
+        balancer.provisioning = Some(tree.provisioning);
+        balancer.since = Some(began);
+        state.dirty = true;
+    }
+    if balancer.operating.as_ref() != Some(&tree.operating) {
+        balancer.operating = Some(tree.operating);
+        state.dirty = true;
+    }
+    balancer.not_found = 0;
+
+    let label = state.provider.label();
+    let mut relink = false;
+    let mut vanished = false;
+    for port in &mut state.ports {
+        let before = port.parts().count();
+        let changed = observe_port(port, &tree.listeners, free, began, label, effects);
+        relink |= changed.members;
+        state.dirty |= changed.visible;
+        vanished |= port.parts().count() < before;
+    }
+    if vanished {
+        state.reads.structure_due = true;
+    }
+    let all_vanished = relink && relink_finds_none(state);
+    state.reads.suspect = all_vanished && !state.reads.suspect;
+    count_absences(state, began, effects);
+    watch(state, began);
+    state.reads.tree = Some(began);
+}
+
+/// Links members anew. Whether every machine lost its member at once, though none was to go.
+fn relink_finds_none(state: &mut State) -> bool {
+    let before = count_linked(state);
+    let expected = state
+        .machines
+        .values()
+        .any(|machine| machine.slots.iter().any(|slot| slot.deleted.is_some()));
+    link(state);
+    before > 0 && count_linked(state) == 0 && !expected
+}
+
+#[derive(Default)]
+struct Changed {
+    members: bool,
+    visible: bool,
+}
+
+fn observe_port(
+    port: &mut Port,
+    listeners: &[ListenerRead],
+    free: bool,
+    began: Stamp,
+    provider: &'static str,
+    effects: &mut Vec<Effect>,
+) -> Changed {
+    let mut changed = Changed::default();
+    let mut ambiguous = None;
+    let mut named = listeners
+        .iter()
+        .filter(|listener| listener.name == port.name);
+    let listener = named.next();
+    if named.next().is_some() {
+        ambiguous = Some(format!("more than one listener is called {}", port.name));
+    }
+    let mut pool: Option<&PoolRead> = None;
+    for candidate in listener.iter().flat_map(|listener| &listener.pools) {
+        if candidate.name != port.name {
+            continue;
+        }
+        match pool {
+            Some(first) if first.id != candidate.id => {
+                ambiguous = Some(format!("more than one pool is called {}", port.name));
+            }
+            Some(_) => {}
+            None => pool = Some(candidate),
+        }
+    }
+    if ambiguous.is_some() || port.listener.is_none() && listener.is_some() {
+        changed.visible |= ambiguous != port.ambiguous;
+        port.ambiguous = ambiguous;
+    }
+
+    let read = listener.map(|listener| (listener.id.as_str(), &listener.provisioning));
+    changed.visible |= observe_part(&mut port.listener, read, free, began);
+    let read = pool.map(|pool| (pool.id.as_str(), &pool.provisioning));
+    if port.pool.as_ref().map(|part| part.id.as_str()) != read.map(|(id, _)| id) {
+        port.members_due = true;
+    }
+    changed.visible |= observe_part(&mut port.pool, read, free, began);
+    let read = pool
+        .and_then(|pool| pool.monitor.as_ref())
+        .map(|monitor| (monitor.id.as_str(), &monitor.provisioning));
+    if port.monitor.as_ref().map(|part| part.id.as_str()) != read.map(|(id, _)| id)
+        && port.monitor.is_some()
+    {
+        port.numbers = None;
+        port.numbers_due = true;
+    }
+    changed.visible |= observe_part(&mut port.monitor, read, free, began);
+
+    let free = free && pool.is_some_and(|pool| pool.provisioning == ProvisioningStatus::Active);
+    let members = pool.map_or(&[][..], |pool| &pool.members);
+    let members_changed = observe_members(port, members, free, began, provider, effects);
+    changed.members = members_changed.members;
+    changed.visible |= members_changed.visible;
+    changed
+}
+
+fn observe_part(
+    part: &mut Option<Part>,
+    read: Option<(&str, &ProvisioningStatus)>,
+    free: bool,
+    began: Stamp,
+) -> bool {
+    let Some((id, provisioning)) = read else {
+        return part.take().is_some();
+    };
+    let mut changed = false;
+    match part {
+        Some(known) if known.id == id => {
+            if known.provisioning != *provisioning {
+                known.provisioning = provisioning.clone();
+                known.since = began;
+                changed = true;
+            }
+        }
+        _ => {
+            *part = Some(Part {
+                id: id.to_owned(),
+                provisioning: provisioning.clone(),
+                since: began,
+                lost: LostRun::default(),
+            });
+            changed = true;
+        }
+    }
+    if let Some(known) = part {
+        known
+            .lost
+            .saw(free && known.provisioning.is_pending(), began.instant);
+    }
+    changed
+}
+
+fn observe_members(
+    port: &mut Port,
+    read: &[MemberRead],
+    free: bool,
+    began: Stamp,
+    provider: &'static str,
+    effects: &mut Vec<Effect>,
+) -> Changed {
+    let mut changed = Changed::default();
+    let same = port.members.len() == read.len()
+        && port
+            .members
+            .iter()
+            .zip(read)
+            .all(|(known, read)| known.id == read.id);
+    if !same {
+        changed.members = true;
+        changed.visible = true;
+        let mut old = std::mem::take(&mut port.members);
+        for read in read {
+            let known = old.iter().position(|known| known.id == read.id);
+            let member = if let Some(index) = known {
+                old.swap_remove(index)
+            } else {
+                transition(
+                    effects,
+                    provider,
+                    MemberStatus::Missing,
+                    MemberStatus::from(&read.provisioning),
+                );
+                let ahead = port
+                    .details_ahead
+                    .iter()
+                    .position(|detail| detail.id == read.id);
+                new_member(
+                    read,
+                    ahead.map(|index| port.details_ahead.swap_remove(index)),
+                    began,
+                )
+            };
+            port.members.push(member);
+        }
+        for gone in old {
+            transition(
+                effects,
+                provider,
+                MemberStatus::from(&gone.provisioning),
+                MemberStatus::Missing,
+            );
+        }
+    }
+    for (member, read) in port.members.iter_mut().zip(read) {
+        if member.name != read.name || member.address != read.address || member.port != read.port {
+            member.name.clone_from(&read.name);
+            member.address = read.address;
+            member.port = read.port;
+            changed.members = true;
+            changed.visible = true;
+        }
+        if member.provisioning != read.provisioning {
+            transition(
+                effects,
+                provider,
+                MemberStatus::from(&member.provisioning),
+                MemberStatus::from(&read.provisioning),
+            );
+            member.provisioning = read.provisioning.clone();
+            member.since = began;
+            changed.visible = true;
+        }
+        if member.operating != read.operating {
+            member.operating = read.operating.clone();
+            changed.visible = true;
+        }
+        member
+            .lost
+            .saw(free && member.provisioning.is_pending(), began.instant);
+        // While an operation is under way it tells of what was before.
+        if member.operating == OperatingStatus::Online
+            && member.provisioning == ProvisioningStatus::Active
+        {
+            let run = member.online.get_or_insert(OnlineRun {
+                first: began.instant,
+                last: began.instant,
+                reads: 0,
+            });
+            run.last = began.instant;
+            run.reads = run.reads.saturating_add(1);
+        } else {
+            member.online = None;
+        }
+        member.ownerless_reads = if member.owner == Owner::Gone && !changed.members {
+            member.ownerless_reads.saturating_add(1)
+        } else {
+            0
+        };
+        if member.detail.is_none() {
+            port.members_due = true;
+        }
+    }
+    port.details_ahead.truncate(8);
+    let online = port
+        .members
+        .iter()
+        .any(|member| member.operating == OperatingStatus::Online);
+    let dark = !online && State::monitor_is_usable(port);
+    port.dark.saw(dark, began.instant);
+    changed
+}
+
+fn new_member(read: &MemberRead, detail: Option<MemberDetail>, began: Stamp) -> Member {
+    Member {
+        id: read.id.clone(),
+        name: read.name.clone(),
+        address: read.address,
+        port: read.port,
+        provisioning: read.provisioning.clone(),
+        operating: read.operating.clone(),
+        since: began,
+        lost: LostRun::default(),
+        online: None,
+        detail,
+        owner: Owner::Stranger,
+        ownerless_reads: 0,
+    }
+}
+
+fn transition(
+    effects: &mut Vec<Effect>,
+    provider: &'static str,
+    from: MemberStatus,
+    to: MemberStatus,
+) {
+    effects.push(Effect::Record(MetricEvent::Transition {
+        provider,
+        from,
+        to,
+    }));
+}
+
+/// Whether any API server was ever up, as far as this process saw.
+fn watch(state: &mut State, began: Stamp) {
+    state.watched_since.get_or_insert(began.instant);
+    if !state.answered {
+        let span = state.online_span();
+        state.answered = state
+            .ports
+            .iter()
+            .flat_map(|port| &port.members)
+            .any(|member| {
+                member
+                    .online
+                    .is_some_and(|run| run.reads >= 2 && run.span() >= span)
+            });
+    }
+}
+
+/// The load balancer was not found.
+pub(crate) fn not_found(state: &mut State, began: Stamp) {
+    state.balancer.not_found = state.balancer.not_found.saturating_add(1);
+    if state.balancer.not_found < 2 {
+        return;
+    }
+    state.watched_since.get_or_insert(began.instant);
+    state.reads.tree = Some(began);
+    state.reads.suspect = false;
+    if state.balancer.not_found > 2 {
+        return;
+    }
+    state.dirty = true;
+    state.reads.structure_due = true;
+    state.balancer.provisioning = None;
+    state.balancer.operating = None;
+    state.balancer.since = Some(began);
+    for port in &mut state.ports {
+        *port = Port::named(std::mem::take(&mut port.name), port.number);
+    }
+    link(state);
+    for slot in state
+        .machines
+        .values_mut()
+        .flat_map(|machine| &mut machine.slots)
+    {
+        slot.absent_reads = slot.absent_reads.max(2);
+    }
+}
+
+/// Everything below the load balancer, attached or not.
+pub(crate) fn structure(state: &mut State, began: Stamp, read: &Structure) {
+    for port in &mut state.ports {
+        let mut ambiguous = None;
+        let mut listeners = read
+            .listeners
+            .iter()
+            .filter(|listener| listener.name == port.name);
+        let listener = listeners.next();
+        if listeners.next().is_some() {
+            ambiguous = Some(format!("more than one listener is called {}", port.name));
+        }
+        if let Some(other) = read
+            .listeners
+            .iter()
+            .find(|other| other.port == port.number && other.name != port.name)
+        {
+            ambiguous = Some(format!(
+                "listener {} ({}) has port {}, which {} needs",
+                other.name, other.id, port.number, port.name
+            ));
+        }
+        let mut pools = read.pools.iter().filter(|pool| pool.name == port.name);
+        let pool = pools.next();
+        if pools.next().is_some() {
+            ambiguous = Some(format!("more than one pool is called {}", port.name));
+        }
+        if let (Some(listener), Some(default)) = (
+            listener,
+            listener.and_then(|listener| listener.default_pool.as_ref()),
+        ) && pool.is_none_or(|pool| pool.id != *default)
+        {
+            ambiguous = Some(format!(
+                "listener {} ({}) has another default pool, {default}",
+                listener.name, listener.id
+            ));
+        }
+        state.dirty |= ambiguous != port.ambiguous;
+        port.ambiguous = ambiguous;
+        port.stray_pool = match (&port.pool, pool) {
+            (None, Some(pool)) => Some(pool.id.clone()),
+            _ => None,
+        };
+        // The list knows more than the tree: the tree will show it in a moment.
+        port.unseen = match (&port.listener, listener) {
+            (None, Some(_)) => Some(PartKind::Listener),
+            _ => match (&port.pool, &port.monitor, pool) {
+                (Some(_), None, Some(pool)) if pool.monitor.is_some() => Some(PartKind::Monitor),
+                _ => None,
+            },
+        };
+        if let Some(listener) = listener {
+            port.cidrs_known = listener.allowed_cidrs.is_some();
+            port.cidrs = listener.allowed_cidrs.clone().map(|mut cidrs| {
+                cidrs.sort();
+                cidrs
+            });
+        }
+    }
+    state.reads.structure = Some(began.instant);
+    state.reads.structure_due = false;
+}
+
+/// The members of one pool, with what the tree lacks.
+pub(crate) fn members(state: &mut State, number: u16, began: Stamp, details: Vec<MemberDetail>) {
+    let Some(port) = state.ports.iter_mut().find(|port| port.number == number) else {
+        return;
+    };
+    port.listed = Some(began.instant);
+    port.members_due = false;
+    for detail in details {
+        let Some(member) = port
+            .members
+            .iter_mut()
+            .find(|member| member.id == detail.id)
+        else {
+            continue;
+        };
+        if member.detail.as_ref() != Some(&detail) {
+            member.detail = Some(detail);
+            state.dirty = true;
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! OpenStack cannot be asked: how long to wait.
+
+use std::time::Duration;
+
+use crate::model::{
+    clock::Now,
+    octavia::Failure,
+    state::{State, Trouble},
+};
+use capo_core::FailureClass;
+
+/// OpenStack answered.
+pub(crate) fn well(state: &mut State) {
+    if state.trouble.take().is_some() {
+        state.dirty = true;
+    }
+}
+
+/// OpenStack could not be asked. Says so from the second time on, and waits longer each time.
+pub(crate) fn in_trouble(state: &mut State, failure: Failure, now: &Now) {
+    let failures = state
+        .trouble
+        .as_ref()
+        .map_or(0, |trouble| trouble.failures)
+        .saturating_add(1);
+    let wait = back_off(failure.class, failures)
+        .mul_f64(state.reads.factor)
+        .max(failure.retry_after.unwrap_or_default().min(MAX_RETRY_AFTER));
+    let since = state
+        .trouble
+        .as_ref()
+        .map_or(now.stamp(), |trouble| trouble.since);
+    let changed = failures == 2
+        || state
+            .trouble
+            .as_ref()
+            .is_some_and(|trouble| trouble.class != failure.class);
+    state.dirty |= changed;
+    state.trouble = Some(Trouble {
+        class: failure.class,
+        message: failure.message,
+        since,
+        failures,
+        until: now.instant.checked_add(wait).unwrap_or(now.instant),
+    });
+}
+
+/// No word from outside may put a load balancer to sleep for longer.
+const MAX_RETRY_AFTER: Duration = Duration::from_mins(10);
+
+fn back_off(class: FailureClass, failures: u32) -> Duration {
+    let doublings = failures.saturating_sub(1).min(6);
+    let (first, most) = match class {
+        // Ends within ten seconds of the trouble, unless it lasted long. A pause that was asked for
+        // is kept anyway, and growing it further would outlast it.
+        FailureClass::Transient | FailureClass::Throttled if failures <= 40 => (1, 8),
+        FailureClass::Transient
+        | FailureClass::Throttled
+        | FailureClass::NotFound
+        | FailureClass::Locked
+        | FailureClass::Conflict => (1, 30),
+        FailureClass::LeaseLost => (5, 5),
+        FailureClass::Auth
+        | FailureClass::Denied
+        | FailureClass::Quota
+        | FailureClass::Duplicate
+        | FailureClass::InUse
+        | FailureClass::Invalid
+        | FailureClass::NotImplemented
+        | FailureClass::NoService => (10, 60),
+    };
+    Duration::from_secs((first << doublings).min(most))
+}

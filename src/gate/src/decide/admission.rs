@@ -1,0 +1,88 @@
+//! G1, `admission`: may the machine be called provisioned?
+
+use crate::{
+    decide::{
+        classify,
+        evaluation::Needs,
+        precedence::{blind, precedence},
+    },
+    model::{
+        clock::Now,
+        decision::{GateCause, GateDecision},
+        desired::{Deletion, ServerState},
+        machine::Machine,
+        member::Class,
+        state::State,
+    },
+};
+use capo_core::GateMode;
+
+/// G1: may the machine be called provisioned?
+pub(crate) fn admission(
+    state: &State,
+    machine: &Machine,
+    now: &Now,
+    needs: &mut Needs,
+) -> GateDecision {
+    if machine.want.admitted {
+        return GateDecision::Open(GateCause::Admitted);
+    }
+    if machine.want.deletion != Deletion::No {
+        return GateDecision::NotAsked;
+    }
+    let before = precedence(state, machine, now);
+    if let Some(held @ GateDecision::Held(GateCause::NotObserved | GateCause::Paused)) = before {
+        return held;
+    }
+    if machine.want.server.state != ServerState::Active {
+        return GateDecision::Held(GateCause::ServerNotReady);
+    }
+    if let Some(decision) = before {
+        return decision;
+    }
+    let held = match state.settings.mode {
+        GateMode::Enforce => GateDecision::Held,
+        GateMode::Observe => GateDecision::Observed,
+        GateMode::Off => return GateDecision::Open(GateCause::NotEnforced),
+    };
+    if let Some(cause) = blind(state, now) {
+        return held(cause);
+    }
+    if let Some(cause) = members_lack(state, machine) {
+        return held(cause);
+    }
+    let opened = machine.gates.admission == GateDecision::Open(GateCause::MembersActive);
+    if !opened && !state.is_fresh(now) {
+        needs.tree = true;
+        return held(GateCause::NotFresh);
+    }
+    GateDecision::Open(GateCause::MembersActive)
+}
+
+/// What a machine's members lack to be ACTIVE at the right address on every port.
+pub(crate) fn members_lack(state: &State, machine: &Machine) -> Option<GateCause> {
+    if state.ports.is_empty() {
+        return Some(GateCause::LoadBalancerPending);
+    }
+    for (slot, port) in machine.slots.iter().zip(&state.ports) {
+        if port.pool.is_none() {
+            return Some(GateCause::LoadBalancerPending);
+        }
+        let class = classify::slot(slot, port, state.orphan_span());
+        if class == Class::Missing && machine.want.address.is_none() {
+            return Some(GateCause::ServerNotReady);
+        }
+        if class == Class::Missing
+            && let Some(refusal) = &slot.refusal
+        {
+            return Some(GateCause::Refused(port.number, refusal.class));
+        }
+        if class != Class::Active {
+            return Some(GateCause::Member(port.number, class));
+        }
+        if machine.want.address.is_none() {
+            return Some(GateCause::ServerNotReady);
+        }
+    }
+    None
+}

@@ -1,0 +1,114 @@
+//! The questions of the always-open list that are answered by what was seen over time.
+
+use crate::{
+    decide::serving,
+    model::{
+        clock::Now,
+        desired::{Health, ServerState},
+        evidence::{Certainty, Serving},
+        machine::Machine,
+        state::State,
+    },
+};
+use capo_core::{ObjectName, OperatingStatus};
+
+/// The control plane was never initialised, as far as Kubernetes says and this process saw.
+pub(crate) fn never_initialised(state: &State, now: &Now) -> Certainty {
+    let Some(desired) = &state.desired else {
+        return Certainty::Maybe;
+    };
+    // A Machine with a healthy Node says so before its cluster's pass does.
+    let joined = |machine: &Machine| matches!(machine.want.node, Health::Good(_));
+    if desired.cluster.initialised || state.answered || state.machines.values().any(joined) {
+        return Certainty::No;
+    }
+    let Some(watched) = state.watched_since else {
+        return Certainty::Maybe;
+    };
+    if now.since(watched) < state.online_span() {
+        return Certainty::Maybe;
+    }
+    let unprobed = state
+        .machines
+        .values()
+        .any(|machine| serving::can_probe(state, machine) && machine.probe.seen.is_none());
+    if unprobed {
+        Certainty::Maybe
+    } else {
+        Certainty::Yes
+    }
+}
+
+/// The machine was never admitted and serves no port.
+pub(crate) fn never_served(
+    state: &State,
+    name: &ObjectName,
+    machine: &Machine,
+    now: &Now,
+) -> Certainty {
+    if machine.may_be_admitted() {
+        return Certainty::No;
+    }
+    if state
+        .desired
+        .as_ref()
+        .is_some_and(|desired| desired.id.is_some())
+        && state.reads.tree.is_none()
+    {
+        return Certainty::Maybe;
+    }
+    let held = machine.asked.map(|asked| asked.since.instant);
+    let mut answer = Certainty::Yes;
+    for port in state.ports.iter().enumerate() {
+        match serving::serves(state, (name, machine), port, held, true, now) {
+            Serving::Yes(_) => return Certainty::No,
+            Serving::NotYet(_) => answer = Certainty::Maybe,
+            Serving::No(_) => {}
+        }
+    }
+    answer
+}
+
+/// The machine's server is down, and nothing says that it serves all the same.
+pub(crate) fn server_down(
+    state: &State,
+    name: &ObjectName,
+    machine: &Machine,
+    now: &Now,
+) -> Certainty {
+    let server = &machine.want.server;
+    if !matches!(server.state, ServerState::Absent | ServerState::Shutoff) || server.down_reads < 2
+    {
+        return Certainty::No;
+    }
+    // The same credential must still see this load balancer, or else it may just be blind.
+    let sees = state.balancer.provisioning.is_some() && state.balancer.not_found == 0;
+    if !sees
+        || state
+            .desired
+            .as_ref()
+            .is_none_or(|desired| desired.id.is_none())
+    {
+        return Certainty::No;
+    }
+    if !serving::server_is_recent(machine, now) {
+        return Certainty::Maybe;
+    }
+    let against = serving::against(state, name, machine, now).is_some();
+    let waited = machine
+        .asked
+        .is_some_and(|asked| now.since(asked.since.instant) >= state.online_span());
+    let mut answer = Certainty::Yes;
+    for (slot, port) in machine.slots.iter().zip(&state.ports) {
+        let Some(member) = slot.member.and_then(|index| port.members.get(index)) else {
+            continue;
+        };
+        let online = member.operating == OperatingStatus::Online && !against;
+        if port.monitor.is_some() && !against && !waited {
+            answer = Certainty::Maybe;
+        } else if online {
+            return Certainty::No;
+        }
+    }
+    answer
+}

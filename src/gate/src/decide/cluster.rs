@@ -1,0 +1,165 @@
+//! The cluster's verdict, without words.
+
+use std::time::Instant;
+
+use crate::{
+    decide::{always_open, classify, precedence, serving},
+    model::{
+        call::Purpose,
+        clock::Now,
+        decision::GateCause,
+        evidence::Certainty,
+        member::{Class, Member},
+        port::{PartKind, Port},
+        state::State,
+        summary::Summary,
+    },
+    plan::listeners,
+};
+use capo_core::{GateOverride, OperatingStatus, ProvisioningStatus};
+
+/// The cluster's side, without words.
+pub(crate) fn summarize(state: &State, now: &Now) -> Summary {
+    let cause = cluster_cause(state, now);
+    let at_once = matches!(
+        cause,
+        Some(
+            GateCause::LoadBalancerAbsent
+                | GateCause::LoadBalancerNotMade
+                | GateCause::LoadBalancerError
+                | GateCause::PartError(_, PartKind::Listener | PartKind::Pool)
+                | GateCause::PartMissing(_, PartKind::Listener | PartKind::Pool)
+                | GateCause::NoneServes
+        )
+    );
+    let past = |since: Option<Instant>, threshold| {
+        since.is_some_and(|since| now.since(since) >= threshold)
+    };
+    let settings = &state.settings;
+    let pending = state
+        .ports
+        .iter()
+        .flat_map(|port| &port.members)
+        .filter(|member| member.provisioning.is_pending());
+    let writes = state
+        .call
+        .as_ref()
+        .is_some_and(|call| matches!(call.purpose, Purpose::Write(_)));
+    let mut summary = Summary {
+        cause,
+        counts: cause.is_some()
+            && (at_once || past(state.balancer.unsettled_since, settings.warn_after)),
+        bypassed: precedence::bypass(state, None, now).is_some(),
+        never_initialised: always_open::never_initialised(state, now) == Certainty::Yes,
+        ready: state.balancer.is_active()
+            && !state.ports.is_empty()
+            && state.ports.iter().all(Port::is_ready),
+        settled: cause.is_none()
+            && !writes
+            && state.read_after_write()
+            && listeners::is_as_wanted(state),
+        ..Summary::default()
+    };
+    for machine in state.machines.values() {
+        let own = matches!(&machine.want.operator, GateOverride::Bypass { until, .. } if *until > now.wall);
+        summary.bypassed_machines += u32::from(own);
+    }
+    for member in pending {
+        let since = Some(member.since.instant);
+        summary.alerted += u32::from(past(since, settings.alert_after));
+        summary.stuck += u32::from(past(since, settings.stuck_after));
+    }
+    summary
+}
+
+/// Why the cluster's verdict is not True; the most telling cause first.
+fn cluster_cause(state: &State, now: &Now) -> Option<GateCause> {
+    let Some(desired) = &state.desired else {
+        return Some(GateCause::NotObserved);
+    };
+    if !desired.enabled {
+        return None;
+    }
+    if let Some(cause) = precedence::blind(state, now) {
+        return Some(cause);
+    }
+    let mut pending = !state.balancer.is_active();
+    for port in &state.ports {
+        let parts = [
+            (PartKind::Listener, &port.listener, true),
+            (PartKind::Pool, &port.pool, true),
+            (PartKind::Monitor, &port.monitor, !port.monitor_refused),
+        ];
+        for (kind, part, needed) in parts {
+            match part {
+                Some(part) if part.provisioning == ProvisioningStatus::Error => {
+                    return Some(GateCause::PartError(port.number, kind));
+                }
+                Some(part) => pending |= part.provisioning != ProvisioningStatus::Active,
+                None if needed => return Some(GateCause::PartMissing(port.number, kind)),
+                None => {}
+            }
+        }
+    }
+    if let Some(cause) = worst_member(state) {
+        return Some(cause);
+    }
+    if desired.cluster.initialised && none_serves(state) {
+        return Some(GateCause::NoneServes);
+    }
+    pending.then_some(GateCause::LoadBalancerPending)
+}
+
+fn worst_member(state: &State) -> Option<GateCause> {
+    let mut worst: Option<(u8, GateCause)> = None;
+    for machine in state.machines.values() {
+        if machine.want.address.is_none() {
+            continue;
+        }
+        let leaving = serving::is_leaving(machine);
+        for (slot, port) in machine.slots.iter().zip(&state.ports) {
+            let class = classify::slot(slot, port, state.orphan_span());
+            let weight = match class {
+                Class::Missing | Class::Active if leaving => continue,
+                Class::Active => continue,
+                Class::Error => 5,
+                Class::Missing => 4,
+                Class::Foreign | Class::Unknown => 3,
+                Class::Orphaned => 2,
+                Class::PendingCreate | Class::PendingUpdate => 1,
+                Class::PendingDelete => 0,
+            };
+            let cause = if leaving {
+                GateCause::Removing
+            } else {
+                match (&slot.refusal, class) {
+                    (Some(refusal), Class::Missing) => {
+                        GateCause::Refused(port.number, refusal.class)
+                    }
+                    _ => GateCause::Member(port.number, class),
+                }
+            };
+            if worst.is_none_or(|(least, _)| weight > least) {
+                worst = Some((weight, cause));
+            }
+        }
+    }
+    worst.map(|(_, cause)| cause)
+}
+
+/// Health can be told on the endpoint's port, and it says of no member that it is up.
+fn none_serves(state: &State) -> bool {
+    let Some(port) = state.ports.first() else {
+        return true;
+    };
+    let active = |member: &Member| member.provisioning == ProvisioningStatus::Active;
+    if !port.members.iter().any(active) {
+        return true;
+    }
+    State::monitor_is_usable(port)
+        && port.dark.reads >= 2
+        && !port
+            .members
+            .iter()
+            .any(|member| member.operating == OperatingStatus::Online)
+}

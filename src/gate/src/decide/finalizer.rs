@@ -1,0 +1,51 @@
+//! G3, `finalizer`: may the server of a machine go that is deleting without our hook?
+
+use crate::{
+    decide::precedence::{blind, precedence},
+    model::{
+        clock::Now,
+        decision::{GateCause, GateDecision},
+        machine::Machine,
+        state::State,
+    },
+};
+use capo_core::ProvisioningStatus;
+
+/// G3 of a machine that is deleting without our hook: member first, then server.
+pub(crate) fn unhooked(state: &State, machine: &Machine, now: &Now) -> GateDecision {
+    if let Some(decision) = precedence(state, machine, now) {
+        return decision;
+    }
+    let known = state
+        .desired
+        .as_ref()
+        .is_some_and(|desired| desired.id.is_some());
+    if !known || state.balancer.is_absent() {
+        return GateDecision::Open(GateCause::LoadBalancerUnusable);
+    }
+    if state.claimed_by.is_some() {
+        return GateDecision::Held(GateCause::Ambiguous);
+    }
+    if let Some(cause) = blind(state, now)
+        && cause != GateCause::LoadBalancerError
+        && cause != GateCause::Ambiguous
+    {
+        return GateDecision::Held(cause);
+    }
+    let gone = machine
+        .slots
+        .iter()
+        .all(|slot| slot.member.is_none() && slot.absent_reads >= 2);
+    if gone && state.read_after_write() {
+        return GateDecision::Open(GateCause::MembersGone);
+    }
+    let pending_long = state.balancer.is_pending()
+        && state
+            .balancer
+            .since
+            .is_some_and(|since| now.since(since.instant) >= state.settings.alert_after);
+    if pending_long || state.balancer.provisioning == Some(ProvisioningStatus::Error) {
+        return GateDecision::Open(GateCause::LoadBalancerUnusable);
+    }
+    GateDecision::Held(GateCause::Removing)
+}

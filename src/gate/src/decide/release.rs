@@ -1,0 +1,152 @@
+//! G2, `release`: may the pre-terminate hook of a control-plane Machine go?
+
+use crate::{
+    decide::{
+        always_open::{never_initialised, never_served, server_down},
+        evaluation::Needs,
+        precedence::{blind, precedence},
+        serving,
+    },
+    model::{
+        clock::Now,
+        decision::{GateCause, GateDecision},
+        evidence::{Certainty, Others},
+        machine::{Machine, Stage},
+        state::State,
+    },
+};
+use capo_core::{GateMode, ObjectName};
+
+/// A release that is asked by the hook or by the finalizer, before the rules: precedence and the list.
+pub(crate) enum Before {
+    /// Decided.
+    Decided(GateDecision),
+    /// The rules decide.
+    Rules,
+}
+
+/// Precedence and the always-open list for a machine whose release is asked.
+pub(crate) fn before_rules(
+    state: &State,
+    name: &ObjectName,
+    machine: &Machine,
+    now: &Now,
+    needs: &mut Needs,
+) -> Before {
+    use Before::{Decided, Rules};
+    if let Some(decision) = precedence(state, machine, now) {
+        return Decided(decision);
+    }
+    if state.settings.mode != GateMode::Enforce {
+        return Decided(GateDecision::Open(GateCause::NotEnforced));
+    }
+    // Two claimants: what is read may be another cluster's.
+    if state.claimed_by.is_some() {
+        return Decided(GateDecision::Held(GateCause::Ambiguous));
+    }
+    let mut maybe = false;
+    for (question, cause) in [
+        (never_initialised(state, now), GateCause::NeverInitialised),
+        (
+            never_served(state, name, machine, now),
+            GateCause::NeverServed,
+        ),
+        (
+            server_down(state, name, machine, now),
+            GateCause::ServerDown,
+        ),
+    ] {
+        match question {
+            Certainty::Yes => {
+                let opened = machine.gates.release == GateDecision::Open(cause);
+                if opened || can_decide(state, now) {
+                    return Decided(GateDecision::Open(cause));
+                }
+                needs.tree = true;
+                maybe = true;
+            }
+            Certainty::Maybe => maybe = true,
+            Certainty::No => {}
+        }
+    }
+    if maybe {
+        needs.health = true;
+    }
+    Rules
+}
+
+/// What is known of the load balancer is new enough: freshly read, or known not to be there.
+fn can_decide(state: &State, now: &Now) -> bool {
+    let known = state
+        .desired
+        .as_ref()
+        .is_some_and(|desired| desired.id.is_some());
+    !known || state.is_fresh(now)
+}
+
+/// G2, and G3 of a machine that was deleted behind Cluster API's back: what the rules say.
+pub(crate) fn rules(
+    state: &State,
+    name: &ObjectName,
+    machine: &Machine,
+    others: Option<Others>,
+    now: &Now,
+    needs: &mut Needs,
+) -> GateDecision {
+    needs.health = true;
+    if let Some(cause) = blind(state, now) {
+        return GateDecision::Held(cause);
+    }
+    if state.releasing.as_ref() != Some(name) {
+        return GateDecision::Held(GateCause::AnotherFirst);
+    }
+    match (machine.stage, others) {
+        (Stage::Released, Some(Others::Serve(evidence))) => {
+            GateDecision::Open(GateCause::Released(evidence))
+        }
+        (Stage::Released, _) => match machine.gates.release {
+            // Not contradicted yet.
+            opened @ GateDecision::Open(_) => opened,
+            _ => GateDecision::Held(GateCause::Removing),
+        },
+        (Stage::Draining, _) => GateDecision::Held(GateCause::Draining),
+        (Stage::Removing, _) => GateDecision::Held(GateCause::Removing),
+        (Stage::Serving, Some(Others::None(port, lack))) => {
+            GateDecision::Held(GateCause::NoOther(port, lack))
+        }
+        (Stage::Serving, Some(Others::NotYet(port, want))) => {
+            GateDecision::Held(GateCause::WaitingForEvidence(port, want))
+        }
+        (Stage::Serving, _) => GateDecision::Held(GateCause::NotFresh),
+    }
+}
+
+/// G2 of a machine whose deletion nothing holds, as the gates only observe: what they would say.
+pub(crate) fn observed_release(
+    state: &State,
+    name: &ObjectName,
+    machine: &Machine,
+    now: &Now,
+    needs: &mut Needs,
+) -> GateDecision {
+    let asked = state.settings.mode == GateMode::Observe
+        && machine.want.admitted
+        && !machine.want.paused
+        && state.desired.as_ref().is_some_and(|desired| {
+            desired.enabled && !desired.cluster.cluster_deleting && !desired.cluster.paused
+        });
+    if !asked {
+        return GateDecision::NotAsked;
+    }
+    needs.health = true;
+    if let Some(cause) = blind(state, now) {
+        return GateDecision::Observed(cause);
+    }
+    match serving::others_serve(state, name, None, now) {
+        Others::Serve(_) => GateDecision::Open(GateCause::NotEnforced),
+        Others::NotYet(port, want) => {
+            GateDecision::Observed(GateCause::WaitingForEvidence(port, want))
+        }
+        Others::None(port, lack) => GateDecision::Observed(GateCause::NoOther(port, lack)),
+    }
+}

@@ -1,0 +1,145 @@
+//! The calls to Octavia, and what each one is for.
+
+use ipnet::IpNet;
+
+use crate::model::{clock::Stamp, desired::Monitor, octavia::Change, port::PartKind};
+use capo_core::ObjectName;
+
+/// A call to Octavia.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Call {
+    /// The status tree of the desired load balancer.
+    Tree,
+    /// Its listeners and pools, attached or not.
+    Structure,
+    /// The members of a pool.
+    Members {
+        /// The pool.
+        pool: String,
+    },
+    /// A monitor's numbers.
+    Monitor {
+        /// The monitor.
+        monitor: String,
+    },
+    /// A change. Boxed, because it is large and rare.
+    Write(Box<Change>),
+}
+
+/// The one call under way.
+#[derive(Debug, Clone)]
+pub(crate) struct InFlight {
+    pub(crate) id: u64,
+    pub(crate) began: Stamp,
+    pub(crate) purpose: Purpose,
+    pub(crate) sets: Option<Sets>,
+}
+
+/// What a write sets that the tree does not show. What is wanted may be something else when it ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Sets {
+    /// A listener's source ranges.
+    Cidrs(Option<Vec<IpNet>>),
+    /// A monitor's numbers.
+    Numbers(Monitor),
+}
+
+impl Sets {
+    pub(crate) fn of(call: &Call) -> Option<Self> {
+        let Call::Write(change) = call else {
+            return None;
+        };
+        match change.as_ref() {
+            Change::CreateListener { allowed_cidrs, .. }
+            | Change::UpdateListener { allowed_cidrs, .. } => {
+                Some(Self::Cidrs(allowed_cidrs.clone()))
+            }
+            Change::CreateMonitor { numbers, .. } | Change::UpdateMonitor { numbers, .. } => {
+                Some(Self::Numbers(*numbers))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What a call is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Tree,
+    Structure,
+    Members(u16),
+    Numbers(u16),
+    Write(Write),
+}
+
+/// What a write is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Write {
+    /// A listener, pool or monitor is made.
+    MakePart { port: u16, part: PartKind },
+    /// A pool is attached to its listener.
+    Attach { port: u16 },
+    /// A listener, pool or monitor is pushed again.
+    RepairPart { port: u16, part: PartKind },
+    /// A monitor gets its numbers.
+    Numbers { port: u16 },
+    /// A listener gets its source ranges.
+    Cidrs { port: u16 },
+    /// A machine's member.
+    Member {
+        machine: ObjectName,
+        port: u16,
+        operation: Operation,
+    },
+    /// A member of a machine that is gone is deleted.
+    Prune { port: u16, machine: String },
+}
+
+/// Operations on members.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// POST of a member that was not there.
+    Create,
+    /// DELETE.
+    Delete,
+    /// POST of a member that was deleted to be made anew.
+    Replace,
+    /// A member that was there already was taken as ours.
+    Adopt,
+    /// Weight 0.
+    Drain,
+    /// A drained member back to its weight.
+    Restore,
+    /// PUT of its own values.
+    Repair,
+    /// A member that joined admin-down gets traffic.
+    Enable,
+}
+
+impl Operation {
+    /// Every operation.
+    pub const ALL: [Self; 8] = [
+        Self::Create,
+        Self::Delete,
+        Self::Replace,
+        Self::Adopt,
+        Self::Drain,
+        Self::Restore,
+        Self::Repair,
+        Self::Enable,
+    ];
+
+    /// As metrics name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Delete => "delete",
+            Self::Replace => "replace",
+            Self::Adopt => "adopt",
+            Self::Drain => "drain",
+            Self::Restore => "restore",
+            Self::Repair => "repair",
+            Self::Enable => "enable",
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! The clocks that pure code gets as arguments.
+
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+
+/// The present, as pure code is told of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Now {
+    /// For durations and decisions.
+    pub instant: Instant,
+    /// For display, and for the operator's expiry.
+    pub wall: Timestamp,
+    /// A random number from 0 to 1, for jitter.
+    pub dice: f64,
+}
+
+impl Now {
+    /// This moment on both clocks.
+    pub fn stamp(&self) -> Stamp {
+        Stamp {
+            instant: self.instant,
+            wall: self.wall,
+        }
+    }
+
+    /// How long ago `earlier` was.
+    pub fn since(&self, earlier: Instant) -> Duration {
+        self.instant.saturating_duration_since(earlier)
+    }
+}
+
+/// A moment on both clocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    /// For durations.
+    pub instant: Instant,
+    /// For display.
+    pub wall: Timestamp,
+}

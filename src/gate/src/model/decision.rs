@@ -1,0 +1,241 @@
+//! What a gate decides, and why.
+
+use crate::model::{
+    clock::Stamp,
+    evidence::{Evidence, Lack, Want},
+    member::Class,
+    port::PartKind,
+};
+use capo_core::{FailureClass, Reason};
+
+/// The three gates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum GateName {
+    /// G1
+    Admission,
+    /// G2
+    Release,
+    /// G3
+    Finalizer,
+}
+
+impl GateName {
+    /// As metrics and the command line name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Admission => "admission",
+            Self::Release => "release",
+            Self::Finalizer => "finalizer",
+        }
+    }
+}
+
+/// A machine's gates, and since when a held one is held.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct GateDecisions {
+    pub(crate) admission: GateDecision,
+    pub(crate) admission_since: Option<Stamp>,
+    pub(crate) release: GateDecision,
+    pub(crate) release_since: Option<Stamp>,
+    pub(crate) finalizer: GateDecision,
+    pub(crate) finalizer_since: Option<Stamp>,
+}
+
+/// A gate's answer, without words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum GateDecision {
+    /// Nobody asks.
+    #[default]
+    NotAsked,
+    /// Go ahead.
+    Open(GateCause),
+    /// Go ahead, the operator says so.
+    Bypassed,
+    /// Go ahead, as the gates only observe; enforced, it would be held on this cause.
+    Observed(GateCause),
+    /// Not yet.
+    Held(GateCause),
+}
+
+impl GateDecision {
+    /// Open or bypassed.
+    pub fn is_open(self) -> bool {
+        matches!(self, Self::Open(_) | Self::Bypassed | Self::Observed(_))
+    }
+
+    /// As metrics name it.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::NotAsked => "NotAsked",
+            Self::Open(_) | Self::Observed(_) => "Open",
+            Self::Bypassed => "Bypassed",
+            Self::Held(_) => "Held",
+        }
+    }
+
+    /// The reason that events and metrics show; `None` where the gate was not evaluated.
+    pub fn reason(self) -> Option<Reason> {
+        match self {
+            Self::NotAsked => None,
+            Self::Open(cause) | Self::Observed(cause) | Self::Held(cause) => Some(cause.reason()),
+            Self::Bypassed => Some(Reason::OperatorBypass),
+        }
+    }
+}
+
+/// Why a gate is open or held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GateCause {
+    // Open.
+    /// Cluster API has admitted the machine.
+    Admitted,
+    /// Its members are ACTIVE on every port.
+    MembersActive,
+    /// The gates don't hold in this mode.
+    NotEnforced,
+    /// There is no managed load balancer.
+    Disabled,
+    /// The Cluster or its control plane is being deleted.
+    ClusterDeleting,
+    /// The control plane was never initialised.
+    NeverInitialised,
+    /// The machine was never admitted and does not serve.
+    NeverServed,
+    /// Its server is absent or SHUTOFF.
+    ServerDown,
+    /// Others serve, and its members are confirmed absent.
+    Released(Evidence),
+    /// Its members are absent.
+    MembersGone,
+    /// The load balancer can't be changed: what is left goes with it.
+    LoadBalancerUnusable,
+    // Held.
+    /// Paused or being moved.
+    Paused,
+    /// The operator holds it.
+    OperatorHold,
+    /// Its server is not ACTIVE yet.
+    ServerNotReady,
+    /// Nothing was read yet.
+    NotObserved,
+    /// A newer read is on its way.
+    NotFresh,
+    /// The last read is too old.
+    Stale,
+    /// OpenStack can't be asked.
+    Trouble(FailureClass),
+    /// Two clusters claim one load balancer, or two objects one name.
+    Ambiguous,
+    /// There is no load balancer yet.
+    LoadBalancerNotMade,
+    /// The load balancer is not found.
+    LoadBalancerAbsent,
+    /// A listener, pool or monitor of this port is in ERROR.
+    PartError(u16, PartKind),
+    /// A listener, pool or monitor of this port is not there.
+    PartMissing(u16, PartKind),
+    /// No member serves the endpoint though the control plane was initialised.
+    NoneServes,
+    /// The load balancer is in ERROR.
+    LoadBalancerError,
+    /// A listener or pool is not there yet.
+    LoadBalancerPending,
+    /// Its member on this port is not ACTIVE.
+    Member(u16, Class),
+    /// Its member can't be made: OpenStack refuses.
+    Refused(u16, FailureClass),
+    /// On this port it is too early to say whether another one serves.
+    WaitingForEvidence(u16, Want),
+    /// On this port no other one serves.
+    NoOther(u16, Lack),
+    /// Too early to say whether it may go at once.
+    WaitingForHistory,
+    /// Another machine is released first.
+    AnotherFirst,
+    /// It is being drained.
+    Draining,
+    /// Its members are being removed.
+    Removing,
+}
+
+impl GateCause {
+    /// The reason that conditions, events and metrics show.
+    pub fn reason(self) -> Reason {
+        match self {
+            Self::Admitted
+            | Self::MembersActive
+            | Self::NotEnforced
+            | Self::ClusterDeleting
+            | Self::NeverInitialised
+            | Self::NeverServed
+            | Self::ServerDown
+            | Self::Released(_)
+            | Self::MembersGone
+            | Self::LoadBalancerUnusable => Reason::MembersActive,
+            Self::Disabled => Reason::LoadBalancerDisabled,
+            Self::Paused => Reason::Paused,
+            Self::OperatorHold => Reason::OperatorHold,
+            Self::ServerNotReady => Reason::ServerNotReady,
+            Self::NotObserved | Self::NotFresh => Reason::NotYetObserved,
+            Self::Stale => Reason::ObservationStale,
+            Self::Trouble(class) => trouble_reason(class),
+            Self::Ambiguous => Reason::AmbiguousMatch,
+            Self::LoadBalancerAbsent | Self::LoadBalancerError | Self::PartError(..) => {
+                Reason::LoadBalancerError
+            }
+            Self::LoadBalancerPending | Self::LoadBalancerNotMade | Self::PartMissing(..) => {
+                Reason::LoadBalancerPending
+            }
+            Self::NoneServes => Reason::NoOtherMemberServing,
+            Self::Member(_, class) => class_reason(class),
+            Self::Refused(_, FailureClass::Quota) => Reason::QuotaExceeded,
+            Self::Refused(_, class) => match trouble_reason(class) {
+                Reason::OpenStackUnavailable => Reason::MemberMissing,
+                reason => reason,
+            },
+            Self::NoOther(_, Lack::NoEvidence) => Reason::HealthUnavailable,
+            Self::WaitingForEvidence(..) | Self::NoOther(..) | Self::WaitingForHistory => {
+                Reason::NoOtherMemberServing
+            }
+            Self::AnotherFirst | Self::Draining | Self::Removing => Reason::MemberDraining,
+        }
+    }
+}
+
+impl GateCause {
+    /// Nothing at all is written for a machine that is held so.
+    pub(crate) fn is_a_stop(self) -> bool {
+        matches!(self, Self::Paused | Self::OperatorHold | Self::Ambiguous)
+    }
+}
+
+/// The reason for a class that is not ACTIVE.
+pub(crate) fn class_reason(class: Class) -> Reason {
+    match class {
+        Class::Missing => Reason::MemberMissing,
+        Class::PendingCreate | Class::PendingUpdate | Class::Orphaned => Reason::MemberPending,
+        Class::PendingDelete => Reason::MemberDraining,
+        Class::Active => Reason::MembersActive,
+        Class::Error => Reason::MemberError,
+        Class::Foreign | Class::Unknown => Reason::MemberUnknown,
+    }
+}
+
+/// The reason for OpenStack's failure.
+pub(crate) fn trouble_reason(class: FailureClass) -> Reason {
+    match class {
+        FailureClass::Throttled => Reason::Throttled,
+        FailureClass::Auth | FailureClass::Denied => Reason::AuthFailed,
+        FailureClass::Quota => Reason::QuotaExceeded,
+        FailureClass::Transient
+        | FailureClass::Locked
+        | FailureClass::Duplicate
+        | FailureClass::InUse
+        | FailureClass::Conflict
+        | FailureClass::NotFound
+        | FailureClass::Invalid
+        | FailureClass::NotImplemented
+        | FailureClass::NoService
+        | FailureClass::LeaseLost => Reason::OpenStackUnavailable,
+    }
+}

@@ -1,0 +1,192 @@
+//! What the controllers hand over: the load balancer as it should be, and facts about its machines.
+//!
+//! Everything here is a plain value that a controller derived in its last pass from Kubernetes
+//! objects and from reads of its own. Nothing in it is taken from a status that we wrote.
+
+use std::{
+    net::IpAddr,
+    time::{Duration, Instant},
+};
+
+use ipnet::IpNet;
+use jiff::Timestamp;
+
+use capo_core::{GateOverride, ObjectName};
+
+/// One cluster's API server load balancer, keyed by the name of its `OpenStackCluster`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DesiredLoadBalancer {
+    /// The generation of the `OpenStackCluster` that asks for this.
+    pub generation: i64,
+    /// `managedLoadBalancer.enabled` is not false. A load balancer that was not found is still managed.
+    pub enabled: bool,
+    /// Octavia's id of the load balancer, as verified by the cluster controller in this process; `None` while
+    /// there is none (not made yet, or vanished and not recreated yet).
+    pub id: Option<String>,
+    /// Its name: `k8s-clusterapi-cluster-<namespace>-<cluster>-kubeapi`. Listener, pool and monitor are
+    /// called `<name>-<port>`, members `<name>-<port>-<OpenStackMachine>`.
+    pub name: String,
+    /// Octavia's provider name as the load balancer shows it; empty where it shows none.
+    pub provider: String,
+    /// The ports to serve, the endpoint's own port first.
+    pub ports: Vec<u16>,
+    /// The health monitor of every pool.
+    pub monitor: Monitor,
+    /// Source ranges that may connect; `None` leaves the listeners' setting alone (provider can't, or unset).
+    pub allowed_cidrs: Option<Vec<IpNet>>,
+    /// Tags for listeners, pools and members.
+    pub tags: Vec<String>,
+    /// Subnet id to give to members, where the provider needs one (members outside the VIP subnet).
+    pub member_subnet: Option<String>,
+    /// What is known of the cluster around it.
+    pub cluster: ClusterFacts,
+}
+
+/// The health monitor's numbers, in seconds and counts. CAPO's defaults are 10, 5, 5, 3.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Monitor {
+    /// Seconds between two checks.
+    pub delay: u32,
+    /// Seconds until a check counts as failed.
+    pub timeout: u32,
+    /// Good checks until a member is up.
+    pub max_retries: u32,
+    /// Failed checks until a member is down.
+    pub max_retries_down: u32,
+}
+
+/// Facts about the cluster that the gates ask for.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, not a step of one state"
+)]
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClusterFacts {
+    /// Paused, or being moved by clusterctl: no OpenStack write, no hook.
+    pub paused: bool,
+    /// Cluster or control-plane object deleting, or Cluster absent in an uncached read.
+    pub cluster_deleting: bool,
+    /// `controlPlaneInitialized` of the Cluster or of the control-plane object, or a control-plane
+    /// Machine with a nodeRef.
+    pub initialised: bool,
+    /// The operator's annotation on the `OpenStackCluster`.
+    pub operator: GateOverride,
+    /// The Cluster's `RemoteConnectionProbe`: `Some(since)` while True without a break in what this process saw.
+    pub remote_connection_since: Option<Instant>,
+    /// PEM of the cluster's CA, to probe API servers with; `None` until the secret exists.
+    pub ca_pem: Option<String>,
+    /// The control plane is a KubeadmControlPlane (its Machines carry `APIServerPodHealthy`).
+    pub kubeadm_control_plane: bool,
+}
+
+/// One control-plane machine, keyed by the name of its `OpenStackMachine`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DesiredMachine {
+    /// The `OpenStackCluster` it belongs to.
+    pub cluster: ObjectName,
+    /// Name of the owning Machine, for messages; `None` when it is gone.
+    pub machine: Option<String>,
+    /// The address its API server listens on, once its port has one.
+    pub address: Option<IpAddr>,
+    /// `Machine.spec.providerID` is set: Cluster API has admitted it, which can't be taken back.
+    pub admitted: bool,
+    /// The machine is paused or being moved by itself (not its cluster): nothing is written for it.
+    pub paused: bool,
+    /// Its server in the last read.
+    pub server: ServerSight,
+    /// How far its deletion is.
+    pub deletion: Deletion,
+    /// The operator's annotation on the `OpenStackMachine`.
+    pub operator: GateOverride,
+    /// `APIServerPodHealthy` of the Machine.
+    pub api_server_pod: Health,
+    /// `NodeHealthy` of the Machine.
+    pub node: Health,
+}
+
+/// A server as last read from Nova.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ServerSight {
+    /// What was seen.
+    pub state: ServerState,
+    /// When the read began, on this process's clock; `None` when it was never read.
+    pub read_at: Option<Instant>,
+    /// How many reads in a row saw it absent or SHUTOFF.
+    pub down_reads: u32,
+}
+
+impl ServerSight {
+    /// So old, with time for the next one, that a gate which rests on it soon couldn't any more.
+    const DUE: Duration = Duration::from_secs(40);
+
+    /// Time for a newer one.
+    pub fn is_due(&self, now: Instant) -> bool {
+        self.read_at
+            .is_none_or(|read| now.saturating_duration_since(read) > Self::DUE)
+    }
+}
+
+/// The server states that the gates tell apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerState {
+    /// ACTIVE.
+    Active,
+    /// SHUTOFF.
+    Shutoff,
+    /// Not found.
+    Absent,
+    /// Anything else, or not read yet.
+    Other,
+}
+
+/// A three-valued condition as this process saw it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Health {
+    /// True since this moment, without a break in what this process saw.
+    Good(Instant),
+    /// False.
+    Bad,
+    /// Unknown or absent.
+    Unknown,
+}
+
+/// How far the deletion of a control-plane machine is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deletion {
+    /// Neither Machine nor `OpenStackMachine` is being deleted.
+    No,
+    /// The Machine is deleting and carries our hook, but has not reached it yet.
+    BeforeHook {
+        /// The Machine's deletion timestamp.
+        since: Timestamp,
+    },
+    /// The Machine waits for our hook (reason `WaitingForPreTerminateHook`): the release gate is asked.
+    AtHook {
+        /// The Machine's deletion timestamp.
+        since: Timestamp,
+    },
+    /// The Machine is deleting without our hook: nothing is asked, the member goes first, then the server.
+    Unhooked {
+        /// The Machine's deletion timestamp.
+        since: Timestamp,
+    },
+    /// The `OpenStackMachine` is deleting though its Machine is not, is absent, or still carries our hook
+    /// without having reached it: the finalizer gate is asked.
+    OutOfBand {
+        /// The `OpenStackMachine`'s deletion timestamp.
+        since: Timestamp,
+    },
+}
+
+impl Deletion {
+    /// The deletion timestamp that queues releases, oldest first.
+    pub fn since(self) -> Option<Timestamp> {
+        match self {
+            Self::No => None,
+            Self::BeforeHook { since }
+            | Self::AtHook { since }
+            | Self::Unhooked { since }
+            | Self::OutOfBand { since } => Some(since),
+        }
+    }
+}

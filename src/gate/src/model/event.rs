@@ -1,0 +1,98 @@
+//! What a task learns, one thing at a time.
+
+use std::time::Instant;
+
+use crate::model::{
+    desired::{DesiredLoadBalancer, DesiredMachine, Monitor},
+    octavia::{Answer, MemberDetail, Structure, Tree, Written},
+};
+use capo_core::ObjectName;
+
+/// Something happened.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// Time passed, or a task begins.
+    Tick,
+    /// The cluster controller's word.
+    LoadBalancer {
+        /// There are usable credentials.
+        credentials: bool,
+        /// What is wanted.
+        desired: Box<DesiredLoadBalancer>,
+    },
+    /// The machine controller's word; `None` when the machine is gone.
+    Machine {
+        /// The `OpenStackMachine`.
+        name: ObjectName,
+        /// What is wanted and known.
+        desired: Option<Box<DesiredMachine>>,
+    },
+    /// Another cluster claims this load balancer, or does so no more.
+    Claimed(Option<ObjectName>),
+    /// The fleet grew large, or did shrink.
+    LargeFleet(bool),
+    /// Somebody wants a read soon.
+    Nudged,
+    /// A call was answered.
+    Answered {
+        /// The call's number.
+        id: u64,
+        /// What came.
+        answer: Answered,
+    },
+    /// A probe ended.
+    Probed {
+        /// The machine.
+        machine: ObjectName,
+        /// When it began.
+        began: Instant,
+        /// What came of it.
+        outcome: ProbeOutcome,
+    },
+    /// Kubernetes was asked whether a machine exists; `None` when it could not tell.
+    LookedUp {
+        /// The machine's name.
+        machine: String,
+        /// Whether it exists.
+        exists: Option<bool>,
+    },
+}
+
+/// An answer to a call.
+#[derive(Debug, Clone)]
+pub enum Answered {
+    /// To a read of the tree.
+    Tree(Answer<Tree>),
+    /// To a list of the structure.
+    Structure(Answer<Structure>),
+    /// To a list of a pool's members.
+    Members(Answer<Vec<MemberDetail>>),
+    /// To a read of a monitor.
+    Monitor(Answer<Monitor>),
+    /// To a write.
+    Written(Answer<Written>),
+}
+
+/// What came of asking an API server for `/readyz` at its own address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProbeOutcome {
+    /// 200
+    Ready,
+    /// 401 or 403, or any other answer that says nothing of readiness.
+    Answered,
+    /// 5xx
+    NotReady,
+    /// Something answered with another certificate than the cluster's.
+    WrongCertificate,
+    /// Nothing listens.
+    Refused,
+    /// No connection, for whatever reason: says nothing.
+    NoConnection,
+}
+
+impl ProbeOutcome {
+    /// Something was there.
+    pub fn connected(self) -> bool {
+        !matches!(self, Self::Refused | Self::NoConnection)
+    }
+}

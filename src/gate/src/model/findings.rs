@@ -1,0 +1,136 @@
+//! What the controllers, the metrics and the command line read back.
+
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
+
+use jiff::Timestamp;
+
+use capo_core::{
+    ConditionState, MemberStatus, ObjectName, OperatingStatus, ProvisioningStatus, Reason,
+};
+
+/// Everything known of one load balancer, published as a whole after every change. A read that changed nothing only moves
+/// the times of observation on.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, not a step of one state"
+)]
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Findings {
+    /// Time of the last complete read, for display; `None` before the first one.
+    pub observed: Option<Timestamp>,
+    /// Seconds to the next planned read: older than three times this is blind.
+    pub interval_seconds: f64,
+    /// Octavia's provisioning status of the load balancer, as read; `None` when it was not found.
+    pub provisioning_status: Option<ProvisioningStatus>,
+    /// Octavia's operating status of the load balancer, as read.
+    pub operating_status: Option<OperatingStatus>,
+    /// The load balancer answers 404, twice: the cluster controller makes a new one.
+    pub absent: bool,
+    /// Load balancer, every listener, pool and monitor exist and are ACTIVE: all that the cluster's
+    /// `provisioned` may ask for (no machine exists before it).
+    pub infrastructure_ready: bool,
+    /// The generation of the `OpenStackCluster` whose load balancer this is, once a read after the last write
+    /// has shown that all of it is there, ACTIVE and as this generation wants it.
+    pub settled_generation: Option<i64>,
+    /// The control plane was never initialised, as far as Kubernetes and what this process saw can tell: only
+    /// then may a load balancer in ERROR be deleted unasked.
+    pub never_initialised: bool,
+    /// The provider as metrics name it: `amphora`, `ovn` or `other`.
+    pub provider: &'static str,
+    /// `APIServerLoadBalancerReady` of the `OpenStackCluster`.
+    pub verdict: ConditionState,
+    /// Whether a `verdict` that is not True counts in the cluster's Ready at this moment.
+    pub counts_in_ready: bool,
+    /// Every expected and every found member, ordered by machine and port.
+    pub members: Vec<MemberFinding>,
+    /// Every control-plane machine that was handed over.
+    pub machines: BTreeMap<ObjectName, MachineFinding>,
+}
+
+/// Findings that were published, and those that they replace.
+#[derive(Debug, Clone)]
+pub struct Publication {
+    /// The `OpenStackCluster`.
+    pub cluster: ObjectName,
+    /// What was published before; `None` the first time.
+    pub before: Option<Arc<Findings>>,
+    /// What is published now.
+    pub after: Arc<Findings>,
+}
+
+/// One member of one pool: expected, found, or both.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemberFinding {
+    /// The `OpenStackMachine`'s name; for a stranger the member's own name.
+    pub machine: String,
+    /// The pool's port.
+    pub port: u16,
+    /// Octavia's id; `None` while the member does not exist.
+    pub id: Option<String>,
+    /// Octavia's id of its pool; `None` while the pool does not exist.
+    pub pool_id: Option<String>,
+    /// Its address, expected or found.
+    pub address: Option<IpAddr>,
+    /// Octavia's provisioning status, where the member exists.
+    pub provisioning_status: MemberStatus,
+    /// Octavia's operating status.
+    pub operating_status: OperatingStatus,
+    /// Since when it is in that provisioning status.
+    pub since: Timestamp,
+    /// When it was last read.
+    pub last_observed: Timestamp,
+    /// What is wrong with it and what is done about it; empty when nothing is.
+    pub message: String,
+    /// PENDING for longer than the alert threshold.
+    pub stuck: bool,
+}
+
+/// One control-plane machine's side of the gates.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MachineFinding {
+    /// `APIServerLoadBalancerReady` of the `OpenStackMachine`.
+    pub verdict: ConditionState,
+    /// G1: may `initialization.provisioned` be set?
+    pub admission: Gate,
+    /// G2: may the pre-terminate hook go?
+    pub release: Gate,
+    /// G3: may the server go, and with it the finalizer?
+    pub finalizer: Gate,
+    /// A gate waits for a newer read of this machine's server: read it again soon and hand it over.
+    pub server_wanted: bool,
+}
+
+/// One gate's state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Gate {
+    /// Nobody asks at the moment.
+    NotAsked,
+    /// Go ahead.
+    Open {
+        /// Why it is open.
+        reason: Reason,
+        /// On what evidence.
+        message: String,
+    },
+    /// Go ahead, because the operator says so.
+    Bypassed {
+        /// The operator's reason and expiry.
+        message: String,
+    },
+    /// Not yet.
+    Held {
+        /// Why not.
+        reason: Reason,
+        /// What was seen, what unblocks.
+        message: String,
+        /// Since when it is held.
+        since: Timestamp,
+    },
+}
+
+impl Gate {
+    /// Open or bypassed.
+    pub fn is_open(&self) -> bool {
+        matches!(self, Self::Open { .. } | Self::Bypassed { .. })
+    }
+}

@@ -1,0 +1,134 @@
+//! What is known of the control-plane machines, and how far the release of each one is.
+
+use std::time::{Duration, Instant};
+
+use crate::model::{
+    call::Operation, clock::Stamp, decision::GateDecisions, desired::DesiredMachine,
+    event::ProbeOutcome, evidence::Others,
+};
+use capo_core::FailureClass;
+
+/// One control-plane machine.
+#[derive(Debug, Clone)]
+pub(crate) struct Machine {
+    pub(crate) want: DesiredMachine,
+    /// In the order of the ports.
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) probe: Probe,
+    pub(crate) asked: Option<Asked>,
+    pub(crate) stage: Stage,
+    /// When every member of it was first seen drained.
+    pub(crate) drained: Option<Instant>,
+    /// A release was called off: its members are put back.
+    pub(crate) restoring: bool,
+    /// Whether others serve in its place, while it is the one being released.
+    pub(crate) others: Option<Others>,
+    /// Since when nobody can tell whether another one still serves, while this one is being removed.
+    pub(crate) unclear: Option<Instant>,
+    pub(crate) gates: GateDecisions,
+    /// Its admission was open once.
+    pub(crate) offered: bool,
+    pub(crate) server_wanted: bool,
+}
+
+impl Machine {
+    pub(crate) fn new(want: DesiredMachine, ports: usize) -> Self {
+        Self {
+            want,
+            slots: vec![Slot::default(); ports],
+            probe: Probe::default(),
+            asked: None,
+            stage: Stage::Serving,
+            drained: None,
+            restoring: false,
+            others: None,
+            unclear: None,
+            gates: GateDecisions::default(),
+            offered: false,
+            server_wanted: false,
+        }
+    }
+
+    /// Cluster API has admitted it, or may have since the gate opened: what is handed over may be older than that.
+    pub(crate) fn may_be_admitted(&self) -> bool {
+        self.want.admitted || self.offered
+    }
+}
+
+/// Since when a release is asked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked {
+    pub(crate) since: Stamp,
+}
+
+/// How far a release by the rules is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stage {
+    /// Its member stays in service.
+    Serving,
+    /// Another one serves: no new connections for this one.
+    Draining,
+    /// Its members are being deleted.
+    Removing,
+    /// Confirmed absent, another one still served.
+    Released,
+}
+
+/// One machine's place in one pool.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Slot {
+    /// Index into the port's members.
+    pub(crate) member: Option<usize>,
+    /// A member that is in the way: our name at another address, or our address under another name.
+    pub(crate) foreign: Option<usize>,
+    /// More than one member answers to its name and address.
+    pub(crate) twins: bool,
+    /// Reads in a row without the member.
+    pub(crate) absent_reads: u32,
+    /// Our DELETE was accepted, to remove it or to make it anew; when it was sent.
+    pub(crate) deleted: Option<Instant>,
+    /// When our POST was sent, and as what, until it was seen ACTIVE.
+    pub(crate) posted: Option<(Instant, Operation)>,
+    /// A repairing PUT was accepted since it was last well.
+    pub(crate) put_tried: bool,
+    pub(crate) attempts: Attempts,
+    pub(crate) refusal: Option<Refusal>,
+}
+
+/// Back-off of repeated attempts.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Attempts {
+    pub(crate) made: u32,
+    pub(crate) next: Option<Instant>,
+}
+
+impl Attempts {
+    pub(crate) fn may(&self, now: Instant) -> bool {
+        self.next.is_none_or(|next| next <= now)
+    }
+
+    pub(crate) fn made(&mut self, now: Instant) {
+        const MINUTES: [u64; 4] = [1, 2, 5, 10];
+        let index = usize::try_from(self.made)
+            .unwrap_or(usize::MAX)
+            .min(MINUTES.len() - 1);
+        let wait = MINUTES.get(index).copied().unwrap_or(10);
+        self.made = self.made.saturating_add(1);
+        self.next = now.checked_add(Duration::from_secs(60 * wait));
+    }
+}
+
+/// A write that OpenStack refused for good.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) class: FailureClass,
+    pub(crate) message: String,
+}
+
+/// The probe of a machine's API server.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Probe {
+    pub(crate) under_way: bool,
+    pub(crate) asked: Option<Instant>,
+    pub(crate) seen: Option<(Instant, ProbeOutcome)>,
+}

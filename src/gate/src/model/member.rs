@@ -1,0 +1,96 @@
+//! What is known of the members of a pool.
+
+use std::time::{Duration, Instant};
+
+use crate::model::{clock::Stamp, octavia::MemberDetail, port::LostRun};
+use capo_core::{OperatingStatus, ProvisioningStatus};
+
+/// A member as last read.
+#[derive(Debug, Clone)]
+pub(crate) struct Member {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) address: Option<std::net::IpAddr>,
+    pub(crate) port: u16,
+    pub(crate) provisioning: ProvisioningStatus,
+    pub(crate) operating: OperatingStatus,
+    pub(crate) since: Stamp,
+    pub(crate) lost: LostRun,
+    /// First and last of the unbroken row of reads that saw it ONLINE, and how many.
+    pub(crate) online: Option<OnlineRun>,
+    pub(crate) detail: Option<MemberDetail>,
+    pub(crate) owner: Owner,
+    /// Reads in a row in which its name was of no machine that was handed over.
+    pub(crate) ownerless_reads: u32,
+}
+
+impl Member {
+    pub(crate) fn admin_up(&self) -> Option<bool> {
+        self.detail.as_ref().map(|detail| detail.admin_up)
+    }
+
+    pub(crate) fn weight(&self) -> Option<u16> {
+        self.detail.as_ref().map(|detail| detail.weight)
+    }
+
+    /// It came in admin-down by us and waits for its API server.
+    pub(crate) fn is_joining(&self) -> bool {
+        self.detail
+            .as_ref()
+            .is_some_and(|detail| !detail.admin_up && detail.tags.iter().any(|tag| tag == JOINING))
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OnlineRun {
+    pub(crate) first: Instant,
+    pub(crate) last: Instant,
+    pub(crate) reads: u32,
+}
+
+impl OnlineRun {
+    pub(crate) fn span(&self) -> Duration {
+        self.last.saturating_duration_since(self.first)
+    }
+}
+
+/// Whose member it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// A machine that was handed over: name and address fit.
+    Ours,
+    /// The name is of a machine that was handed over, the address is not.
+    NameOnly,
+    /// The address is of a machine that was handed over, the name is not.
+    AddressOnly,
+    /// Our kind of name, of a machine that was not handed over.
+    Gone,
+    /// Nothing to do with us.
+    Stranger,
+}
+
+/// A member's class. Never inferred from its load balancer, only from its own row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// Expected, and not there.
+    Missing,
+    /// Being created.
+    PendingCreate,
+    /// Being changed.
+    PendingUpdate,
+    /// Being deleted.
+    PendingDelete,
+    /// ACTIVE.
+    Active,
+    /// ERROR.
+    Error,
+    /// PENDING though nothing can be under way any more.
+    Orphaned,
+    /// Ours by address but not by name, or the reverse.
+    Foreign,
+    /// A status that this version doesn't know.
+    Unknown,
+}
+
+/// Octavia tag of a member that waits for its API server.
+pub const JOINING: &str = "capo-rs-joining";

@@ -1,0 +1,77 @@
+//! What the metrics count.
+
+use std::time::Duration;
+
+use crate::model::{
+    call::Operation,
+    decision::{GateDecision, GateName},
+};
+use capo_core::{MemberStatus, Reason};
+
+/// Something to count. Labels are as the metrics name them.
+#[derive(Debug, Clone, PartialEq)]
+pub enum MetricEvent {
+    /// A member changed its provisioning status between two reads.
+    Transition {
+        /// The provider's label.
+        provider: &'static str,
+        /// The status before.
+        from: MemberStatus,
+        /// The status after.
+        to: MemberStatus,
+    },
+    /// Octavia answered a member operation.
+    Operation(Operation, OperationOutcome),
+    /// A gate decided otherwise than before.
+    Decision(GateName, GateDecision),
+    /// A hold ended after this long.
+    HoldEnded(GateName, Reason, Duration),
+    /// A member was read ACTIVE for the first time, this long after its POST was sent.
+    TimeToActive(&'static str, Operation, Duration),
+    /// A member was confirmed absent, this long after its DELETE was sent.
+    TimeToRemoved(&'static str, Duration),
+    /// A read of the status tree ended: whether it succeeded, and how long it took.
+    Read(bool, Duration),
+}
+
+/// Takes what is to be counted; implemented by the metrics.
+pub trait Observer: Send + Sync + 'static {
+    /// Counts `event`.
+    fn record(&self, event: &MetricEvent);
+}
+
+/// Counts nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Unobserved;
+
+impl Observer for Unobserved {
+    fn record(&self, _: &MetricEvent) {}
+}
+
+/// How an operation was answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OperationOutcome {
+    /// Accepted.
+    Success,
+    /// The load balancer was locked.
+    Conflict,
+    /// It was there already.
+    Duplicate,
+    /// Anything else.
+    Error,
+}
+
+impl OperationOutcome {
+    /// Every outcome.
+    pub const ALL: [Self; 4] = [Self::Success, Self::Conflict, Self::Duplicate, Self::Error];
+
+    /// As metrics name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Conflict => "conflict",
+            Self::Duplicate => "duplicate",
+            Self::Error => "error",
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! What the core reads from Octavia and asks of it, in its own words: no HTTP types in here.
+
+use std::{any::Any, net::IpAddr, time::Duration};
+
+use futures::future::BoxFuture;
+use ipnet::IpNet;
+
+use crate::model::desired::Monitor;
+use capo_core::{FailureClass, OperatingStatus, Priority, ProvisioningStatus};
+
+/// The calls a membership task makes. Implemented for the OpenStack client, and by models in tests.
+pub trait Octavia: Send + Sync + 'static {
+    /// Whether `other` asks the same cloud with the same rights.
+    fn is_same(&self, other: &dyn Octavia) -> bool;
+    /// For [`Octavia::is_same`].
+    fn as_any(&self) -> &dyn Any;
+    /// The status tree of a load balancer: one consistent snapshot.
+    fn status_tree(
+        &self,
+        load_balancer: &str,
+        urgency: Priority,
+    ) -> BoxFuture<'static, Answer<Tree>>;
+    /// Everything below a load balancer that the tree lacks: unattached pools, ids of default pools and
+    /// monitors, ports, allowed CIDRs.
+    fn structure(
+        &self,
+        load_balancer: &str,
+        urgency: Priority,
+    ) -> BoxFuture<'static, Answer<Structure>>;
+    /// The members of a pool with everything the tree lacks of them.
+    fn members(
+        &self,
+        pool: &str,
+        urgency: Priority,
+    ) -> BoxFuture<'static, Answer<Vec<MemberDetail>>>;
+    /// A health monitor's numbers.
+    fn monitor(&self, monitor: &str, urgency: Priority) -> BoxFuture<'static, Answer<Monitor>>;
+    /// Changes something.
+    fn write(&self, change: &Change, urgency: Priority) -> BoxFuture<'static, Answer<Written>>;
+}
+
+/// An answer or what came instead.
+pub type Answer<T> = Result<T, Failure>;
+
+/// What came instead of an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// What kind of failure.
+    pub class: FailureClass,
+    /// When to ask again, where the other side says so.
+    pub retry_after: Option<Duration>,
+    /// Stable text for messages.
+    pub message: String,
+}
+
+/// One snapshot of a load balancer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tree {
+    /// The load balancer's provisioning status.
+    pub provisioning: ProvisioningStatus,
+    /// The load balancer's operating status.
+    pub operating: OperatingStatus,
+    /// Its listeners.
+    pub listeners: Vec<ListenerRead>,
+}
+
+/// A listener in the tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListenerRead {
+    /// Octavia's id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// Its provisioning status.
+    pub provisioning: ProvisioningStatus,
+    /// The pools below it.
+    pub pools: Vec<PoolRead>,
+}
+
+/// A pool in the tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolRead {
+    /// Octavia's id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// Its provisioning status.
+    pub provisioning: ProvisioningStatus,
+    /// Its health monitor.
+    pub monitor: Option<MonitorRead>,
+    /// Its members.
+    pub members: Vec<MemberRead>,
+}
+
+/// A health monitor in the tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MonitorRead {
+    /// Octavia's id.
+    pub id: String,
+    /// Its provisioning status.
+    pub provisioning: ProvisioningStatus,
+}
+
+/// A member in the tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemberRead {
+    /// Octavia's id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// Its address; `None` if it can't be read as one.
+    pub address: Option<IpAddr>,
+    /// The port it is served on.
+    pub port: u16,
+    /// Its provisioning status.
+    pub provisioning: ProvisioningStatus,
+    /// Its operating status.
+    pub operating: OperatingStatus,
+}
+
+/// What the tree lacks of a member.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemberDetail {
+    /// Octavia's id.
+    pub id: String,
+    /// 0 drains it.
+    pub weight: u16,
+    /// False keeps all traffic away.
+    pub admin_up: bool,
+    /// Its tags.
+    pub tags: Vec<String>,
+}
+
+/// What is below a load balancer, attached or not.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Structure {
+    /// Every listener.
+    pub listeners: Vec<ListenerDetail>,
+    /// Every pool.
+    pub pools: Vec<PoolDetail>,
+}
+
+/// What the tree lacks of a listener.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListenerDetail {
+    /// Octavia's id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// The port it listens on.
+    pub port: u16,
+    /// Its default pool.
+    pub default_pool: Option<String>,
+    /// Who may connect; `None` where the cloud does not show it.
+    pub allowed_cidrs: Option<Vec<IpNet>>,
+}
+
+/// What the tree lacks of a pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolDetail {
+    /// Octavia's id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// Its health monitor.
+    pub monitor: Option<String>,
+}
+
+/// A change inside a load balancer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// POST a TCP listener.
+    CreateListener {
+        /// The load balancer.
+        load_balancer: String,
+        /// Its name.
+        name: String,
+        /// The port to listen on.
+        port: u16,
+        /// Who may connect; `None` sends nothing.
+        allowed_cidrs: Option<Vec<IpNet>>,
+        /// Its tags.
+        tags: Vec<String>,
+    },
+    /// PUT a listener: its own name, a default pool, allowed CIDRs.
+    UpdateListener {
+        /// Octavia's id.
+        id: String,
+        /// Its name, sent as it is.
+        name: String,
+        /// A pool to attach.
+        default_pool: Option<String>,
+        /// Who may connect from now on.
+        allowed_cidrs: Option<Vec<IpNet>>,
+    },
+    /// POST a TCP pool below a listener.
+    CreatePool {
+        /// The listener.
+        listener: String,
+        /// Its name.
+        name: String,
+        /// `ROUND_ROBIN` or `SOURCE_IP_PORT`.
+        algorithm: &'static str,
+        /// Its tags.
+        tags: Vec<String>,
+    },
+    /// PUT a pool's own name: pushes it again.
+    UpdatePool {
+        /// Octavia's id.
+        id: String,
+        /// Its name, sent as it is.
+        name: String,
+    },
+    /// POST a TCP health monitor.
+    CreateMonitor {
+        /// The pool.
+        pool: String,
+        /// Its name.
+        name: String,
+        /// Its numbers.
+        numbers: Monitor,
+    },
+    /// PUT a health monitor's numbers.
+    UpdateMonitor {
+        /// Octavia's id.
+        id: String,
+        /// Its numbers.
+        numbers: Monitor,
+    },
+    /// POST a member.
+    CreateMember {
+        /// The pool.
+        pool: String,
+        /// Its name.
+        name: String,
+        /// Its address.
+        address: IpAddr,
+        /// The port it is served on.
+        port: u16,
+        /// Its subnet, where the provider needs one.
+        subnet: Option<String>,
+        /// False keeps all traffic away at first.
+        admin_up: bool,
+        /// Its tags.
+        tags: Vec<String>,
+    },
+    /// PUT a member: its own name, and what is set besides.
+    UpdateMember {
+        /// The pool.
+        pool: String,
+        /// Octavia's id.
+        id: String,
+        /// Its name, sent as it is.
+        name: String,
+        /// A new weight.
+        weight: Option<u16>,
+        /// A new admin state.
+        admin_up: Option<bool>,
+        /// New tags.
+        tags: Option<Vec<String>>,
+    },
+    /// DELETE a member.
+    DeleteMember {
+        /// The pool.
+        pool: String,
+        /// Octavia's id.
+        id: String,
+    },
+}
+
+/// What an accepted change tells.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Written {
+    /// Octavia's id of what was created.
+    pub id: Option<String>,
+    /// A member as it is now.
+    pub member: Option<MemberDetail>,
+}

@@ -1,0 +1,166 @@
+//! What is known of the listener, the pool and the monitor of one port.
+
+use std::time::{Duration, Instant};
+
+use ipnet::IpNet;
+
+use crate::model::{
+    clock::Stamp,
+    desired::Monitor,
+    machine::{Attempts, Refusal},
+    member::Member,
+    octavia::MemberDetail,
+};
+use capo_core::ProvisioningStatus;
+
+/// Listener, pool, monitor and members of one port.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, not a step of one state"
+)]
+#[derive(Debug, Clone)]
+pub(crate) struct Port {
+    pub(crate) number: u16,
+    /// Name of listener, pool and monitor.
+    pub(crate) name: String,
+    /// What names of our members start with.
+    pub(crate) prefix: String,
+    pub(crate) listener: Option<Part>,
+    pub(crate) pool: Option<Part>,
+    pub(crate) monitor: Option<Part>,
+    /// The provider has no such monitor.
+    pub(crate) monitor_refused: bool,
+    /// An unattached pool of our name.
+    pub(crate) stray_pool: Option<String>,
+    /// More than one object answers to our name, or another one sits on our port.
+    pub(crate) ambiguous: Option<String>,
+    pub(crate) cidrs: Option<Vec<IpNet>>,
+    pub(crate) cidrs_known: bool,
+    pub(crate) numbers: Option<Monitor>,
+    pub(crate) numbers_due: bool,
+    /// When the last list of members began.
+    pub(crate) listed: Option<Instant>,
+    pub(crate) members_due: bool,
+    pub(crate) members: Vec<Member>,
+    /// What our own writes told of members that the tree has not shown yet.
+    pub(crate) details_ahead: Vec<MemberDetail>,
+    /// A list showed this part, the tree did not.
+    pub(crate) unseen: Option<PartKind>,
+    /// The unbroken row of reads in which no member was ONLINE though a monitor tells.
+    pub(crate) dark: LostRun,
+    /// An attempt at a part of it was refused.
+    pub(crate) refusal: Option<Refusal>,
+    pub(crate) attempts: Attempts,
+}
+
+impl Port {
+    pub(crate) fn new(balancer: &str, number: u16) -> Self {
+        Self::named(format!("{balancer}-{number}"), number)
+    }
+
+    /// Nothing of it is known.
+    pub(crate) fn named(name: String, number: u16) -> Self {
+        Self {
+            number,
+            prefix: format!("{name}-"),
+            name,
+            listener: None,
+            pool: None,
+            monitor: None,
+            monitor_refused: false,
+            stray_pool: None,
+            ambiguous: None,
+            cidrs: None,
+            cidrs_known: false,
+            numbers: None,
+            numbers_due: true,
+            listed: None,
+            members_due: true,
+            members: Vec::new(),
+            details_ahead: Vec::new(),
+            unseen: None,
+            dark: LostRun::default(),
+            refusal: None,
+            attempts: Attempts::default(),
+        }
+    }
+
+    /// Listener, pool and monitor are there and ACTIVE.
+    pub(crate) fn is_ready(&self) -> bool {
+        let active = |part: &Option<Part>| {
+            part.as_ref()
+                .is_some_and(|part| part.provisioning == ProvisioningStatus::Active)
+        };
+        self.ambiguous.is_none()
+            && active(&self.listener)
+            && active(&self.pool)
+            && (self.monitor_refused && self.monitor.is_none() || active(&self.monitor))
+    }
+
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &Part> {
+        [&self.listener, &self.pool, &self.monitor]
+            .into_iter()
+            .flatten()
+    }
+}
+
+/// A part of a port's structure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PartKind {
+    /// The listener.
+    Listener,
+    /// The pool.
+    Pool,
+    /// The health monitor.
+    Monitor,
+}
+
+impl PartKind {
+    /// As Octavia calls it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Listener => "listener",
+            Self::Pool => "pool",
+            Self::Monitor => "health monitor",
+        }
+    }
+}
+
+/// A listener, pool or monitor as last read.
+#[derive(Debug, Clone)]
+pub(crate) struct Part {
+    pub(crate) id: String,
+    pub(crate) provisioning: ProvisioningStatus,
+    pub(crate) since: Stamp,
+    pub(crate) lost: LostRun,
+}
+
+/// How long something is PENDING though nothing can be under way.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct LostRun {
+    pub(crate) first: Option<Instant>,
+    pub(crate) reads: u32,
+    pub(crate) last: Option<Instant>,
+}
+
+impl LostRun {
+    pub(crate) fn saw(&mut self, lost: bool, began: Instant) {
+        if lost {
+            self.first.get_or_insert(began);
+            self.last = Some(began);
+            self.reads = self.reads.saturating_add(1);
+        } else {
+            *self = Self::default();
+        }
+    }
+
+    /// Three reads or more, over this span.
+    pub(crate) fn spans(&self, span: Duration) -> bool {
+        match (self.first, self.last) {
+            (Some(first), Some(last)) => {
+                self.reads >= 3 && last.saturating_duration_since(first) >= span
+            }
+            _ => false,
+        }
+    }
+}

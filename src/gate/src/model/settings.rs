@@ -1,0 +1,106 @@
+//! What the operator can set about tracking members and the gates.
+
+use std::time::Duration;
+
+use capo_core::GateMode;
+
+/// Options of the membership tasks. The defaults are the documented ones.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// `--load-balancer-gate`
+    pub mode: GateMode,
+    /// `--member-warn-after`: from here on a cluster whose load balancer is not settled is not Ready.
+    pub warn_after: Duration,
+    /// `--member-alert-after`: the same number in condition, metric and alerting rule.
+    pub alert_after: Duration,
+    /// `--member-stuck-after`: from here on PENDING is called stuck.
+    pub stuck_after: Duration,
+    /// `--member-orphan-after`: how long PENDING under an ACTIVE load balancer lasts until it is repaired;
+    /// without it the provider's own time.
+    pub orphan_after: Option<Duration>,
+    /// How long a drained member keeps its connections before it is removed.
+    pub drain_grace: Duration,
+    /// When to look again.
+    pub schedule: Schedule,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            mode: GateMode::Enforce,
+            warn_after: Duration::from_mins(2),
+            alert_after: Duration::from_mins(12),
+            stuck_after: Duration::from_mins(35),
+            orphan_after: None,
+            drain_grace: Duration::ZERO,
+            schedule: Schedule::default(),
+        }
+    }
+}
+
+/// The gaps between two reads of a load balancer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Schedule {
+    /// The first gaps after an accepted write.
+    pub first: Vec<Duration>,
+    /// The gap after those, until two minutes have passed.
+    pub settling: Duration,
+    /// The gap from two to fifteen minutes.
+    pub slow: Duration,
+    /// The gap from fifteen to thirty-five minutes.
+    pub slower: Duration,
+    /// The gap from then on.
+    pub given_up: Duration,
+    /// The first gap while a load balancer is being created.
+    pub creating: Duration,
+    /// The first gap while waiting for health, which grows to `health_at_most`.
+    pub health: Duration,
+    /// The widest gap while waiting for health.
+    pub health_at_most: Duration,
+    /// The gap of a settled load balancer.
+    pub steady: Duration,
+    /// The gap of a settled load balancer where there are more than [`Schedule::LARGE_FLEET`].
+    pub steady_large: Duration,
+    /// Every gap is stretched or shortened by up to this share.
+    pub jitter: f64,
+}
+
+impl Schedule {
+    /// Above this many load balancers the steady gap doubles.
+    pub const LARGE_FLEET: usize = 500;
+
+    /// The same, with settled load balancers read at least every `period`.
+    #[must_use]
+    pub fn at_least_every(self, period: Duration) -> Self {
+        Self {
+            steady: self.steady.min(period),
+            steady_large: self.steady_large.min(period),
+            ..self
+        }
+    }
+}
+
+impl Default for Schedule {
+    fn default() -> Self {
+        Self {
+            // An operation takes a second at best: the first read should come soon after that, and the fourth,
+            // however jitter shortens the gaps, not before one of five seconds has ended.
+            first: [1_850, 1_500, 1_500, 1_500, 2_000, 2_000, 2_500]
+                .map(Duration::from_millis)
+                .to_vec(),
+            settling: Duration::from_secs(5),
+            slow: Duration::from_secs(30),
+            slower: Duration::from_mins(1),
+            given_up: Duration::from_mins(5),
+            creating: Duration::from_secs(10),
+            health: Duration::from_secs(5),
+            health_at_most: Duration::from_secs(15),
+            steady: Duration::from_mins(5),
+            steady_large: Duration::from_mins(10),
+            jitter: 0.2,
+        }
+    }
+}
+
+/// How long before a repair evidence is gathered.
+pub(crate) const REPAIR_EVE: std::time::Duration = std::time::Duration::from_secs(10);

@@ -1,0 +1,311 @@
+//! All that one load balancer's task knows. It is lost with the process and read again by the next one.
+//!
+//! ```text
+//!  what controllers want          what was read                      what is decided
+//!  desired ── ports ───────────▶  Port: listener, pool, monitor ──┐
+//!  machines ─ address, server,    └ members: statuses, runs ──────┼─▶ gates per machine: admission,
+//!             deletion, health                                    │   release (stage), finalizer
+//!             └ slot per port: link to the member, absences, ─────┘
+//!               attempts, refusals                                    call under way (at most one)
+//! ```
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use jiff::Timestamp;
+
+use crate::model::{
+    call::InFlight,
+    clock::{Now, Stamp},
+    desired::{DesiredLoadBalancer, Monitor},
+    machine::Machine,
+    port::Port,
+    settings::Settings,
+    summary::Summary,
+};
+use capo_core::{FailureClass, ObjectName, OperatingStatus, Provider, ProvisioningStatus};
+
+/// One load balancer.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, not a step of one state"
+)]
+#[derive(Debug, Clone)]
+pub struct State {
+    pub(crate) settings: Settings,
+    pub(crate) desired: Option<DesiredLoadBalancer>,
+    /// There is a client to ask with.
+    pub(crate) credentials: bool,
+    /// Another cluster claims the same load balancer.
+    pub(crate) claimed_by: Option<ObjectName>,
+    pub(crate) large_fleet: bool,
+    pub(crate) provider: Provider,
+    pub(crate) balancer: Balancer,
+    pub(crate) ports: Vec<Port>,
+    pub(crate) machines: BTreeMap<ObjectName, Machine>,
+    /// Since when this process could have seen health.
+    pub(crate) watched_since: Option<Instant>,
+    /// An API server answered a probe, or a member was steadily ONLINE.
+    pub(crate) answered: bool,
+    pub(crate) call: Option<InFlight>,
+    pub(crate) calls: u64,
+    /// When the last write ended, whatever came of it.
+    pub(crate) last_write: Option<Instant>,
+    pub(crate) reads: Reads,
+    pub(crate) trouble: Option<Trouble>,
+    /// Names whose machines were asked for before pruning.
+    pub(crate) lookups: BTreeMap<String, Lookup>,
+    /// Which machine is being released.
+    pub(crate) releasing: Option<ObjectName>,
+    /// What time alone can change of what is published.
+    pub(crate) summary: Summary,
+    /// Something that is published changed.
+    pub(crate) dirty: bool,
+    /// The present of the last step, for the words of that moment.
+    pub(crate) last_step: Option<Now>,
+    /// When to step again if nothing else happens.
+    pub(crate) alarm: Option<Instant>,
+}
+
+/// The load balancer itself.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Balancer {
+    pub(crate) provisioning: Option<ProvisioningStatus>,
+    pub(crate) operating: Option<OperatingStatus>,
+    /// Since when its provisioning status is what it is.
+    pub(crate) since: Option<Stamp>,
+    /// Reads in a row that did not find it.
+    pub(crate) not_found: u32,
+    /// Since when the verdict is not True.
+    pub(crate) unsettled_since: Option<Instant>,
+}
+
+impl Balancer {
+    pub(crate) fn is_active(&self) -> bool {
+        self.provisioning == Some(ProvisioningStatus::Active)
+    }
+
+    pub(crate) fn is_pending(&self) -> bool {
+        self.provisioning
+            .as_ref()
+            .is_some_and(ProvisioningStatus::is_pending)
+    }
+
+    pub(crate) fn is_absent(&self) -> bool {
+        self.not_found >= 2
+    }
+}
+
+/// When what was read, and when to read again.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, not a step of one state"
+)]
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Reads {
+    /// When the last successful read of the tree began.
+    pub(crate) tree: Option<Stamp>,
+    /// When the last attempt to read the tree began.
+    pub(crate) tried: Option<Instant>,
+    /// When the last list of the structure began.
+    pub(crate) structure: Option<Instant>,
+    /// Structure lists can't be trusted any more: a reply was lost, or something vanished.
+    pub(crate) structure_due: bool,
+    /// Since when something is settling, and how many reads it took.
+    pub(crate) ladder: Option<Ladder>,
+    /// Reads since health is waited for.
+    pub(crate) health: u32,
+    /// Settled reads since what the tree lacks was read.
+    pub(crate) steady: u32,
+    /// Every member seems gone: look again before acting.
+    pub(crate) suspect: bool,
+    /// A gate would open on a newer read.
+    pub(crate) wanted: bool,
+    /// A gate would open on newer lists of members.
+    pub(crate) lists_wanted: bool,
+    /// The health of members decides something.
+    pub(crate) health_wanted: bool,
+    /// Answers of API servers decide something.
+    pub(crate) probes_wanted: bool,
+    /// A controller asked for a read.
+    pub(crate) nudged: bool,
+    /// The jitter of the next gap.
+    pub(crate) factor: f64,
+    /// The gap that was to follow the last read, without jitter.
+    pub(crate) interval: Duration,
+    /// How old the last read may grow before it tells nothing; never less than [`FRESH`].
+    pub(crate) stale_after: Duration,
+    /// Which read that was.
+    pub(crate) interval_after: Option<Instant>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ladder {
+    pub(crate) start: Instant,
+    pub(crate) reads: usize,
+}
+
+/// OpenStack can't be asked.
+#[derive(Debug, Clone)]
+pub(crate) struct Trouble {
+    pub(crate) class: FailureClass,
+    pub(crate) message: String,
+    pub(crate) since: Stamp,
+    pub(crate) failures: u32,
+    pub(crate) until: Instant,
+}
+
+/// A question whether a machine still exists.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lookup {
+    pub(crate) asked: Instant,
+    pub(crate) under_way: bool,
+    pub(crate) absent: bool,
+}
+
+impl State {
+    /// Nothing is known yet.
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            desired: None,
+            credentials: false,
+            claimed_by: None,
+            large_fleet: false,
+            provider: Provider::Unknown,
+            balancer: Balancer::default(),
+            ports: Vec::new(),
+            machines: BTreeMap::new(),
+            watched_since: None,
+            answered: false,
+            call: None,
+            calls: 0,
+            last_write: None,
+            reads: Reads {
+                factor: 1.0,
+                structure_due: true,
+                ..Reads::default()
+            },
+            trouble: None,
+            lookups: BTreeMap::new(),
+            releasing: None,
+            summary: Summary::default(),
+            dirty: false,
+            last_step: None,
+            alarm: None,
+        }
+    }
+
+    /// When to step again if nothing else happens.
+    pub fn alarm(&self) -> Option<Instant> {
+        self.alarm
+    }
+
+    /// When the last complete read began, and how long after it the next one is planned.
+    pub fn observation(&self) -> Option<(Timestamp, Duration)> {
+        let read = self.reads.tree?;
+        Some((read.wall, self.reads.interval))
+    }
+
+    /// The endpoint's own port.
+    pub(crate) fn endpoint_port(&self) -> Option<u16> {
+        self.ports.first().map(|port| port.number)
+    }
+
+    /// How long ONLINE must last before it counts: a failed API server is down by then, and reported so.
+    pub(crate) fn online_span(&self) -> Duration {
+        let numbers = self.desired.as_ref().map_or(
+            Monitor {
+                delay: 10,
+                timeout: 5,
+                max_retries: 5,
+                max_retries_down: 3,
+            },
+            |desired| desired.monitor,
+        );
+        let seconds = u64::from(numbers.max_retries_down)
+            .saturating_mul(u64::from(numbers.delay))
+            .saturating_add(u64::from(numbers.timeout))
+            .saturating_add(10);
+        Duration::from_secs(seconds)
+    }
+
+    /// How long PENDING under an ACTIVE load balancer lasts until nothing can be under way any more.
+    pub(crate) fn orphan_span(&self) -> Duration {
+        self.settings
+            .orphan_after
+            .unwrap_or_else(|| self.provider.orphan_span())
+    }
+
+    /// The tree was read after our last write, at most 15 s ago, and is plausible.
+    pub(crate) fn is_fresh(&self, now: &Now) -> bool {
+        self.read_after_write()
+            && self
+                .reads
+                .tree
+                .is_some_and(|read| now.since(read.instant) <= FRESH)
+    }
+
+    /// The last read began after our last write ended.
+    pub(crate) fn read_after_write(&self) -> bool {
+        !self.reads.suspect
+            && self.reads.tree.is_some_and(|read| {
+                self.last_write
+                    .is_none_or(|written| read.instant >= written)
+            })
+    }
+
+    /// The last read is so old that it tells nothing.
+    pub(crate) fn is_stale(&self, now: &Now) -> bool {
+        self.reads
+            .tree
+            .is_none_or(|read| now.since(read.instant) > self.reads.stale_after.max(FRESH))
+    }
+
+    /// Nothing may be written at all.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.desired
+            .as_ref()
+            .is_none_or(|desired| desired.cluster.paused)
+    }
+
+    pub(crate) fn is_cluster_deleting(&self) -> bool {
+        self.desired
+            .as_ref()
+            .is_some_and(|desired| desired.cluster.cluster_deleting)
+    }
+
+    /// A monitor keeps clients of this port away from a member whose API server is not up yet.
+    pub(crate) fn is_guarded(&self, port: &Port) -> bool {
+        self.provider.monitor_guards() && Self::monitor_is_usable(port)
+    }
+
+    /// A port on which every member's health is told by a monitor.
+    pub(crate) fn monitor_is_usable(port: &Port) -> bool {
+        port.monitor.is_some()
+            && port.members.iter().any(|member| {
+                member.admin_up().unwrap_or(true)
+                    && !matches!(
+                        member.operating,
+                        OperatingStatus::Offline | OperatingStatus::NoMonitor
+                    )
+            })
+    }
+}
+
+/// How old a read may be for a gate to open on it.
+pub(crate) const FRESH: Duration = Duration::from_secs(15);
+
+impl State {
+    /// Octavia's id of the load balancer.
+    pub fn load_balancer(&self) -> Option<&str> {
+        self.desired.as_ref()?.id.as_deref()
+    }
+
+    /// The cluster's CA in PEM.
+    pub fn ca(&self) -> Option<&str> {
+        self.desired.as_ref()?.cluster.ca_pem.as_deref()
+    }
+}

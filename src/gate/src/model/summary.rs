@@ -1,0 +1,29 @@
+//! The cluster's side of what is published.
+
+use crate::model::decision::GateCause;
+
+/// What time alone can change of what is published.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, not a step of one state"
+)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Summary {
+    /// Why the cluster's verdict is not True.
+    pub(crate) cause: Option<GateCause>,
+    /// The verdict counts in Ready.
+    pub(crate) counts: bool,
+    /// Members that are PENDING past the alert and the stuck threshold, and settled past the warn one.
+    pub(crate) alerted: u32,
+    pub(crate) stuck: u32,
+    /// The bypass that is valid now.
+    pub(crate) bypassed: bool,
+    /// Machines for which one is valid now.
+    pub(crate) bypassed_machines: u32,
+    /// The control plane was never initialised.
+    pub(crate) never_initialised: bool,
+    /// Listeners, pools, monitors and load balancer are ACTIVE.
+    pub(crate) ready: bool,
+    /// All of it is as it is wanted, as of a read after the last write.
+    pub(crate) settled: bool,
+}

@@ -1,0 +1,204 @@
+//! Listeners, pools and monitors: made one after the other, repaired, kept at their numbers.
+
+use crate::{
+    decide::classify,
+    model::{
+        call::Write,
+        clock::Now,
+        desired::DesiredLoadBalancer,
+        octavia::Change,
+        port::{Part, PartKind, Port},
+        state::State,
+    },
+    plan::todo::{Todo, on_fresh},
+};
+use capo_core::ProvisioningStatus;
+
+/// Makes what is missing, and pushes again what is broken, port by port.
+pub(crate) fn make_or_repair(
+    state: &State,
+    desired: &DesiredLoadBalancer,
+    now: &Now,
+) -> Option<Todo> {
+    state
+        .ports
+        .iter()
+        .filter(|port| port.ambiguous.is_none() && port.attempts.may(now.instant))
+        .find_map(|port| make(state, desired, port).or_else(|| repair(state, desired, port, now)))
+}
+
+/// A reply may have been lost, or another process may have made it: a list comes before the first POST.
+fn make(state: &State, desired: &DesiredLoadBalancer, port: &Port) -> Option<Todo> {
+    let missing = port.listener.is_none()
+        || port.pool.is_none()
+        || port.monitor.is_none() && !port.monitor_refused;
+    if !missing {
+        return None;
+    }
+    if state.reads.structure_due {
+        return Some(Todo::Structure);
+    }
+    if port.unseen.is_some() {
+        // The list showed it: if a newer tree still lacks it, list again.
+        let newer = state
+            .reads
+            .tree
+            .zip(state.reads.structure)
+            .is_some_and(|(tree, list)| tree.instant > list);
+        return newer.then_some(Todo::Structure);
+    }
+    let make = |part, change| {
+        let port = port.number;
+        Some(Todo::Write(Write::MakePart { port, part }, change))
+    };
+    let Some(listener) = &port.listener else {
+        return make(
+            PartKind::Listener,
+            Change::CreateListener {
+                load_balancer: desired.id.clone()?,
+                name: port.name.clone(),
+                port: port.number,
+                allowed_cidrs: desired.allowed_cidrs.clone(),
+                tags: desired.tags.clone(),
+            },
+        );
+    };
+    let Some(pool) = &port.pool else {
+        if let Some(stray) = &port.stray_pool {
+            return Some(Todo::Write(
+                Write::Attach { port: port.number },
+                Change::UpdateListener {
+                    id: listener.id.clone(),
+                    name: port.name.clone(),
+                    default_pool: Some(stray.clone()),
+                    allowed_cidrs: None,
+                },
+            ));
+        }
+        return make(
+            PartKind::Pool,
+            Change::CreatePool {
+                listener: listener.id.clone(),
+                name: port.name.clone(),
+                algorithm: state.provider.algorithm(),
+                tags: desired.tags.clone(),
+            },
+        );
+    };
+    if pool.provisioning != ProvisioningStatus::Active {
+        return None;
+    }
+    make(
+        PartKind::Monitor,
+        Change::CreateMonitor {
+            pool: pool.id.clone(),
+            name: port.name.clone(),
+            numbers: desired.monitor,
+        },
+    )
+}
+
+/// One PUT of its own values for what is in ERROR, or PENDING for ever, under an ACTIVE load balancer.
+fn repair(state: &State, desired: &DesiredLoadBalancer, port: &Port, now: &Now) -> Option<Todo> {
+    let broken = |part: &Option<Part>| {
+        part.clone()
+            .filter(|part| classify::part_is_broken(part, state.orphan_span()))
+    };
+    let number = port.number;
+    let name = port.name.clone();
+    // The pool first: while it is broken every member write is refused, and its push frees the listener too.
+    let (kind, change) = if let Some(pool) = broken(&port.pool) {
+        (PartKind::Pool, Change::UpdatePool { id: pool.id, name })
+    } else if let Some(listener) = broken(&port.listener) {
+        let id = listener.id;
+        (
+            PartKind::Listener,
+            Change::UpdateListener {
+                id,
+                name,
+                default_pool: None,
+                allowed_cidrs: None,
+            },
+        )
+    } else {
+        let monitor = broken(&port.monitor)?;
+        // A monitor can't be pushed while its pool is locked.
+        port.pool
+            .as_ref()
+            .filter(|pool| pool.provisioning == ProvisioningStatus::Active)?;
+        (
+            PartKind::Monitor,
+            Change::UpdateMonitor {
+                id: monitor.id,
+                numbers: desired.monitor,
+            },
+        )
+    };
+    on_fresh(state, now, || {
+        Some(Todo::Write(
+            Write::RepairPart {
+                port: number,
+                part: kind,
+            },
+            change,
+        ))
+    })
+}
+
+/// Keeps monitors at their numbers and listeners at their source ranges.
+pub(crate) fn keep(state: &State, desired: &DesiredLoadBalancer, now: &Now) -> Option<Todo> {
+    state
+        .ports
+        .iter()
+        .filter(|port| port.is_ready() && port.attempts.may(now.instant))
+        .find_map(|port| numbers(port, desired).or_else(|| ranges(port, desired)))
+}
+
+/// Whether every listener, pool and monitor is known to be as it is wanted, where Octavia tells.
+pub(crate) fn is_as_wanted(state: &State) -> bool {
+    state.desired.as_ref().is_some_and(|desired| {
+        state.reads.structure.is_some()
+            && state.ports.iter().all(|port| {
+                let numbers_unread =
+                    port.monitor.is_some() && port.numbers.is_none() && port.numbers_due;
+                let ranges_unread = desired.allowed_cidrs.is_some()
+                    && !port.cidrs_known
+                    && state.reads.structure_due;
+                port.is_ready()
+                    && !numbers_unread
+                    && !ranges_unread
+                    && numbers(port, desired).is_none()
+                    && ranges(port, desired).is_none()
+            })
+    })
+}
+
+fn numbers(port: &Port, desired: &DesiredLoadBalancer) -> Option<Todo> {
+    let monitor = port.monitor.as_ref()?;
+    port.numbers.filter(|numbers| *numbers != desired.monitor)?;
+    Some(Todo::Write(
+        Write::Numbers { port: port.number },
+        Change::UpdateMonitor {
+            id: monitor.id.clone(),
+            numbers: desired.monitor,
+        },
+    ))
+}
+
+fn ranges(port: &Port, desired: &DesiredLoadBalancer) -> Option<Todo> {
+    let listener = port.listener.as_ref()?;
+    let wanted = desired.allowed_cidrs.as_ref()?;
+    let known = port.cidrs.as_ref().filter(|_| port.cidrs_known)?;
+    let same = wanted.len() == known.len() && wanted.iter().all(|cidr| known.contains(cidr));
+    (!same).then(|| {
+        Todo::Write(
+            Write::Cidrs { port: port.number },
+            Change::UpdateListener {
+                id: listener.id.clone(),
+                name: port.name.clone(),
+                default_pool: None,
+                allowed_cidrs: Some(wanted.clone()),
+            },
+        )
+    })
+}

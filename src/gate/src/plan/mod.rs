@@ -1,0 +1,225 @@
+//! What to ask Octavia next: one call, or none. Reads that are due come first, then what a release waits
+//! for, then the one write that matters most, then what the tree lacks.
+
+pub(crate) mod listeners;
+pub(crate) mod members;
+pub(crate) mod prune;
+pub(crate) mod removal_guard;
+pub(crate) mod repair;
+pub(crate) mod schedule;
+pub(crate) mod todo;
+
+use std::time::{Duration, Instant};
+
+use crate::{
+    decide::freshness,
+    model::{
+        call::{Call, InFlight, Purpose, Sets},
+        clock::Now,
+        decision::GateDecision,
+        desired::DesiredLoadBalancer,
+        effect::Effect,
+        member::Member,
+        port::Port,
+        state::State,
+    },
+    plan::{prune::look_up, todo::Todo},
+};
+use capo_core::Priority;
+
+pub(crate) fn act(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
+    let due = schedule::settle(state, now);
+    probe(state, now, effects);
+    look_up(state, now, effects);
+    if state.call.is_none()
+        && let Some((purpose, call)) = next_call(state, due, now)
+    {
+        begin(state, purpose, call, now, effects);
+    }
+    state.alarm = schedule::alarm(state, due, now);
+}
+
+fn begin(state: &mut State, purpose: Purpose, call: Call, now: &Now, effects: &mut Vec<Effect>) {
+    let urgency = urgency(state, &purpose);
+    if purpose == Purpose::Tree {
+        state.reads.tried = Some(now.instant);
+    }
+    state.calls = state.calls.wrapping_add(1);
+    state.call = Some(InFlight {
+        id: state.calls,
+        began: now.stamp(),
+        purpose,
+        sets: Sets::of(&call),
+    });
+    effects.push(Effect::Call {
+        id: state.calls,
+        call,
+        urgency,
+    });
+}
+
+fn urgency(state: &State, purpose: &Purpose) -> Priority {
+    let gate = state.reads.wanted
+        || state.reads.lists_wanted
+        || state.reads.health_wanted
+        || matches!(purpose, Purpose::Write(_))
+        || state.machines.values().any(|machine| {
+            !machine.want.admitted && matches!(machine.gates.admission, GateDecision::Held(_))
+        });
+    if gate {
+        Priority::Gate
+    } else if state.reads.ladder.is_some() {
+        Priority::Settling
+    } else {
+        Priority::Steady
+    }
+}
+
+fn next_call(state: &State, due: Option<Instant>, now: &Now) -> Option<(Purpose, Call)> {
+    let desired = state.desired.as_ref()?;
+    if !desired.enabled || !state.credentials {
+        return None;
+    }
+    desired.id.as_ref()?;
+    if state
+        .trouble
+        .as_ref()
+        .is_some_and(|trouble| trouble.until > now.instant)
+    {
+        return None;
+    }
+    let tree = || Some((Purpose::Tree, Call::Tree));
+    if due.is_none_or(|due| due <= now.instant) {
+        return tree();
+    }
+    if state.reads.tree.is_none() || state.reads.suspect || state.balancer.not_found > 0 {
+        return None;
+    }
+    if state.reads.lists_wanted
+        && let Some(call) = list_members(state, |port| !freshness::port_is_listed(state, port, now))
+    {
+        return Some(call);
+    }
+    let structure = || Some((Purpose::Structure, Call::Structure));
+    if !state.balancer.is_active() {
+        return None;
+    }
+    let may_write = state.claimed_by.is_none() && !desired.cluster.paused;
+    if may_write && state.read_after_write() && !state.is_stale(now) {
+        match next_write(state, desired, now) {
+            Some(Todo::Write(write, change)) => {
+                return Some((Purpose::Write(write), Call::Write(Box::new(change))));
+            }
+            Some(Todo::Structure) => return structure(),
+            Some(Todo::Tree) => {
+                let hot = state
+                    .reads
+                    .tried
+                    .is_some_and(|tried| now.since(tried) < Duration::from_millis(500));
+                return if hot { None } else { tree() };
+            }
+            None => {}
+        }
+    }
+    if desired.cluster.cluster_deleting {
+        return None;
+    }
+    // What the tree lacks.
+    if state.reads.structure_due {
+        return structure();
+    }
+    if let Some(call) = list_members(state, |port| port.members_due) {
+        return Some(call);
+    }
+    state.ports.iter().find_map(|port| {
+        let monitor = port
+            .monitor
+            .as_ref()
+            .filter(|_| port.numbers_due)?
+            .id
+            .clone();
+        Some((Purpose::Numbers(port.number), Call::Monitor { monitor }))
+    })
+}
+
+fn list_members(state: &State, wanted: impl Fn(&Port) -> bool) -> Option<(Purpose, Call)> {
+    state.ports.iter().find_map(|port| {
+        let pool = port.pool.as_ref().filter(|_| wanted(port))?.id.clone();
+        Some((Purpose::Members(port.number), Call::Members { pool }))
+    })
+}
+
+fn next_write(state: &State, desired: &DesiredLoadBalancer, now: &Now) -> Option<Todo> {
+    let going = desired.cluster.cluster_deleting;
+    if !going && is_quiet(state) {
+        return listeners::keep(state, desired, now);
+    }
+    let todo = members::restore(state, now).or_else(|| {
+        if going {
+            None
+        } else {
+            listeners::make_or_repair(state, desired, now)
+        }
+    });
+    let todo = todo
+        .or_else(|| members::enable(state, now))
+        .or_else(|| members::remove(state, now));
+    if todo.is_some() || going {
+        return todo;
+    }
+    members::create(state, desired, now)
+        .or_else(|| repair::repair(state, now))
+        .or_else(|| prune::prune(state, now))
+        .or_else(|| listeners::keep(state, desired, now))
+}
+
+/// Every expected member is there and ACTIVE, and nothing leaves, joins or is asked: most of the time.
+fn is_quiet(state: &State) -> bool {
+    state.reads.ladder.is_none()
+        && !state.reads.health_wanted
+        && !state.reads.probes_wanted
+        && state
+            .machines
+            .values()
+            .all(|machine| machine.asked.is_none() && !machine.restoring)
+        && !state
+            .ports
+            .iter()
+            .flat_map(|port| &port.members)
+            .any(Member::is_joining)
+}
+
+/// Asks API servers at their own addresses, where the answers decide something.
+fn probe(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
+    if !state.reads.probes_wanted {
+        return;
+    }
+    let Some(port) = state.endpoint_port() else {
+        return;
+    };
+    if state
+        .desired
+        .as_ref()
+        .is_none_or(|desired| desired.cluster.ca_pem.is_none())
+    {
+        return;
+    }
+    for (name, machine) in state.machines.iter_mut() {
+        let Some(address) = machine.want.address else {
+            continue;
+        };
+        let probe = &mut machine.probe;
+        let rested = probe
+            .asked
+            .is_none_or(|asked| now.since(asked) >= schedule::PROBE_GAP);
+        if !probe.under_way && rested {
+            probe.under_way = true;
+            probe.asked = Some(now.instant);
+            effects.push(Effect::Probe {
+                machine: name.clone(),
+                address,
+                port,
+            });
+        }
+    }
+}

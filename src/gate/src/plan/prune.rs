@@ -1,0 +1,108 @@
+//! Removes the members of machines that are gone.
+
+use std::time::Duration;
+
+use crate::{
+    model::{
+        call::Write,
+        clock::Now,
+        effect::Effect,
+        member::Owner,
+        octavia::Change,
+        state::{FRESH, Lookup, State},
+    },
+    plan::{
+        prune,
+        removal_guard::may_remove,
+        todo::{Todo, on_fresh},
+    },
+};
+use capo_core::ProvisioningStatus;
+
+/// Removes members whose machines are confirmed gone.
+pub(crate) fn prune(state: &State, now: &Now) -> Option<Todo> {
+    state.ports.iter().find_map(|port| {
+        let pool = port.pool.as_ref()?;
+        if port.ambiguous.is_some() || pool.provisioning != ProvisioningStatus::Active {
+            return None;
+        }
+        port.members.iter().find_map(|member| {
+            let machine = member.name.strip_prefix(&port.prefix)?;
+            let lost = member.lost.spans(state.orphan_span());
+            if member.owner != Owner::Gone
+                || member.provisioning.is_pending() && !lost
+                || !prune::is_confirmed_gone(state, machine, now)
+            {
+                return None;
+            }
+            on_fresh(state, now, || {
+                may_remove(state, None, port, member, now).then(|| {
+                    Todo::Write(
+                        Write::Prune {
+                            port: port.number,
+                            machine: machine.to_owned(),
+                        },
+                        Change::DeleteMember {
+                            pool: pool.id.clone(),
+                            id: member.id.clone(),
+                        },
+                    )
+                })
+            })
+        })
+    })
+}
+
+/// How long a machine's absence counts, and how soon it is asked again.
+pub(crate) const LOOKUP_AGAIN: Duration = Duration::from_mins(1);
+
+/// Asks for machines of members that carry our kind of name and belong to nobody known.
+pub(crate) fn look_up(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
+    let mut gone = state
+        .ports
+        .iter()
+        .flat_map(|port| port.members.iter().map(move |member| (port, member)))
+        .filter(|(_, member)| member.owner == Owner::Gone)
+        .peekable();
+    if gone.peek().is_none() {
+        if !state.lookups.is_empty() {
+            state.lookups.clear();
+        }
+        return;
+    }
+    let mut known = std::mem::take(&mut state.lookups);
+    let paused = state.is_paused() || state.claimed_by.is_some();
+    let mut lookups = std::collections::BTreeMap::new();
+    for (port, member) in gone {
+        let Some(machine) = member.name.strip_prefix(&port.prefix) else {
+            continue;
+        };
+        let known = known.remove(machine).or_else(|| lookups.remove(machine));
+        let due = known.is_none_or(|lookup: Lookup| {
+            !lookup.under_way && now.since(lookup.asked) >= LOOKUP_AGAIN
+        });
+        let lookup = if due && !paused && member.ownerless_reads >= 2 && !machine.is_empty() {
+            effects.push(Effect::LookUp {
+                machine: machine.to_owned(),
+            });
+            Some(Lookup {
+                asked: now.instant,
+                under_way: true,
+                absent: false,
+            })
+        } else {
+            known
+        };
+        if let Some(lookup) = lookup {
+            lookups.insert(machine.to_owned(), lookup);
+        }
+    }
+    state.lookups = lookups;
+}
+
+/// A lookup said so, a moment ago, that no such machine exists.
+pub(crate) fn is_confirmed_gone(state: &State, machine: &str, now: &Now) -> bool {
+    state.lookups.get(machine).is_some_and(|lookup| {
+        lookup.absent && !lookup.under_way && now.since(lookup.asked) <= LOOKUP_AGAIN + FRESH
+    })
+}

@@ -1,0 +1,77 @@
+//! I2: the last member of a port that may serve is removed only where its gate is open.
+
+use crate::{
+    decide::serving,
+    model::{
+        clock::Now,
+        desired::Deletion,
+        evidence::Serving,
+        machine::{Machine, Stage},
+        member::Member,
+        port::Port,
+        state::State,
+    },
+};
+use capo_core::{ObjectName, ProvisioningStatus};
+
+/// I2: a member that is ACTIVE or may serve is removed beside another one that may; the last of its port only where
+/// its gate is open by the list or the bypass, or its Machine is deleting without our hook.
+pub(crate) fn may_remove(
+    state: &State,
+    owner: Option<(&ObjectName, &Machine)>,
+    port: &Port,
+    victim: &Member,
+    now: &Now,
+) -> bool {
+    let serving = victim.provisioning == ProvisioningStatus::Active
+        || match owner {
+            Some((name, machine)) => serving::may_serve(state, name, machine, victim, now),
+            None => {
+                victim.admin_up().unwrap_or(true)
+                    && victim.weight().unwrap_or(1) > 0
+                    && victim.provisioning != ProvisioningStatus::PendingDelete
+            }
+        };
+    if !serving {
+        return true;
+    }
+    let Some(index) = state
+        .ports
+        .iter()
+        .position(|other| other.number == port.number)
+    else {
+        return false;
+    };
+    let another = state.machines.iter().any(|(name, machine)| {
+        let slot = machine.slots.get(index);
+        let member = slot.and_then(|slot| port.members.get(slot.member?));
+        !serving::is_leaving(machine)
+            && member.is_some_and(|member| {
+                // One that was never applied serves nobody yet; one whose details are not read yet may be disabled.
+                member.id != victim.id
+                    && member.provisioning != ProvisioningStatus::PendingCreate
+                    && member.detail.is_some()
+                    && serving::may_serve(state, name, machine, member, now)
+            })
+    });
+    if another || state.is_cluster_deleting() {
+        return true;
+    }
+    let Some((name, machine)) = owner else {
+        return false;
+    };
+    match machine.want.deletion {
+        Deletion::Unhooked { .. } => true,
+        Deletion::AtHook { .. } | Deletion::OutOfBand { .. } => {
+            machine.gates.release.is_open() && machine.stage == Stage::Serving
+        }
+        // A repair: as the list has it, never admitted and serving nothing.
+        Deletion::No | Deletion::BeforeHook { .. } => {
+            !machine.may_be_admitted()
+                && matches!(
+                    serving::serves(state, (name, machine), (index, port), None, true, now),
+                    Serving::No(_)
+                )
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Mends broken members, prunes those of machines that are gone, and guards every removal.
+
+use crate::{
+    decide::{classify, serving},
+    model::{call::Operation, clock::Now, evidence::Serving, member::Class, state::State},
+    plan::{
+        removal_guard::may_remove,
+        todo::{Place, Todo, delete, on_fresh, places},
+    },
+};
+use capo_core::ProvisioningStatus;
+
+/// Repairs members in ERROR or PENDING for ever, one at a time.
+pub(crate) fn repair(state: &State, now: &Now) -> Option<Todo> {
+    let replacing = state
+        .machines
+        .values()
+        .filter(|machine| !serving::is_leaving(machine))
+        .flat_map(|machine| &machine.slots)
+        .any(|slot| slot.member.is_none() && slot.deleted.is_some());
+    if replacing {
+        return None;
+    }
+    places(state).find_map(|(place, pool)| {
+        let Place {
+            name,
+            machine,
+            slot,
+            port,
+            ..
+        } = place;
+        let class = classify::slot(slot, port, state.orphan_span());
+        if !matches!(class, Class::Error | Class::Orphaned)
+            || serving::is_leaving(machine)
+            || !slot.attempts.may(now.instant)
+        {
+            return None;
+        }
+        let member = place.member()?;
+        on_fresh(state, now, || {
+            let anew = member.provisioning == ProvisioningStatus::PendingDelete
+                || should_replace(state, place, now);
+            if anew && may_remove(state, Some((name, machine)), port, member, now) {
+                return Some(delete(&place, pool, member));
+            }
+            Some(place.write(Operation::Repair, place.update(pool, member)))
+        })
+    })
+}
+
+/// Whether to delete and create a broken member anew instead of pushing it again.
+fn should_replace(state: &State, place: Place<'_>, now: &Now) -> bool {
+    if place.machine.may_be_admitted() {
+        return place.slot.put_tried
+            && state.machines.iter().any(|(name, machine)| {
+                name != place.name
+                    && matches!(
+                        serving::serves(
+                            state,
+                            (name, machine),
+                            (place.index, place.port),
+                            None,
+                            false,
+                            now
+                        ),
+                        Serving::Yes(_)
+                    )
+            });
+    }
+    let other_may_serve = state.machines.iter().any(|(name, machine)| {
+        let slot = machine.slots.get(place.index);
+        let member = slot.and_then(|slot| place.port.members.get(slot.member?));
+        name != place.name
+            && !serving::is_leaving(machine)
+            && member.is_some_and(|member| serving::may_serve(state, name, machine, member, now))
+    });
+    let other_admitted = state
+        .machines
+        .iter()
+        .any(|(name, machine)| name != place.name && machine.may_be_admitted());
+    other_may_serve || place.slot.put_tried && !other_admitted
+}

@@ -1,0 +1,217 @@
+//! When to look again.
+
+use std::time::{Duration, Instant};
+
+use crate::{
+    decide::serving,
+    model::{
+        clock::Now,
+        decision::GateCause,
+        member::Owner,
+        settings::{REPAIR_EVE, Schedule},
+        state::{FRESH, Ladder, State},
+    },
+    plan::prune,
+};
+use capo_core::{Provider, ProvisioningStatus};
+
+/// How often API servers are probed while their answers are wanted.
+pub(crate) const PROBE_GAP: Duration = Duration::from_secs(5);
+/// How often pure time is looked at while health is waited for.
+const HEALTH_TICK: Duration = Duration::from_secs(1);
+/// How soon something implausible is read again.
+const SOON: Duration = Duration::from_secs(2);
+
+/// Starts or ends the ladder of ever wider gaps, according to whether anything is settling, and says when the
+/// next read of the tree is due; `None` before the first one: at once.
+pub(crate) fn settle(state: &mut State, now: &Now) -> Option<Instant> {
+    match (is_unsettled(state), &state.reads.ladder) {
+        (true, None) => {
+            state.reads.ladder = Some(Ladder {
+                start: now.instant,
+                reads: 0,
+            });
+        }
+        (false, Some(_)) => state.reads.ladder = None,
+        _ => {}
+    }
+    // The widest gap that was in force since the last read: an event in between ages nothing at once.
+    let read = state.reads.tree.map(|read| read.instant);
+    let gap = gap(state);
+    if state.reads.interval_after != read || gap > state.reads.interval {
+        state.reads.interval_after = read;
+        state.reads.interval = gap;
+        state.reads.stale_after = gap.saturating_mul(3);
+    }
+    due(state, gap)
+}
+
+/// Something is changing, or is to change.
+pub(crate) fn is_unsettled(state: &State) -> bool {
+    if state.reads.tree.is_none() || state.balancer.is_absent() {
+        return false;
+    }
+    if !state.read_after_write()
+        || !state.balancer.is_active()
+        || state.summary.cause == Some(GateCause::NoneServes)
+    {
+        return true;
+    }
+    if state.ports.iter().any(|port| {
+        !port.is_ready()
+            || port.members.iter().any(|member| {
+                member.owner == Owner::Gone
+                    || member.owner == Owner::Ours
+                        && member.provisioning != ProvisioningStatus::Active
+            })
+    }) {
+        return true;
+    }
+    state.machines.values().any(|machine| {
+        let leaving = serving::is_leaving(machine);
+        machine.slots.iter().any(|slot| {
+            if leaving {
+                slot.member.is_some() || slot.absent_reads < 2
+            } else {
+                slot.member.is_none() && slot.foreign.is_none() && machine.want.address.is_some()
+            }
+        })
+    })
+}
+
+/// The gap to the next read, without jitter.
+pub(crate) fn gap(state: &State) -> Duration {
+    let schedule = &state.settings.schedule;
+    if state.reads.suspect || state.balancer.not_found == 1 {
+        return SOON;
+    }
+    if let Some(ladder) = state.reads.ladder {
+        let base = state
+            .reads
+            .tried
+            .map_or(ladder.start, |tried| tried.max(ladder.start));
+        let elapsed = base.saturating_duration_since(ladder.start);
+        let creating = state.balancer.provisioning == Some(ProvisioningStatus::PendingCreate);
+        return ladder_gap(schedule, state.provider, creating, ladder.reads, elapsed);
+    }
+    if state.reads.health_wanted {
+        let growth = 1.5_f64.powi(i32::try_from(state.reads.health.min(10)).unwrap_or(10));
+        return schedule.health.mul_f64(growth).min(schedule.health_at_most);
+    }
+    if state.large_fleet {
+        schedule.steady_large
+    } else {
+        schedule.steady
+    }
+}
+
+/// The gap after `reads` reads, the last of them `elapsed` after the operation was sent.
+pub(crate) fn ladder_gap(
+    schedule: &Schedule,
+    provider: Provider,
+    creating: bool,
+    reads: usize,
+    elapsed: Duration,
+) -> Duration {
+    if creating {
+        if reads == 0 {
+            return schedule.creating;
+        }
+    } else if reads == 0
+        && let Some(first) = provider.first_gap()
+    {
+        return first;
+    } else if let Some(first) = schedule.first.get(reads) {
+        return *first;
+    }
+    if elapsed < Duration::from_mins(2) {
+        schedule.settling
+    } else if elapsed < Duration::from_mins(15) {
+        schedule.slow
+    } else if elapsed < Duration::from_mins(35) {
+        schedule.slower
+    } else {
+        schedule.given_up
+    }
+}
+
+fn due(state: &State, gap: Duration) -> Option<Instant> {
+    let tried = state.reads.tried?;
+    if let Some(trouble) = &state.trouble {
+        // Asked again when the pause is over, however long the gap would be.
+        return Some(trouble.until);
+    }
+    let base = state
+        .reads
+        .ladder
+        .map_or(tried, |ladder| tried.max(ladder.start));
+    let mut gap = gap.mul_f64(state.reads.factor.clamp(0.5, 1.5));
+    if state.reads.wanted || state.reads.nudged {
+        // What settles is read soon anyway; what has settled is read at once, but never in a hot loop.
+        let soon = if state.reads.ladder.is_some() {
+            SOON
+        } else {
+            Duration::from_millis(500)
+        };
+        gap = gap.min(soon);
+    }
+    base.checked_add(gap)
+}
+
+/// When to step again if nothing else happens, the next read being due at `due`.
+pub(crate) fn alarm(state: &State, due: Option<Instant>, now: &Now) -> Option<Instant> {
+    let mut alarm: Option<Instant> = None;
+    let mut at = |moment: Option<Instant>| {
+        if let Some(moment) = moment.filter(|moment| *moment > now.instant) {
+            alarm = Some(alarm.map_or(moment, |alarm| alarm.min(moment)));
+        }
+    };
+    let desired = state.desired.as_ref()?;
+    if !desired.enabled {
+        return None;
+    }
+    let pause = state.trouble.as_ref().map(|trouble| trouble.until);
+    if state.call.is_none() && state.credentials && desired.id.is_some() {
+        at(match (due, pause) {
+            (Some(due), Some(pause)) => Some(due.max(pause)),
+            (due, _) => due,
+        });
+        at(pause);
+        for attempts in state
+            .machines
+            .values()
+            .flat_map(|machine| &machine.slots)
+            .map(|slot| &slot.attempts)
+            .chain(state.ports.iter().map(|port| &port.attempts))
+        {
+            at(attempts.next);
+            at(attempts.next.and_then(|next| next.checked_sub(REPAIR_EVE)));
+        }
+        for lookup in state.lookups.values() {
+            at(lookup.asked.checked_add(prune::LOOKUP_AGAIN));
+        }
+    }
+    if state.reads.health_wanted || state.reads.probes_wanted {
+        at(now.instant.checked_add(HEALTH_TICK));
+    }
+    // What was read turns stale while a call hangs.
+    at(state.reads.tree.and_then(|read| {
+        read.instant
+            .checked_add(state.reads.stale_after.max(FRESH) + Duration::from_millis(1))
+    }));
+    let word = |word: &capo_core::GateOverride| match word {
+        capo_core::GateOverride::Bypass { until, .. } => {
+            let left = Duration::try_from(until.duration_since(now.wall)).ok()?;
+            now.instant.checked_add(left + Duration::from_millis(1))
+        }
+        _ => None,
+    };
+    at(word(&desired.cluster.operator));
+    for machine in state.machines.values() {
+        at(word(&machine.want.operator));
+        at(machine
+            .drained
+            .and_then(|drained| drained.checked_add(state.settings.drain_grace)));
+    }
+    alarm
+}

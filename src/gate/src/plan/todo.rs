@@ -1,0 +1,112 @@
+//! What is to be done next inside a load balancer, and where.
+
+use crate::model::{
+    call::{Operation, Write},
+    clock::Now,
+    machine::{Machine, Slot},
+    member::Member,
+    octavia::Change,
+    port::Port,
+    state::State,
+};
+use capo_core::{ObjectName, ProvisioningStatus};
+
+/// What is to be done next inside a load balancer.
+#[derive(Debug)]
+pub(crate) enum Todo {
+    /// This write.
+    Write(Write, Change),
+    /// A list of listeners and pools, before something is made.
+    Structure,
+    /// A newer read of the tree, before something is removed or repaired.
+    Tree,
+}
+
+/// The tree is fresh enough to remove or repair something on; else a newer one is to be read.
+pub(crate) fn on_fresh(
+    state: &State,
+    now: &Now,
+    todo: impl FnOnce() -> Option<Todo>,
+) -> Option<Todo> {
+    if state.is_fresh(now) {
+        todo()
+    } else {
+        Some(Todo::Tree)
+    }
+}
+
+/// A machine's place in a pool that takes writes.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a> {
+    pub(crate) name: &'a ObjectName,
+    pub(crate) machine: &'a Machine,
+    pub(crate) index: usize,
+    pub(crate) port: &'a Port,
+    pub(crate) slot: &'a Slot,
+}
+
+impl<'a> Place<'a> {
+    pub(crate) fn member(&self) -> Option<&'a Member> {
+        self.port.members.get(self.slot.member?)
+    }
+
+    pub(crate) fn write(&self, operation: Operation, change: Change) -> Todo {
+        let write = Write::Member {
+            machine: self.name.clone(),
+            port: self.port.number,
+            operation,
+        };
+        Todo::Write(write, change)
+    }
+
+    pub(crate) fn update(&self, pool: &str, member: &Member) -> Change {
+        let _ = self;
+        Change::UpdateMember {
+            pool: pool.to_owned(),
+            id: member.id.clone(),
+            name: member.name.clone(),
+            weight: None,
+            admin_up: None,
+            tags: None,
+        }
+    }
+}
+
+/// Every machine's places, in pools that take writes now.
+pub(crate) fn places(state: &State) -> impl Iterator<Item = (Place<'_>, &str)> {
+    state
+        .machines
+        .iter()
+        .filter(|(_, machine)| !machine.want.paused)
+        .flat_map(move |(name, machine)| {
+            machine
+                .slots
+                .iter()
+                .zip(&state.ports)
+                .enumerate()
+                .filter_map(move |(index, (slot, port))| {
+                    let pool = port.pool.as_ref()?;
+                    let place = Place {
+                        name,
+                        machine,
+                        index,
+                        port,
+                        slot,
+                    };
+                    let free = port.ambiguous.is_none()
+                        && !slot.twins
+                        && pool.provisioning == ProvisioningStatus::Active;
+                    free.then_some((place, pool.id.as_str()))
+                })
+        })
+}
+
+pub(crate) fn delete(place: &Place<'_>, pool: &str, member: &Member) -> Todo {
+    place.write(
+        Operation::Delete,
+        Change::DeleteMember {
+            pool: pool.to_owned(),
+            id: member.id.clone(),
+        },
+    )
+}

@@ -1,0 +1,357 @@
+//! The sentences of conditions, events and gates.
+
+use crate::{
+    decide::{classify, precedence, serving},
+    model::{
+        clock::Now,
+        decision::{GateCause, GateDecision, GateName},
+        evidence::{Against, Evidence, Lack, Serving, Want},
+        machine::Machine,
+        member::Class,
+        state::State,
+    },
+};
+use capo_core::{GateOverride, ObjectName};
+
+/// What a held release does to everything else, and the way out.
+pub(crate) fn frozen(state: &State) -> String {
+    let kubeadm = state
+        .desired
+        .as_ref()
+        .is_some_and(|desired| desired.cluster.kubeadm_control_plane);
+    let frozen = if kubeadm {
+        "While this Machine waits, KubeadmControlPlane changes nothing else in this control plane. "
+    } else {
+        ""
+    };
+    format!(
+        ". {frozen}To let it go all the same, annotate the OpenStackMachine with \
+         infrastructure.cluster.x-k8s.io/load-balancer-gate: bypass until=<RFC 3339> reason=<text>"
+    )
+}
+
+/// What the gates would hold if they were enforced, as a subordinate clause; empty where they are, or hold
+/// nothing.
+pub(crate) fn observed(state: &State, name: &ObjectName, machine: &Machine) -> String {
+    [
+        (GateName::Release, machine.gates.release),
+        (GateName::Admission, machine.gates.admission),
+    ]
+    .into_iter()
+    .find_map(|(gate, decision)| match decision {
+        GateDecision::Observed(held) => Some(format!(
+            "; the {} gate only observes (--load-balancer-gate) and does not hold it: {}",
+            gate.as_str(),
+            cause(state, Some((name, machine)), held)
+        )),
+        _ => None,
+    })
+    .unwrap_or_default()
+}
+
+/// What the operator wrote, as a subordinate clause; empty if nothing.
+pub(crate) fn operator(state: &State, machine: Option<&Machine>, now: &Now) -> String {
+    if let Some(GateOverride::Bypass { until, reason }) = precedence::bypass(state, machine, now) {
+        return format!("; bypassed by the operator until {until}: {reason}");
+    }
+    if let Some(GateOverride::Hold { reason }) = precedence::hold(state, machine) {
+        return format!("; held by the operator: {reason}");
+    }
+    if let Some(message) = refused(state, machine) {
+        return format!("; the operator's annotation is refused: {message}");
+    }
+    precedence::words(state, machine)
+        .find_map(|word| match word {
+            GateOverride::Bypass { until, .. } => {
+                Some(format!("; the operator's bypass has ended at {until}"))
+            }
+            _ => None,
+        })
+        .unwrap_or_default()
+}
+
+/// How long PENDING lasts, in words that change at the thresholds only.
+pub(crate) fn delay(state: &State) -> &'static str {
+    if state.summary.stuck > 0 {
+        "; stuck"
+    } else if state.summary.alerted > 0 {
+        "; for far longer than Octavia takes as a rule"
+    } else {
+        ""
+    }
+}
+
+/// A cause as a sentence, for a machine or for the cluster.
+pub(crate) fn cause(
+    state: &State,
+    machine: Option<(&ObjectName, &Machine)>,
+    cause: GateCause,
+) -> String {
+    match cause {
+        GateCause::Admitted => "Cluster API has admitted the machine already".to_owned(),
+        GateCause::MembersActive => format!(
+            "Its member was read ACTIVE on every port (provider profile {})",
+            state.provider.label()
+        ),
+        GateCause::NotEnforced => "The gates are not enforced (--load-balancer-gate)".to_owned(),
+        GateCause::Disabled => "The cluster has no managed load balancer".to_owned(),
+        GateCause::ClusterDeleting => "The Cluster or its control plane is being deleted".to_owned(),
+        GateCause::NeverInitialised => "The control plane was never initialised".to_owned(),
+        GateCause::NeverServed => "The machine was never admitted and does not serve".to_owned(),
+        GateCause::ServerDown => "Its server is absent or SHUTOFF".to_owned(),
+        GateCause::Released(evidence) => format!(
+            "Its members are removed, and another one serves every port: {}",
+            evidence_text(evidence)
+        ),
+        GateCause::MembersGone => "Its members are removed".to_owned(),
+        GateCause::LoadBalancerUnusable => {
+            "The load balancer takes no change; what is left in it goes with it".to_owned()
+        }
+        GateCause::Paused => "Paused, or being moved: nothing is touched".to_owned(),
+        GateCause::OperatorHold => "The operator holds it".to_owned(),
+        GateCause::ServerNotReady => "Its server is not ACTIVE yet, or has no address yet".to_owned(),
+        GateCause::NotObserved => "The load balancer was not read yet".to_owned(),
+        GateCause::NotFresh => "A newer read of the load balancer is on its way".to_owned(),
+        GateCause::Stale => "The load balancer was not read for too long".to_owned(),
+        GateCause::Trouble(_) => {
+            let message = state.trouble.as_ref().map(|trouble| trouble.message.as_str());
+            format!("OpenStack can't be asked: {}", message.unwrap_or_default())
+        }
+        GateCause::Ambiguous => ambiguous(state),
+        GateCause::LoadBalancerNotMade => "There is no load balancer yet".to_owned(),
+        GateCause::LoadBalancerAbsent => {
+            "The load balancer is not found in OpenStack; it is made anew".to_owned()
+        }
+        GateCause::LoadBalancerError => {
+            "The load balancer is in ERROR: ask the cloud's operator for a failover, or give leave to rebuild it with the annotation infrastructure.cluster.x-k8s.io/rebuild-load-balancer"
+                .to_owned()
+        }
+        GateCause::LoadBalancerPending => format!(
+            "The load balancer is {}",
+            state
+                .balancer
+                .provisioning
+                .as_ref()
+                .filter(|_| !state.balancer.is_active())
+                .map_or("being set up", |status| status.as_str())
+        ),
+        GateCause::PartError(port, kind) => format!(
+            "The {} of port {port} is in ERROR under the load balancer; it is pushed again",
+            kind.as_str()
+        ),
+        GateCause::PartMissing(port, kind) => {
+            let refusal = state
+                .ports
+                .iter()
+                .find(|known| known.number == port)
+                .and_then(|known| known.refusal.as_ref())
+                .map(|refusal| format!(": {}", refusal.message));
+            format!(
+                "The {} of port {port} does not exist yet{}",
+                kind.as_str(),
+                refusal.unwrap_or_default()
+            )
+        }
+        GateCause::NoneServes => "No member serves the endpoint's port".to_owned(),
+        GateCause::Member(port, class) => match machine {
+            Some((name, machine)) if class == Class::Foreign => foreign(state, name, machine, port),
+            Some(_) => member_class(port, class),
+            None => who(state, port, class),
+        },
+        GateCause::Refused(port, _) => refusals(state, machine.map(|(name, _)| name), port),
+        GateCause::WaitingForEvidence(port, _) | GateCause::NoOther(port, _) => match machine {
+            Some((name, machine)) => others(state, name, machine, port),
+            None => format!("No other member serves port {port}"),
+        },
+        GateCause::WaitingForHistory => {
+            "It is not known yet whether the control plane was ever initialised".to_owned()
+        }
+        GateCause::AnotherFirst => "Another machine is released first".to_owned(),
+        GateCause::Draining => "Its members are being drained".to_owned(),
+        GateCause::Removing => "Its members are being removed".to_owned(),
+    }
+}
+
+fn ambiguous(state: &State) -> String {
+    if let Some(other) = &state.claimed_by {
+        return format!(
+            "OpenStackCluster {other} claims the same load balancer; nothing is written"
+        );
+    }
+    let port = state.ports.iter().find_map(|port| port.ambiguous.as_ref());
+    format!(
+        "In the load balancer {}; nothing is written",
+        port.map_or("two objects answer to one name", String::as_str)
+    )
+}
+
+/// A member's class as a sentence.
+pub(crate) fn member_class(port: u16, class: Class) -> String {
+    let text = match class {
+        Class::Missing => "does not exist yet",
+        Class::PendingCreate => "is PENDING_CREATE",
+        Class::PendingUpdate => "is PENDING_UPDATE",
+        Class::PendingDelete => "is PENDING_DELETE",
+        Class::Active => "is ACTIVE",
+        Class::Error => "is in ERROR; it is repaired",
+        Class::Orphaned => "is PENDING though the load balancer is ACTIVE; it is repaired",
+        Class::Foreign => {
+            "is in doubt: another member has its name at another address, or its address under another name; nothing is written"
+        }
+        Class::Unknown => "shows a status that is not known",
+    };
+    format!("Its member on port {port} {text}")
+}
+
+/// Which member is in a machine's way, by name.
+fn foreign(state: &State, name: &ObjectName, machine: &Machine, number: u16) -> String {
+    let found = state
+        .ports
+        .iter()
+        .zip(&machine.slots)
+        .find(|(port, _)| port.number == number)
+        .and_then(|(port, slot)| {
+            let member = port.members.get(slot.foreign?)?;
+            Some((port, slot, member))
+        });
+    let Some((port, slot, member)) = found else {
+        return member_class(number, Class::Foreign);
+    };
+    if slot.twins {
+        return format!(
+            "More than one member of port {number} has its name and address; nothing is written"
+        );
+    }
+    let at = member
+        .address
+        .map_or_else(|| "no address".to_owned(), |address| address.to_string());
+    let ours = member.name.strip_prefix(&port.prefix) == Some(name.name.as_str());
+    let wrong = match machine.want.address {
+        Some(address) if ours => {
+            format!("has its name, but the address {at} in place of {address}")
+        }
+        _ => format!("is called {:?} and has its address {at}", member.name),
+    };
+    format!(
+        "On port {number} member {} {wrong}. It is not ours and is left alone: delete it, or give it another {}",
+        member.id,
+        if ours { "name" } else { "address" }
+    )
+}
+
+/// Which machines' members are in this class, for the cluster.
+fn who(state: &State, port: u16, class: Class) -> String {
+    if class == Class::Foreign
+        && let Some((name, machine)) = state.machines.iter().find(|(_, machine)| {
+            let mut slots = machine.slots.iter().zip(&state.ports);
+            slots.any(|(slot, known)| known.number == port && slot.foreign.is_some())
+        })
+    {
+        return format!("{}: {}", name.name, foreign(state, name, machine, port));
+    }
+    let Some(index) = state.ports.iter().position(|known| known.number == port) else {
+        return String::new();
+    };
+    let names: Vec<&str> = state
+        .machines
+        .iter()
+        .filter(|(_, machine)| {
+            machine
+                .slots
+                .get(index)
+                .zip(state.ports.get(index))
+                .is_some_and(|(slot, port)| {
+                    classify::slot(slot, port, state.orphan_span()) == class
+                })
+        })
+        .map(|(name, _)| name.name.as_str())
+        .collect();
+    let text = member_class(port, class);
+    format!("{}: {text}", names.join(", "))
+}
+
+fn refusals(state: &State, machine: Option<&ObjectName>, port: u16) -> String {
+    let index = state.ports.iter().position(|known| known.number == port);
+    let refusal = state
+        .machines
+        .iter()
+        .filter(|(name, _)| machine.is_none_or(|wanted| wanted == *name))
+        .find_map(|(name, machine)| {
+            let refusal = machine.slots.get(index?)?.refusal.as_ref()?;
+            Some(format!("{} on port {port}: {}", name.name, refusal.message))
+        });
+    format!("The member can't be made: {}", refusal.unwrap_or_default())
+}
+
+/// Each other machine, and why it does not serve (yet).
+fn others(state: &State, leaving: &ObjectName, machine: &Machine, number: u16) -> String {
+    let Some((index, port)) = state
+        .ports
+        .iter()
+        .enumerate()
+        .find(|(_, port)| port.number == number)
+    else {
+        return String::new();
+    };
+    let Some(now) = state.last_step else {
+        return String::new();
+    };
+    let held = machine.asked.map(|asked| asked.since.instant);
+    let each: Vec<String> = state
+        .machines
+        .iter()
+        .filter(|(name, _)| *name != leaving)
+        .map(|(name, machine)| {
+            let serving = serving::serves(state, (name, machine), (index, port), held, false, &now);
+            format!("{}: {}", name.name, serving_text(serving))
+        })
+        .collect();
+    if each.is_empty() {
+        format!("It is the only member of port {number}")
+    } else {
+        format!(
+            "No other member is known to serve port {number} ({})",
+            each.join("; ")
+        )
+    }
+}
+
+fn serving_text(serving: Serving) -> &'static str {
+    match serving {
+        Serving::Yes(evidence) => evidence_text(evidence),
+        Serving::NotYet(Want::Server) => "its server is to be read again",
+        Serving::NotYet(Want::Detail) => "its member's weight is to be read",
+        Serving::NotYet(Want::OnlineSpan) => "ONLINE, but not for long enough yet",
+        Serving::NotYet(Want::Probe) => "its API server is being asked",
+        Serving::NotYet(Want::Conditions) => "healthy, but not for long enough yet",
+        Serving::No(Lack::NoMember) => "no member",
+        Serving::No(Lack::NotActive) => "its member is not ACTIVE",
+        Serving::No(Lack::AdminDown) => "its member is admin-down",
+        Serving::No(Lack::Drained) => "its member has weight 0",
+        Serving::No(Lack::Server) => "its server is not ACTIVE",
+        Serving::No(Lack::Leaving) => "it is leaving itself",
+        Serving::No(Lack::Against(Against::Pod)) => "APIServerPodHealthy is False",
+        Serving::No(Lack::Against(Against::NotReady)) => "/readyz answers 5xx",
+        Serving::No(Lack::Against(Against::Certificate)) => "it shows another certificate",
+        Serving::No(Lack::Against(Against::Refused)) => "its port is closed",
+        Serving::No(Lack::NotOnline) => "its member is not ONLINE",
+        Serving::No(Lack::NoEvidence) => "its health can't be told",
+    }
+}
+
+fn evidence_text(evidence: Evidence) -> &'static str {
+    match evidence {
+        Evidence::Online => "its member is steadily ONLINE",
+        Evidence::Ready => "its API server answers /readyz with 200",
+        Evidence::Conditions => "Cluster API finds its API server and node healthy",
+        Evidence::InService => "its member is in service",
+    }
+}
+
+/// Why the operator's annotation is refused.
+fn refused(state: &State, machine: Option<&Machine>) -> Option<String> {
+    precedence::words(state, machine).find_map(|word| match word {
+        GateOverride::Refused { message } => Some(message.clone()),
+        _ => None,
+    })
+}

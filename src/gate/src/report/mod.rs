@@ -1,0 +1,389 @@
+//! Puts the state into words: findings for controllers, metrics and the command line. Texts are stable while
+//! nothing changes: no counters, no ages.
+
+pub(crate) mod messages;
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::{
+    decide::{admission, classify, precedence, serving},
+    model::{
+        clock::{Now, Stamp},
+        decision::{GateCause, GateDecision},
+        findings::{Findings, Gate, MachineFinding, MemberFinding},
+        machine::Machine,
+        member::{Class, Member, Owner},
+        port::Port,
+        state::State,
+    },
+};
+use capo_core::{
+    ConditionState, ConditionStatus, GateMode, MemberStatus, ObjectName, OperatingStatus, Reason,
+};
+
+/// Everything known, in words.
+pub fn report(state: &State, now: &Now) -> Findings {
+    let observed = state.reads.tree.map(|read| read.wall);
+    let mut members = Vec::new();
+    for (index, port) in state.ports.iter().enumerate() {
+        for (name, machine) in state.machines.iter() {
+            members.push(expected_member(state, name, machine, (index, port), now));
+        }
+        let others = port
+            .members
+            .iter()
+            .filter(|member| member.owner != Owner::Ours);
+        let mut others: Vec<_> = others
+            .map(|member| other_member(state, port, member, now))
+            .collect();
+        others.sort_by(|a, b| a.id.cmp(&b.id));
+        members.extend(others);
+    }
+    members.retain(|member| member.id.is_some() || !member.message.is_empty());
+    // A stable sort: a machine's own member stays before another one of its name.
+    members.sort_by(|a, b| (&a.machine, a.port).cmp(&(&b.machine, b.port)));
+    let machines = state
+        .machines
+        .iter()
+        .map(|(name, machine)| (name.clone(), machine_finding(state, name, machine, now)))
+        .collect();
+    Findings {
+        observed,
+        interval_seconds: state.reads.interval.as_secs_f64(),
+        provisioning_status: state.balancer.provisioning.clone(),
+        operating_status: state.balancer.operating.clone(),
+        absent: state.balancer.is_absent(),
+        infrastructure_ready: state.summary.ready,
+        settled_generation: state
+            .desired
+            .as_ref()
+            .filter(|_| state.summary.settled)
+            .map(|desired| desired.generation),
+        never_initialised: state.summary.never_initialised,
+        provider: state.provider.label(),
+        verdict: cluster_verdict(state, now),
+        counts_in_ready: state.summary.counts,
+        members,
+        machines,
+    }
+}
+
+fn cluster_verdict(state: &State, now: &Now) -> ConditionState {
+    let enabled = state.desired.as_ref().is_none_or(|desired| desired.enabled);
+    if !enabled {
+        return ConditionState {
+            status: ConditionStatus::True,
+            reason: Reason::LoadBalancerDisabled,
+            message: "The cluster has no managed load balancer".to_owned(),
+        };
+    }
+    let word = messages::operator(state, None, now);
+    let dark: Vec<String> = state
+        .ports
+        .iter()
+        .skip(1)
+        .filter(|port| serving::is_dark(state, port))
+        .map(|port| port.number.to_string())
+        .collect();
+    let dark = if dark.is_empty() {
+        String::new()
+    } else {
+        let ports = dark.join(", ");
+        format!("; no member of port {ports} is ONLINE, so their health holds nothing")
+    };
+    match state.summary.cause {
+        Some(cause) => ConditionState {
+            status: tristate(cause),
+            reason: cause.reason(),
+            message: format!(
+                "{}{}{word}",
+                messages::cause(state, None, cause),
+                messages::delay(state)
+            ),
+        },
+        None => ConditionState {
+            status: ConditionStatus::True,
+            reason: if state.summary.bypassed {
+                Reason::OperatorBypass
+            } else {
+                Reason::MembersActive
+            },
+            message: format!(
+                "Load balancer, listeners, pools and every expected member are ACTIVE (provider profile {}){dark}{word}",
+                state.provider.label()
+            ),
+        },
+    }
+}
+
+fn tristate(cause: GateCause) -> ConditionStatus {
+    match cause {
+        GateCause::NotObserved | GateCause::Stale | GateCause::Trouble(_) | GateCause::NotFresh => {
+            ConditionStatus::Unknown
+        }
+        _ => ConditionStatus::False,
+    }
+}
+
+fn machine_finding(
+    state: &State,
+    name: &ObjectName,
+    machine: &Machine,
+    now: &Now,
+) -> MachineFinding {
+    let gates = &machine.gates;
+    let say = |decision: GateDecision, since: Option<Stamp>| match decision {
+        GateDecision::NotAsked => Gate::NotAsked,
+        GateDecision::Open(cause) => Gate::Open {
+            reason: cause.reason(),
+            message: messages::cause(state, Some((name, machine)), cause),
+        },
+        GateDecision::Observed(cause) => Gate::Open {
+            reason: cause.reason(),
+            message: messages::observed(state, name, machine)
+                .trim_start_matches("; ")
+                .to_owned(),
+        },
+        GateDecision::Bypassed => Gate::Bypassed {
+            message: messages::operator(state, Some(machine), now)
+                .trim_start_matches("; ")
+                .to_owned(),
+        },
+        GateDecision::Held(cause) => Gate::Held {
+            reason: cause.reason(),
+            message: messages::cause(state, Some((name, machine)), cause),
+            since: since.map_or(now.wall, |since| since.wall),
+        },
+    };
+    let release = match say(gates.release, gates.release_since) {
+        Gate::Held {
+            reason,
+            message,
+            since,
+        } => Gate::Held {
+            reason,
+            message: message + &messages::frozen(state),
+            since,
+        },
+        gate => gate,
+    };
+    MachineFinding {
+        verdict: machine_verdict(state, name, machine, now),
+        admission: say(gates.admission, gates.admission_since),
+        release,
+        finalizer: say(gates.finalizer, gates.finalizer_since),
+        server_wanted: machine.server_wanted,
+    }
+}
+
+/// The condition of one machine: its own members, and why it is held if it is.
+fn machine_verdict(
+    state: &State,
+    name: &ObjectName,
+    machine: &Machine,
+    now: &Now,
+) -> ConditionState {
+    let word =
+        messages::operator(state, Some(machine), now) + &messages::observed(state, name, machine);
+    if state
+        .desired
+        .as_ref()
+        .is_some_and(|desired| !desired.enabled)
+    {
+        return ConditionState {
+            status: ConditionStatus::True,
+            reason: Reason::LoadBalancerDisabled,
+            message: "The cluster has no managed load balancer".to_owned(),
+        };
+    }
+    let gates = &machine.gates;
+    let held = [gates.release, gates.finalizer, gates.admission]
+        .into_iter()
+        .find_map(|decision| match decision {
+            GateDecision::Held(cause) => Some(cause),
+            _ => None,
+        });
+    let blind = precedence::blind(state, now).filter(|cause| {
+        tristate(*cause) == ConditionStatus::Unknown
+            || matches!(
+                cause,
+                GateCause::Ambiguous
+                    | GateCause::LoadBalancerAbsent
+                    | GateCause::LoadBalancerNotMade
+            )
+    });
+    let leaving = serving::is_leaving(machine).then_some(GateCause::Removing);
+    let cause = held
+        .or(blind)
+        .or_else(|| admission::members_lack(state, machine).map(|lack| leaving.unwrap_or(lack)));
+    // Who reads the condition of a machine that waits must learn what it holds up, and the way out.
+    let frozen = match gates.release {
+        GateDecision::Held(cause) if cause != GateCause::Paused => messages::frozen(state),
+        _ => String::new(),
+    };
+    match cause {
+        Some(cause) => ConditionState {
+            status: tristate(cause),
+            reason: cause.reason(),
+            message: format!(
+                "{}{frozen}{word}",
+                messages::cause(state, Some((name, machine)), cause)
+            ),
+        },
+        None => ConditionState {
+            status: ConditionStatus::True,
+            reason: if precedence::bypass(state, Some(machine), now).is_some() {
+                Reason::OperatorBypass
+            } else {
+                Reason::MembersActive
+            },
+            message: format!(
+                "Its member is ACTIVE on every port (provider profile {}){word}",
+                state.provider.label()
+            ),
+        },
+    }
+}
+
+fn expected_member(
+    state: &State,
+    name: &ObjectName,
+    machine: &Machine,
+    (index, port): (usize, &Port),
+    now: &Now,
+) -> MemberFinding {
+    let slot = machine.slots.get(index);
+    let found = slot.and_then(|slot| port.members.get(slot.member?));
+    if let (Some(member), Some(slot)) = (found, slot) {
+        let class = classify::slot(slot, port, state.orphan_span());
+        return MemberFinding {
+            machine: name.name.clone(),
+            message: member_message(state, machine, member, class, now),
+            ..described(state, port, member, now)
+        };
+    }
+    let class = slot.map_or(Class::Missing, |slot| {
+        classify::slot(slot, port, state.orphan_span())
+    });
+    let leaving = serving::is_leaving(machine);
+    let message = match class {
+        _ if leaving || machine.want.address.is_none() => String::new(),
+        Class::Foreign => messages::member_class(port.number, class),
+        _ => slot.and_then(|slot| slot.refusal.as_ref()).map_or_else(
+            || "It is not there yet".to_owned(),
+            |refusal| format!("It can't be made: {}", refusal.message),
+        ),
+    };
+    MemberFinding {
+        machine: name.name.clone(),
+        port: port.number,
+        id: None,
+        pool_id: port.pool.as_ref().map(|pool| pool.id.clone()),
+        address: machine.want.address,
+        provisioning_status: MemberStatus::Missing,
+        operating_status: OperatingStatus::default(),
+        since: state.reads.tree.map_or(now.wall, |read| read.wall),
+        last_observed: state.reads.tree.map_or(now.wall, |read| read.wall),
+        message,
+        stuck: false,
+    }
+}
+
+fn other_member(state: &State, port: &Port, member: &Member, now: &Now) -> MemberFinding {
+    let message = match member.owner {
+        Owner::NameOnly => "It has the name of a machine at another address; it is left alone",
+        Owner::AddressOnly => {
+            "It has the address of a machine under another name; it is left alone"
+        }
+        Owner::Gone => {
+            "Its machine is not known; it is removed once Kubernetes confirms that the machine is absent"
+        }
+        Owner::Ours | Owner::Stranger => "It is not ours; it is left alone",
+    };
+    let machine = member
+        .name
+        .strip_prefix(&port.prefix)
+        .unwrap_or(&member.name);
+    MemberFinding {
+        machine: machine.to_owned(),
+        message: message.to_owned(),
+        ..described(state, port, member, now)
+    }
+}
+
+fn described(state: &State, port: &Port, member: &Member, now: &Now) -> MemberFinding {
+    let pending = member.provisioning.is_pending();
+    MemberFinding {
+        machine: String::new(),
+        port: port.number,
+        id: Some(member.id.clone()),
+        pool_id: port.pool.as_ref().map(|pool| pool.id.clone()),
+        address: member.address,
+        provisioning_status: MemberStatus::from(&member.provisioning),
+        operating_status: member.operating.clone(),
+        since: member.since.wall,
+        last_observed: observed(state, now),
+        message: String::new(),
+        stuck: pending && lasts(member, state.settings.alert_after, now),
+    }
+}
+
+fn observed(state: &State, now: &Now) -> Timestamp {
+    state.reads.tree.map_or(now.wall, |read| read.wall)
+}
+
+fn lasts(member: &Member, threshold: Duration, now: &Now) -> bool {
+    now.since(member.since.instant) >= threshold
+}
+
+fn member_message(
+    state: &State,
+    machine: &Machine,
+    member: &Member,
+    class: Class,
+    now: &Now,
+) -> String {
+    let leaving = serving::is_leaving(machine);
+    let tracked = match class {
+        Class::Active if leaving => "It is being removed".to_owned(),
+        Class::Active if member.is_joining() => {
+            "It joins admin-down, and gets traffic once its API server is known to serve".to_owned()
+        }
+        Class::Active if member.admin_up() == Some(false) => {
+            "It is admin-down, not by us".to_owned()
+        }
+        Class::Active if member.weight() == Some(0) => "It has weight 0".to_owned(),
+        Class::Active => String::new(),
+        Class::Error if leaving => "Its deletion failed and is repeated".to_owned(),
+        Class::Error if machine.may_be_admitted() => {
+            "Octavia failed to apply it; it is pushed again, with growing pauses".to_owned()
+        }
+        Class::Error => "Octavia failed to apply it; it is made anew".to_owned(),
+        Class::Orphaned => {
+            "It is PENDING under an ACTIVE load balancer: the operation was lost; it is repeated"
+                .to_owned()
+        }
+        Class::PendingCreate | Class::PendingUpdate | Class::PendingDelete => {
+            if lasts(member, state.settings.stuck_after, now) {
+                "It is stuck: nothing but Octavia's operator can free a PENDING load balancer"
+                    .to_owned()
+            } else if lasts(member, state.settings.alert_after, now) {
+                "It is PENDING for far longer than Octavia takes as a rule".to_owned()
+            } else {
+                "Octavia is working on it".to_owned()
+            }
+        }
+        Class::Foreign => "More than one member answers to its name".to_owned(),
+        Class::Missing => "It is gone".to_owned(),
+        Class::Unknown => format!(
+            "Octavia shows the unknown status {}",
+            member.provisioning.as_str()
+        ),
+    };
+    if state.settings.mode == GateMode::Observe && class != Class::Active {
+        return format!("{tracked}; nothing is held in mode observe");
+    }
+    tracked
+}
