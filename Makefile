@@ -11,8 +11,13 @@ CARGO_MUTANTS := $(CACHE)/cargo-mutants-$(CARGO_MUTANTS_VERSION)/bin/cargo-mutan
 # The plain rolling update, and one whose second new member stays PENDING.
 SHORT_ROLLOUTS := scenarios::plain::three_replicas scenarios::held::a_pending_member_holds_the_rollout
 
+# Each compiles with its own dependencies alone, not only with what the others bring along.
+CRATES := capo-core capo-openstack capo-gate capo-api capo-rs fake-cloud test-support
+# The test binaries that start none of PROGRAMS (tests/README.md).
+RUST_ONLY := --test documents --test round_trip --test fuzz
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test alerts deep mutants rollout test-openstack bench lint deny crds image-check programs
+.PHONY: help demo check test alerts deep mutants rollout test-openstack bench lint deny crds documents image-check programs
 
 help: ## List the goals
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,6 +27,11 @@ demo: ## Show a rollout that waits for its load balancer (KEEP=1 leaves all runn
 	@echo "Building capo-rs, the fake cloud and the demo: some minutes the first time, nothing later"
 	@$(CARGO) build --quiet --locked --workspace --bins
 	@KEEP=$(KEEP) KILLS=$(KILLS) SEED=$(SEED) $(CARGO) run --quiet --locked --example demo
+
+check: lint ## Format, clippy, dependencies with advisories, each crate by itself, every test that needs Rust only
+	@for crate in $(CRATES); do echo "$(CARGO) check --package $$crate"; $(CARGO) check --quiet --locked --package $$crate || exit 1; done
+	$(CARGO) test --locked --workspace --no-fail-fast --lib $(RUST_ONLY)
+	@$(MAKE) --no-print-directory deny
 
 test: programs ## Unit tests, the wire, real etcd and kube-apiserver, the fake cloud, two short rollouts
 	$(CARGO) test --locked --workspace --no-fail-fast -- --test-threads=4 --skip=metrics::rollout::a_real
@@ -49,7 +59,7 @@ rollout: programs ## Real KubeadmControlPlane rollouts through everything that O
 	@rm -rf target/tmp/rollout/results
 	$(CARGO) build --quiet --locked --workspace --bins
 	$(CARGO) test --locked --test rollout -- --test-threads=3 scenarios::
-	@CAPO_RS_WRITE_ROLLOUTS=1 $(CARGO) test --quiet --locked --test suite rollouts::
+	@CAPO_RS_WRITE_ROLLOUTS=1 $(CARGO) test --quiet --locked --test documents rollouts::
 	@cat docs/rollouts.md
 
 test-openstack: programs ## The same client and manager against a real OpenStack (needs root and Debian)
@@ -58,19 +68,23 @@ test-openstack: programs ## The same client and manager against a real OpenStack
 bench: ## Measure what the figures of the README claim
 	$(CARGO) bench --locked --workspace
 
-lint: ## Format, clippy, and what dependencies bring in
+lint: ## Format and clippy, with warnings denied
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
-	@$(MAKE) --no-print-directory deny
 
-deny: $(CARGO_DENY) ## Licences, banned crates and sources of the dependencies
+deny: $(CARGO_DENY) ## Licences, banned crates, sources and advisories of the dependencies (.ci/advisories)
 	$(CARGO_DENY) --locked check bans licenses sources
+	@.ci/advisories $(CARGO_DENY)
 
+# Without optimisation it is built in a third of the time, and needs seconds for this lock file.
 $(CARGO_DENY):
-	$(CARGO) install --quiet --locked cargo-deny --version $(CARGO_DENY_VERSION) --root $(CACHE)/cargo-deny-$(CARGO_DENY_VERSION)
+	$(CARGO) install --quiet --locked --debug cargo-deny --version $(CARGO_DENY_VERSION) --root $(CACHE)/cargo-deny-$(CARGO_DENY_VERSION)
 
 crds: ## Write the custom resource definitions of the types into crds/
-	CAPO_RS_WRITE_CRDS=1 $(CARGO) test --quiet --locked --test suite crds::committed
+	CAPO_RS_WRITE_CRDS=1 $(CARGO) test --quiet --locked --test documents crds::committed
+
+documents: ## Write the pages and boards that are made from the code (docs/reasons.md, docs/metrics.md, dashboards/)
+	CAPO_RS_WRITE_DOCS=1 $(CARGO) test --quiet --locked --test documents the_page the_committed_boards
 
 image-check: ## Assemble the image's content and run it as its user (needs root)
 	deploy/image-check.sh

@@ -5,7 +5,7 @@
 //! core busy, so what the applies take beside it tells how fast the API server works them off, with one
 //! more TLS request each.
 
-#![allow(dead_code, clippy::print_stdout, clippy::unwrap_used)]
+#![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 use test_support::{env, fixture};
 
@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use capo_rs::webhooks::server::Observer;
+use capo_rs::webhooks::server::{CertificateObserver, Observer};
 use futures::{StreamExt, stream};
 use kube::{
     Client,
@@ -31,6 +31,8 @@ const APPLIES: usize = 3000;
 /// What the listener itself took, from the head of a request to its answer.
 #[derive(Default)]
 struct Answers(Mutex<Vec<Duration>>);
+
+impl CertificateObserver for Answers {}
 
 impl Observer for Answers {
     fn request_ended(&self, _: &'static str, _: u16, took: Duration) {

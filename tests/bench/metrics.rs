@@ -2,7 +2,7 @@
 //! (what counting costs the core is measured with it, in `step.rs`). Run by `make bench`; fails when a promise is broken.
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::panic)]
 
-use test_support::{env, fleet};
+use test_support::{env, monitoring::findings};
 
 use std::{
     fmt::Write as _,
@@ -16,7 +16,7 @@ use capo_gate::{MetricEvent, Observer as _, Operation};
 use capo_openstack::{CallObserver as _, CallOutcome, CallRecord, Service, SignInOutcome};
 use capo_rs::metrics::{Metrics, Settings};
 use env::{Prometheus, prometheus::promtool};
-use fleet::clusters;
+use findings::clusters;
 use serde_json::Value;
 
 const SCRAPE: Duration = Duration::from_millis(50);

@@ -14,7 +14,7 @@ use tokio::process::Command;
 
 contract_tests!(real);
 
-/// The OpenStack that `tests/env/openstack` installed and started.
+/// The OpenStack that `tests/support/openstack` installed and started.
 struct RealOpenStack {
     root: PathBuf,
     auth_url: String,

@@ -5,8 +5,6 @@
 
 mod cluster;
 mod crds;
-mod dockerfile;
-mod docs;
 mod environment;
 mod fake_contract;
 mod figures;
@@ -16,7 +14,6 @@ mod manager;
 mod metrics;
 mod octavia;
 mod operator;
-mod rollouts;
 mod webhooks;
 mod whole;
 mod wire;

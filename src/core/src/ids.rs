@@ -38,6 +38,14 @@ macro_rules! ids {
             }
         }
 
+        impl std::ops::Deref for $name {
+            type Target = str;
+
+            fn deref(&self) -> &str {
+                &self.0
+            }
+        }
+
         impl AsRef<str> for $name {
             fn as_ref(&self) -> &str {
                 &self.0
@@ -52,6 +60,12 @@ macro_rules! ids {
 
         impl PartialEq<&str> for $name {
             fn eq(&self, other: &&str) -> bool {
+                self.0 == *other
+            }
+        }
+
+        impl PartialEq<String> for $name {
+            fn eq(&self, other: &String) -> bool {
                 self.0 == *other
             }
         }
@@ -73,6 +87,8 @@ ids! {
     PoolId,
     /// Id of an Octavia pool member.
     MemberId,
+    /// Id of an Octavia flavor.
+    LoadBalancerFlavorId,
     /// Id of an Octavia health monitor.
     MonitorId,
     /// Id of a Neutron network.

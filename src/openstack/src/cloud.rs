@@ -17,6 +17,7 @@ use super::{
     service::{ApiVersion, Service},
     transport::Transport,
 };
+use capo_core::ids::ProjectId;
 use capo_core::{FailureClass, Priority};
 
 /// One cloud with one credential. Cheap to clone; clones share token, budget and what was discovered.
@@ -79,7 +80,7 @@ impl Cloud {
     }
 
     /// The project that everything is made in. Signs in if that was not done.
-    pub async fn project_id(&self) -> Result<String, Error> {
+    pub async fn project_id(&self) -> Result<ProjectId, Error> {
         Ok(self.0.account.session().await?.project_id.clone())
     }
 

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::{Cloud, Error, Service, request::Call, wire::null_as_default};
+use capo_core::ids::ImageId;
 use capo_core::{Priority, wire_enum};
 
 wire_enum! {
@@ -29,7 +30,7 @@ wire_enum! {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Image {
     /// Glance's id.
-    pub id: String,
+    pub id: ImageId,
     /// Its name; not unique.
     #[serde(default, deserialize_with = "null_as_default")]
     pub name: String,
@@ -79,7 +80,7 @@ impl Cloud {
     }
 
     /// One image.
-    pub async fn image(&self, id: &str, priority: Priority) -> Result<Image, Error> {
+    pub async fn image(&self, id: &ImageId, priority: Priority) -> Result<Image, Error> {
         let call = Call::get(Service::Image, "image_get", ["images", id]).at(priority);
         self.whole(call).await
     }

@@ -7,6 +7,8 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use capo_core::ids::ProjectId;
+
 use super::{
     catalogue::Catalogue,
     profile::{ApplicationCredentialName, Credential, Domain, Named},
@@ -81,7 +83,7 @@ pub(crate) struct WireToken {
 
 #[derive(Deserialize)]
 pub(crate) struct WireProject {
-    pub(crate) id: String,
+    pub(crate) id: ProjectId,
 }
 
 /// A token's life when its times can't be read: short, so that nothing is refused for it.
@@ -112,7 +114,7 @@ pub(crate) fn renew_after(life: Duration) -> Duration {
 /// A token in use.
 pub(crate) struct Session {
     pub(crate) token: SecretString,
-    pub(crate) project_id: String,
+    pub(crate) project_id: ProjectId,
     pub(crate) catalogue: Catalogue,
     pub(crate) issued: tokio::time::Instant,
     pub(crate) renew_at: tokio::time::Instant,

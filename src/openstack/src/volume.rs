@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Cloud, Error, Service, request::Call, wire::null_as_default};
+use capo_core::ids::{ImageId, ServerId, VolumeId};
 use capo_core::{Priority, wire_enum};
 
 const CINDER: Service = Service::Volume;
@@ -37,7 +38,7 @@ wire_enum! {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Volume {
     /// Cinder's id.
-    pub id: String,
+    pub id: VolumeId,
     /// Its name; not unique.
     #[serde(default, deserialize_with = "null_as_default")]
     pub name: String,
@@ -66,7 +67,7 @@ pub struct Volume {
 pub struct VolumeAttachment {
     /// Nova's id of the server.
     #[serde(default, deserialize_with = "null_as_default")]
-    pub server_id: String,
+    pub server_id: ServerId,
 }
 
 /// A volume to create.
@@ -87,7 +88,7 @@ pub struct NewVolume {
     pub availability_zone: Option<String>,
     /// The image to fill it from.
     #[serde(rename = "imageRef", skip_serializing_if = "Option::is_none")]
-    pub image_id: Option<String>,
+    pub image_id: Option<ImageId>,
 }
 
 impl Cloud {
@@ -100,7 +101,7 @@ impl Cloud {
     }
 
     /// One volume.
-    pub async fn volume(&self, id: &str, priority: Priority) -> Result<Volume, Error> {
+    pub async fn volume(&self, id: &VolumeId, priority: Priority) -> Result<Volume, Error> {
         let call = Call::get(CINDER, "volume_get", ["volumes", id]).at(priority);
         self.one(call, "volume").await
     }
@@ -118,7 +119,7 @@ impl Cloud {
     }
 
     /// Asks for the end of a volume. It is gone when it answers 404.
-    pub async fn delete_volume(&self, id: &str, priority: Priority) -> Result<(), Error> {
+    pub async fn delete_volume(&self, id: &VolumeId, priority: Priority) -> Result<(), Error> {
         let call = Call::delete(CINDER, "volume_delete", ["volumes", id]).at(priority);
         self.done(call).await
     }

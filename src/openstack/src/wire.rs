@@ -7,6 +7,8 @@ use serde::{
     de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor},
 };
 
+use capo_core::ids::SubnetId;
+
 /// Reads `null` as the type's empty value: several services send null for an empty list or string.
 pub(crate) fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
@@ -41,9 +43,9 @@ where
 
 /// An object that is mentioned by its id only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reference {
+pub struct Reference<T> {
     /// The id.
-    pub id: String,
+    pub id: T,
 }
 
 /// An address and the subnet it is from.
@@ -51,7 +53,7 @@ pub struct Reference {
 pub struct FixedIp {
     /// The subnet's id; Neutron picks one when it is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub subnet_id: Option<String>,
+    pub subnet_id: Option<SubnetId>,
     /// The address; Neutron picks one when it is absent.
     #[serde(
         default,

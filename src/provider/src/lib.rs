@@ -9,14 +9,18 @@
 //! |---|---|
 //! | [`tracker`] | one worker per load balancer around the decisions of `capo-gate` |
 //! | [`controllers`] | making OpenStack match the objects |
-//! | [`status`] | reasons, conditions, events, patches that change something |
+//! | [`status`] | explanations of reasons, transitions between findings, the roll-up of all objects |
 //! | [`metrics`] | the one catalogue of metrics |
 //! | [`webhooks`] | admission and conversion |
-//! | [`manager`] | settings, leader lease, HTTP endpoints, start and stop |
+//! | [`kubernetes`] | the Kubernetes client and its budget, leader lease, events, patches, conditions |
+//! | [`http`] | the one listener, its TLS and certificates |
+//! | [`manager`] | settings, probes, start and stop |
 //! | [`cli`] | subcommands |
 
 pub mod cli;
 pub mod controllers;
+pub mod http;
+pub mod kubernetes;
 pub mod manager;
 pub mod metrics;
 pub mod status;

@@ -62,7 +62,7 @@ async fn one_that_vanished_is_made_anew_behind_the_same_address() {
     let first = stage.until_ready("c1").await;
     stage
         .user()
-        .delete_load_balancer(&id(&first), Priority::Gate)
+        .delete_load_balancer(&id(&first).as_str().into(), Priority::Gate)
         .await
         .unwrap();
     stage
@@ -161,7 +161,7 @@ async fn two_of_one_name_stop_everything_until_one_is_gone() {
     assert_eq!(twins.len(), 2);
     let message = condition(&stopped, KIND).unwrap().2;
     assert!(
-        twins.iter().all(|twin| message.contains(&twin.id)),
+        twins.iter().all(|twin| message.contains(twin.id.as_str())),
         "{message}"
     );
     assert_ne!(stopped["status"]["initialization"]["provisioned"], true);

@@ -16,8 +16,8 @@ use kube::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
+use test_support::full_objects as full;
 
-use super::full;
 use crate::{env::kstatus, webhooks::fixture::Served};
 
 #[derive(Deserialize)]

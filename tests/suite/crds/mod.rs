@@ -1,6 +1,3 @@
-//! The custom resource definitions: as committed, against CAPO's, and on a real kube-apiserver.
+//! The custom resource definitions on a real kube-apiserver.
 
 mod cases;
-mod committed;
-mod facts;
-mod full;

@@ -148,7 +148,7 @@ async fn a_foreign_member_in_the_way_is_named_and_left_alone() {
     .await;
     let in_the_way = strangers
         .iter()
-        .find(|stranger| super::scene::gate(&held).2.contains(&stranger.id))
+        .find(|stranger| super::scene::gate(&held).2.contains(stranger.id.as_str()))
         .unwrap();
     assert!(member(&stage, "m2").await.is_none());
     stage

@@ -23,7 +23,7 @@ async fn with_grace(namespace: &str, grace: Duration) -> Stage {
 
 /// The id of a machine's member.
 async fn id_of(stage: &Stage, machine: &str) -> String {
-    member(stage, machine).await.unwrap().id
+    member(stage, machine).await.unwrap().id.into()
 }
 
 fn is_drain(call: &fake_cloud::Call) -> bool {

@@ -79,5 +79,5 @@ async fn glance_id(stage: &Stage) -> String {
         .images(&query, capo_core::Priority::Gate)
         .await
         .unwrap();
-    images[0].id.clone()
+    images[0].id.to_string()
 }

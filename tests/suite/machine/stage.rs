@@ -178,7 +178,7 @@ impl Stage {
             allocation_pools: Vec::new(),
         };
         cloud.create_subnet(&subnet, Priority::Gate).await.unwrap();
-        network.id
+        network.id.into()
     }
 
     /// A client for the fake.

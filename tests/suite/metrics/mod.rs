@@ -1,11 +1,6 @@
-//! What Prometheus scrapes, what Grafana shows, and what wakes the operator.
+//! What Prometheus scrapes, what Grafana shows, and which alerts fire.
 
-mod boards;
-mod catalogue;
-mod deploying;
-mod exposition;
-use test_support::fleet;
+mod grafana;
+mod promtool;
 mod rollout;
-mod rules;
-mod selectors;
 mod serving;

@@ -7,6 +7,7 @@ use std::{
 };
 
 use serde_json::Value;
+use test_support::repository;
 
 use crate::env::{apply::documents, programs};
 
@@ -15,9 +16,7 @@ const SCRIPTS: &str = "deploy/argocd/infrastructure.cluster.x-k8s.io";
 /// What the script of the object's kind says of it: status and message.
 pub(super) fn verdict(object: &Value) -> (String, String) {
     let kind = object["kind"].as_str().unwrap();
-    let script = test_support::repository(SCRIPTS)
-        .join(kind)
-        .join("health.lua");
+    let script = repository(SCRIPTS).join(kind).join("health.lua");
     let folder = tempfile::tempdir().unwrap();
     let around = folder.path().join("around.lua");
     // Argo CD gives scripts the object and takes what they return; these libraries it does not give them.
@@ -81,7 +80,7 @@ fn yaml(path: &Path) -> Value {
 #[test]
 fn every_kind_is_judged_as_its_tests_say() {
     for kind in ["OpenStackCluster", "OpenStackMachine", "OpenStackServer"] {
-        let folder = test_support::repository(SCRIPTS).join(kind);
+        let folder = repository(SCRIPTS).join(kind);
         let tests = yaml(&folder.join("health_test.yaml"));
         let mut tested: Vec<PathBuf> = Vec::new();
         for test in tests["tests"].as_array().unwrap() {

@@ -6,6 +6,7 @@ use std::{
 };
 
 use serde_json::Value;
+use test_support::repository;
 
 use crate::env::{apply::documents, programs};
 
@@ -29,9 +30,8 @@ fn manifests(arguments: &[&str]) -> String {
 }
 
 fn committed(files: &[&str]) -> Vec<Value> {
-    let read = |file: &&str| {
-        std::fs::read_to_string(test_support::repository(&format!("deploy/{file}.yaml"))).unwrap()
-    };
+    let read =
+        |file: &&str| std::fs::read_to_string(repository(&format!("deploy/{file}.yaml"))).unwrap();
     files
         .iter()
         .flat_map(|file| documents(&read(file)).unwrap())
@@ -103,7 +103,7 @@ fn clusterctl_takes_the_release() {
     let components = release.join("infrastructure-components.yaml");
     std::fs::write(&components, manifests(&["--with=crds"])).unwrap();
     std::fs::copy(
-        test_support::repository("deploy/metadata.yaml"),
+        repository("deploy/metadata.yaml"),
         release.join("metadata.yaml"),
     )
     .unwrap();
@@ -130,7 +130,7 @@ fn clusterctl_takes_the_release() {
     // It does read the metadata: a version of no series is refused.
     std::fs::write(
         release.join("metadata.yaml"),
-        std::fs::read_to_string(test_support::repository("deploy/metadata.yaml"))
+        std::fs::read_to_string(repository("deploy/metadata.yaml"))
             .unwrap()
             .replace("minor: 1", "minor: 99"),
     )

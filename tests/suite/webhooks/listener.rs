@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use capo_rs::webhooks::server::Observer;
+use capo_rs::webhooks::server::{CertificateObserver, Observer};
 use rustls::pki_types::ServerName;
 use serde_json::{Value, json};
 use tokio::{
@@ -230,7 +230,7 @@ struct Counts {
     answered: AtomicUsize,
 }
 
-impl Observer for Counts {
+impl CertificateObserver for Counts {
     fn certificate_read(&self) {
         self.read.fetch_add(1, Ordering::SeqCst);
     }
@@ -243,7 +243,9 @@ impl Observer for Counts {
         assert!(not_after > jiff::Timestamp::now());
         self.expiries.fetch_add(1, Ordering::SeqCst);
     }
+}
 
+impl Observer for Counts {
     fn request_ended(&self, path: &'static str, code: u16, _: Duration) {
         assert_eq!((path, code), ("/convert", 200));
         self.answered.fetch_add(1, Ordering::SeqCst);

@@ -64,10 +64,10 @@ async fn servers() {
         query,
         pairs(&[("name", "^a\\.b$"), ("tags", "t"), ("limit", "1000")])
     );
-    let one = test.cloud.server("s1", GATE).await.unwrap();
+    let one = test.cloud.server(&"s1".into(), GATE).await.unwrap();
     assert_eq!(one.status, ServerStatus::Unknown("VERIFY_RESIZE".into()));
     assert_eq!(one.fault.unwrap().message, "No valid host was found.");
-    test.cloud.delete_server("s1", GATE).await.unwrap();
+    test.cloud.delete_server(&"s1".into(), GATE).await.unwrap();
     assert_eq!(
         test.requests("GET", "/compute/v2.1/").await.len(),
         1,
@@ -174,7 +174,7 @@ async fn a_redirect_to_the_same_place_is_followed_and_no_other() {
     let away = ResponseTemplate::new(302).insert_header("Location", format!("{}/x", other.uri()));
     answer(&test, "GET", "/compute/v2.1/servers/s1", away.clone()).await;
     answer(&test, "POST", "/compute/v2.1/servers", away).await;
-    let error = test.cloud.server("s1", GATE).await.unwrap_err();
+    let error = test.cloud.server(&"s1".into(), GATE).await.unwrap_err();
     assert_eq!(error.class(), FailureClass::Invalid);
     assert_eq!(
         error.to_string(),
@@ -221,7 +221,10 @@ async fn flavors_zones_and_groups() {
     answer(&test, "GET", "/compute/v2.1/os-server-groups", ok(groups)).await;
     let flavors = test.cloud.flavors(GATE).await.unwrap();
     assert_eq!((flavors[0].ram, flavors[0].ephemeral), (4096, 1));
-    assert_eq!(test.cloud.flavor("f1", GATE).await.unwrap(), flavors[0]);
+    assert_eq!(
+        test.cloud.flavor(&"f1".into(), GATE).await.unwrap(),
+        flavors[0]
+    );
     assert!(test.cloud.availability_zones(GATE).await.unwrap()[0].available);
     assert_eq!(test.cloud.server_groups(GATE).await.unwrap()[0].id, "g1");
 }

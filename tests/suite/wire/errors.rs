@@ -31,7 +31,10 @@ async fn create(test: &TestCloud) -> Result<(), Error> {
         admin_state_up: true,
         tags: vec![],
     };
-    test.cloud.create_member("p1", &new, GATE).await.map(drop)
+    test.cloud
+        .create_member(&"p1".into(), &new, GATE)
+        .await
+        .map(drop)
 }
 
 #[tokio::test]
@@ -136,7 +139,11 @@ async fn retry_after_in_every_shape_pauses_this_service_alone() {
         .await;
         let start = Instant::now();
         for attempt in 0..20 {
-            let error = test.cloud.load_balancer("lb1", GATE).await.unwrap_err();
+            let error = test
+                .cloud
+                .load_balancer(&"lb1".into(), GATE)
+                .await
+                .unwrap_err();
             assert_eq!(error.class(), FailureClass::Throttled);
             assert_eq!(
                 error.to_string(),
@@ -180,10 +187,14 @@ async fn a_pause_ends() {
         .await;
     let lb = json!({"loadbalancer": {"id": "lb1", "provisioning_status": "ACTIVE"}});
     answer(&test, "GET", LB, ok(lb)).await;
-    let error = test.cloud.load_balancer("lb1", GATE).await.unwrap_err();
+    let error = test
+        .cloud
+        .load_balancer(&"lb1".into(), GATE)
+        .await
+        .unwrap_err();
     tokio::time::sleep(error.retry_after().unwrap()).await;
-    test.cloud.load_balancer("lb1", GATE).await.unwrap();
-    test.cloud.load_balancer("lb1", GATE).await.unwrap();
+    test.cloud.load_balancer(&"lb1".into(), GATE).await.unwrap();
+    test.cloud.load_balancer(&"lb1".into(), GATE).await.unwrap();
 }
 
 #[tokio::test]
@@ -215,7 +226,11 @@ async fn a_service_in_trouble_is_left_alone_and_reads_the_same() {
         answer(&test, "GET", LB, response).await;
         let mut texts = BTreeSet::new();
         for _ in 0..100 {
-            let error = test.cloud.load_balancer("lb1", GATE).await.unwrap_err();
+            let error = test
+                .cloud
+                .load_balancer(&"lb1".into(), GATE)
+                .await
+                .unwrap_err();
             assert_eq!(error.class(), FailureClass::Transient);
             texts.insert(error.to_string());
         }
@@ -241,7 +256,11 @@ async fn a_write_that_failed_half_way_may_have_been_made() {
     answer(&test, "POST", MEMBERS, ResponseTemplate::new(504)).await;
     answer(&test, "GET", LB, ResponseTemplate::new(504)).await;
     assert!(create(&test).await.unwrap_err().maybe_done());
-    let read = test.cloud.load_balancer("lb1", GATE).await.unwrap_err();
+    let read = test
+        .cloud
+        .load_balancer(&"lb1".into(), GATE)
+        .await
+        .unwrap_err();
     assert!(!read.maybe_done());
 }
 
@@ -271,7 +290,11 @@ async fn odd_answers_are_errors_and_not_accidents() {
             .insert_header("x-openstack-request-id", "req-1")
             .set_body_string(body.clone());
         answer(&test, "GET", LB, response).await;
-        let error = test.cloud.load_balancer("lb1", GATE).await.unwrap_err();
+        let error = test
+            .cloud
+            .load_balancer(&"lb1".into(), GATE)
+            .await
+            .unwrap_err();
         assert_eq!(error.class(), FailureClass::Transient);
         assert_eq!(
             error.to_string(),
@@ -290,10 +313,16 @@ async fn unknown_values_and_nulls_are_read() {
         "operating_status": null, "vip_address": "not an address", "tags": null, "listeners": null}});
     answer(&test, "GET", LB, ok(lb)).await;
     answer(&test, "GET", MEMBERS, ok(json!({"members": null}))).await;
-    let lb = test.cloud.load_balancer("lb1", GATE).await.unwrap();
+    let lb = test.cloud.load_balancer(&"lb1".into(), GATE).await.unwrap();
     assert_eq!(lb.provisioning_status.as_str(), "EXPLODING");
     assert_eq!(lb.vip_address, None);
-    assert!(test.cloud.members("p1", GATE).await.unwrap().is_empty());
+    assert!(
+        test.cloud
+            .members(&"p1".into(), GATE)
+            .await
+            .unwrap()
+            .is_empty()
+    );
 }
 
 #[tokio::test]
@@ -304,7 +333,7 @@ async fn without_the_lease_nothing_is_written() {
     let member =
         json!({"member": {"id": "m", "protocol_port": 1, "provisioning_status": "PENDING_CREATE"}});
     answer(&test, "POST", MEMBERS, ok(member)).await;
-    test.cloud.members("p1", GATE).await.unwrap();
+    test.cloud.members(&"p1".into(), GATE).await.unwrap();
     let error = create(&test).await.unwrap_err();
     assert_eq!(error.class(), FailureClass::LeaseLost);
     assert!(test.requests("POST", MEMBERS).await.is_empty());
@@ -331,7 +360,7 @@ async fn the_lease_is_asked_after_the_wait_for_the_budget() {
     )
     .await;
     answer(&test, "GET", MEMBERS, ok(json!({"members": []}))).await;
-    test.cloud.members("p1", GATE).await.unwrap();
+    test.cloud.members(&"p1".into(), GATE).await.unwrap();
     let (result, ()) = tokio::join!(create(&test), async {
         tokio::task::yield_now().await;
         lease.revoke();

@@ -51,7 +51,10 @@ pub(crate) async fn cloud_with_octavia(
 }
 
 async fn read(cloud: &Cloud) -> Error {
-    cloud.status_tree("lb1", Priority::Gate).await.unwrap_err()
+    cloud
+        .status_tree(&"lb1".into(), Priority::Gate)
+        .await
+        .unwrap_err()
 }
 
 fn short() -> ClientSettings {
@@ -117,7 +120,7 @@ async fn every_way_to_break_an_answer_off() {
         );
         assert_eq!(seen.calls.lock().unwrap().last().unwrap().2, outcome);
         let write = cloud
-            .delete_load_balancer("lb1", Priority::Gate)
+            .delete_load_balancer(&"lb1".into(), Priority::Gate)
             .await
             .unwrap_err();
         assert!(write.maybe_done(), "the request was sent");
@@ -193,7 +196,7 @@ async fn nobody_there() {
             CallOutcome::Transport
         );
         let write = cloud
-            .delete_load_balancer("lb1", Priority::Gate)
+            .delete_load_balancer(&"lb1".into(), Priority::Gate)
             .await
             .unwrap_err();
         assert!(!write.maybe_done(), "it was never sent");

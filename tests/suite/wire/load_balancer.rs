@@ -70,7 +70,10 @@ async fn load_balancers() {
         body,
         json!({"loadbalancer": {"name": "k8s", "vip_subnet_id": "s", "provider": "amphora"}})
     );
-    test.cloud.delete_load_balancer("lb1", GATE).await.unwrap();
+    test.cloud
+        .delete_load_balancer(&"lb1".into(), GATE)
+        .await
+        .unwrap();
     let (query, _) = test
         .the_request("DELETE", "/lb/v2/lbaas/loadbalancers/lb1")
         .await;
@@ -101,7 +104,7 @@ async fn the_status_tree() {
         ok(tree),
     )
     .await;
-    let tree = test.cloud.status_tree("lb1", GATE).await.unwrap();
+    let tree = test.cloud.status_tree(&"lb1".into(), GATE).await.unwrap();
     assert_eq!(tree.listeners.len(), 2);
     assert_eq!(tree.listeners[1].pools, ["p1", "p2"]);
     assert_eq!(tree.pools.len(), 2, "a shared pool comes once");
@@ -158,9 +161,9 @@ async fn listeners_pools_and_monitors() {
         answer(&test, "GET", &one, ok(json!({ kind: object }))).await;
     }
     let cloud = &test.cloud;
-    let found = cloud.listeners("lb1", GATE).await.unwrap();
+    let found = cloud.listeners(&"lb1".into(), GATE).await.unwrap();
     assert_eq!(found[0].allowed_cidrs, ["10.0.0.0/8".parse().unwrap()]);
-    let found = cloud.pools("lb1", GATE).await.unwrap();
+    let found = cloud.pools(&"lb1".into(), GATE).await.unwrap();
     assert_eq!(
         found[0].lb_algorithm,
         LbAlgorithm::Unknown("LEAST_BUSY".into())
@@ -170,7 +173,7 @@ async fn listeners_pools_and_monitors() {
         ..Default::default()
     };
     cloud.health_monitors(&filter, GATE).await.unwrap();
-    let found = cloud.health_monitor("h1", GATE).await.unwrap();
+    let found = cloud.health_monitor(&"h1".into(), GATE).await.unwrap();
     assert_eq!((found.delay, found.max_retries_down), (10, 3));
 
     let new = NewListener {
@@ -192,7 +195,10 @@ async fn listeners_pools_and_monitors() {
         allowed_cidrs: Some(vec![]),
         ..Default::default()
     };
-    cloud.update_listener("l1", &update, GATE).await.unwrap();
+    cloud
+        .update_listener(&"l1".into(), &update, GATE)
+        .await
+        .unwrap();
     let (_, body) = test.the_request("PUT", "/lb/v2/lbaas/listeners/l1").await;
     assert_eq!(body, json!({"listener": {"allowed_cidrs": []}}));
 
@@ -211,7 +217,7 @@ async fn listeners_pools_and_monitors() {
         json!({"pool": {"name": "lb-6443", "protocol": "TCP", "lb_algorithm": "ROUND_ROBIN", "listener_id": "l1"}})
     );
     cloud
-        .update_pool("p1", &PoolUpdate::default(), GATE)
+        .update_pool(&"p1".into(), &PoolUpdate::default(), GATE)
         .await
         .unwrap();
     let (_, body) = test.the_request("PUT", "/lb/v2/lbaas/pools/p1").await;
@@ -240,7 +246,7 @@ async fn listeners_pools_and_monitors() {
         ..Default::default()
     };
     cloud
-        .update_health_monitor("h1", &update, GATE)
+        .update_health_monitor(&"h1".into(), &update, GATE)
         .await
         .unwrap();
     let (_, body) = test
@@ -274,7 +280,7 @@ async fn members() {
     )
     .await;
     let cloud = &test.cloud;
-    let found = cloud.members("p1", GATE).await.unwrap();
+    let found = cloud.members(&"p1".into(), GATE).await.unwrap();
     assert_eq!(found[0].weight, 0);
     assert!(!found[0].admin_state_up);
     let new = NewMember {
@@ -286,7 +292,7 @@ async fn members() {
         admin_state_up: true,
         tags: vec![],
     };
-    cloud.create_member("p1", &new, GATE).await.unwrap();
+    cloud.create_member(&"p1".into(), &new, GATE).await.unwrap();
     let (_, body) = test.the_request("POST", at).await;
     assert_eq!(
         body,
@@ -298,12 +304,15 @@ async fn members() {
         ..Default::default()
     };
     cloud
-        .update_member("p1", "m1", &update, GATE)
+        .update_member(&"p1".into(), &"m1".into(), &update, GATE)
         .await
         .unwrap();
     let (_, body) = test.the_request("PUT", &format!("{at}/m1")).await;
     assert_eq!(body, json!({"member": {"weight": 0, "tags": []}}));
-    cloud.delete_member("p1", "m1", GATE).await.unwrap();
+    cloud
+        .delete_member(&"p1".into(), &"m1".into(), GATE)
+        .await
+        .unwrap();
     test.the_request("DELETE", &format!("{at}/m1")).await;
 }
 

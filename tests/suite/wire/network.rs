@@ -101,7 +101,7 @@ async fn networks_and_subnets() {
         body_of(&test, "POST", "networks").await,
         json!({"network": {"name": "net", "mtu": 1450}})
     );
-    test.cloud.delete_network("n1", GATE).await.unwrap();
+    test.cloud.delete_network(&"n1".into(), GATE).await.unwrap();
 
     let filter = SubnetFilter {
         network_id: Some("n1".into()),
@@ -129,7 +129,10 @@ async fn networks_and_subnets() {
     let update = SubnetUpdate {
         dns_nameservers: Some(vec![]),
     };
-    test.cloud.update_subnet("s1", &update, GATE).await.unwrap();
+    test.cloud
+        .update_subnet(&"s1".into(), &update, GATE)
+        .await
+        .unwrap();
     assert_eq!(
         body_of(&test, "PUT", "subnets/s1").await,
         json!({"subnet": {"dns_nameservers": []}})
@@ -197,9 +200,12 @@ async fn routers() {
     let update = RouterUpdate {
         external_gateway_info: Some(gateway),
     };
-    cloud.update_router("r1", &update, GATE).await.unwrap();
     cloud
-        .add_router_interface("r1", RouterInterface::Subnet("s1"), GATE)
+        .update_router(&"r1".into(), &update, GATE)
+        .await
+        .unwrap();
+    cloud
+        .add_router_interface(&"r1".into(), RouterInterface::Subnet(&"s1".into()), GATE)
         .await
         .unwrap();
     assert_eq!(
@@ -207,12 +213,12 @@ async fn routers() {
         json!({"subnet_id": "s1"})
     );
     cloud
-        .remove_router_interface("r1", RouterInterface::Port("p1"), GATE)
+        .remove_router_interface(&"r1".into(), RouterInterface::Port(&"p1".into()), GATE)
         .await
         .unwrap();
     assert_eq!(
         body_of(&test, "PUT", "routers/r1/remove_router_interface").await,
         json!({"port_id": "p1"})
     );
-    cloud.delete_router("r1", GATE).await.unwrap();
+    cloud.delete_router(&"r1".into(), GATE).await.unwrap();
 }

@@ -59,7 +59,11 @@ async fn pages_are_followed_by_our_own_query() {
     ] {
         let test = cloud().await;
         mount(&test, Pages(all.clone())).await;
-        let found = test.cloud.members("p1", Priority::Steady).await.unwrap();
+        let found = test
+            .cloud
+            .members(&"p1".into(), Priority::Steady)
+            .await
+            .unwrap();
         let ids: Vec<_> = found.iter().map(|member| member.id.as_str()).collect();
         assert_eq!(ids, all);
         assert_eq!(test.requests("GET", MEMBERS).await.len(), requests);
@@ -105,7 +109,7 @@ async fn a_list_without_end_is_an_error() {
     .await;
     let error = test
         .cloud
-        .members("p1", Priority::Steady)
+        .members(&"p1".into(), Priority::Steady)
         .await
         .unwrap_err();
     assert_eq!(error.class(), FailureClass::Transient);
@@ -133,7 +137,7 @@ async fn a_list_without_end_is_an_error() {
     mount(&test, growing).await;
     let error = test
         .cloud
-        .members("p1", Priority::Steady)
+        .members(&"p1".into(), Priority::Steady)
         .await
         .unwrap_err();
     assert!(error.to_string().ends_with("the list has no end"));

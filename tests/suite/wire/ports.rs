@@ -112,13 +112,16 @@ async fn floating_ips() {
         ..Default::default()
     };
     cloud.create_floating_ip(&new, GATE).await.unwrap();
-    cloud.associate_floating_ip("f1", None, GATE).await.unwrap();
+    cloud
+        .associate_floating_ip(&"f1".into(), None, GATE)
+        .await
+        .unwrap();
     assert_eq!(
         body_of(&test, "PUT", "floatingips/f1").await,
         json!({"floatingip": {"port_id": null}}),
         "null takes it off the port"
     );
-    cloud.delete_floating_ip("f1", GATE).await.unwrap();
+    cloud.delete_floating_ip(&"f1".into(), GATE).await.unwrap();
 }
 
 #[tokio::test]
@@ -191,8 +194,14 @@ async fn security_groups() {
         json!({"security_group_id": "g1", "direction": "ingress", "ethertype": "IPv4",
             "protocol": "tcp", "port_range_min": 22, "port_range_max": 22})
     );
-    cloud.delete_security_group_rule("r1", GATE).await.unwrap();
-    cloud.delete_security_group("g1", GATE).await.unwrap();
+    cloud
+        .delete_security_group_rule(&"r1".into(), GATE)
+        .await
+        .unwrap();
+    cloud
+        .delete_security_group(&"g1".into(), GATE)
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -227,14 +236,14 @@ async fn tags_trunks_and_extensions() {
     answer(&test, "GET", &at("extensions"), ok(extensions)).await;
     let cloud = &test.cloud;
     cloud
-        .replace_tags(Tagged::SecurityGroup, "g1", &["a".into()], GATE)
+        .replace_tags(Tagged::SecurityGroup(&"g1".into()), &["a".into()], GATE)
         .await
         .unwrap();
     assert_eq!(
         body_of(&test, "PUT", "security-groups/g1/tags").await,
         json!({"tags": ["a"]})
     );
-    let found = cloud.trunks("p1", GATE).await.unwrap();
+    let found = cloud.trunks(&"p1".into(), GATE).await.unwrap();
     assert_eq!(
         found[0].sub_ports,
         [SubPort {
@@ -248,14 +257,14 @@ async fn tags_trunks_and_extensions() {
     };
     cloud.create_trunk(&new, GATE).await.unwrap();
     cloud
-        .remove_sub_ports("t1", &found[0].sub_ports, GATE)
+        .remove_sub_ports(&"t1".into(), &found[0].sub_ports, GATE)
         .await
         .unwrap();
     assert_eq!(
         body_of(&test, "PUT", "trunks/t1/remove_subports").await,
         json!({"sub_ports": [{"port_id": "p2"}]})
     );
-    cloud.delete_trunk("t1", GATE).await.unwrap();
+    cloud.delete_trunk(&"t1".into(), GATE).await.unwrap();
     for _ in 0..3 {
         let extensions = cloud.network_extensions(GATE).await.unwrap();
         assert!(extensions.contains("standard-attr-tag"));

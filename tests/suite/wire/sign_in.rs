@@ -328,7 +328,7 @@ async fn a_missing_service_is_named_with_what_there_is() {
     .await;
     let error = test
         .cloud
-        .load_balancer("x", Priority::Steady)
+        .load_balancer(&"x".into(), Priority::Steady)
         .await
         .unwrap_err();
     assert_eq!(error.class(), FailureClass::NoService);

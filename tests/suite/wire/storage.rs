@@ -41,7 +41,10 @@ async fn images() {
             ("limit", "1000")
         ])
     );
-    assert_eq!(test.cloud.image("i1", GATE).await.unwrap(), found[0]);
+    assert_eq!(
+        test.cloud.image(&"i1".into(), GATE).await.unwrap(),
+        found[0]
+    );
 }
 
 #[tokio::test]
@@ -80,7 +83,10 @@ async fn volumes() {
         VolumeStatus::Unknown("error_managing".into())
     );
     assert_eq!(found[0].attachments[0].server_id, "s1");
-    assert_eq!(test.cloud.volume("v1", GATE).await.unwrap(), found[0]);
+    assert_eq!(
+        test.cloud.volume(&"v1".into(), GATE).await.unwrap(),
+        found[0]
+    );
     let new = NewVolume {
         name: "m-root".into(),
         size: 20,
@@ -93,5 +99,5 @@ async fn volumes() {
         body,
         json!({"volume": {"name": "m-root", "size": 20, "imageRef": "i1"}})
     );
-    test.cloud.delete_volume("v1", GATE).await.unwrap();
+    test.cloud.delete_volume(&"v1".into(), GATE).await.unwrap();
 }

@@ -88,7 +88,7 @@ async fn sign_in(
     let clouds = Clouds::new(settings, LeaseToken::unlimited(), Arc::new(NoObserver));
     let profile = CloudProfile::from_secret(&data, "test", None).unwrap();
     let cloud = clouds.cloud(profile).unwrap();
-    cloud.project_id().await.map_err(|error| {
+    cloud.project_id().await.map(Into::into).map_err(|error| {
         assert_eq!(error.class(), FailureClass::Transient);
         error.message().to_owned()
     })

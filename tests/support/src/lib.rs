@@ -20,10 +20,11 @@ pub mod client;
 pub mod contract;
 pub mod env;
 pub mod fixture;
-pub mod fleet;
+pub mod full_objects;
 pub mod gate;
 pub mod intruder;
 pub mod invariants;
+pub mod monitoring;
 pub mod objects;
 pub mod plane;
 pub mod player;
@@ -34,7 +35,7 @@ pub mod scene;
 pub mod timeline;
 pub mod workload;
 
-/// The path of a file or folder of this repository, from its top. Tests run in the folder of their package.
+/// The absolute path of a file or folder of the repository.
 pub fn repository(path: &str) -> std::path::PathBuf {
     std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(path)
 }

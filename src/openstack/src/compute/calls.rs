@@ -10,6 +10,7 @@ use super::types::{
 };
 use crate::{ApiVersion, Cloud, Error, Service, request::Call, wire::Reference};
 use capo_core::Priority;
+use capo_core::ids::{FlavorId, ServerId};
 
 const NOVA: Service = Service::Compute;
 
@@ -44,7 +45,7 @@ impl Cloud {
     }
 
     /// One server.
-    pub async fn server(&self, id: &str, priority: Priority) -> Result<Server, Error> {
+    pub async fn server(&self, id: &ServerId, priority: Priority) -> Result<Server, Error> {
         let call = Call::get(NOVA, "server_get", ["servers", id])
             .version(BASE)
             .at(priority);
@@ -56,14 +57,14 @@ impl Cloud {
         &self,
         new: &NewServer,
         priority: Priority,
-    ) -> Result<String, Error> {
+    ) -> Result<ServerId, Error> {
         let mut hints: BTreeMap<&str, Value> = new
             .scheduler_hints
             .iter()
             .map(|(name, value)| (name.as_str(), value.clone()))
             .collect();
         if let Some(group) = &new.server_group_id {
-            hints.insert("group", Value::String(group.clone()));
+            hints.insert("group", Value::String(group.to_string()));
         }
         let tagged = !new.tags.is_empty() || new.block_devices.iter().any(|d| d.tag.is_some());
         let body = WireNewServer {
@@ -96,12 +97,12 @@ impl Cloud {
                 (false, false) => BASE,
             })
             .at(priority);
-        let created: Reference = self.one(call, "server").await?;
+        let created: Reference<ServerId> = self.one(call, "server").await?;
         Ok(created.id)
     }
 
     /// Asks for the end of a server. It is gone when it answers 404.
-    pub async fn delete_server(&self, id: &str, priority: Priority) -> Result<(), Error> {
+    pub async fn delete_server(&self, id: &ServerId, priority: Priority) -> Result<(), Error> {
         let call = Call::delete(NOVA, "server_delete", ["servers", id])
             .version(BASE)
             .at(priority);
@@ -117,7 +118,7 @@ impl Cloud {
     }
 
     /// One flavor by id.
-    pub async fn flavor(&self, id: &str, priority: Priority) -> Result<Flavor, Error> {
+    pub async fn flavor(&self, id: &FlavorId, priority: Priority) -> Result<Flavor, Error> {
         let call = Call::get(NOVA, "flavor_get", ["flavors", id])
             .version(BASE)
             .at(priority);

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::wire::{null_as_default, parsed};
+use capo_core::ids::{FlavorId, ImageId, PortId, ProjectId, ServerGroupId, ServerId, VolumeId};
 use capo_core::wire_enum;
 
 wire_enum! {
@@ -44,7 +45,7 @@ wire_enum! {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Server {
     /// Nova's id.
-    pub id: String,
+    pub id: ServerId,
     /// Its name; not unique.
     #[serde(default, deserialize_with = "null_as_default")]
     pub name: String,
@@ -52,7 +53,7 @@ pub struct Server {
     pub status: ServerStatus,
     /// The project.
     #[serde(default, rename = "tenant_id")]
-    pub project_id: Option<String>,
+    pub project_id: Option<ProjectId>,
     /// Its addresses by network name.
     #[serde(default, deserialize_with = "null_as_default")]
     pub addresses: BTreeMap<String, Vec<ServerAddress>>,
@@ -127,7 +128,7 @@ pub struct ServerFault {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct AttachedVolume {
     /// Cinder's id.
-    pub id: String,
+    pub id: VolumeId,
     /// Goes with the server.
     #[serde(default)]
     pub delete_on_termination: bool,
@@ -148,13 +149,13 @@ pub struct NewServer {
     /// Its name.
     pub name: String,
     /// Glance's id of the image; `None` when it boots from a volume.
-    pub image_id: Option<String>,
+    pub image_id: Option<ImageId>,
     /// Nova's id of the flavor.
-    pub flavor_id: String,
+    pub flavor_id: FlavorId,
     /// The key pair's name.
     pub key_name: Option<String>,
     /// The ports, in order.
-    pub port_ids: Vec<String>,
+    pub port_ids: Vec<PortId>,
     /// The zone; else the scheduler picks one.
     pub availability_zone: Option<String>,
     /// User data, not yet encoded.
@@ -170,7 +171,7 @@ pub struct NewServer {
     /// One of the volumes is of a multiattach type.
     pub multiattach: bool,
     /// The server group's id.
-    pub server_group_id: Option<String>,
+    pub server_group_id: Option<ServerGroupId>,
     /// Further scheduler hints.
     pub scheduler_hints: BTreeMap<String, Value>,
 }
@@ -246,7 +247,7 @@ pub(super) struct WireNewServer<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Flavor {
     /// Nova's id.
-    pub id: String,
+    pub id: FlavorId,
     /// Its name.
     #[serde(default, deserialize_with = "null_as_default")]
     pub name: String,
@@ -291,7 +292,7 @@ pub(super) struct WireZoneState {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct ServerGroup {
     /// Nova's id.
-    pub id: String,
+    pub id: ServerGroupId,
     /// Its name; not unique.
     #[serde(default, deserialize_with = "null_as_default")]
     pub name: String,

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{Cloud, Error, Service, request::Call, wire::push_some};
 use capo_core::Priority;
+use capo_core::ids::{ListenerId, LoadBalancerId, MemberId, MonitorId, PoolId};
 
 const LB: Service = Service::LoadBalancer;
 
@@ -29,7 +30,11 @@ impl Cloud {
     }
 
     /// One load balancer.
-    pub async fn load_balancer(&self, id: &str, priority: Priority) -> Result<LoadBalancer, Error> {
+    pub async fn load_balancer(
+        &self,
+        id: &LoadBalancerId,
+        priority: Priority,
+    ) -> Result<LoadBalancer, Error> {
         let call = Call::get(LB, "loadbalancer_get", ["loadbalancers", id]).at(priority);
         self.one(call, "loadbalancer").await
     }
@@ -47,7 +52,11 @@ impl Cloud {
     }
 
     /// Asks for the end of a load balancer and everything in it. It is gone when it answers 404.
-    pub async fn delete_load_balancer(&self, id: &str, priority: Priority) -> Result<(), Error> {
+    pub async fn delete_load_balancer(
+        &self,
+        id: &LoadBalancerId,
+        priority: Priority,
+    ) -> Result<(), Error> {
         let call = Call::delete(LB, "loadbalancer_delete", ["loadbalancers", id])
             .query("cascade", "true")
             .at(priority);
@@ -55,7 +64,11 @@ impl Cloud {
     }
 
     /// Everything that is attached to a load balancer with both statuses, as of one moment.
-    pub async fn status_tree(&self, id: &str, priority: Priority) -> Result<StatusTree, Error> {
+    pub async fn status_tree(
+        &self,
+        id: &LoadBalancerId,
+        priority: Priority,
+    ) -> Result<StatusTree, Error> {
         let call = Call::get(
             LB,
             "loadbalancer_status_get",
@@ -68,11 +81,11 @@ impl Cloud {
     /// The listeners of a load balancer.
     pub async fn listeners(
         &self,
-        load_balancer_id: &str,
+        load_balancer_id: &LoadBalancerId,
         priority: Priority,
     ) -> Result<Vec<Listener>, Error> {
         let call = Call::get(LB, "loadbalancer_listener_list", ["listeners"])
-            .query("loadbalancer_id", load_balancer_id)
+            .query("loadbalancer_id", load_balancer_id.as_str())
             .at(priority);
         self.list(call, "listeners").await
     }
@@ -92,7 +105,7 @@ impl Cloud {
     /// Changes a listener, or with an empty update pushes it again.
     pub async fn update_listener(
         &self,
-        id: &str,
+        id: &ListenerId,
         update: &ListenerUpdate,
         priority: Priority,
     ) -> Result<Listener, Error> {
@@ -105,11 +118,11 @@ impl Cloud {
     /// The pools of a load balancer, unattached ones too.
     pub async fn pools(
         &self,
-        load_balancer_id: &str,
+        load_balancer_id: &LoadBalancerId,
         priority: Priority,
     ) -> Result<Vec<Pool>, Error> {
         let call = Call::get(LB, "loadbalancer_pool_list", ["pools"])
-            .query("loadbalancer_id", load_balancer_id)
+            .query("loadbalancer_id", load_balancer_id.as_str())
             .at(priority);
         self.list(call, "pools").await
     }
@@ -125,7 +138,7 @@ impl Cloud {
     /// Changes a pool, or with an empty update pushes it again.
     pub async fn update_pool(
         &self,
-        id: &str,
+        id: &PoolId,
         update: &PoolUpdate,
         priority: Priority,
     ) -> Result<Pool, Error> {
@@ -152,7 +165,7 @@ impl Cloud {
     /// One health monitor.
     pub async fn health_monitor(
         &self,
-        id: &str,
+        id: &MonitorId,
         priority: Priority,
     ) -> Result<HealthMonitor, Error> {
         let call =
@@ -175,7 +188,7 @@ impl Cloud {
     /// Changes a health monitor, or with an empty update pushes it again.
     pub async fn update_health_monitor(
         &self,
-        id: &str,
+        id: &MonitorId,
         update: &HealthMonitorUpdate,
         priority: Priority,
     ) -> Result<HealthMonitor, Error> {
@@ -190,7 +203,11 @@ impl Cloud {
     }
 
     /// The members of a pool with all their fields.
-    pub async fn members(&self, pool_id: &str, priority: Priority) -> Result<Vec<Member>, Error> {
+    pub async fn members(
+        &self,
+        pool_id: &PoolId,
+        priority: Priority,
+    ) -> Result<Vec<Member>, Error> {
         let call = Call::get(
             LB,
             "loadbalancer_member_list",
@@ -203,7 +220,7 @@ impl Cloud {
     /// Asks for a member; it is PENDING_CREATE in the answer.
     pub async fn create_member(
         &self,
-        pool_id: &str,
+        pool_id: &PoolId,
         new: &NewMember,
         priority: Priority,
     ) -> Result<Member, Error> {
@@ -220,8 +237,8 @@ impl Cloud {
     /// Changes a member, or with an empty update pushes it again.
     pub async fn update_member(
         &self,
-        pool_id: &str,
-        member_id: &str,
+        pool_id: &PoolId,
+        member_id: &MemberId,
         update: &MemberUpdate,
         priority: Priority,
     ) -> Result<Member, Error> {
@@ -235,8 +252,8 @@ impl Cloud {
     /// Asks for the end of a member. Accepted is not done: it is gone when it is absent.
     pub async fn delete_member(
         &self,
-        pool_id: &str,
-        member_id: &str,
+        pool_id: &PoolId,
+        member_id: &MemberId,
         priority: Priority,
     ) -> Result<(), Error> {
         let path = ["pools", pool_id, "members", member_id];

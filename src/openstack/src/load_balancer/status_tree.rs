@@ -3,19 +3,20 @@
 //! What it lacks: pools that no listener reaches, weight, admin state, tags, subnets. Octavia nests pools
 //! under listeners, so that a shared pool comes twice; here every pool is listed once.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{collections::BTreeSet, net::IpAddr};
 
 use serde::Deserialize;
 
 use super::types::MonitorType;
 use crate::wire::{null_as_default, parsed};
+use capo_core::ids::{ListenerId, LoadBalancerId, MemberId, MonitorId, PoolId};
 use capo_core::{OperatingStatus, ProvisioningStatus};
 
 /// A load balancer with its listeners and the pools they use, as of one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StatusTree {
     /// The load balancer's id.
-    pub id: String,
+    pub id: LoadBalancerId,
     /// Its name.
     pub name: String,
     /// How far the last change is.
@@ -32,7 +33,7 @@ pub struct StatusTree {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListenerStatus {
     /// Octavia's id.
-    pub id: String,
+    pub id: ListenerId,
     /// Its name.
     pub name: String,
     /// How far the last change is.
@@ -40,14 +41,14 @@ pub struct ListenerStatus {
     /// How the data path is.
     pub operating_status: OperatingStatus,
     /// The pools it uses.
-    pub pools: Vec<String>,
+    pub pools: Vec<PoolId>,
 }
 
 /// A pool in the tree.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PoolStatus {
     /// Octavia's id.
-    pub id: String,
+    pub id: PoolId,
     /// Its name.
     pub name: String,
     /// How far the last change is.
@@ -64,7 +65,7 @@ pub struct PoolStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct MonitorStatus {
     /// Octavia's id.
-    pub id: String,
+    pub id: MonitorId,
     /// Its name.
     #[serde(default, deserialize_with = "null_as_default")]
     pub name: String,
@@ -82,7 +83,7 @@ pub struct MonitorStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct MemberStatus {
     /// Octavia's id.
-    pub id: String,
+    pub id: MemberId,
     /// Its name.
     #[serde(default, deserialize_with = "null_as_default")]
     pub name: String,
@@ -106,7 +107,7 @@ pub(crate) struct WireStatuses {
 
 #[derive(Deserialize)]
 struct WireLoadBalancer {
-    id: String,
+    id: LoadBalancerId,
     #[serde(default, deserialize_with = "null_as_default")]
     name: String,
     provisioning_status: ProvisioningStatus,
@@ -121,7 +122,7 @@ struct WireLoadBalancer {
 
 #[derive(Deserialize)]
 struct WireListener {
-    id: String,
+    id: ListenerId,
     #[serde(default, deserialize_with = "null_as_default")]
     name: String,
     provisioning_status: ProvisioningStatus,
@@ -133,7 +134,7 @@ struct WireListener {
 
 #[derive(Deserialize)]
 struct WirePool {
-    id: String,
+    id: PoolId,
     #[serde(default, deserialize_with = "null_as_default")]
     name: String,
     provisioning_status: ProvisioningStatus,
@@ -157,11 +158,11 @@ enum WireMonitor {
 impl From<WireStatuses> for StatusTree {
     fn from(wire: WireStatuses) -> Self {
         let wire = wire.loadbalancer;
-        let mut seen = BTreeMap::new();
+        let mut seen = BTreeSet::new();
         let mut pools = Vec::new();
-        let mut keep = |pool: WirePool| -> String {
+        let mut keep = |pool: WirePool| -> PoolId {
             let id = pool.id.clone();
-            if seen.insert(id.clone(), ()).is_none() {
+            if seen.insert(id.clone()) {
                 pools.push(pool.into());
             }
             id

@@ -7,13 +7,17 @@ use serde::{Deserialize, Serialize};
 
 use super::types::{LbAlgorithm, ListenerProtocol, MonitorType, PoolProtocol};
 use crate::wire::{Reference, TagFilter, null_as_default, parsed, parsed_list};
+use capo_core::ids::{
+    ListenerId, LoadBalancerFlavorId, LoadBalancerId, MemberId, MonitorId, NetworkId, PoolId,
+    PortId, ProjectId, SubnetId,
+};
 use capo_core::{OperatingStatus, ProvisioningStatus};
 
 /// A load balancer.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct LoadBalancer {
     /// Octavia's id.
-    pub id: String,
+    pub id: LoadBalancerId,
     /// Its name; not unique.
     #[serde(default, deserialize_with = "null_as_default")]
     pub name: String,
@@ -33,19 +37,19 @@ pub struct LoadBalancer {
     pub vip_address: Option<IpAddr>,
     /// The Neutron port that holds it.
     #[serde(default)]
-    pub vip_port_id: Option<String>,
+    pub vip_port_id: Option<PortId>,
     /// Its subnet.
     #[serde(default)]
-    pub vip_subnet_id: Option<String>,
+    pub vip_subnet_id: Option<SubnetId>,
     /// Its network.
     #[serde(default)]
-    pub vip_network_id: Option<String>,
+    pub vip_network_id: Option<NetworkId>,
     /// The project.
     #[serde(default)]
-    pub project_id: Option<String>,
+    pub project_id: Option<ProjectId>,
     /// Octavia's flavor id.
     #[serde(default)]
-    pub flavor_id: Option<String>,
+    pub flavor_id: Option<LoadBalancerFlavorId>,
     /// Octavia's availability zone.
     #[serde(default)]
     pub availability_zone: Option<String>,
@@ -54,10 +58,10 @@ pub struct LoadBalancer {
     pub tags: Vec<String>,
     /// Its listeners.
     #[serde(default, deserialize_with = "null_as_default")]
-    pub listeners: Vec<Reference>,
+    pub listeners: Vec<Reference<ListenerId>>,
     /// Its pools, unattached ones too.
     #[serde(default, deserialize_with = "null_as_default")]
-    pub pools: Vec<Reference>,
+    pub pools: Vec<Reference<PoolId>>,
     /// Time of the last change, whole seconds, as sent. Compare for inequality only.
     #[serde(default)]
     pub updated_at: Option<String>,
@@ -69,7 +73,7 @@ pub struct LoadBalancerFilter {
     /// The exact name.
     pub name: Option<String>,
     /// The project; a credential with wider rights sees those of others too.
-    pub project_id: Option<String>,
+    pub project_id: Option<ProjectId>,
     /// By tags.
     pub tags: TagFilter,
 }
@@ -87,16 +91,16 @@ pub struct NewLoadBalancer {
     pub vip_address: Option<IpAddr>,
     /// The network of its address.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub vip_network_id: Option<String>,
+    pub vip_network_id: Option<NetworkId>,
     /// The subnet of its address.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub vip_subnet_id: Option<String>,
+    pub vip_subnet_id: Option<SubnetId>,
     /// The provider; else Octavia's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
     /// Octavia's flavor id.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub flavor_id: Option<String>,
+    pub flavor_id: Option<LoadBalancerFlavorId>,
     /// Octavia's availability zone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub availability_zone: Option<String>,
@@ -109,7 +113,7 @@ pub struct NewLoadBalancer {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Listener {
     /// Octavia's id.
-    pub id: String,
+    pub id: ListenerId,
     /// Its name.
     #[serde(default, deserialize_with = "null_as_default")]
     pub name: String,
@@ -125,7 +129,7 @@ pub struct Listener {
     pub protocol_port: u16,
     /// Where its connections go.
     #[serde(default)]
-    pub default_pool_id: Option<String>,
+    pub default_pool_id: Option<PoolId>,
     /// Source ranges that may connect; empty means all.
     #[serde(default, deserialize_with = "parsed_list")]
     pub allowed_cidrs: Vec<IpNet>,
@@ -141,7 +145,7 @@ pub struct Listener {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NewListener {
     /// The load balancer.
-    pub loadbalancer_id: String,
+    pub loadbalancer_id: LoadBalancerId,
     /// Its name.
     pub name: String,
     /// What it speaks.
@@ -161,7 +165,7 @@ pub struct NewListener {
 pub struct ListenerUpdate {
     /// Where its connections go.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub default_pool_id: Option<String>,
+    pub default_pool_id: Option<PoolId>,
     /// Source ranges that may connect; an empty list lets all in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_cidrs: Option<Vec<IpNet>>,
@@ -171,7 +175,7 @@ pub struct ListenerUpdate {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Pool {
     /// Octavia's id.
-    pub id: String,
+    pub id: PoolId,
     /// Its name.
     #[serde(default, deserialize_with = "null_as_default")]
     pub name: String,
@@ -188,13 +192,13 @@ pub struct Pool {
     pub lb_algorithm: LbAlgorithm,
     /// Its health monitor.
     #[serde(default)]
-    pub healthmonitor_id: Option<String>,
+    pub healthmonitor_id: Option<MonitorId>,
     /// Listeners that use it.
     #[serde(default, deserialize_with = "null_as_default")]
-    pub listeners: Vec<Reference>,
+    pub listeners: Vec<Reference<ListenerId>>,
     /// Its members.
     #[serde(default, deserialize_with = "null_as_default")]
-    pub members: Vec<Reference>,
+    pub members: Vec<Reference<MemberId>>,
     /// Its tags.
     #[serde(default, deserialize_with = "null_as_default")]
     pub tags: Vec<String>,
@@ -214,10 +218,10 @@ pub struct NewPool {
     pub lb_algorithm: LbAlgorithm,
     /// The listener whose default pool it becomes.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub listener_id: Option<String>,
+    pub listener_id: Option<ListenerId>,
     /// The load balancer, where no listener is given.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub loadbalancer_id: Option<String>,
+    pub loadbalancer_id: Option<LoadBalancerId>,
     /// Its tags.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
@@ -239,7 +243,7 @@ pub struct PoolUpdate {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct HealthMonitor {
     /// Octavia's id.
-    pub id: String,
+    pub id: MonitorId,
     /// Its name.
     #[serde(default, deserialize_with = "null_as_default")]
     pub name: String,
@@ -262,7 +266,7 @@ pub struct HealthMonitor {
     pub operating_status: OperatingStatus,
     /// The pools it belongs to (one).
     #[serde(default, deserialize_with = "null_as_default")]
-    pub pools: Vec<Reference>,
+    pub pools: Vec<Reference<PoolId>>,
     /// It checks.
     #[serde(default = "yes")]
     pub admin_state_up: bool,
@@ -274,16 +278,16 @@ pub struct HealthMonitorFilter {
     /// The exact name.
     pub name: Option<String>,
     /// The pool.
-    pub pool_id: Option<String>,
+    pub pool_id: Option<PoolId>,
     /// The project.
-    pub project_id: Option<String>,
+    pub project_id: Option<ProjectId>,
 }
 
 /// A health monitor to create.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NewHealthMonitor {
     /// The pool.
-    pub pool_id: String,
+    pub pool_id: PoolId,
     /// Its name.
     pub name: String,
     /// How it checks.
@@ -320,7 +324,7 @@ pub struct HealthMonitorUpdate {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Member {
     /// Octavia's id.
-    pub id: String,
+    pub id: MemberId,
     /// Its name.
     #[serde(default, deserialize_with = "null_as_default")]
     pub name: String,
@@ -340,7 +344,7 @@ pub struct Member {
     pub admin_state_up: bool,
     /// The subnet it is in, where given.
     #[serde(default)]
-    pub subnet_id: Option<String>,
+    pub subnet_id: Option<SubnetId>,
     /// How far the last change is.
     pub provisioning_status: ProvisioningStatus,
     /// How the data path sees it.
@@ -374,7 +378,7 @@ pub struct NewMember {
     pub protocol_port: u16,
     /// The subnet to reach it through, where it is not the VIP's.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub subnet_id: Option<String>,
+    pub subnet_id: Option<SubnetId>,
     /// Its share of connections; Octavia's default is 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<u32>,
@@ -413,7 +417,7 @@ pub struct Provider {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct LoadBalancerFlavor {
     /// Octavia's id.
-    pub id: String,
+    pub id: LoadBalancerFlavorId,
     /// Its name.
     #[serde(default, deserialize_with = "null_as_default")]
     pub name: String,

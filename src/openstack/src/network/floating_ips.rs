@@ -10,6 +10,7 @@ use crate::{
     wire::{TagFilter, null_as_default, parsed, push_some},
 };
 use capo_core::Priority;
+use capo_core::ids::{FloatingIpId, NetworkId, PortId, ProjectId, RouterId};
 use capo_core::wire_enum;
 
 const NEUTRON: Service = Service::Network;
@@ -30,7 +31,7 @@ wire_enum! {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct FloatingIp {
     /// Neutron's id.
-    pub id: String,
+    pub id: FloatingIpId,
     /// The outer address.
     #[serde(default, deserialize_with = "parsed")]
     pub floating_ip_address: Option<IpAddr>,
@@ -39,13 +40,13 @@ pub struct FloatingIp {
     pub fixed_ip_address: Option<IpAddr>,
     /// The port it is on.
     #[serde(default)]
-    pub port_id: Option<String>,
+    pub port_id: Option<PortId>,
     /// The router that carries it.
     #[serde(default)]
-    pub router_id: Option<String>,
+    pub router_id: Option<RouterId>,
     /// The external network.
     #[serde(default, deserialize_with = "null_as_default")]
-    pub floating_network_id: String,
+    pub floating_network_id: NetworkId,
     /// Its status.
     #[serde(default)]
     pub status: FloatingIpStatus,
@@ -54,7 +55,7 @@ pub struct FloatingIp {
     pub description: String,
     /// The project.
     #[serde(default)]
-    pub project_id: Option<String>,
+    pub project_id: Option<ProjectId>,
     /// Its tags.
     #[serde(default, deserialize_with = "null_as_default")]
     pub tags: Vec<String>,
@@ -66,13 +67,13 @@ pub struct FloatingIpFilter {
     /// The outer address.
     pub floating_ip_address: Option<IpAddr>,
     /// The port it is on.
-    pub port_id: Option<String>,
+    pub port_id: Option<PortId>,
     /// The external network.
-    pub floating_network_id: Option<String>,
+    pub floating_network_id: Option<NetworkId>,
     /// The exact description.
     pub description: Option<String>,
     /// The project.
-    pub project_id: Option<String>,
+    pub project_id: Option<ProjectId>,
     /// By tags.
     pub tags: TagFilter,
 }
@@ -81,13 +82,13 @@ pub struct FloatingIpFilter {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Default)]
 pub struct NewFloatingIp {
     /// The external network.
-    pub floating_network_id: String,
+    pub floating_network_id: NetworkId,
     /// The address it shall have (usually needs an admin); else Neutron picks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub floating_ip_address: Option<IpAddr>,
     /// The port to put it on.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub port_id: Option<String>,
+    pub port_id: Option<PortId>,
     /// Its description.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
@@ -120,7 +121,11 @@ impl Cloud {
     }
 
     /// One floating IP.
-    pub async fn floating_ip(&self, id: &str, priority: Priority) -> Result<FloatingIp, Error> {
+    pub async fn floating_ip(
+        &self,
+        id: &FloatingIpId,
+        priority: Priority,
+    ) -> Result<FloatingIp, Error> {
         let call = Call::get(NEUTRON, "floating_ip_get", ["floatingips", id]).at(priority);
         self.one(call, "floatingip").await
     }
@@ -140,8 +145,8 @@ impl Cloud {
     /// Puts a floating IP on a port, or with `None` on no port.
     pub async fn associate_floating_ip(
         &self,
-        id: &str,
-        port_id: Option<&str>,
+        id: &FloatingIpId,
+        port_id: Option<&PortId>,
         priority: Priority,
     ) -> Result<FloatingIp, Error> {
         let call = Call::put(NEUTRON, "floating_ip_update", ["floatingips", id])
@@ -151,7 +156,11 @@ impl Cloud {
     }
 
     /// Gives a floating IP back.
-    pub async fn delete_floating_ip(&self, id: &str, priority: Priority) -> Result<(), Error> {
+    pub async fn delete_floating_ip(
+        &self,
+        id: &FloatingIpId,
+        priority: Priority,
+    ) -> Result<(), Error> {
         let call = Call::delete(NEUTRON, "floating_ip_delete", ["floatingips", id]).at(priority);
         self.done(call).await
     }

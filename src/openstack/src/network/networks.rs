@@ -11,6 +11,7 @@ use crate::{
     wire::{TagFilter, null_as_default, parsed, parsed_list, push_some},
 };
 use capo_core::Priority;
+use capo_core::ids::{NetworkId, ProjectId, SubnetId};
 
 const NEUTRON: Service = Service::Network;
 
@@ -18,7 +19,7 @@ const NEUTRON: Service = Service::Network;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Network {
     /// Neutron's id.
-    pub id: String,
+    pub id: NetworkId,
     /// Its name; not unique.
     #[serde(default, deserialize_with = "null_as_default")]
     pub name: String,
@@ -27,10 +28,10 @@ pub struct Network {
     pub description: String,
     /// The project.
     #[serde(default)]
-    pub project_id: Option<String>,
+    pub project_id: Option<ProjectId>,
     /// Its subnets.
     #[serde(default, deserialize_with = "null_as_default")]
-    pub subnets: Vec<String>,
+    pub subnets: Vec<SubnetId>,
     /// Its tags.
     #[serde(default, deserialize_with = "null_as_default")]
     pub tags: Vec<String>,
@@ -53,13 +54,13 @@ pub struct Network {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NetworkFilter {
     /// The id.
-    pub id: Option<String>,
+    pub id: Option<NetworkId>,
     /// The exact name.
     pub name: Option<String>,
     /// The exact description.
     pub description: Option<String>,
     /// The project.
-    pub project_id: Option<String>,
+    pub project_id: Option<ProjectId>,
     /// External or not.
     pub external: Option<bool>,
     /// By tags.
@@ -86,7 +87,7 @@ pub struct NewNetwork {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Subnet {
     /// Neutron's id.
-    pub id: String,
+    pub id: SubnetId,
     /// Its name; not unique.
     #[serde(default, deserialize_with = "null_as_default")]
     pub name: String,
@@ -94,10 +95,10 @@ pub struct Subnet {
     #[serde(default, deserialize_with = "null_as_default")]
     pub description: String,
     /// Its network.
-    pub network_id: String,
+    pub network_id: NetworkId,
     /// The project.
     #[serde(default)]
-    pub project_id: Option<String>,
+    pub project_id: Option<ProjectId>,
     /// Its range.
     #[serde(default, deserialize_with = "parsed")]
     pub cidr: Option<IpNet>,
@@ -131,15 +132,15 @@ pub struct AllocationPool {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SubnetFilter {
     /// The id.
-    pub id: Option<String>,
+    pub id: Option<SubnetId>,
     /// The network.
-    pub network_id: Option<String>,
+    pub network_id: Option<NetworkId>,
     /// The exact name.
     pub name: Option<String>,
     /// The exact description.
     pub description: Option<String>,
     /// The project.
-    pub project_id: Option<String>,
+    pub project_id: Option<ProjectId>,
     /// 4 or 6.
     pub ip_version: Option<u8>,
     /// The gateway.
@@ -158,7 +159,7 @@ pub struct SubnetFilter {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NewSubnet {
     /// Its network.
-    pub network_id: String,
+    pub network_id: NetworkId,
     /// Its name.
     pub name: String,
     /// Its description.
@@ -202,7 +203,7 @@ impl Cloud {
     }
 
     /// One network.
-    pub async fn network(&self, id: &str, priority: Priority) -> Result<Network, Error> {
+    pub async fn network(&self, id: &NetworkId, priority: Priority) -> Result<Network, Error> {
         let call = Call::get(NEUTRON, "network_get", ["networks", id]).at(priority);
         self.one(call, "network").await
     }
@@ -220,7 +221,7 @@ impl Cloud {
     }
 
     /// Deletes a network and its subnets. Ports on it answer 409, in use.
-    pub async fn delete_network(&self, id: &str, priority: Priority) -> Result<(), Error> {
+    pub async fn delete_network(&self, id: &NetworkId, priority: Priority) -> Result<(), Error> {
         let call = Call::delete(NEUTRON, "network_delete", ["networks", id]).at(priority);
         self.done(call).await
     }
@@ -252,7 +253,7 @@ impl Cloud {
     }
 
     /// One subnet.
-    pub async fn subnet(&self, id: &str, priority: Priority) -> Result<Subnet, Error> {
+    pub async fn subnet(&self, id: &SubnetId, priority: Priority) -> Result<Subnet, Error> {
         let call = Call::get(NEUTRON, "subnet_get", ["subnets", id]).at(priority);
         self.one(call, "subnet").await
     }
@@ -272,7 +273,7 @@ impl Cloud {
     /// Changes a subnet.
     pub async fn update_subnet(
         &self,
-        id: &str,
+        id: &SubnetId,
         update: &SubnetUpdate,
         priority: Priority,
     ) -> Result<Subnet, Error> {
@@ -283,7 +284,7 @@ impl Cloud {
     }
 
     /// Deletes a subnet.
-    pub async fn delete_subnet(&self, id: &str, priority: Priority) -> Result<(), Error> {
+    pub async fn delete_subnet(&self, id: &SubnetId, priority: Priority) -> Result<(), Error> {
         let call = Call::delete(NEUTRON, "subnet_delete", ["subnets", id]).at(priority);
         self.done(call).await
     }

@@ -11,6 +11,7 @@ use crate::{
     wire::{FixedIp, TagFilter, null_as_default, push_some},
 };
 use capo_core::Priority;
+use capo_core::ids::{NetworkId, PortId, ProjectId, SecurityGroupId};
 use capo_core::wire_enum;
 
 const NEUTRON: Service = Service::Network;
@@ -33,7 +34,7 @@ wire_enum! {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Port {
     /// Neutron's id.
-    pub id: String,
+    pub id: PortId,
     /// Its name; not unique.
     #[serde(default, deserialize_with = "null_as_default")]
     pub name: String,
@@ -41,10 +42,10 @@ pub struct Port {
     #[serde(default, deserialize_with = "null_as_default")]
     pub description: String,
     /// Its network.
-    pub network_id: String,
+    pub network_id: NetworkId,
     /// The project.
     #[serde(default)]
-    pub project_id: Option<String>,
+    pub project_id: Option<ProjectId>,
     /// Its status.
     #[serde(default)]
     pub status: PortStatus,
@@ -59,7 +60,7 @@ pub struct Port {
     pub fixed_ips: Vec<FixedIp>,
     /// Its security groups.
     #[serde(default, deserialize_with = "null_as_default")]
-    pub security_groups: Vec<String>,
+    pub security_groups: Vec<SecurityGroupId>,
     /// Who uses it: a server's or router's id.
     #[serde(default, deserialize_with = "null_as_default")]
     pub device_id: String,
@@ -89,15 +90,15 @@ pub struct AddressPair {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PortFilter {
     /// Any of these ids.
-    pub ids: Vec<String>,
+    pub ids: Vec<PortId>,
     /// The exact name.
     pub name: Option<String>,
     /// The exact description.
     pub description: Option<String>,
     /// The project.
-    pub project_id: Option<String>,
+    pub project_id: Option<ProjectId>,
     /// The network.
-    pub network_id: Option<String>,
+    pub network_id: Option<NetworkId>,
     /// Who uses it.
     pub device_id: Option<String>,
     /// What uses it.
@@ -114,7 +115,7 @@ pub struct NewPort {
     /// Its name.
     pub name: String,
     /// Its network.
-    pub network_id: String,
+    pub network_id: NetworkId,
     /// Its description.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
@@ -129,7 +130,7 @@ pub struct NewPort {
     pub fixed_ips: Vec<FixedIp>,
     /// Its security groups; `None` gives the project's default one, an empty list none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub security_groups: Option<Vec<String>>,
+    pub security_groups: Option<Vec<SecurityGroupId>>,
     /// Further addresses it may send from.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allowed_address_pairs: Vec<AddressPair>,
@@ -161,7 +162,7 @@ pub struct NewPort {
 pub struct PortUpdate {
     /// All its security groups.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub security_groups: Option<Vec<String>>,
+    pub security_groups: Option<Vec<SecurityGroupId>>,
     /// All further addresses it may send from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_address_pairs: Option<Vec<AddressPair>>,
@@ -189,7 +190,7 @@ impl Cloud {
     }
 
     /// One port.
-    pub async fn port(&self, id: &str, priority: Priority) -> Result<Port, Error> {
+    pub async fn port(&self, id: &PortId, priority: Priority) -> Result<Port, Error> {
         let call = Call::get(NEUTRON, "port_get", ["ports", id]).at(priority);
         self.one(call, "port").await
     }
@@ -205,7 +206,7 @@ impl Cloud {
     /// Changes a port.
     pub async fn update_port(
         &self,
-        id: &str,
+        id: &PortId,
         update: &PortUpdate,
         priority: Priority,
     ) -> Result<Port, Error> {
@@ -216,7 +217,7 @@ impl Cloud {
     }
 
     /// Deletes a port.
-    pub async fn delete_port(&self, id: &str, priority: Priority) -> Result<(), Error> {
+    pub async fn delete_port(&self, id: &PortId, priority: Priority) -> Result<(), Error> {
         let call = Call::delete(NEUTRON, "port_delete", ["ports", id]).at(priority);
         self.done(call).await
     }

@@ -8,6 +8,7 @@ use crate::{
     wire::{FixedIp, TagFilter, null_as_default, push_some},
 };
 use capo_core::Priority;
+use capo_core::ids::{NetworkId, PortId, ProjectId, RouterId, SubnetId};
 
 const NEUTRON: Service = Service::Network;
 
@@ -15,7 +16,7 @@ const NEUTRON: Service = Service::Network;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Router {
     /// Neutron's id.
-    pub id: String,
+    pub id: RouterId,
     /// Its name; not unique.
     #[serde(default, deserialize_with = "null_as_default")]
     pub name: String,
@@ -24,7 +25,7 @@ pub struct Router {
     pub description: String,
     /// The project.
     #[serde(default)]
-    pub project_id: Option<String>,
+    pub project_id: Option<ProjectId>,
     /// `ACTIVE`, `DOWN`, …, as sent.
     #[serde(default, deserialize_with = "null_as_default")]
     pub status: String,
@@ -40,7 +41,7 @@ pub struct Router {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct ExternalGateway {
     /// The external network.
-    pub network_id: String,
+    pub network_id: NetworkId,
     /// The router's addresses there; Neutron picks when empty.
     #[serde(
         default,
@@ -54,13 +55,13 @@ pub struct ExternalGateway {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RouterFilter {
     /// The id.
-    pub id: Option<String>,
+    pub id: Option<RouterId>,
     /// The exact name.
     pub name: Option<String>,
     /// The exact description.
     pub description: Option<String>,
     /// The project.
-    pub project_id: Option<String>,
+    pub project_id: Option<ProjectId>,
     /// By tags.
     pub tags: TagFilter,
 }
@@ -91,10 +92,10 @@ pub struct RouterUpdate {
 pub enum RouterInterface<'a> {
     /// A subnet by id: the router takes the subnet's gateway address.
     #[serde(rename = "subnet_id")]
-    Subnet(&'a str),
+    Subnet(&'a SubnetId),
     /// A port by id.
     #[serde(rename = "port_id")]
-    Port(&'a str),
+    Port(&'a PortId),
 }
 
 impl Cloud {
@@ -114,7 +115,7 @@ impl Cloud {
     }
 
     /// One router.
-    pub async fn router(&self, id: &str, priority: Priority) -> Result<Router, Error> {
+    pub async fn router(&self, id: &RouterId, priority: Priority) -> Result<Router, Error> {
         let call = Call::get(NEUTRON, "router_get", ["routers", id]).at(priority);
         self.one(call, "router").await
     }
@@ -134,7 +135,7 @@ impl Cloud {
     /// Changes a router.
     pub async fn update_router(
         &self,
-        id: &str,
+        id: &RouterId,
         update: &RouterUpdate,
         priority: Priority,
     ) -> Result<Router, Error> {
@@ -147,7 +148,7 @@ impl Cloud {
     /// Joins a router to a subnet or port. Joined already: 409 in use or 400, by release.
     pub async fn add_router_interface(
         &self,
-        router_id: &str,
+        router_id: &RouterId,
         interface: RouterInterface<'_>,
         priority: Priority,
     ) -> Result<(), Error> {
@@ -161,7 +162,7 @@ impl Cloud {
     /// Takes a router off a subnet or port.
     pub async fn remove_router_interface(
         &self,
-        router_id: &str,
+        router_id: &RouterId,
         interface: RouterInterface<'_>,
         priority: Priority,
     ) -> Result<(), Error> {
@@ -173,7 +174,7 @@ impl Cloud {
     }
 
     /// Deletes a router without interfaces.
-    pub async fn delete_router(&self, id: &str, priority: Priority) -> Result<(), Error> {
+    pub async fn delete_router(&self, id: &RouterId, priority: Priority) -> Result<(), Error> {
         let call = Call::delete(NEUTRON, "router_delete", ["routers", id]).at(priority);
         self.done(call).await
     }

@@ -8,6 +8,7 @@ use crate::{
     wire::{TagFilter, null_as_default, push_some},
 };
 use capo_core::Priority;
+use capo_core::ids::{ProjectId, SecurityGroupId, SecurityGroupRuleId};
 use capo_core::wire_enum;
 
 const NEUTRON: Service = Service::Network;
@@ -36,7 +37,7 @@ wire_enum! {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct SecurityGroup {
     /// Neutron's id.
-    pub id: String,
+    pub id: SecurityGroupId,
     /// Its name; not unique.
     #[serde(default, deserialize_with = "null_as_default")]
     pub name: String,
@@ -45,7 +46,7 @@ pub struct SecurityGroup {
     pub description: String,
     /// The project.
     #[serde(default)]
-    pub project_id: Option<String>,
+    pub project_id: Option<ProjectId>,
     /// Its tags.
     #[serde(default, deserialize_with = "null_as_default")]
     pub tags: Vec<String>,
@@ -62,7 +63,7 @@ pub struct SecurityGroup {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct SecurityGroupRule {
     /// Neutron's id.
-    pub id: String,
+    pub id: SecurityGroupRuleId,
     /// The group.
     #[serde(default, deserialize_with = "null_as_default")]
     pub security_group_id: String,
@@ -89,20 +90,20 @@ pub struct SecurityGroupRule {
     pub remote_ip_prefix: Option<String>,
     /// The other side, as a group.
     #[serde(default)]
-    pub remote_group_id: Option<String>,
+    pub remote_group_id: Option<SecurityGroupId>,
 }
 
 /// Which security groups to list. Everything given must match.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SecurityGroupFilter {
     /// The id.
-    pub id: Option<String>,
+    pub id: Option<SecurityGroupId>,
     /// The exact name.
     pub name: Option<String>,
     /// The exact description.
     pub description: Option<String>,
     /// The project.
-    pub project_id: Option<String>,
+    pub project_id: Option<ProjectId>,
     /// By tags.
     pub tags: TagFilter,
 }
@@ -121,7 +122,7 @@ pub struct NewSecurityGroup {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NewSecurityGroupRule {
     /// The group.
-    pub security_group_id: String,
+    pub security_group_id: SecurityGroupId,
     /// Its description.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
@@ -144,7 +145,7 @@ pub struct NewSecurityGroupRule {
     pub remote_ip_prefix: Option<String>,
     /// The other side, as a group.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub remote_group_id: Option<String>,
+    pub remote_group_id: Option<SecurityGroupId>,
 }
 
 impl Cloud {
@@ -166,7 +167,7 @@ impl Cloud {
     /// One security group with its rules.
     pub async fn security_group(
         &self,
-        id: &str,
+        id: &SecurityGroupId,
         priority: Priority,
     ) -> Result<SecurityGroup, Error> {
         let call = Call::get(NEUTRON, "security_group_get", ["security-groups", id]).at(priority);
@@ -186,7 +187,11 @@ impl Cloud {
     }
 
     /// Deletes a security group. Ports that use it answer 409, in use.
-    pub async fn delete_security_group(&self, id: &str, priority: Priority) -> Result<(), Error> {
+    pub async fn delete_security_group(
+        &self,
+        id: &SecurityGroupId,
+        priority: Priority,
+    ) -> Result<(), Error> {
         let path = ["security-groups", id];
         let call = Call::delete(NEUTRON, "security_group_delete", path).at(priority);
         self.done(call).await
@@ -211,7 +216,7 @@ impl Cloud {
     /// Deletes a rule.
     pub async fn delete_security_group_rule(
         &self,
-        id: &str,
+        id: &SecurityGroupRuleId,
         priority: Priority,
     ) -> Result<(), Error> {
         let path = ["security-group-rules", id];

@@ -1,38 +1,43 @@
 //! Tags of Neutron objects.
 
-use crate::{Cloud, Error, Service, request::Call};
 use capo_core::Priority;
+use capo_core::ids::{
+    FloatingIpId, NetworkId, PortId, RouterId, SecurityGroupId, SubnetId, TrunkId,
+};
 
-/// Which objects carry tags.
+use crate::{Cloud, Error, Service, request::Call};
+
+/// An object that carries tags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Tagged {
-    /// Networks.
-    Network,
-    /// Subnets.
-    Subnet,
-    /// Ports.
-    Port,
-    /// Routers.
-    Router,
-    /// Floating IPs.
-    FloatingIp,
-    /// Security groups.
-    SecurityGroup,
-    /// Trunks.
-    Trunk,
+pub enum Tagged<'a> {
+    /// A network.
+    Network(&'a NetworkId),
+    /// A subnet.
+    Subnet(&'a SubnetId),
+    /// A port.
+    Port(&'a PortId),
+    /// A router.
+    Router(&'a RouterId),
+    /// A floating IP.
+    FloatingIp(&'a FloatingIpId),
+    /// A security group.
+    SecurityGroup(&'a SecurityGroupId),
+    /// A trunk.
+    Trunk(&'a TrunkId),
 }
 
-impl Tagged {
-    fn collection(self) -> &'static str {
-        match self {
-            Self::Network => "networks",
-            Self::Subnet => "subnets",
-            Self::Port => "ports",
-            Self::Router => "routers",
-            Self::FloatingIp => "floatingips",
-            Self::SecurityGroup => "security-groups",
-            Self::Trunk => "trunks",
-        }
+impl Tagged<'_> {
+    fn path(&self) -> [&str; 3] {
+        let (collection, id) = match self {
+            Self::Network(id) => ("networks", id.as_str()),
+            Self::Subnet(id) => ("subnets", id.as_str()),
+            Self::Port(id) => ("ports", id.as_str()),
+            Self::Router(id) => ("routers", id.as_str()),
+            Self::FloatingIp(id) => ("floatingips", id.as_str()),
+            Self::SecurityGroup(id) => ("security-groups", id.as_str()),
+            Self::Trunk(id) => ("trunks", id.as_str()),
+        };
+        [collection, id, "tags"]
     }
 }
 
@@ -41,15 +46,17 @@ impl Cloud {
     /// ([`Cloud::network_extensions`]).
     pub async fn replace_tags(
         &self,
-        kind: Tagged,
-        id: &str,
+        object: Tagged<'_>,
         tags: &[String],
         priority: Priority,
     ) -> Result<(), Error> {
-        let path = [kind.collection(), id, "tags"];
-        let call = Call::put(Service::Network, "attributes_tags_replace_all", path)
-            .json("tags", tags)
-            .at(priority);
+        let call = Call::put(
+            Service::Network,
+            "attributes_tags_replace_all",
+            object.path(),
+        )
+        .json("tags", tags)
+        .at(priority);
         self.done(call).await
     }
 }

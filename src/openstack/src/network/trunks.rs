@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Cloud, Error, Service, request::Call, wire::null_as_default};
 use capo_core::Priority;
+use capo_core::ids::{PortId, TrunkId};
 
 const NEUTRON: Service = Service::Network;
 
@@ -11,12 +12,12 @@ const NEUTRON: Service = Service::Network;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Trunk {
     /// Neutron's id.
-    pub id: String,
+    pub id: TrunkId,
     /// Its name.
     #[serde(default, deserialize_with = "null_as_default")]
     pub name: String,
     /// Its parent port.
-    pub port_id: String,
+    pub port_id: PortId,
     /// Its sub-ports.
     #[serde(default, deserialize_with = "null_as_default")]
     pub sub_ports: Vec<SubPort>,
@@ -29,7 +30,7 @@ pub struct Trunk {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubPort {
     /// The port.
-    pub port_id: String,
+    pub port_id: PortId,
 }
 
 /// A trunk to create.
@@ -38,7 +39,7 @@ pub struct NewTrunk {
     /// Its name.
     pub name: String,
     /// Its parent port.
-    pub port_id: String,
+    pub port_id: PortId,
     /// Its description.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
@@ -46,9 +47,9 @@ pub struct NewTrunk {
 
 impl Cloud {
     /// The trunks of a port.
-    pub async fn trunks(&self, port_id: &str, priority: Priority) -> Result<Vec<Trunk>, Error> {
+    pub async fn trunks(&self, port_id: &PortId, priority: Priority) -> Result<Vec<Trunk>, Error> {
         let call = Call::get(NEUTRON, "trunk_list", ["trunks"])
-            .query("port_id", port_id)
+            .query("port_id", port_id.as_str())
             .at(priority);
         self.list(call, "trunks").await
     }
@@ -64,7 +65,7 @@ impl Cloud {
     /// Takes sub-ports out of a trunk; the ports stay.
     pub async fn remove_sub_ports(
         &self,
-        trunk_id: &str,
+        trunk_id: &TrunkId,
         sub_ports: &[SubPort],
         priority: Priority,
     ) -> Result<(), Error> {
@@ -76,7 +77,7 @@ impl Cloud {
     }
 
     /// Deletes a trunk; its parent port stays.
-    pub async fn delete_trunk(&self, id: &str, priority: Priority) -> Result<(), Error> {
+    pub async fn delete_trunk(&self, id: &TrunkId, priority: Priority) -> Result<(), Error> {
         let call = Call::delete(NEUTRON, "trunk_delete", ["trunks", id]).at(priority);
         self.done(call).await
     }

@@ -5,10 +5,8 @@ use std::{io::Write as _, path::PathBuf, process::ExitCode};
 use clap::Args;
 
 use crate::{
-    manager::{
-        connect,
-        storage_migration::{Migration, migrate},
-    },
+    kubernetes::{ConnectError, connect},
+    manager::storage_migration::{Migration, migrate},
     webhooks::storage_migration::Phases,
 };
 
@@ -18,12 +16,12 @@ pub(super) struct Choices {
     /// Kubeconfig file; without it the Pod's own ServiceAccount is used
     #[arg(long, value_name = "FILE", env = "KUBECONFIG")]
     kubeconfig: Option<PathBuf>,
-    /// Phases to leave out: StorageVersionMigration, CleanupManagedFields
+    /// Phases to skip: StorageVersionMigration, CleanupManagedFields
     #[arg(long, value_name = "PHASE", value_delimiter = ',')]
     skip_crd_migration_phases: Vec<String>,
 }
 
-/// Migrates, and tells what was done and what was not.
+/// Migrates, and prints what was migrated and what was not.
 pub(super) fn run(choices: &Choices) -> ExitCode {
     let phases = match Phases::without(&choices.skip_crd_migration_phases) {
         Ok(phases) => phases,
@@ -38,12 +36,12 @@ pub(super) fn run(choices: &Choices) -> ExitCode {
             phases,
             ..Migration::default()
         };
-        Ok(migrate(&client, migration).await)
+        Ok::<_, ConnectError>(migrate(&client, migration).await)
     });
     let report = match report {
         Ok(report) => report,
         Err(error) => {
-            super::complain(&error);
+            super::complain(&error.to_string());
             return ExitCode::FAILURE;
         }
     };

@@ -18,13 +18,13 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, error::
 
 use crate::manager::{self, Settings, settings::normalise};
 
-/// Threads that run tasks: the work is waiting, not computing.
+/// Threads that run tasks: the tasks mostly wait.
 const WORKER_THREADS: usize = 2;
 
 /// Cluster API infrastructure provider for OpenStack.
 ///
 /// Without a command it runs the manager. Flags have the names of Cluster API Provider OpenStack; Go's
-/// spelling (-v=4, --leader_elect) is understood.
+/// notation (-v=4, --leader_elect) is accepted.
 #[derive(Debug, Parser)]
 #[command(name = "capo-rs", version = build_info::LONG, max_term_width = 80, args_conflicts_with_subcommands = true, args_override_self = true)]
 struct CommandLine {
@@ -34,22 +34,22 @@ struct CommandLine {
     settings: Settings,
 }
 
-/// See how the load balancers of clusters and their gates stand
+/// Show the state of clusters' load balancers and their gates
 ///
 /// Needs the rights of the ClusterRole capo-viewer-role.
 #[derive(Debug, Parser)]
 #[command(version = build_info::LONG, max_term_width = 80)]
 struct PluginLine {
     #[command(subcommand)]
-    command: Look,
+    command: Inspect,
 }
 
-/// What operators ask.
+/// Commands for operators.
 #[derive(Debug, Subcommand)]
-enum Look {
-    /// Show a cluster's gate, members, conditions and last events
+enum Inspect {
+    /// Show a cluster's gate, members, conditions and latest events
     Status(cluster::status::Choices),
-    /// Follow a cluster's gate and members, until the gate is open if asked
+    /// Follow a cluster's gate and members, with --until=open until the gate is open
     Watch(cluster::watch::Choices),
     /// Explain a reason, an event or an alert
     Explain(explain::Choices),
@@ -58,23 +58,23 @@ enum Look {
 #[derive(Debug, Subcommand)]
 enum Command {
     #[command(flatten)]
-    Look(Look),
+    Inspect(Inspect),
     /// Print the custom resource definitions
     Crds(crds::Choices),
-    /// Print everything that a deployment takes
+    /// Print the manifests of an installation
     Manifests(manifests::Choices),
     /// Rewrite stored objects in the storage version, then exit
     ///
-    /// The leading manager does it by itself too, where it has the rights of capo-storage-migration-role.
+    /// The leading manager also does it by itself, if it has the rights of capo-storage-migration-role.
     MigrateStorage(migrate_storage::Choices),
-    /// Take the deletion hooks off all Machines, for whoever takes capo-rs away
+    /// Remove the deletion hooks from all Machines, before capo-rs is uninstalled
     ///
-    /// Also enables load balancer members that came in admin-down and wait for their API server. Needs no
-    /// running manager, and refuses to work beside one that would put the hooks back.
+    /// Also enables load balancer members that were created disabled and wait for their API server. Needs no
+    /// running manager, and refuses to run beside one that would add the hooks again.
     ReleaseHooks(release_hooks::Choices),
 }
 
-/// Parses `arguments` and does what they say.
+/// Parses `arguments` and runs the command.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments = normalise(arguments);
     if let Some(name) = arguments.first().and_then(plugin) {
@@ -83,16 +83,16 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             .try_get_matches_from(arguments)
             .and_then(|matches| PluginLine::from_arg_matches(&matches));
         return match parsed {
-            Ok(line) => look(&line.command),
-            Err(error) => misunderstood(&error),
+            Ok(line) => inspect(&line.command),
+            Err(error) => usage(&error),
         };
     }
     let line = match CommandLine::try_parse_from(arguments) {
         Ok(line) => line,
-        Err(error) => return misunderstood(&error),
+        Err(error) => return usage(&error),
     };
     match line.command {
-        Some(Command::Look(command)) => look(&command),
+        Some(Command::Inspect(command)) => inspect(&command),
         Some(Command::Crds(choices)) => print_or_complain(crds::yaml(&choices)),
         Some(Command::Manifests(choices)) => print_or_complain(manifests::yaml(&choices)),
         Some(Command::MigrateStorage(choices)) => migrate_storage::run(&choices),
@@ -101,7 +101,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// `kubectl capo` where the program is called `kubectl-capo`; `None` under its own name.
+/// `kubectl capo` where the program's name is `kubectl-capo`; `None` under its own name.
 fn plugin(program: &OsString) -> Option<String> {
     let name = Path::new(program).file_name()?.to_str()?;
     let (host, own) = name.split_once('-')?;
@@ -110,8 +110,8 @@ fn plugin(program: &OsString) -> Option<String> {
         .then(|| format!("{host} {}", own.replace('_', "-")))
 }
 
-/// Prints help where it was asked for, an error otherwise.
-fn misunderstood(error: &clap::Error) -> ExitCode {
+/// Prints help where it was requested, an error otherwise.
+fn usage(error: &clap::Error) -> ExitCode {
     let _ = error.print();
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
@@ -119,26 +119,38 @@ fn misunderstood(error: &clap::Error) -> ExitCode {
     }
 }
 
-fn look(command: &Look) -> ExitCode {
+fn inspect(command: &Inspect) -> ExitCode {
     match command {
-        Look::Status(choices) => cluster::status::run(choices),
-        Look::Watch(choices) => cluster::watch::run(choices),
-        Look::Explain(choices) => explain::run(choices),
+        Inspect::Status(choices) => cluster::status::run(choices),
+        Inspect::Watch(choices) => cluster::watch::run(choices),
+        Inspect::Explain(choices) => explain::run(choices),
     }
 }
 
+/// Why a command failed, for standard error.
+#[derive(Debug, thiserror::Error)]
+enum CommandError {
+    #[error("can't start the runtime: {0}")]
+    Runtime(std::io::Error),
+    #[error("{0}")]
+    Failed(String),
+}
+
 /// Runs `work` to its end on this thread.
-fn wait_for<T>(work: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+fn wait_for<T, E: std::fmt::Display>(
+    work: impl Future<Output = Result<T, E>>,
+) -> Result<T, CommandError> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| format!("can't start the runtime: {error}"))?
+        .map_err(CommandError::Runtime)?
         .block_on(work)
+        .map_err(|error| CommandError::Failed(error.to_string()))
 }
 
 fn run_manager(settings: Settings) -> ExitCode {
     if let Err(contradiction) = settings.check() {
-        complain(&contradiction);
+        complain(&contradiction.to_string());
         return ExitCode::from(2);
     }
     manager::start_logging(settings.verbosity, settings.logging_format);
@@ -148,15 +160,16 @@ fn run_manager(settings: Settings) -> ExitCode {
         .max_blocking_threads(8)
         .enable_all()
         .build();
-    let outcome = match runtime {
-        Ok(runtime) => {
-            let outcome = runtime.block_on(manager::run(settings));
-            // A hung name resolution must not hold up the end.
-            runtime.shutdown_background();
-            outcome
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            complain(&CommandError::Runtime(error).to_string());
+            return ExitCode::FAILURE;
         }
-        Err(error) => Err(format!("can't start the runtime: {error}")),
     };
+    let outcome = runtime.block_on(manager::run(settings));
+    // A hung name resolution must not delay the end.
+    runtime.shutdown_background();
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -179,7 +192,7 @@ fn print_or_complain<E: std::fmt::Display>(text: Result<String, E>) -> ExitCode 
 fn print(text: &str) -> ExitCode {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Ok(()) => ExitCode::SUCCESS,
-        // The reader has gone, as `| head` does.
+        // The reader has closed the pipe, as `| head` does.
         Err(_) => ExitCode::FAILURE,
     }
 }

@@ -1,4 +1,4 @@
-//! `release-hooks`: the way back for whoever takes capo-rs away without `--load-balancer-gate=off`.
+//! `release-hooks`: removes the deletion hooks before capo-rs is uninstalled, without `--load-balancer-gate=off`.
 
 use std::{io::Write as _, path::PathBuf, process::ExitCode, sync::Arc};
 
@@ -7,11 +7,11 @@ use kube::Client;
 
 use crate::{
     controllers::release_hooks::{Released, release},
-    manager::{
+    kubernetes::{
         connect,
         leader::{LEASE_NAME, Leader, leader},
-        namespace_or_own,
     },
+    manager::namespace_or_own,
 };
 use capo_openstack::{ClientSettings, Clouds, LeaseToken, NoObserver};
 
@@ -21,7 +21,7 @@ pub(super) struct Choices {
     /// Kubeconfig file; without it the Pod's own ServiceAccount is used
     #[arg(long, value_name = "FILE", env = "KUBECONFIG")]
     kubeconfig: Option<PathBuf>,
-    /// Only in this namespace; in all of them if empty
+    /// Only in this namespace; in all namespaces if empty
     #[arg(long, default_value = "", hide_default_value = true)]
     namespace: String,
     /// Namespace of the managers' lease; the Pod's own, or capo-system, if empty
@@ -32,7 +32,7 @@ pub(super) struct Choices {
         env = "POD_NAMESPACE"
     )]
     leader_elect_resource_namespace: String,
-    /// PEM file of authorities to trust where a clouds.yaml Secret has no cacert
+    /// PEM file of certificate authorities, trusted where a clouds.yaml Secret has no cacert
     #[arg(
         long,
         default_value = "",
@@ -42,12 +42,12 @@ pub(super) struct Choices {
     ca_certs: String,
 }
 
-/// Releases, and tells what was done and what was not.
+/// Releases, and prints what was done and what was not.
 pub(super) fn run(choices: &Choices) -> ExitCode {
     match super::wait_for(released(choices)) {
-        Ok(released) => tell(&released),
+        Ok(released) => report(&released),
         Err(error) => {
-            super::complain(&error);
+            super::complain(&error.to_string());
             ExitCode::FAILURE
         }
     }
@@ -55,8 +55,10 @@ pub(super) fn run(choices: &Choices) -> ExitCode {
 
 async fn released(choices: &Choices) -> Result<Released, String> {
     let clouds = clouds(&choices.ca_certs)?;
-    let client = connect(choices.kubeconfig.as_deref()).await?;
-    nobody_enforces(&client, choices).await?;
+    let client = connect(choices.kubeconfig.as_deref())
+        .await
+        .map_err(|error| error.to_string())?;
+    check_no_leader_enforces(&client, choices).await?;
     let namespace = Some(choices.namespace.as_str()).filter(|name| !name.is_empty());
     Ok(release(&client, &clouds, namespace).await)
 }
@@ -82,49 +84,50 @@ fn clouds(ca_certs: &str) -> Result<Clouds, String> {
     ))
 }
 
-/// A manager that enforces the gate would put every hook back within seconds.
-async fn nobody_enforces(client: &Client, choices: &Choices) -> Result<(), String> {
+/// A manager that enforces the gate would add every hook again within seconds.
+async fn check_no_leader_enforces(client: &Client, choices: &Choices) -> Result<(), String> {
     let namespace = namespace_or_own(&choices.leader_elect_resource_namespace);
     let lease = format!("{namespace}/{LEASE_NAME}");
     match leader(client.clone(), &namespace).await {
         Ok(None) => super::complain_softly(&format!(
-            "nobody holds the lease {lease}. A manager that runs without --leader-elect would put the hooks back"
+            "the lease {lease} has no holder; a manager that runs without --leader-elect would add the hooks again"
         )),
         Ok(Some(Leader {
             identity,
             mode: Some(mode),
         })) if mode == "enforce" => {
             return Err(format!(
-                "{identity} holds the lease {lease} and enforces the load balancer gate: it would put the hooks back at once. \
+                "{identity} holds the lease {lease} and enforces the load balancer gate: it would add the hooks again at once. \
                  Stop it first, as with `kubectl --namespace {namespace} scale deployment capo-controller-manager \
-                 --replicas=0`, or start it with --load-balancer-gate=off, which takes the hooks off by itself"
+                 --replicas=0`, or start it with --load-balancer-gate=off, which removes the hooks by itself"
             ));
         }
         Ok(Some(Leader { identity, mode })) => super::complain_softly(&format!(
             "{identity} holds the lease {lease} {}",
             mode.map_or_else(
-                || "and does not say how it acts on the gate: if it is capo-rs, it may put the hooks back".to_owned(),
-                |mode| format!("with --load-balancer-gate={mode}, and puts no hook back")
+                || "and does not record a gate mode: if it is capo-rs, it may add the hooks again"
+                    .to_owned(),
+                |mode| format!("with --load-balancer-gate={mode}, which adds no hooks")
             )
         )),
         Err(error) => super::complain_softly(&format!(
-            "the lease {lease} can't be read: {error}. A manager that enforces the load balancer gate would put the hooks back"
+            "the lease {lease} can't be read: {error}. A manager that enforces the load balancer gate would add the hooks again"
         )),
     }
     Ok(())
 }
 
-fn tell(released: &Released) -> ExitCode {
+fn report(released: &Released) -> ExitCode {
     let mut out = std::io::stdout().lock();
     for machine in &released.machines {
-        let _ = writeln!(out, "hooks taken off: Machine {machine}");
+        let _ = writeln!(out, "hooks removed: Machine {machine}");
     }
     for member in &released.members {
-        let _ = writeln!(out, "let in: load balancer member {member}");
+        let _ = writeln!(out, "enabled: load balancer member {member}");
     }
     let _ = writeln!(
         out,
-        "Machines released: {}, members let in: {}, failures: {}",
+        "Machines released: {}, members enabled: {}, failures: {}",
         released.machines.len(),
         released.members.len(),
         released.failed.len()

@@ -17,6 +17,7 @@ use capo_api::{
 };
 use capo_core::FailureClass;
 use capo_core::Reason;
+use capo_core::ids::ProjectId;
 use capo_openstack::{Cloud, CloudProfile, Clouds};
 
 /// Who asks for credentials.
@@ -34,7 +35,7 @@ pub struct Identity {
     /// The cloud.
     pub cloud: Cloud,
     /// The project that the credentials belong to.
-    pub project: String,
+    pub project: ProjectId,
 }
 
 /// The cloud that an `identityRef` means, signed in. A failure halts with

@@ -8,7 +8,7 @@ use kube::{Resource, runtime::reflector::ObjectRef};
 use tokio_util::sync::CancellationToken;
 
 use super::Context;
-use crate::status::news::{Answer, Change, MemberSight, changes};
+use crate::status::transitions::{GateDecision, MemberStatus, Transition, transitions};
 use capo_core::ObjectName;
 use capo_gate::Publication;
 
@@ -31,7 +31,7 @@ fn tell_one(context: &Context, publication: &Publication) {
         before,
         after,
     } = publication;
-    for change in changes(before.as_deref(), after) {
+    for change in transitions(before.as_deref(), after) {
         log(cluster, &change);
         let event = change.event();
         let about = reference(context, cluster, change.machine());
@@ -59,11 +59,11 @@ fn reference(context: &Context, cluster: &ObjectName, machine: &str) -> Option<O
 }
 
 /// A line per transition and per decision; nothing per read.
-fn log(cluster: &ObjectName, change: &Change) {
+fn log(cluster: &ObjectName, change: &Transition) {
     let machine = ObjectName::new(&cluster.namespace, change.machine());
     match change {
-        Change::Member { port, from, to, .. } => {
-            let shown = |sight: &Option<MemberSight>| {
+        Transition::Member { port, from, to, .. } => {
+            let shown = |sight: &Option<MemberStatus>| {
                 sight.as_ref().map_or_else(
                     || "absent".to_owned(),
                     |sight| format!("{} {}", sight.provisioning, sight.operating),
@@ -80,12 +80,16 @@ fn log(cluster: &ObjectName, change: &Change) {
                 "Member changed"
             );
         }
-        Change::Gate { gate, answer, .. } => {
+        Transition::Gate { gate, decision, .. } => {
             let gate = gate.as_str();
-            let (word, reason, message) = match answer {
-                Answer::Held(reason, message) => ("Holding", Some(*reason), message),
-                Answer::Opened(reason, message) => ("Opening", Some(*reason), message),
-                Answer::Bypassed(message) => ("Opening by the operator's word", None, message),
+            let (word, reason, message) = match decision {
+                GateDecision::Held(reason, message) => ("Holding", Some(*reason), message),
+                GateDecision::Opened(reason, message) => ("Opening", Some(*reason), message),
+                GateDecision::Bypassed(message) => (
+                    "Opening because the operator bypasses the gate",
+                    None,
+                    message,
+                ),
             };
             let reason = reason.map_or("OperatorBypass", capo_core::Reason::as_str);
             tracing::info!(

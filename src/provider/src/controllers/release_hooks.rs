@@ -158,7 +158,11 @@ async fn let_in(
         return Ok(());
     };
     let told = |error: capo_openstack::Error| error.to_string();
-    for pool in cloud.pools(&id, Priority::Gate).await.map_err(told)? {
+    for pool in cloud
+        .pools(&id.as_str().into(), Priority::Gate)
+        .await
+        .map_err(told)?
+    {
         let members = cloud
             .members(&pool.id, Priority::Gate)
             .await
@@ -205,7 +209,7 @@ async fn balancer_of(
         .map_err(|error| error.to_string())?;
     match found.as_slice() {
         [] => Ok(None),
-        [one] => Ok(Some(one.id.clone())),
+        [one] => Ok(Some(one.id.to_string())),
         several => Err(format!("{} load balancers have its name", several.len())),
     }
 }
@@ -222,7 +226,7 @@ async fn enable(cloud: &Cloud, pool: &str, member: &Member) -> Result<(), String
     let late = |state: &str| format!("{state} after {} s", PATIENCE.as_secs());
     loop {
         match cloud
-            .update_member(pool, &member.id, &update, Priority::Gate)
+            .update_member(&pool.into(), &member.id, &update, Priority::Gate)
             .await
         {
             Ok(_) => break,
@@ -235,7 +239,7 @@ async fn enable(cloud: &Cloud, pool: &str, member: &Member) -> Result<(), String
     }
     loop {
         let members = cloud
-            .members(pool, Priority::Gate)
+            .members(&pool.into(), Priority::Gate)
             .await
             .map_err(|error| error.to_string())?;
         let Some(now) = members.into_iter().find(|now| now.id == member.id) else {

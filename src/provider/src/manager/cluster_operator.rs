@@ -1,11 +1,7 @@
-//! How all of this manager's work stands, in one place: a metric and a line of `/readyz?verbose`, and where the
-//! operator names one, the status of a ClusterOperator. It is written and never read: what it says changes nothing.
+//! The state of all objects in one place: a metric and a line of `/readyz?verbose`, and with `--cluster-operator-name`
+//! the status of a ClusterOperator. No decision of the manager reads it.
 
-use std::{
-    fmt::Write as _,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{fmt::Write as _, sync::Arc, time::Duration};
 
 use jiff::{Timestamp, Unit};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -13,38 +9,37 @@ use kube::{
     Api, Client,
     api::{ApiResource, DynamicObject, GroupVersionKind, PostParams},
 };
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::{
     controllers::{Stores, cluster::halt::kubernetes_text},
+    kubernetes::patch::{Written, write_status},
     metrics::Metrics,
-    status::{
-        patch::{Written, write_status},
-        roll_up::{RolledUp, roll_up},
-    },
+    status::roll_up::{RolledUp, roll_up},
 };
 
-/// How often the objects are summed up; nothing is sent unless the sum changed.
-const LOOK: Duration = Duration::from_secs(5);
-/// How often the ClusterOperator is read, in case somebody else wrote to it or its definition came.
+/// How often the objects are rolled up; nothing is sent unless the result changed.
+const ROLL_UP: Duration = Duration::from_secs(5);
+/// How often the ClusterOperator is read, in case another program wrote to it or its definition was installed.
 const READ: Duration = Duration::from_mins(5);
 
-/// The last sum, for whoever shows it.
+/// The last roll-up, for `/readyz?verbose`.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Shown(Arc<Mutex<Option<[RolledUp; 4]>>>);
+pub(super) struct LastRollUp(Arc<Mutex<Option<[RolledUp; 4]>>>);
 
-impl Shown {
-    fn put(&self, sum: Option<[RolledUp; 4]>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = sum;
+impl LastRollUp {
+    fn set(&self, sum: Option<[RolledUp; 4]>) {
+        *self.0.lock() = sum;
     }
 
-    /// One line; says so where this process has nothing to sum up.
+    /// The roll-up in one line; a process that does not lead has none.
     pub(super) fn line(&self) -> String {
-        let sum = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let sum = self.0.lock();
         let mut line = "[i]operator".to_owned();
         match sum.as_ref() {
-            None => line += " not known here: this process does not lead",
+            None => line += " unknown: this process does not lead",
             Some(sum) => {
                 for one in sum {
                     let _ = write!(
@@ -61,15 +56,15 @@ impl Shown {
     }
 }
 
-/// Who reports where.
+/// What is rolled up, and where it is reported.
 pub(super) struct Report {
     pub(super) client: Client,
     pub(super) stores: Stores,
     pub(super) metrics: Metrics,
-    pub(super) shown: Shown,
+    pub(super) last: LastRollUp,
     /// The ClusterOperator's name; none is written without one.
     pub(super) name: Option<String>,
-    /// Where the manager runs.
+    /// The manager's own namespace.
     pub(super) namespace: String,
 }
 
@@ -77,18 +72,18 @@ impl Report {
     /// Reports until it is dropped.
     pub(super) async fn keep(self) {
         let mut writer = self.name.as_deref().map(|name| Writer::new(&self, name));
-        // Shown no longer than it is kept up to date.
-        let _end = Forget(self.shown.clone());
+        // It is shown no longer than it is kept up to date.
+        let _end = Forget(self.last.clone());
         loop {
             let sum = self.sum();
             for one in &sum {
                 self.metrics.operator(one.kind, one.status);
             }
-            self.shown.put(Some(sum.clone()));
+            self.last.set(Some(sum.clone()));
             if let Some(writer) = &mut writer {
                 writer.write(&sum).await;
             }
-            sleep(LOOK).await;
+            sleep(ROLL_UP).await;
         }
     }
 
@@ -103,11 +98,11 @@ impl Report {
     }
 }
 
-struct Forget(Shown);
+struct Forget(LastRollUp);
 
 impl Drop for Forget {
     fn drop(&mut self) {
-        self.0.put(None);
+        self.0.set(None);
     }
 }
 
@@ -118,7 +113,7 @@ struct Writer {
     /// The object as it was read or written last, and when it was read.
     known: Option<DynamicObject>,
     read: Option<Instant>,
-    /// What keeps it from being written, as the log has it.
+    /// Why it can't be written; logged once per text.
     trouble: String,
 }
 
@@ -158,7 +153,7 @@ impl Writer {
                 found => found,
             };
             self.known = match found {
-                // The kind is not served here; it may come.
+                // The API server does not serve the kind; it may be installed later.
                 Err(kube::Error::Api(status)) if status.code == 404 => None,
                 found => found?,
             };
@@ -195,7 +190,7 @@ impl Writer {
     }
 }
 
-/// The status of `object` as it should be: all of it, from what is known now.
+/// The complete status that `object` should have.
 fn status(object: &DynamicObject, sum: &[RolledUp; 4], namespace: &str, now: Timestamp) -> Value {
     let before = &object.data["status"]["conditions"];
     let since = |one: &RolledUp| {

@@ -1,33 +1,36 @@
-//! `/metrics`: over HTTPS and only to who may read it, or over plain HTTP where the operator says so.
+//! `/metrics`: over HTTPS for users who may read it, or over plain HTTP for everybody with `--insecure-diagnostics`.
 //!
-//! The secure form asks Kubernetes who the bearer token belongs to (TokenReview) and whether that user may
-//! get `/metrics` (SubjectAccessReview), and remembers the answer for a short time. Whatever can't be
-//! asked is refused.
+//! The secure form has Kubernetes review whom the bearer token belongs to (TokenReview) and whether that user may get
+//! `/metrics` (SubjectAccessReview), and caches the result for a short time. Where there is no review, the request is
+//! refused.
 
 use std::{
     collections::{HashMap, hash_map::RandomState},
     hash::BuildHasher,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use ::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use k8s_openapi::api::{
     authentication::v1::{TokenReview, TokenReviewSpec},
     authorization::v1::{NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
 };
 use kube::{Api, Client, api::PostParams};
+use parking_lot::Mutex;
 use tokio::time::timeout;
 
-use super::http::{Answer, text};
-use crate::metrics;
+use crate::{
+    http::{Response, text},
+    metrics,
+};
 
-/// How long an answer of Kubernetes is believed.
-const BELIEVED: Duration = Duration::from_secs(30);
-/// How long Kubernetes may take to answer.
-const ASKING: Duration = Duration::from_secs(5);
-/// Answers that are remembered at once.
-const REMEMBERED: usize = 64;
+/// How long a review stays valid.
+const VALID: Duration = Duration::from_secs(30);
+/// How long a review may take.
+const REVIEW: Duration = Duration::from_secs(5);
+/// Reviews that are cached at a time.
+const CACHED: usize = 64;
 /// Longer tokens are refused unread.
 const LONGEST_TOKEN: usize = 16 * 1024;
 
@@ -39,45 +42,41 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Answers a request for `path` from somebody who may read it.
-    pub(super) fn answer(&self, method: &Method, path: &str) -> Answer {
+    /// The response to a request for `path` from a user who may read it.
+    pub(super) fn respond(&self, method: &Method, path: &str) -> Response {
         if path != "/metrics" {
-            return text(StatusCode::NOT_FOUND, "only /metrics is here\n");
+            return text(StatusCode::NOT_FOUND, "only /metrics is served here\n");
         }
         if method != Method::GET && method != Method::HEAD {
-            return text(StatusCode::METHOD_NOT_ALLOWED, "only GET\n");
+            return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is allowed\n");
         }
-        let leading = self
-            .leading
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let leading = self.leading.lock().clone();
         match self.metrics.render(leading.as_ref()) {
             Ok(body) => {
-                let mut answer = text(StatusCode::OK, body);
-                answer.headers_mut().insert(
+                let mut response = text(StatusCode::OK, body);
+                response.headers_mut().insert(
                     header::CONTENT_TYPE,
                     HeaderValue::from_static(metrics::CONTENT_TYPE),
                 );
-                answer
+                response
             }
             Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
         }
     }
 }
 
-/// Asks Kubernetes who may read.
+/// Has Kubernetes review who may read.
 #[derive(Clone)]
 pub(super) struct Readers(Arc<Inner>);
 
-/// When Kubernetes was asked about a token, by the token's hash, and what it answered.
-type Remembered = HashMap<u64, (Instant, Result<(), StatusCode>)>;
+/// Reviews by the token's hash: when, and with which result.
+type Cache = HashMap<u64, (Instant, Result<(), StatusCode>)>;
 
 struct Inner {
     client: Client,
-    /// Tokens are remembered by a keyed hash, never themselves.
+    /// Tokens are cached by a keyed hash, never themselves.
     hasher: RandomState,
-    remembered: Mutex<Remembered>,
+    cache: Mutex<Cache>,
 }
 
 impl Readers {
@@ -85,11 +84,11 @@ impl Readers {
         Self(Arc::new(Inner {
             client,
             hasher: RandomState::new(),
-            remembered: Mutex::default(),
+            cache: Mutex::default(),
         }))
     }
 
-    /// Whether the bearer of these headers may get `/metrics`: `Err` is what to answer instead.
+    /// Whether the bearer of these headers may get `/metrics`: `Err` is the status to respond with.
     pub(super) async fn may_read(&self, headers: &HeaderMap) -> Result<(), StatusCode> {
         let token = headers
             .get(header::AUTHORIZATION)
@@ -98,26 +97,26 @@ impl Readers {
             .filter(|token| !token.is_empty() && token.len() <= LONGEST_TOKEN)
             .ok_or(StatusCode::UNAUTHORIZED)?;
         let key = self.0.hasher.hash_one(token);
-        if let Some((asked, answer)) = self.lock().get(&key)
-            && asked.elapsed() < BELIEVED
+        if let Some((reviewed, result)) = self.0.cache.lock().get(&key)
+            && reviewed.elapsed() < VALID
         {
-            return *answer;
+            return *result;
         }
-        let Ok(Ok(answer)) = timeout(ASKING, self.ask(token)).await else {
-            // Not remembered: it says nothing about the token.
+        let Ok(Ok(result)) = timeout(REVIEW, self.review(token)).await else {
+            // A failed review is not cached: it means nothing about the token.
             return Err(StatusCode::SERVICE_UNAVAILABLE);
         };
-        let mut remembered = self.lock();
-        if remembered.len() >= REMEMBERED {
-            remembered.retain(|_, (asked, _)| asked.elapsed() < BELIEVED);
+        let mut cache = self.0.cache.lock();
+        if cache.len() >= CACHED {
+            cache.retain(|_, (reviewed, _)| reviewed.elapsed() < VALID);
         }
-        if remembered.len() < REMEMBERED {
-            remembered.insert(key, (Instant::now(), answer));
+        if cache.len() < CACHED {
+            cache.insert(key, (Instant::now(), result));
         }
-        answer
+        result
     }
 
-    async fn ask(&self, token: &str) -> Result<Result<(), StatusCode>, kube::Error> {
+    async fn review(&self, token: &str) -> Result<Result<(), StatusCode>, kube::Error> {
         let parameters = PostParams::default();
         let review = TokenReview {
             spec: TokenReviewSpec {
@@ -158,12 +157,5 @@ impl Readers {
         } else {
             Err(StatusCode::FORBIDDEN)
         })
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Remembered> {
-        self.0
-            .remembered
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,52 +1,53 @@
-//! Settings, leader lease, HTTP endpoints, start and stop order.
+//! Settings, probes, and the order of start and stop.
 //!
-//! Start: probes first, so that a kubelet sees life; then the Kubernetes API, webhooks and metrics; then
-//! the leader lease; the work last. Stop is the reverse: the work ends, then the lease is given back,
-//! then the endpoints close.
+//! Start: probes first, so that the kubelet sees a live process; then metrics, the Kubernetes API and webhooks; then the
+//! leader lease; the controllers last. Stop is the reverse: the controllers end, then the lease is released, then the
+//! listeners close.
 
 mod cluster_operator;
 mod diagnostics;
-mod http;
-mod kube_budget;
-mod kubernetes;
-pub mod leader;
+mod error;
+mod leader_tasks;
 mod logging;
 mod probes;
 pub mod settings;
 pub mod storage_migration;
-mod tls;
-mod work;
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use kube::Client;
+use parking_lot::Mutex;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-pub use logging::{messages as log_messages, start as start_logging};
+pub use error::ManagerError;
+pub use logging::start as start_logging;
 pub use settings::Settings;
 
-use crate::metrics::Metrics;
+use crate::{
+    http::{Limits, Listener, Transport, mounted_or_self_signed, text},
+    kubernetes::{
+        self,
+        leader::{Election, Ended, Timing},
+    },
+    metrics::Metrics,
+};
 use capo_openstack::LeaseToken;
-use leader::{Election, Ended, Timing};
 use probes::Readiness;
 
-/// Time for all of the work to end after the word to stop, hung requests included.
+/// Time for all controllers to end after a stop, hung requests included.
 const STOP_WORK: Duration = Duration::from_millis(2_200);
-/// The file in which a Pod finds its own namespace.
+/// The file that holds the namespace of the Pod.
 const POD_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
-/// The namespace of the shipped deployment.
+/// The namespace of the shipped Deployment.
 pub const NAMESPACE: &str = "capo-system";
 
 /// Runs the manager until SIGTERM or SIGINT.
 ///
 /// # Errors
 /// Why it could not start, or that it lost its leader lease.
-pub async fn run(settings: Settings) -> Result<(), String> {
-    // reqwest and kube both take the process's provider; a second call keeps the first.
+pub async fn run(settings: Settings) -> Result<(), ManagerError> {
+    // reqwest and kube both use the process's provider; a second call keeps the first.
     let _ = rustls::crypto::ring::default_provider().install_default();
     tracing::info!(
         version = capo_core::build_info::VERSION,
@@ -56,23 +57,28 @@ pub async fn run(settings: Settings) -> Result<(), String> {
     for flag in settings.without_effect() {
         tracing::warn!(flag, "Accepting a flag that has no effect here");
     }
-    let clients = work::of_clients(&settings)?;
+    let clients = leader_tasks::of_clients(&settings)?;
     let stop = stop_on_signals()?;
     let readiness = Readiness::default();
-    let metrics = Metrics::new(work::of_metrics(&settings)).map_err(|error| error.to_string())?;
+    let metrics = Metrics::new(leader_tasks::of_metrics(&settings))?;
     if let Some(address) = settings.health_addr.0 {
-        let listener = http::bind("--health-addr", address).await?;
-        tokio::spawn(probes::serve(listener, readiness.clone(), stop.never()));
+        let limits = Limits::default();
+        let listener = Listener::bind(address, "--health-addr", Transport::Plain, limits).await?;
+        tokio::spawn(probes::serve(listener, readiness.clone(), stop.listeners()));
     }
     let config = kubernetes::config(settings.kubeconfig.as_deref()).await?;
     let address = config.cluster_url.clone();
-    let budget = settings.kube_budget();
-    // Whoever works keeps to the budget; the leader lease does not wait in a queue.
-    let workers = match budget {
-        Some(_) => Some(kubernetes::client(config.clone(), &metrics, budget)?),
+    let observer = Arc::new(metrics.clone());
+    // The controllers keep to the budget; the leader lease does not wait in a queue.
+    let of_controllers = match settings.kube_budget() {
         None => None,
+        budget => Some(kubernetes::client(
+            config.clone(),
+            observer.clone(),
+            budget,
+        )?),
     };
-    let client = kubernetes::client(config, &metrics, None)?;
+    let client = kubernetes::client(config, observer, None)?;
     let leading = Arc::new(Mutex::new(None));
     let namespace = own_namespace(&settings);
     let source = diagnostics::Source {
@@ -81,10 +87,17 @@ pub async fn run(settings: Settings) -> Result<(), String> {
     };
     serve_diagnostics(&settings, source, client.clone(), &stop).await?;
     tokio::select! {
-        () = stop.asked.cancelled() => return Ok(()),
-        () = kubernetes::until_it_answers(&client, &address) => readiness.kubernetes_answers(),
+        () = stop.requested.cancelled() => return Ok(()),
+        () = kubernetes::until_it_answers(&client, &address) => readiness.kubernetes_answers(true),
     }
-    work::serve_webhooks(&settings, &metrics, &readiness, stop.never());
+    let _following = {
+        let readiness = readiness.clone();
+        let follow = kubernetes::follow_availability(client.clone(), move |answers| {
+            readiness.kubernetes_answers(answers);
+        });
+        AbortOnDropHandle::new(tokio::spawn(follow))
+    };
+    leader_tasks::serve_webhooks(&settings, &metrics, &readiness, stop.listeners());
 
     let token = if settings.leader_elect {
         LeaseToken::not_held()
@@ -100,26 +113,27 @@ pub async fn run(settings: Settings) -> Result<(), String> {
         Election::new(
             client.clone(),
             &namespace,
+            &host_name(),
             timing,
             token.clone(),
             settings.load_balancer_gate,
         )
     });
     if let Some(election) = &mut election {
-        // A candidate serves webhooks and has no caches.
+        // A candidate serves webhooks and needs no caches.
         readiness.caches_synced();
         tokio::select! {
-            () = stop.asked.cancelled() => return Ok(()),
+            () = stop.requested.cancelled() => return Ok(()),
             () = election.acquire() => {}
         }
         tracing::info!(identity = election.identity(), "Leading");
     }
     metrics.leading(true);
     let halt = CancellationToken::new();
-    let mut work = tokio::spawn(work::run(
-        work::Parts {
+    let mut work = tokio::spawn(leader_tasks::run(
+        leader_tasks::Parts {
             settings,
-            client: workers.unwrap_or(client),
+            client: of_controllers.unwrap_or(client),
             metrics: metrics.clone(),
             token,
             clients,
@@ -131,23 +145,23 @@ pub async fn run(settings: Settings) -> Result<(), String> {
     ));
     let lease = async {
         if let Some(election) = &mut election {
-            election.keep(&stop.asked).await
+            election.keep(&stop.requested).await
         } else {
-            stop.asked.cancelled().await;
+            stop.requested.cancelled().await;
             Ended::Stopped
         }
     };
     let ended = tokio::select! {
         ended = lease => ended,
         early = &mut work => return Err(match early {
-            Ok(()) => "the controllers ended by themselves".to_owned(),
-            Err(error) => format!("the controllers ended: {error}"),
+            Ok(()) => ManagerError::ControllersEnded,
+            Err(error) => error.into(),
         }),
     };
     metrics.leading(false);
     if ended == Ended::Lost {
-        // Whatever still runs may not write any more; the shortest way out is the safest.
-        return Err("the leader lease was lost".to_owned());
+        // The controllers that still run may not write any more: the process ends at once.
+        return Err(ManagerError::LeaseLost);
     }
     tracing::info!("Stopping");
     halt.cancel();
@@ -156,53 +170,44 @@ pub async fn run(settings: Settings) -> Result<(), String> {
         if clean {
             election.release().await;
         } else {
-            tracing::warn!("Keeping the leader lease to its end: some work has not ended");
+            tracing::warn!(
+                "Some controllers have not ended: the leader lease is not released and expires by itself"
+            );
         }
     }
-    stop.everything.cancel();
+    stop.listeners.cancel();
     Ok(())
-}
-
-/// A client for what is run once, from a kubeconfig or the Pod's own ServiceAccount.
-///
-/// # Errors
-/// What is missing.
-pub async fn connect(kubeconfig: Option<&std::path::Path>) -> Result<Client, String> {
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let config = kubernetes::config(kubeconfig).await?;
-    Client::try_from(config).map_err(|error| error.to_string())
 }
 
 /// The two moments of a stop.
 struct Stop {
     /// SIGTERM or SIGINT arrived.
-    asked: CancellationToken,
-    /// The work has ended: the endpoints close.
-    everything: CancellationToken,
+    requested: CancellationToken,
+    /// The controllers have ended: the listeners close.
+    listeners: CancellationToken,
 }
 
 impl Stop {
-    /// For what serves until the very end.
-    fn never(&self) -> CancellationToken {
-        self.everything.clone()
+    /// Stops what serves until the controllers have ended.
+    fn listeners(&self) -> CancellationToken {
+        self.listeners.clone()
     }
 }
 
-fn stop_on_signals() -> Result<Stop, String> {
-    let told = |error: std::io::Error| format!("can't wait for signals: {error}");
-    let mut terminate = signal(SignalKind::terminate()).map_err(told)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(told)?;
+fn stop_on_signals() -> Result<Stop, ManagerError> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(ManagerError::Signals)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(ManagerError::Signals)?;
     let stop = Stop {
-        asked: CancellationToken::new(),
-        everything: CancellationToken::new(),
+        requested: CancellationToken::new(),
+        listeners: CancellationToken::new(),
     };
-    let asked = stop.asked.clone();
+    let requested = stop.requested.clone();
     tokio::spawn(async move {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        asked.cancel();
+        requested.cancel();
     });
     Ok(stop)
 }
@@ -212,35 +217,32 @@ async fn serve_diagnostics(
     source: diagnostics::Source,
     client: Client,
     stop: &Stop,
-) -> Result<(), String> {
+) -> Result<(), ManagerError> {
     let Some(address) = settings.diagnostics_address.0 else {
         return Ok(());
     };
-    let listener = http::bind("--diagnostics-address", address).await?;
-    let stop = stop.never();
-    if settings.insecure_diagnostics {
-        tokio::spawn(http::serve(listener, stop, http::plain, move |request| {
-            let answer = source.answer(request.method(), request.uri().path());
-            async move { answer }
-        }));
-        return Ok(());
-    }
-    let acceptor = tls::acceptor(settings).await?;
-    let readers = diagnostics::Readers::new(client);
-    tokio::spawn(http::serve(
-        listener,
-        stop,
-        move |stream| acceptor.accept(stream),
-        move |request| {
-            let (source, readers) = (source.clone(), readers.clone());
-            async move {
-                match readers.may_read(request.headers()).await {
-                    Ok(()) => source.answer(request.method(), request.uri().path()),
-                    Err(status) => http::text(status, status.to_string()),
-                }
+    let transport = if settings.insecure_diagnostics {
+        Transport::Plain
+    } else {
+        let folder = settings.webhook_cert_dir.clone();
+        Transport::Tls(mounted_or_self_signed("metrics", folder, settings.tls_min_version).await?)
+    };
+    let limits = Limits::default();
+    let listener = Listener::bind(address, "--diagnostics-address", transport, limits).await?;
+    let readers = (!settings.insecure_diagnostics).then(|| diagnostics::Readers::new(client));
+    tokio::spawn(listener.serve(stop.listeners(), move |request| {
+        let (source, readers) = (source.clone(), readers.clone());
+        async move {
+            let allowed = match &readers {
+                Some(readers) => readers.may_read(request.headers()).await,
+                None => Ok(()),
+            };
+            match allowed {
+                Ok(()) => source.respond(request.method(), request.uri().path()),
+                Err(status) => text(status, status.to_string()),
             }
-        },
-    ));
+        }
+    }));
     Ok(())
 }
 
@@ -248,7 +250,7 @@ fn own_namespace(settings: &Settings) -> String {
     namespace_or_own(&settings.leader_elect_resource_namespace)
 }
 
-/// `given`, or else the Pod's own namespace, or that of the shipped deployment.
+/// `given`, else the Pod's own namespace, else that of the shipped Deployment.
 pub fn namespace_or_own(given: &str) -> String {
     if !given.is_empty() {
         return given.to_owned();
@@ -258,4 +260,10 @@ pub fn namespace_or_own(given: &str) -> String {
         .map(|text| text.trim().to_owned())
         .filter(|text| !text.is_empty())
         .unwrap_or_else(|| NAMESPACE.to_owned())
+}
+
+/// The host's name, which in a Pod is the Pod's; empty where the kernel does not provide one.
+fn host_name() -> String {
+    let read = std::fs::read_to_string("/proc/sys/kernel/hostname");
+    read.unwrap_or_default().trim().to_owned()
 }

@@ -9,16 +9,13 @@ use std::{
 };
 
 use http::StatusCode;
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    cluster_operator::Shown,
-    http::{self as server, plain, text},
-};
+use super::cluster_operator::LastRollUp;
+use crate::http::{Listener, text};
 
-/// What must be true before this process is ready. Liveness asks for none of it: a restart mends
-/// neither Kubernetes nor OpenStack.
+/// What must hold for this process to be ready. Liveness requires none of it: a restart repairs neither Kubernetes nor
+/// OpenStack.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Readiness(Arc<Facts>);
 
@@ -27,17 +24,17 @@ struct Facts {
     kubernetes: AtomicBool,
     webhooks: AtomicBool,
     caches: AtomicBool,
-    /// How the work stands; never a reason to be not ready.
-    operator: Shown,
+    /// The state of all objects; never a reason to be not ready.
+    operator: LastRollUp,
 }
 
 impl Readiness {
-    /// The Kubernetes API answered.
-    pub(super) fn kubernetes_answers(&self) {
-        self.0.kubernetes.store(true, Ordering::Relaxed);
+    /// Whether the Kubernetes API answers.
+    pub(super) fn kubernetes_answers(&self, answers: bool) {
+        self.0.kubernetes.store(answers, Ordering::Relaxed);
     }
 
-    /// The webhook server serves, its certificate loaded; or there is none.
+    /// The webhooks are served, or there are none.
     pub(super) fn webhooks_serve(&self) {
         self.0.webhooks.store(true, Ordering::Relaxed);
     }
@@ -47,12 +44,12 @@ impl Readiness {
         self.0.caches.store(true, Ordering::Relaxed);
     }
 
-    /// Where the sum of the work is shown.
-    pub(super) fn operator(&self) -> Shown {
+    /// Where the state of all objects is kept.
+    pub(super) fn operator(&self) -> LastRollUp {
         self.0.operator.clone()
     }
 
-    /// Nothing is missing.
+    /// Whether nothing is missing.
     pub(super) fn is_ready(&self) -> bool {
         self.facts().iter().all(|(_, holds)| *holds)
     }
@@ -69,7 +66,11 @@ impl Readiness {
 impl fmt::Display for Readiness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (fact, holds) in self.facts() {
-            let (mark, word) = if holds { ('+', "ok") } else { ('-', "not yet") };
+            let (mark, word) = if holds {
+                ('+', "ok")
+            } else {
+                ('-', "not ready")
+            };
             writeln!(f, "[{mark}]{fact} {word}")?;
         }
         Ok(())
@@ -77,28 +78,28 @@ impl fmt::Display for Readiness {
 }
 
 /// Answers the probes until `stop`.
-pub(super) async fn serve(listener: TcpListener, readiness: Readiness, stop: CancellationToken) {
-    server::serve(listener, stop, plain, move |request| {
+pub(super) async fn serve(listener: Listener, readiness: Readiness, stop: CancellationToken) {
+    let respond = move |request: http::Request<_>| {
         let verbose = request.uri().query().is_some_and(|query| {
             query
                 .split('&')
-                .any(|word| word == "verbose" || word.starts_with("verbose="))
+                .any(|parameter| parameter == "verbose" || parameter.starts_with("verbose="))
         });
         let facts = if verbose {
             format!("{readiness}{}\n", readiness.operator().line())
         } else {
             readiness.to_string()
         };
-        let answer = match request.uri().path() {
+        let response = match request.uri().path() {
             "/healthz" | "/livez" => text(StatusCode::OK, "ok"),
             "/readyz" if readiness.is_ready() => text(StatusCode::OK, facts),
             "/readyz" => text(StatusCode::SERVICE_UNAVAILABLE, facts),
             _ => text(
                 StatusCode::NOT_FOUND,
-                "only /healthz and /readyz are here\n",
+                "only /healthz and /readyz are served here\n",
             ),
         };
-        async move { answer }
-    })
-    .await;
+        std::future::ready(response)
+    };
+    listener.serve(stop, respond).await;
 }

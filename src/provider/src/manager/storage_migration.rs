@@ -1,7 +1,6 @@
-//! Rewrites stored objects in the storage version, at a quiet pace: `capo-rs migrate-storage`, and a
-//! step after the start.
+//! Rewrites stored objects in the storage version, at a slow pace: `capo-rs migrate-storage`, and a task of the leader.
 //!
-//! What is to be done is decided in [`webhooks::storage_migration`](crate::webhooks::storage_migration).
+//! Which objects to rewrite is decided in [`webhooks::storage_migration`](crate::webhooks::storage_migration).
 //! Rights: get on our CRDs and patch on their status; list, get and patch on the kinds.
 
 use std::time::Duration;
@@ -27,7 +26,7 @@ const FIELD_MANAGER: &str = "capo-rs-storage-migration";
 /// Objects listed at a time.
 const PAGE: u32 = 200;
 
-/// The plurals of the kinds with two versions. The others never had but one.
+/// The plurals of the kinds with two versions. The other kinds have always had one.
 const PLURALS: [&str; 4] = [
     "openstackclusters",
     "openstackclustertemplates",
@@ -35,16 +34,16 @@ const PLURALS: [&str; 4] = [
     "openstackmachinetemplates",
 ];
 
-/// Conversion has to be served, also by this process, before anything stored in v1beta1 can be read.
+/// Conversion must be served before objects stored as v1beta1 can be read, and this process may be the one to serve it.
 const FIRST_AFTER: Duration = Duration::from_secs(30);
 
-/// The longest pause before what failed is tried again.
+/// The longest pause before failed objects are tried again.
 const LONGEST_PAUSE: Duration = Duration::from_hours(1);
 
 /// How a migration is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Migration {
-    /// What is done.
+    /// The parts that are done.
     pub phases: Phases,
     /// The shortest time between two rewrites.
     pub pace: Duration,
@@ -67,23 +66,25 @@ pub struct Report {
     pub rewritten: usize,
     /// CRDs whose `storedVersions` were cleaned.
     pub cleaned: Vec<String>,
-    /// What could not be done, and why.
+    /// Objects and CRDs that could not be migrated, and why.
     pub failed: Vec<String>,
 }
 
 impl Report {
-    /// Nothing is stored in an old version as far as this can tell.
+    /// Whether nothing failed: then nothing is stored in an old version.
     pub fn is_complete(&self) -> bool {
         self.failed.is_empty()
     }
 
     fn fail(&mut self, what: &str, error: &dyn std::fmt::Display) {
-        /// More would help nobody.
+        /// A longer list would not help the reader.
         const SHOWN: usize = 20;
         tracing::warn!(what, %error, "Migrating stored objects failed");
         match self.failed.len() {
             0..SHOWN => self.failed.push(format!("{what}: {error}")),
-            SHOWN => self.failed.push("and more".to_owned()),
+            SHOWN => self
+                .failed
+                .push("and more; the log names all of them".to_owned()),
             _ => {}
         }
     }
@@ -105,8 +106,8 @@ pub(super) async fn until_done(client: Client, phases: Phases) {
     }
 }
 
-/// Migrates every kind. It never fails as a whole: an object or a kind that could not be done is
-/// reported and the next one is tried. May be dropped at any await.
+/// Migrates every kind. It never fails as a whole: an object or a kind that could not be migrated is reported, and the
+/// next one is tried. The future may be dropped at any await.
 pub async fn migrate(client: &Client, migration: Migration) -> Report {
     let mut report = Report::default();
     if migration.phases.is_none() {
@@ -190,8 +191,8 @@ async fn kind(
     Ok(())
 }
 
-/// Whether the object was patched; one that is gone needs nothing. A conflict means that somebody else
-/// wrote it, in the storage version; what else was to be done is done the next time.
+/// Whether the object was patched; a deleted one needs nothing. A conflict means that another client wrote the object,
+/// and so in the storage version; the rest is done the next time.
 async fn apply(
     api: &Api<DynamicObject>,
     metadata: &ObjectMeta,

@@ -9,6 +9,7 @@ pub mod catalogue;
 mod controllers;
 mod families;
 mod kubernetes;
+mod log_lines;
 mod member_states;
 mod members;
 mod openstack;
@@ -27,7 +28,7 @@ use capo_core::{ConditionStatus, ObjectName};
 use capo_gate::findings::Findings;
 use capo_openstack::Clouds;
 
-pub use kubernetes::RequestCount;
+pub use log_lines::CountLogLines;
 pub use page::page;
 
 /// Media type of what [`Metrics::render`] returns.

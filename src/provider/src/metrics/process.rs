@@ -1,15 +1,20 @@
 //! The process itself.
+//!
+//! `/proc` is read here and not by prometheus's own `process` collector, because that one counts processor time in whole
+//! seconds: a manager that uses 20 ms a second would show a rate of nothing and then a jump. It would also bring a
+//! thread count and help texts that are not in the catalogue.
 
 use prometheus::{Gauge, IntGaugeVec, Registry, proto::MetricFamily};
 
 use super::{
     Settings, catalogue,
     families::{Result, count, counters, gauge, seconds_counter, whole_gauge, whole_gauges},
+    log_lines::log_lines,
 };
-use crate::manager::{leader::LEASE_NAME, log_messages};
+use crate::kubernetes::leader::LEASE_NAME;
 use capo_core::ConditionStatus;
 
-/// The kernel's unit of processor time in what it tells programs, per second; the same on every Linux.
+/// Units of processor time in `/proc` per second; the same on every Linux.
 const TICKS: f64 = 100.0;
 
 pub(super) struct Families {
@@ -32,7 +37,7 @@ impl Families {
             .set(settings.member_alert_after.as_secs_f64());
         let features = whole_gauges(registry, &catalogue::FEATURES)?;
         for (name, enabled) in &settings.features {
-            // Nothing here is on trial.
+            // There are no alpha or beta features.
             features
                 .with_label_values(&[*name, "stable"])
                 .set(i64::from(*enabled));
@@ -65,7 +70,7 @@ impl Families {
         }
     }
 
-    /// What the kernel, the runtime and the log know at this moment. What the kernel does not tell is 0.
+    /// Figures of the kernel, the runtime and the log at this moment; 0 where the kernel does not provide one.
     pub(super) fn now() -> Result<Vec<MetricFamily>> {
         let registry = Registry::new();
         let read = |file: &str| std::fs::read_to_string(format!("/proc/self/{file}")).ok();
@@ -94,7 +99,7 @@ impl Families {
         seconds_counter(&registry, &catalogue::RUNTIME_BUSY)?.inc_by(busy);
 
         let messages = counters(&registry, &catalogue::LOG_MESSAGES)?;
-        for (level, lines) in log_messages() {
+        for (level, lines) in log_lines() {
             messages.with_label_values(&[level]).inc_by(lines);
         }
         Ok(registry.gather())

@@ -9,6 +9,7 @@ use super::{
     Metrics, catalogue,
     families::{Result, counter, counters, gauge, histograms, seconds, whole_gauges},
 };
+use crate::{http::CertificateObserver, webhooks::server::Observer};
 
 pub(super) struct Families {
     requests: IntCounterVec,
@@ -32,7 +33,7 @@ impl Families {
     }
 }
 
-impl crate::webhooks::server::Observer for Metrics {
+impl CertificateObserver for Metrics {
     fn certificate_read(&self) {
         self.0.webhooks.reads.inc();
     }
@@ -44,7 +45,9 @@ impl crate::webhooks::server::Observer for Metrics {
     fn certificate_expires(&self, not_after: Timestamp) {
         self.0.webhooks.not_after.set(seconds(not_after));
     }
+}
 
+impl Observer for Metrics {
     fn request_began(&self, path: &'static str) {
         self.0.webhooks.in_flight.with_label_values(&[path]).inc();
     }

@@ -1,10 +1,8 @@
-//! What users read: reasons, conditions, the Ready roll-up, events, and patches that change something.
+//! What users read: explanations of reasons, transitions between findings, and the roll-up of all objects.
 
-pub mod conditions;
-pub mod events;
 mod explained;
-pub mod news;
-pub mod patch;
 pub mod roll_up;
+pub mod transitions;
 
+pub use crate::kubernetes::{conditions, events, patch};
 pub use explained::{Explanation, explanation};

@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Resource, ResourceExt};
 
-use super::{conditions::kind, news::is_trouble};
+use super::transitions::is_trouble;
+use crate::kubernetes::conditions::kind;
 use capo_api::v1beta2::{OpenStackCluster, OpenStackMachine};
 use capo_core::ConditionStatus;
 use capo_core::Reason;

@@ -41,7 +41,7 @@ impl Octavia for OctaviaClient {
     ) -> BoxFuture<'static, Answer<Tree>> {
         let (cloud, id) = (self.0.clone(), load_balancer.to_owned());
         async move {
-            let tree = Cloud::status_tree(&cloud, &id, urgency).await;
+            let tree = Cloud::status_tree(&cloud, &id.as_str().into(), urgency).await;
             tree.map(|tree| tree_read(&tree))
                 .map_err(|error| failure(&error))
         }
@@ -56,30 +56,30 @@ impl Octavia for OctaviaClient {
         let (cloud, id) = (self.0.clone(), load_balancer.to_owned());
         async move {
             let listeners = cloud
-                .listeners(&id, urgency)
+                .listeners(&id.as_str().into(), urgency)
                 .await
                 .map_err(|error| failure(&error))?;
             let pools = cloud
-                .pools(&id, urgency)
+                .pools(&id.as_str().into(), urgency)
                 .await
                 .map_err(|error| failure(&error))?;
             Ok(Structure {
                 listeners: listeners
                     .into_iter()
                     .map(|listener| ListenerDetail {
-                        id: listener.id,
+                        id: listener.id.into(),
                         name: listener.name,
                         port: listener.protocol_port,
-                        default_pool: listener.default_pool_id,
+                        default_pool: listener.default_pool_id.map(Into::into),
                         allowed_cidrs: Some(listener.allowed_cidrs),
                     })
                     .collect(),
                 pools: pools
                     .into_iter()
                     .map(|pool| PoolDetail {
-                        id: pool.id,
+                        id: pool.id.into(),
                         name: pool.name,
-                        monitor: pool.healthmonitor_id,
+                        monitor: pool.healthmonitor_id.map(Into::into),
                     })
                     .collect(),
             })
@@ -94,7 +94,7 @@ impl Octavia for OctaviaClient {
     ) -> BoxFuture<'static, Answer<Vec<MemberDetail>>> {
         let (cloud, id) = (self.0.clone(), pool.to_owned());
         async move {
-            let members = Cloud::members(&cloud, &id, urgency)
+            let members = Cloud::members(&cloud, &id.as_str().into(), urgency)
                 .await
                 .map_err(|error| failure(&error))?;
             Ok(members.into_iter().map(member_detail).collect())
@@ -106,7 +106,7 @@ impl Octavia for OctaviaClient {
         let (cloud, id) = (self.0.clone(), monitor.to_owned());
         async move {
             let monitor = cloud
-                .health_monitor(&id, urgency)
+                .health_monitor(&id.as_str().into(), urgency)
                 .await
                 .map_err(|error| failure(&error))?;
             Ok(Monitor {
@@ -144,14 +144,14 @@ async fn write(cloud: &Cloud, change: Change, priority: Priority) -> Result<Writ
             tags,
         } => {
             let new = NewListener {
-                loadbalancer_id: load_balancer,
+                loadbalancer_id: load_balancer.into(),
                 name,
                 protocol: ListenerProtocol::Tcp,
                 protocol_port: port,
                 allowed_cidrs,
                 tags,
             };
-            id(cloud.create_listener(&new, priority).await?.id)
+            id(cloud.create_listener(&new, priority).await?.id.into())
         }
         Change::UpdateListener {
             id: listener,
@@ -160,13 +160,14 @@ async fn write(cloud: &Cloud, change: Change, priority: Priority) -> Result<Writ
             allowed_cidrs,
         } => {
             let update = ListenerUpdate {
-                default_pool_id: default_pool,
+                default_pool_id: default_pool.map(Into::into),
                 allowed_cidrs,
             };
             id(cloud
-                .update_listener(&listener, &update, priority)
+                .update_listener(&listener.as_str().into(), &update, priority)
                 .await?
-                .id)
+                .id
+                .into())
         }
         Change::CreatePool {
             listener,
@@ -178,18 +179,22 @@ async fn write(cloud: &Cloud, change: Change, priority: Priority) -> Result<Writ
                 name,
                 protocol: PoolProtocol::Tcp,
                 lb_algorithm: LbAlgorithm::from(algorithm),
-                listener_id: Some(listener),
+                listener_id: Some(listener.into()),
                 loadbalancer_id: None,
                 tags,
             };
-            id(cloud.create_pool(&new, priority).await?.id)
+            id(cloud.create_pool(&new, priority).await?.id.into())
         }
         Change::UpdatePool { id: pool, name } => {
             let update = PoolUpdate {
                 name: Some(name),
                 lb_algorithm: None,
             };
-            id(cloud.update_pool(&pool, &update, priority).await?.id)
+            id(cloud
+                .update_pool(&pool.into(), &update, priority)
+                .await?
+                .id
+                .into())
         }
         Change::CreateMonitor {
             pool,
@@ -197,7 +202,7 @@ async fn write(cloud: &Cloud, change: Change, priority: Priority) -> Result<Writ
             numbers,
         } => {
             let new = NewHealthMonitor {
-                pool_id: pool,
+                pool_id: pool.into(),
                 name,
                 monitor_type: MonitorType::Tcp,
                 delay: numbers.delay,
@@ -205,7 +210,7 @@ async fn write(cloud: &Cloud, change: Change, priority: Priority) -> Result<Writ
                 max_retries: numbers.max_retries,
                 max_retries_down: numbers.max_retries_down,
             };
-            id(cloud.create_health_monitor(&new, priority).await?.id)
+            id(cloud.create_health_monitor(&new, priority).await?.id.into())
         }
         Change::UpdateMonitor {
             id: monitor,
@@ -218,9 +223,10 @@ async fn write(cloud: &Cloud, change: Change, priority: Priority) -> Result<Writ
                 max_retries_down: Some(numbers.max_retries_down),
             };
             id(cloud
-                .update_health_monitor(&monitor, &update, priority)
+                .update_health_monitor(&monitor.as_str().into(), &update, priority)
                 .await?
-                .id)
+                .id
+                .into())
         }
         Change::CreateMember {
             pool,
@@ -235,12 +241,16 @@ async fn write(cloud: &Cloud, change: Change, priority: Priority) -> Result<Writ
                 name,
                 address,
                 protocol_port: port,
-                subnet_id: subnet,
+                subnet_id: subnet.map(Into::into),
                 weight: None,
                 admin_state_up: admin_up,
                 tags,
             };
-            written_member(cloud.create_member(&pool, &new, priority).await?)
+            written_member(
+                cloud
+                    .create_member(&pool.as_str().into(), &new, priority)
+                    .await?,
+            )
         }
         Change::UpdateMember {
             pool,
@@ -257,12 +267,14 @@ async fn write(cloud: &Cloud, change: Change, priority: Priority) -> Result<Writ
                 tags,
             };
             let member = cloud
-                .update_member(&pool, &member, &update, priority)
+                .update_member(&pool.into(), &member.into(), &update, priority)
                 .await?;
             written_member(member)
         }
         Change::DeleteMember { pool, id: member } => {
-            cloud.delete_member(&pool, &member, priority).await?;
+            cloud
+                .delete_member(&pool.into(), &member.into(), priority)
+                .await?;
             Written::default()
         }
     })
@@ -270,14 +282,14 @@ async fn write(cloud: &Cloud, change: Change, priority: Priority) -> Result<Writ
 
 fn written_member(member: Member) -> Written {
     Written {
-        id: Some(member.id.clone()),
+        id: Some(member.id.to_string()),
         member: Some(member_detail(member)),
     }
 }
 
 fn member_detail(member: Member) -> MemberDetail {
     MemberDetail {
-        id: member.id,
+        id: member.id.into(),
         weight: u16::try_from(member.weight).unwrap_or(u16::MAX),
         admin_up: member.admin_state_up,
         tags: member.tags,
@@ -289,18 +301,18 @@ fn tree_read(tree: &StatusTree) -> Tree {
         .pools
         .iter()
         .map(|pool| PoolRead {
-            id: pool.id.clone(),
+            id: pool.id.to_string(),
             name: pool.name.clone(),
             provisioning: ProvisioningStatus::from(pool.provisioning_status.as_str()),
             monitor: pool.health_monitor.as_ref().map(|monitor| MonitorRead {
-                id: monitor.id.clone(),
+                id: monitor.id.to_string(),
                 provisioning: ProvisioningStatus::from(monitor.provisioning_status.as_str()),
             }),
             members: pool
                 .members
                 .iter()
                 .map(|member| MemberRead {
-                    id: member.id.clone(),
+                    id: member.id.to_string(),
                     name: member.name.clone(),
                     address: member.address,
                     port: member.protocol_port,
@@ -317,12 +329,12 @@ fn tree_read(tree: &StatusTree) -> Tree {
             .listeners
             .iter()
             .map(|listener| ListenerRead {
-                id: listener.id.clone(),
+                id: listener.id.to_string(),
                 name: listener.name.clone(),
                 provisioning: ProvisioningStatus::from(listener.provisioning_status.as_str()),
                 pools: pools
                     .iter()
-                    .filter(|pool| listener.pools.contains(&pool.id))
+                    .filter(|pool| listener.pools.contains(&pool.id.as_str().into()))
                     .cloned()
                     .collect(),
             })

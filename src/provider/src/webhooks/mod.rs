@@ -3,16 +3,16 @@
 //! | part | does |
 //! |---|---|
 //! | [`conversion`] | v1beta1 ↔ v1beta2 of the four kinds that have both |
-//! | [`validation`] | what the schemas can't say: what may change, and when |
-//! | [`server`] | the HTTPS listener that the API server calls |
-//! | [`storage_migration`] | what is to be rewritten so that nothing is stored as v1beta1 any more |
+//! | [`validation`] | what the schemas can't express: which fields may change, and when |
+//! | [`server`] | the HTTPS server that the API server calls |
+//! | [`storage_migration`] | which objects must be rewritten so that nothing is stored as v1beta1 any more |
 
 pub mod conversion;
 mod json;
 pub mod server;
+mod size_estimate;
 pub mod storage_migration;
 pub mod validation;
-mod weight;
 
 /// The API group of everything here.
 pub const GROUP: &str = "infrastructure.cluster.x-k8s.io";

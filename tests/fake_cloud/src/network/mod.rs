@@ -9,6 +9,7 @@ mod networks;
 mod ports;
 mod routers;
 mod security_groups;
+mod security_rules;
 mod subnets;
 mod table;
 mod tags;
@@ -218,6 +219,9 @@ impl World {
             .and_then(Value::as_array)
             .cloned()
         {
+            if kind == Kind::SecurityGroupRule {
+                Self::check_security_group_rules(&many)?;
+            }
             let mut made = Vec::new();
             for body in many {
                 let one = Request {

@@ -1,23 +1,19 @@
 //! Security groups and their rules.
 
+use std::collections::BTreeSet;
+
+use ipnet::IpNet;
 use serde_json::{Value, json};
 
-use super::{Kind, copy, invalid_input, neutron_error, standard};
+use super::{
+    Kind, copy, neutron_error,
+    security_rules::{ATTRIBUTES, canonical, key},
+    standard,
+};
 use crate::{
-    wire::{Reply, Row, strings, text},
+    wire::{Reply, Row, given, strings, text},
     world::World,
 };
-
-const RULE: [&str; 8] = [
-    "direction",
-    "ethertype",
-    "protocol",
-    "port_range_min",
-    "port_range_max",
-    "remote_ip_prefix",
-    "remote_group_id",
-    "remote_address_group_id",
-];
 
 impl World {
     pub(super) fn create_security_group(
@@ -53,7 +49,7 @@ impl World {
         row
     }
 
-    /// The project's `default` group, made when first asked for.
+    /// The project's `default` group, which is created with the first request that needs it.
     pub(crate) fn default_group(&mut self, project: &str) -> String {
         let found = self
             .network
@@ -81,15 +77,17 @@ impl World {
         row.insert("security_group_id".into(), json!(group));
         row.insert(
             "normalized_cidr".into(),
-            body.get("remote_ip_prefix").cloned().unwrap_or_default(),
+            match text(body, "remote_ip_prefix").parse::<IpNet>() {
+                Ok(range) => json!(range.trunc()),
+                Err(_) => Value::Null,
+            },
         );
         row.insert("belongs_to_default_sg".into(), json!(false));
         row.insert("revision_number".into(), json!(0));
-        for name in RULE {
+        for name in ATTRIBUTES {
             row.insert(name.into(), Value::Null);
         }
-        row.insert("ethertype".into(), json!("IPv4"));
-        copy(body, &mut row, &RULE);
+        copy(body, &mut row, &ATTRIBUTES);
         copy(body, &mut row, &["description"]);
         self.network
             .table_mut(Kind::SecurityGroupRule)
@@ -102,89 +100,22 @@ impl World {
         body: &Row,
         project: &str,
     ) -> Result<Row, Reply> {
-        let mut body = body.clone();
-        if let Some(Value::String(protocol)) = body.get("protocol") {
-            let known = [
-                "tcp",
-                "udp",
-                "icmp",
-                "icmpv6",
-                "ipv6-icmp",
-                "sctp",
-                "vrrp",
-                "esp",
-                "ah",
-                "gre",
-                "ipip",
-                "any",
-            ];
-            if !known.contains(&protocol.to_ascii_lowercase().as_str())
-                && protocol.parse::<u8>().is_err()
-            {
-                return Err(neutron_error(
-                    400,
-                    "SecurityGroupRuleInvalidProtocol",
-                    format!("Security group rule protocol {protocol} not supported."),
-                ));
-            }
-            if protocol == "any" {
-                body.insert("protocol".into(), Value::Null);
-            }
-        }
-        let group = text(&body, "security_group_id").to_owned();
+        let mut rule = canonical(body)?;
+        let group = text(body, "security_group_id").to_owned();
         if self.network.get(Kind::SecurityGroup, &group).is_none() {
             return Err(Kind::SecurityGroup.not_found(&group));
         }
-        if !["ingress", "egress"].contains(&text(&body, "direction")) {
-            return Err(invalid_input(format!(
-                "Invalid input for direction. Reason: '{}' is not in ['ingress', 'egress']",
-                text(&body, "direction")
-            )));
-        }
-        if let Some(Value::String(remote)) = body.get("remote_group_id")
+        if let Some(remote) = given(&rule, "remote_group_id")
             && self.network.get(Kind::SecurityGroup, remote).is_none()
         {
             return Err(Kind::SecurityGroup.not_found(remote));
         }
-        if let Some(Value::String(prefix)) = body.get("remote_ip_prefix")
-            && prefix.parse::<ipnet::IpNet>().is_err()
-            && prefix.parse::<std::net::IpAddr>().is_err()
-        {
-            return Err(neutron_error(
-                400,
-                "InvalidCIDR",
-                format!("Invalid CIDR {prefix} given as IP prefix."),
-            ));
-        }
-        let (low, high) = (
-            body.get("port_range_min").and_then(Value::as_u64),
-            body.get("port_range_max").and_then(Value::as_u64),
-        );
-        if let (Some(low), Some(high)) = (low, high) {
-            let tcp_like = ["tcp", "udp", "sctp"].contains(&text(&body, "protocol"));
-            if tcp_like && low > high {
-                return Err(neutron_error(
-                    400,
-                    "SecurityGroupInvalidPortRange",
-                    "For TCP/UDP protocols, port_range_min must be <= port_range_max",
-                ));
-            }
-        }
-        let like = |row: &Row| {
-            RULE.iter().all(|name| {
-                let default = if *name == "ethertype" {
-                    json!("IPv4")
-                } else {
-                    Value::Null
-                };
-                row.get(*name).unwrap_or(&Value::Null) == body.get(*name).unwrap_or(&default)
-            })
-        };
+        let wanted = key(&rule);
         let twin = self
             .network
             .table(Kind::SecurityGroupRule)
             .find("security_group_id", &group)
-            .find(|row| like(row));
+            .find(|row| key(row) == wanted);
         if let Some(twin) = twin {
             return Err(neutron_error(
                 409,
@@ -195,10 +126,38 @@ impl World {
                 ),
             ));
         }
-        if !body.contains_key("description") {
-            body.insert("description".into(), json!(""));
+        rule.insert(
+            "description".into(),
+            json!(given(body, "description").unwrap_or_default()),
+        );
+        Ok(self.put_rule(&group, &rule, project))
+    }
+
+    /// What a request for several rules is refused for as a whole.
+    pub(super) fn check_security_group_rules(rules: &[Value]) -> Result<(), Reply> {
+        let rows: Vec<Row> = rules.iter().filter_map(Value::as_object).cloned().collect();
+        let groups: BTreeSet<&str> = rows
+            .iter()
+            .map(|row| text(row, "security_group_id"))
+            .collect();
+        if groups.len() > 1 {
+            return Err(neutron_error(
+                400,
+                "SecurityGroupNotSingleGroupRules",
+                "Only allowed to update rules for one security profile at a time",
+            ));
         }
-        Ok(self.put_rule(&group, &body, project))
+        let mut keys = BTreeSet::new();
+        for row in &rows {
+            if !keys.insert(key(&canonical(row)?)) {
+                return Err(neutron_error(
+                    409,
+                    "DuplicateSecurityGroupRuleInPost",
+                    "Duplicate Security Group Rule in POST.",
+                ));
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn delete_security_group(&mut self, row: &Row) -> Result<(), Reply> {

@@ -171,6 +171,9 @@ pub enum Anomaly {
     StaleReads,
     /// The worker is gone: everything stays PENDING, or until `gap` seconds later another one goes on.
     WorkerKilled,
+    /// The load balancer, its listeners and the pool turn ACTIVE while the object stays PENDING. `gap` seconds later (300
+    /// without it) another worker finds the job on the jobboard and carries the change out.
+    ResumedLater,
     /// A batch pushes the values from before, and still turns ACTIVE.
     OldValuesPushed,
 }

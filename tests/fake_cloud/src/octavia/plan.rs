@@ -93,6 +93,7 @@ impl Plan<'_> {
             Ending::Odd(Anomaly::PushSwallowed) => self.success(change, None),
             Ending::Odd(Anomaly::OldValuesPushed) => self.success(change, Some(Push::Before)),
             Ending::Odd(Anomaly::EarlyActive) => self.early(change),
+            Ending::Odd(Anomaly::ResumedLater) => self.resumed_later(change),
             Ending::Odd(Anomaly::ListenersLeftPending) => {
                 self.success(change, Some(Push::Rows));
                 self.steps
@@ -272,6 +273,33 @@ impl Plan<'_> {
             first = false;
             self.after(wait, step);
         }
+    }
+
+    /// The parents at the usual time, the whole change once more when another worker resumes it.
+    fn resumed_later(&mut self, change: &Change) {
+        self.success(change, None);
+        let own = change.object();
+        self.steps.retain(|(_, step)| match step {
+            Step::Set(object, _) => *object != own && !matches!(object, Object::Member(..)),
+            step => matches!(step, Step::ActiveUnlessError(_)),
+        });
+        if let Some((wait, _)) = self.steps.first_mut() {
+            *wait = self.timing.work;
+        }
+        let mut resumed = Plan {
+            lb: self.lb,
+            timing: Timing {
+                work: if self.timing.gap.is_zero() {
+                    Duration::from_mins(5)
+                } else {
+                    self.timing.gap
+                },
+                ..self.timing
+            },
+            steps: Vec::new(),
+        };
+        resumed.success(change, Some(Push::Rows));
+        self.steps.append(&mut resumed.steps);
     }
 
     fn keep_unattached_pools(&mut self) {

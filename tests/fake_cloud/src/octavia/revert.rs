@@ -133,6 +133,7 @@ impl Plan<'_> {
             self.early(change);
             return;
         }
+        let swallowed = ending == Ending::Odd(Anomaly::PushSwallowed);
         let failing = matches!(
             ending,
             Ending::Failure(_) | Ending::Odd(Anomaly::Failed | Anomaly::LostErrorWrite)
@@ -149,7 +150,7 @@ impl Plan<'_> {
             if failing && !matches!(change, Change::MemberCreate(..)) {
                 self.failure(change, Stage::Network, Anomaly::Failed);
             } else {
-                self.success(change, (!failing).then_some(Push::Rows));
+                self.success(change, (!failing && !swallowed).then_some(Push::Rows));
                 for listener in self.listeners() {
                     if !self.steps.iter().any(|(_, step)| matches!(step, Step::Remove(object) if *object == listener || *object == Object::LoadBalancer)) {
                         self.active(listener);
@@ -172,7 +173,9 @@ impl Plan<'_> {
             if ids.is_empty() {
                 continue;
             }
-            self.after(work, Step::Push(Push::Plugged));
+            if !swallowed {
+                self.after(work, Step::Push(Push::Plugged));
+            }
             if removes {
                 for id in ids {
                     self.then(Step::Remove(Object::Member(pool.clone(), id.clone())));

@@ -12,6 +12,18 @@ fn with(operation: &str, anomaly: &str, gap: f64) -> (Pure, Balancer) {
     (cloud, at)
 }
 
+/// The enabled members that the data path uses, with their weights.
+fn running(cloud: &Pure, at: &Balancer) -> Vec<(String, u64)> {
+    let applied = cloud.world.octavia.applied.get(&at.lb).unwrap();
+    applied[0]
+        .pool
+        .iter()
+        .flat_map(|pool| &pool.members)
+        .filter(|member| member.enabled)
+        .map(|member| (member.id.clone(), member.weight))
+        .collect()
+}
+
 #[test]
 fn b_a_failing_batch_unlocks_group_by_group() {
     let (mut cloud, at) = with("member-batch", "B", 0.9);
@@ -175,6 +187,87 @@ fn with_a_jobboard_another_worker_goes_on_by_itself() {
 }
 
 #[test]
+fn a_change_is_resumed_minutes_after_its_load_balancer_turned_active() {
+    let (mut cloud, at) = with("member-create", "resumed-later", 300.0);
+    cloud.member(&at, "m2", "10.6.0.11");
+    cloud.pass(2.0);
+    assert_eq!(cloud.sight(&at), "A A A m1:A m2:PC");
+    cloud.pass(290.0);
+    assert_eq!(cloud.sight(&at), "A A A m1:A m2:PC");
+    assert_eq!(
+        running(&cloud, &at).len(),
+        1,
+        "nothing was pushed to the amphora yet"
+    );
+    cloud.pass(20.0);
+    assert_eq!(cloud.sight(&at), "A A A m1:A m2:A");
+    assert_eq!(running(&cloud, &at).len(), 2);
+}
+
+#[test]
+fn a_resumed_change_releases_the_lock_of_whatever_runs_then() {
+    let (mut cloud, at) = with("member-create", "resumed-later", 10.0);
+    let member = cloud.member(&at, "m2", "10.6.0.11");
+    cloud.pass(5.0);
+    cloud.command(
+        json!({ "operation": { "operation": "member-delete", "duration": 20.0, "count": 1 } }),
+    );
+    let path = format!("pools/{}/members/{member}", at.pool);
+    assert_eq!(cloud.lb("DELETE", &path, Value::Null).0, 204);
+    cloud.pass(4.0);
+    assert_eq!(cloud.sight(&at), "PU PU PU m1:A m2:PD");
+    cloud.pass(5.0);
+    assert_eq!(
+        cloud.sight(&at),
+        "A A A m1:A m2:A",
+        "two flows on one member: why a resumable one must be left alone"
+    );
+}
+
+#[test]
+fn a_member_ends_in_error_however_often_it_is_created() {
+    let mut cloud = Pure::new();
+    let at = cloud.balancer("amphora");
+    cloud.command(
+        json!({ "operation": { "operation": "member-create", "name": "m1", "fail": true } }),
+    );
+    for _ in 0..3 {
+        let member = cloud.settled(&at, "m1", "10.6.0.10");
+        assert_eq!(cloud.sight(&at), "A A A m1:E");
+        let path = format!("pools/{}/members/{member}", at.pool);
+        cloud.lb("DELETE", &path, Value::Null);
+        cloud.pass(2.0);
+        assert_eq!(cloud.sight(&at), "A A A");
+    }
+}
+
+#[test]
+fn a_weight_and_an_admin_state_are_shown_and_never_reach_the_data_path() {
+    for provider in ["amphora", "ovn"] {
+        let mut cloud = Pure::new();
+        let at = cloud.balancer(provider);
+        let member = cloud.settled(&at, "m1", "10.6.0.10");
+        cloud.command(
+            json!({ "operation": { "operation": "member-update", "anomaly": "not-applied" } }),
+        );
+        let path = format!("pools/{}/members/{member}", at.pool);
+        for change in [json!({ "weight": 0 }), json!({ "admin_state_up": false })] {
+            cloud.lb("PUT", &path, json!({ "member": change }));
+            cloud.pass(2.0);
+        }
+        let (_, shown) = cloud.lb("GET", &path, Value::Null);
+        let shown = &shown["member"];
+        assert_eq!(
+            (&shown["weight"], &shown["admin_state_up"]),
+            (&json!(0), &json!(false)),
+            "{provider}"
+        );
+        assert_eq!(cloud.sight(&at), "A A A m1:A", "{provider}");
+        assert_eq!(running(&cloud, &at), [(member, 1)], "{provider}");
+    }
+}
+
+#[test]
 fn a_held_member_stays_as_held_below_active_until_released() {
     let mut cloud = Pure::new();
     let at = cloud.balancer("amphora");
@@ -220,15 +313,6 @@ fn the_data_path_keeps_the_old_configuration_when_a_push_fails() {
     let mut cloud = Pure::new();
     let at = cloud.balancer("amphora");
     let first = cloud.settled(&at, "m1", "10.6.0.10");
-    let running = |cloud: &Pure| -> Vec<(String, u64)> {
-        let applied = cloud.world.octavia.applied.get(&at.lb).unwrap();
-        applied[0]
-            .pool
-            .iter()
-            .flat_map(|pool| &pool.members)
-            .map(|member| (member.id.clone(), member.weight))
-            .collect()
-    };
     let path = format!("pools/{}/members/{first}", at.pool);
     cloud.command(
         json!({ "operation": { "operation": "member-update", "fail": true, "count": 1 } }),
@@ -236,7 +320,7 @@ fn the_data_path_keeps_the_old_configuration_when_a_push_fails() {
     cloud.lb("PUT", &path, json!({ "member": { "weight": 0 } }));
     cloud.pass(2.0);
     assert_eq!(
-        running(&cloud),
+        running(&cloud, &at),
         [(first.clone(), 1)],
         "shown with weight 0, running with 1"
     );
@@ -248,14 +332,14 @@ fn the_data_path_keeps_the_old_configuration_when_a_push_fails() {
     assert_eq!(cloud.sight(&at), "A A A m1:E");
     let second = cloud.settled(&at, "m2", "10.6.0.11");
     assert_eq!(
-        running(&cloud),
+        running(&cloud, &at),
         [(first, 0), (second.clone(), 1)],
         "a failed deletion is in the next push again"
     );
     cloud.command(json!({ "operation": { "operation": "member-create", "anomaly": "not-applied", "count": 1 } }));
     cloud.settled(&at, "m3", "10.6.0.12");
     assert_eq!(cloud.sight(&at), "A A A m1:E m2:A m3:A");
-    assert_eq!(running(&cloud).len(), 2, "ACTIVE, not applied");
+    assert_eq!(running(&cloud, &at).len(), 2, "ACTIVE, not applied");
     cloud.command(json!({ "operation": { "operation": "member-batch", "anomaly": "old-values-pushed", "count": 1 } }));
     let drained =
         json!({ "members": [{ "address": "10.6.0.11", "protocol_port": 6443, "weight": 0 }] });
@@ -265,7 +349,7 @@ fn the_data_path_keeps_the_old_configuration_when_a_push_fails() {
         drained,
     );
     cloud.pass(2.0);
-    let second = running(&cloud)
+    let second = running(&cloud, &at)
         .into_iter()
         .find(|(id, _)| *id == second)
         .unwrap();

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::http::cloud;
+use super::http::{Client, cloud};
 use crate::{Options, faults::glob, script};
 
 const NETWORKS: &str = "/network/v2.0/networks";
@@ -161,4 +161,99 @@ async fn rates_are_limited_by_service() {
     cloud.control().run(json!({ "clear": "rates" })).unwrap();
     let (status, _) = client.call("GET", NETWORKS, Value::Null).await;
     assert_eq!(status, 200);
+}
+
+/// The status tree of a load balancer may be missing: a policy denies it, or the API is too old to have it.
+#[tokio::test]
+async fn the_status_tree_is_denied_or_absent_and_all_else_is_as_ever() {
+    let (cloud, client) = cloud(Options::default()).await;
+    for status in [403, 404] {
+        cloud.control().run(json!({ "clear": "faults" })).unwrap();
+        let fault = json!({ "match": { "label": "loadbalancer_status_tree" }, "status": status });
+        cloud.control().run(json!({ "fault": fault })).unwrap();
+        for (path, expected) in [
+            ("loadbalancers/x/status", status),
+            ("loadbalancers/x/statuses", status),
+            ("loadbalancers", 200),
+            ("pools", 200),
+        ] {
+            let path = format!("/load-balancer/v2/lbaas/{path}");
+            let (answered, _) = client.call("GET", &path, Value::Null).await;
+            assert_eq!(answered, expected, "{path}");
+        }
+    }
+}
+
+/// `delay` answers late with what is so at the end, `delay_after` late with what was so when the call arrived.
+#[tokio::test]
+async fn one_service_is_slow_and_its_answers_are_as_old_as_asked() {
+    let (cloud, client) = cloud(Options::default()).await;
+    for (field, sees_it) in [("delay", true), ("delay_after", false)] {
+        cloud.control().run(json!({ "clear": "faults" })).unwrap();
+        let fault = json!({ "match": { "service": "network", "method": "GET" }, field: 0.4 });
+        cloud.control().run(json!({ "fault": fault })).unwrap();
+        let before = Instant::now();
+        let path = format!("{NETWORKS}?name={field}");
+        let created = async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let body = json!({ "network": { "name": field } });
+            client.call("POST", NETWORKS, body).await
+        };
+        let (listed, (status, _)) = tokio::join!(client.call("GET", &path, Value::Null), created);
+        assert_eq!(status, 201, "writes are not slow");
+        assert!(before.elapsed() >= Duration::from_millis(400));
+        let seen = listed.1["networks"].as_array().unwrap().len() == 1;
+        assert_eq!(seen, sees_it, "{field}");
+        let before = Instant::now();
+        client
+            .call("GET", "/compute/v2.1/servers", Value::Null)
+            .await;
+        assert!(
+            before.elapsed() < Duration::from_millis(400),
+            "another service"
+        );
+    }
+}
+
+/// A Secret that suddenly leads to another project: the same manager, nothing of its own to be seen.
+#[tokio::test]
+async fn another_project_sees_nothing_of_the_first_and_may_have_the_same_again() {
+    let (cloud, demo) = cloud(Options::default()).await;
+    let control = cloud.control();
+    for command in [
+        json!({ "project": { "id": "0123456789abcdef0123456789abcdef", "name": "other" } }),
+        json!({ "user": { "name": "other", "password": "secret", "project": "other", "roles": ["member"] } }),
+    ] {
+        control.run(command).unwrap();
+    }
+    let other = Client::sign_in(&cloud, "other", "secret").await.unwrap();
+    let network = json!({ "network": { "name": "mine" } });
+    let (_, made) = demo.call("POST", NETWORKS, network.clone()).await;
+    let id = made["network"]["id"].as_str().unwrap();
+    let balancers = "/load-balancer/v2/lbaas/loadbalancers";
+    let subnet = json!({ "subnet": { "network_id": id, "cidr": "10.6.0.0/24", "ip_version": 4 } });
+    let (_, subnet) = demo.call("POST", "/network/v2.0/subnets", subnet).await;
+    let body =
+        json!({ "loadbalancer": { "name": "mine", "vip_subnet_id": subnet["subnet"]["id"] } });
+    let (status, balancer) = demo.call("POST", balancers, body).await;
+    assert_eq!(status, 201, "{balancer}");
+    let balancer = balancer["loadbalancer"]["id"].as_str().unwrap();
+
+    for (path, status) in [
+        (format!("{NETWORKS}/{id}"), 404),
+        (format!("{balancers}/{balancer}"), 403),
+        (format!("{balancers}/{balancer}/status"), 403),
+    ] {
+        let (answered, _) = other.call("GET", &path, Value::Null).await;
+        assert_eq!(answered, status, "{path}");
+    }
+    for (path, kind) in [
+        (format!("{NETWORKS}?name=mine"), "networks"),
+        (format!("{balancers}?name=mine"), "loadbalancers"),
+    ] {
+        let (_, list) = other.call("GET", &path, Value::Null).await;
+        assert_eq!(list[kind], json!([]));
+    }
+    let (status, _) = other.call("POST", NETWORKS, network).await;
+    assert_eq!(status, 201);
 }

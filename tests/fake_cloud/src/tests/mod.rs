@@ -5,6 +5,7 @@ mod faults;
 mod http;
 mod octavia;
 mod scale;
+mod security_groups;
 mod services;
 mod traffic;
 

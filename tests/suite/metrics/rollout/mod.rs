@@ -15,9 +15,14 @@ use fake_cloud::FakeCloud;
 use futures::future::join_all;
 use serde_json::{Value, json};
 
-use super::{boards, catalogue::against_the_catalogue, exposition::families, rules};
-use crate::env::prometheus::promtool;
 use stage::{PATIENCE, Stage, cloud};
+use test_support::monitoring::{
+    boards,
+    exposition::{families, matches_the_catalogue},
+    rules,
+};
+
+use crate::env::prometheus::promtool;
 
 /// What must fire: the alert, and the labels that say what about.
 const EXPECTED: [(&str, &str); 12] = [
@@ -133,7 +138,7 @@ async fn a_real_prometheus_sees_every_anomaly_and_wakes_for_nothing_else() {
     );
 
     let scrape = stage.scrape().await;
-    against_the_catalogue(&scrape, true);
+    matches_the_catalogue(&scrape, true);
     let output = promtool(Path::new("."), &["check", "metrics"], &scrape).unwrap();
     assert!(
         output.status.success(),

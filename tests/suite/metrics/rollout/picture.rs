@@ -4,8 +4,7 @@
 use std::fmt::Write as _;
 
 use serde_json::Value;
-
-use crate::{env::Prometheus, metrics::boards};
+use test_support::{env::Prometheus, monitoring::boards};
 
 /// Pixels.
 const LEFT: f64 = 190.0;

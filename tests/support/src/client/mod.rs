@@ -1,9 +1,6 @@
 //! A client of one cluster's API, asking through its endpoint all the while: many short requests, each over a
 //! connection of its own, a few long watches, and a writer that gives the watches something to miss.
 
-// Each binary that includes this module uses its own part of it.
-#![allow(dead_code)]
-
 pub mod requests;
 #[cfg(test)]
 mod server;

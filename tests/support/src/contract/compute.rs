@@ -23,7 +23,7 @@ async fn image_and_flavor(contract: &Contract) -> (String, String) {
         .iter()
         .find(|flavor| flavor.name == "m1.tiny")
         .unwrap();
-    (images[0].id.clone(), flavor.id.clone())
+    (images[0].id.to_string(), flavor.id.to_string())
 }
 
 pub async fn a_server_on_a_port(under: &impl CloudUnderTest) {
@@ -39,8 +39,8 @@ pub async fn a_server_on_a_port(under: &impl CloudUnderTest) {
     let port = cloud.create_port(&new, GATE).await.unwrap();
     let new = NewServer {
         name: contract.name.clone(),
-        image_id: Some(image),
-        flavor_id: flavor,
+        image_id: Some(image.into()),
+        flavor_id: flavor.into(),
         port_ids: vec![port.id.clone()],
         user_data: Some(b"#cloud-config\n".to_vec().into()),
         metadata: [("k".to_owned(), "v".to_owned())].into(),
@@ -103,7 +103,7 @@ pub async fn a_server_on_a_port(under: &impl CloudUnderTest) {
             .is_empty()
     );
     let of_server = PortFilter {
-        device_id: Some(id.clone()),
+        device_id: Some(id.to_string()),
         ..PortFilter::default()
     };
     let ports = cloud.ports(&of_server, GATE).await.unwrap();
@@ -146,8 +146,15 @@ pub async fn lists_that_servers_are_made_from(under: &impl CloudUnderTest) {
     let contract = Contract::with(under).await;
     let cloud = &contract.cloud;
     let (image, flavor) = image_and_flavor(&contract).await;
-    assert_eq!(cloud.image(&image, GATE).await.unwrap().name, "cirros");
-    let flavor = cloud.flavor(&flavor, GATE).await.unwrap();
+    assert_eq!(
+        cloud
+            .image(&image.as_str().into(), GATE)
+            .await
+            .unwrap()
+            .name,
+        "cirros"
+    );
+    let flavor = cloud.flavor(&flavor.as_str().into(), GATE).await.unwrap();
     assert!(flavor.name == "m1.tiny" && flavor.ram >= 512 && flavor.vcpus >= 1);
     let zones = cloud.availability_zones(GATE).await.unwrap();
     assert!(zones.iter().any(|zone| zone.available), "{zones:?}");
@@ -172,7 +179,7 @@ pub async fn volumes_by_name(under: &impl CloudUnderTest) {
         name: contract.name.clone(),
         description: "Root volume for x".into(),
         size: 1,
-        image_id: Some(image),
+        image_id: Some(image.into()),
         ..NewVolume::default()
     };
     let volume = cloud.create_volume(&new, GATE).await.unwrap();

@@ -93,31 +93,40 @@ pub async fn what_is_not_there_is_not_found(under: &impl CloudUnderTest) {
     }
     let contract = Contract::with(under).await;
     let cloud = &contract.cloud;
-    check(cloud.load_balancer(NOBODY, GATE).await);
-    check(cloud.status_tree(NOBODY, GATE).await);
-    check(cloud.delete_load_balancer(NOBODY, GATE).await);
+    check(cloud.load_balancer(&NOBODY.into(), GATE).await);
+    check(cloud.status_tree(&NOBODY.into(), GATE).await);
+    check(cloud.delete_load_balancer(&NOBODY.into(), GATE).await);
     check(
         cloud
-            .update_pool(NOBODY, &PoolUpdate::default(), GATE)
+            .update_pool(&NOBODY.into(), &PoolUpdate::default(), GATE)
             .await,
     );
-    check(cloud.members(NOBODY, GATE).await);
+    check(cloud.members(&NOBODY.into(), GATE).await);
     check(
         cloud
-            .update_member(NOBODY, NOBODY, &MemberUpdate::default(), GATE)
+            .update_member(
+                &NOBODY.into(),
+                &NOBODY.into(),
+                &MemberUpdate::default(),
+                GATE,
+            )
             .await,
     );
-    check(cloud.delete_member(NOBODY, NOBODY, GATE).await);
-    check(cloud.health_monitor(NOBODY, GATE).await);
-    check(cloud.network(NOBODY, GATE).await);
-    check(cloud.subnet(NOBODY, GATE).await);
-    check(cloud.port(NOBODY, GATE).await);
-    check(cloud.router(NOBODY, GATE).await);
-    check(cloud.floating_ip(NOBODY, GATE).await);
-    check(cloud.security_group(NOBODY, GATE).await);
-    check(cloud.delete_port(NOBODY, GATE).await);
-    check(cloud.server(NOBODY, GATE).await);
-    check(cloud.flavor(NOBODY, GATE).await);
-    check(cloud.image(NOBODY, GATE).await);
-    check(cloud.volume(NOBODY, GATE).await);
+    check(
+        cloud
+            .delete_member(&NOBODY.into(), &NOBODY.into(), GATE)
+            .await,
+    );
+    check(cloud.health_monitor(&NOBODY.into(), GATE).await);
+    check(cloud.network(&NOBODY.into(), GATE).await);
+    check(cloud.subnet(&NOBODY.into(), GATE).await);
+    check(cloud.port(&NOBODY.into(), GATE).await);
+    check(cloud.router(&NOBODY.into(), GATE).await);
+    check(cloud.floating_ip(&NOBODY.into(), GATE).await);
+    check(cloud.security_group(&NOBODY.into(), GATE).await);
+    check(cloud.delete_port(&NOBODY.into(), GATE).await);
+    check(cloud.server(&NOBODY.into(), GATE).await);
+    check(cloud.flavor(&NOBODY.into(), GATE).await);
+    check(cloud.image(&NOBODY.into(), GATE).await);
+    check(cloud.volume(&NOBODY.into(), GATE).await);
 }

@@ -83,7 +83,7 @@ pub fn new_balancer(contract: &Contract, subnet: &Subnet) -> NewLoadBalancer {
 
 fn new_listener(contract: &Contract, lb: &str, port: u16) -> NewListener {
     NewListener {
-        loadbalancer_id: lb.to_owned(),
+        loadbalancer_id: lb.into(),
         name: format!("{}-{port}", contract.name),
         protocol: ListenerProtocol::Tcp,
         protocol_port: port,
@@ -93,7 +93,7 @@ fn new_listener(contract: &Contract, lb: &str, port: u16) -> NewListener {
 }
 
 pub async fn tree(contract: &Contract, lb: &str) -> StatusTree {
-    contract.cloud.status_tree(lb, GATE).await.unwrap()
+    contract.cloud.status_tree(&lb.into(), GATE).await.unwrap()
 }
 
 /// Waits until the load balancer, its listeners and its pools are ACTIVE.
@@ -121,7 +121,7 @@ pub async fn active(contract: &Contract, lb: &str) {
     until("the load balancer is ACTIVE", async || {
         let status = contract
             .cloud
-            .load_balancer(lb, GATE)
+            .load_balancer(&lb.into(), GATE)
             .await
             .unwrap()
             .provisioning_status;
@@ -135,7 +135,7 @@ pub async fn gone(contract: &Contract, lb: &str) {
     until("the load balancer is gone", async || {
         contract
             .cloud
-            .load_balancer(lb, GATE)
+            .load_balancer(&lb.into(), GATE)
             .await
             .is_err_and(|error| error.is_not_found())
     })

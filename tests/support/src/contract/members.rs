@@ -84,14 +84,18 @@ pub async fn statuses_turn_in_order_and_writes_wait(under: &impl CloudUnderTest)
     );
     let other = new_member(&contract, &balancer, 12);
     for error in [
-        refused(cloud.create_member(pool, &other, GATE).await),
+        refused(cloud.create_member(&pool.into(), &other, GATE).await),
         refused(
             cloud
-                .update_member(pool, &first.id, &MemberUpdate::default(), GATE)
+                .update_member(&pool.into(), &first.id, &MemberUpdate::default(), GATE)
                 .await,
         ),
-        refused(cloud.delete_member(pool, &first.id, GATE).await),
-        refused(cloud.update_pool(pool, &PoolUpdate::default(), GATE).await),
+        refused(cloud.delete_member(&pool.into(), &first.id, GATE).await),
+        refused(
+            cloud
+                .update_pool(&pool.into(), &PoolUpdate::default(), GATE)
+                .await,
+        ),
     ] {
         assert!(error.is(FailureClass::Locked), "{error}");
     }
@@ -110,9 +114,9 @@ pub async fn statuses_turn_in_order_and_writes_wait(under: &impl CloudUnderTest)
         name: "another name".into(),
         ..new_member(&contract, &balancer, 11)
     };
-    let error = refused(cloud.create_member(pool, &duplicate, GATE).await);
+    let error = refused(cloud.create_member(&pool.into(), &duplicate, GATE).await);
     assert!(error.is(FailureClass::Duplicate), "{error}");
-    let listed = cloud.members(pool, GATE).await.unwrap().remove(0);
+    let listed = cloud.members(&pool.into(), GATE).await.unwrap().remove(0);
     assert_eq!(
         listed.address,
         Some(new_member(&contract, &balancer, 11).address)
@@ -132,7 +136,7 @@ pub async fn statuses_turn_in_order_and_writes_wait(under: &impl CloudUnderTest)
         ..MemberUpdate::default()
     };
     let answer = cloud
-        .update_member(pool, &first.id, &drained, GATE)
+        .update_member(&pool.into(), &first.id, &drained, GATE)
         .await
         .unwrap();
     assert_eq!(
@@ -140,29 +144,32 @@ pub async fn statuses_turn_in_order_and_writes_wait(under: &impl CloudUnderTest)
         ProvisioningStatus::PendingUpdate
     );
     settle(&contract, &balancer).await;
-    let listed = cloud.members(pool, GATE).await.unwrap().remove(0);
+    let listed = cloud.members(&pool.into(), GATE).await.unwrap().remove(0);
     assert_eq!((listed.weight, listed.admin_state_up), (0, false));
     assert_eq!(listed.tags, ["two"]);
     // Writes of an object's own values are taken, of a pool too.
     cloud
-        .update_member(pool, &first.id, &MemberUpdate::default(), GATE)
+        .update_member(&pool.into(), &first.id, &MemberUpdate::default(), GATE)
         .await
         .unwrap();
     settle(&contract, &balancer).await;
     cloud
-        .update_pool(pool, &PoolUpdate::default(), GATE)
+        .update_pool(&pool.into(), &PoolUpdate::default(), GATE)
         .await
         .unwrap();
     settle(&contract, &balancer).await;
 
-    cloud.delete_member(pool, &first.id, GATE).await.unwrap();
+    cloud
+        .delete_member(&pool.into(), &first.id, GATE)
+        .await
+        .unwrap();
     let seen = settle(&contract, &balancer).await;
     assert_eq!(
         status_of(seen.last().unwrap(), &first.id),
         None,
         "gone when it is absent"
     );
-    assert!(refused(cloud.delete_member(pool, &first.id, GATE).await).is_not_found());
+    assert!(refused(cloud.delete_member(&pool.into(), &first.id, GATE).await).is_not_found());
     balancer.delete(&contract).await;
 }
 
@@ -198,7 +205,7 @@ pub async fn a_failed_push_leaves_the_member_in_error_and_the_rest_active(
         "it stays so"
     );
     cloud
-        .update_member(pool, &member.id, &MemberUpdate::default(), GATE)
+        .update_member(&pool.into(), &member.id, &MemberUpdate::default(), GATE)
         .await
         .unwrap();
     let seen = settle(&contract, &balancer).await;
@@ -206,11 +213,17 @@ pub async fn a_failed_push_leaves_the_member_in_error_and_the_rest_active(
 
     // A deletion that was accepted and failed: the member is still there.
     under.pushes(Pushes::Failing).await;
-    cloud.delete_member(pool, &member.id, GATE).await.unwrap();
+    cloud
+        .delete_member(&pool.into(), &member.id, GATE)
+        .await
+        .unwrap();
     let seen = settle(&contract, &balancer).await;
     assert_eq!(status_of(seen.last().unwrap(), &member.id), error);
     under.pushes(Pushes::Normal).await;
-    cloud.delete_member(pool, &member.id, GATE).await.unwrap();
+    cloud
+        .delete_member(&pool.into(), &member.id, GATE)
+        .await
+        .unwrap();
     let seen = settle(&contract, &balancer).await;
     assert_eq!(status_of(seen.last().unwrap(), &member.id), None);
     balancer.delete(&contract).await;
@@ -227,7 +240,7 @@ pub async fn a_held_member_blocks_nobody(under: &impl CloudUnderTest) {
     let member = add(&contract, &balancer, 31).await;
     let seen = settle(&contract, &balancer).await;
     assert_eq!(status_of(seen.last().unwrap(), &member.id), pending);
-    let duplicate = refused(cloud.create_member(pool, &held, GATE).await);
+    let duplicate = refused(cloud.create_member(&pool.into(), &held, GATE).await);
     assert!(duplicate.is(FailureClass::Duplicate), "{duplicate}");
     let other = add(&contract, &balancer, 32).await;
     let seen = settle(&contract, &balancer).await;
@@ -244,7 +257,7 @@ pub async fn a_held_member_blocks_nobody(under: &impl CloudUnderTest) {
     // Held again, it can be deleted all the same: only load balancer and pool lock.
     under.hold(&held.name, "PENDING_UPDATE").await;
     cloud
-        .update_member(pool, &member.id, &MemberUpdate::default(), GATE)
+        .update_member(&pool.into(), &member.id, &MemberUpdate::default(), GATE)
         .await
         .unwrap();
     let seen = settle(&contract, &balancer).await;
@@ -252,7 +265,10 @@ pub async fn a_held_member_blocks_nobody(under: &impl CloudUnderTest) {
         status_of(seen.last().unwrap(), &member.id),
         Some(ProvisioningStatus::PendingUpdate)
     );
-    cloud.delete_member(pool, &member.id, GATE).await.unwrap();
+    cloud
+        .delete_member(&pool.into(), &member.id, GATE)
+        .await
+        .unwrap();
     let seen = settle(&contract, &balancer).await;
     assert_eq!(status_of(seen.last().unwrap(), &member.id), None);
     under.release(&held.name).await;

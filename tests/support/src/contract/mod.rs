@@ -14,6 +14,7 @@ pub mod load_balancer;
 pub mod members;
 pub mod network;
 mod raw;
+pub mod security_groups;
 
 use std::{
     collections::BTreeMap,
@@ -101,6 +102,7 @@ macro_rules! contract_tests {
             network::routers_and_floating_ips,
             network::ports_of_a_network,
             network::security_groups_and_rules,
+            security_groups::rules_are_compared_in_neutrons_own_spelling,
             compute::a_server_on_a_port,
             compute::lists_that_servers_are_made_from,
             compute::volumes_by_name,

@@ -33,7 +33,7 @@ pub async fn networks_subnets_and_filters(under: &impl CloudUnderTest) {
 
     let set = tags(&["a", "b:c=d"]);
     cloud
-        .replace_tags(Tagged::Network, &network.id, &set, GATE)
+        .replace_tags(Tagged::Network(&network.id), &set, GATE)
         .await
         .unwrap();
     let named = |tags| NetworkFilter {
@@ -85,7 +85,7 @@ pub async fn networks_subnets_and_filters(under: &impl CloudUnderTest) {
         0
     );
     cloud
-        .replace_tags(Tagged::Network, &network.id, &[], GATE)
+        .replace_tags(Tagged::Network(&network.id), &[], GATE)
         .await
         .unwrap();
     let read = cloud.network(&network.id, GATE).await.unwrap();
@@ -190,7 +190,7 @@ pub async fn routers_and_floating_ips(under: &impl CloudUnderTest) {
     );
     assert_eq!(again.class(), FailureClass::Invalid, "{again}");
     let of_router = PortFilter {
-        device_id: Some(router.id.clone()),
+        device_id: Some(router.id.to_string()),
         network_id: Some(network.id.clone()),
         ..PortFilter::default()
     };
@@ -381,9 +381,9 @@ pub async fn security_groups_and_rules(under: &impl CloudUnderTest) {
         port_range_min: Some(port),
         port_range_max: Some(port),
         remote_ip_prefix: None,
-        remote_group_id: group_id,
+        remote_group_id: group_id.map(Into::into),
     };
-    let wanted = [rule(6443, None), rule(10250, Some(group.id.clone()))];
+    let wanted = [rule(6443, None), rule(10250, Some(group.id.to_string()))];
     let made = cloud
         .create_security_group_rules(&wanted, GATE)
         .await

@@ -1,16 +1,12 @@
 //! Starts the real programs that tests run against, and the manager, and ends them with the test.
 //!
-//! Included by the test binaries with `#[path = "../env/mod.rs"] mod env;`. The programs come from
-//! `KUBEBUILDER_ASSETS` or from the user's cache folder, where `tests/support/build.sh` builds them.
+//! The programs come from `KUBEBUILDER_ASSETS` or from the user's cache folder, where `tests/support/build.sh` builds them.
 //!
 //! ```ignore
 //! let kubernetes = env::Kubernetes::start().await?;      // or env::Kubernetes::shared().await
 //! let admin = kubernetes.admin().await?;                 // kube::Client, cluster-admin
 //! kubernetes.install_cluster_api().await?;               // Cluster, Machine, KubeadmControlPlane
 //! ```
-
-// Each binary that includes this module uses its own part of it.
-#![allow(dead_code, unreachable_pub, unused_imports)]
 
 pub mod api_server;
 pub mod apply;

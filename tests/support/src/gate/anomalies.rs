@@ -202,12 +202,12 @@ impl Stage {
 
     async fn id(&self, contract: &Contract, index: usize) -> String {
         let tree = self.tree(contract).await;
-        self.member(&tree, index).unwrap().id.clone()
+        self.member(&tree, index).unwrap().id.to_string()
     }
 
     async fn ids(&self, contract: &Contract) -> Vec<String> {
         let tree = self.tree(contract).await;
-        members(&tree).map(|member| member.id.clone()).collect()
+        members(&tree).map(|member| member.id.to_string()).collect()
     }
 }
 

@@ -3,9 +3,6 @@
 //! A rule looks at what was recorded and at nothing else, so a timeline written by hand is as good as a real one;
 //! the tests show each rule a history that breaks it.
 
-// Each binary that includes this module uses its own part of it.
-#![allow(dead_code)]
-
 mod admission;
 mod client;
 mod cloud;

@@ -4,9 +4,6 @@
 //! [`Timeline`] is where everybody writes; [`management`] and [`cloud`] are the two that watch by themselves;
 //! [`render`] prints it for whoever has to find out what went wrong.
 
-// Each binary that includes this module uses its own part of it.
-#![allow(dead_code)]
-
 pub mod cloud;
 pub mod management;
 pub mod render;

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Client, ResourceExt};
 
-use super::seen::{Direct, Seen};
+use super::snapshot::{Direct, Snapshot};
 use crate::controllers::identity::{self, Asker};
 use capo_api::v1beta2::{LoadBalancerMemberStatus, LoadBalancerStatus};
 use capo_core::Priority;
@@ -20,7 +20,7 @@ use capo_openstack::{
 ///
 /// # Errors
 /// Which of the objects on the way is missing or can't be read, or what OpenStack answered.
-pub(super) async fn ask(client: &Client, seen: &mut Seen) -> Result<(), String> {
+pub(super) async fn ask(client: &Client, seen: &mut Snapshot) -> Result<(), String> {
     let Some(cluster) = &mut seen.openstack_cluster else {
         return Err("there is no OpenStackCluster yet whose credentials --direct could use".into());
     };
@@ -48,7 +48,7 @@ pub(super) async fn ask(client: &Client, seen: &mut Seen) -> Result<(), String> 
         .map_err(|halt| halt.verdict.message)?;
     let now = Timestamp::now();
     let tree = cloud
-        .status_tree(&id, Priority::Gate)
+        .status_tree(&id.as_str().into(), Priority::Gate)
         .await
         .map_err(|error| format!("{object}: reading load balancer {id}: {error}"))?;
     let machines: Vec<String> = seen
@@ -75,9 +75,9 @@ pub(super) fn take_over(
     let mut found: Vec<&MemberStatus> = tree.pools.iter().flat_map(|pool| &pool.members).collect();
     for listed in &mut balancer.members {
         let name = format!("{}-{}-{}", balancer.name, listed.port, listed.machine);
-        let own = found
-            .iter()
-            .position(|member| listed.id.as_ref() == Some(&member.id) || member.name == name);
+        let own = found.iter().position(|member| {
+            listed.id.as_deref() == Some(member.id.as_str()) || member.name == name
+        });
         let own = own.map(|index| found.swap_remove(index));
         write(listed, own, now);
     }
@@ -113,7 +113,7 @@ fn write(listed: &mut LoadBalancerMemberStatus, found: Option<&MemberStatus>, no
         listed.message = None;
     }
     listed.provisioning_status = provisioning;
-    listed.id = found.map(|member| member.id.clone());
+    listed.id = found.map(|member| member.id.clone()).map(Into::into);
     listed.operating_status = found.map(|member| member.operating_status.to_string());
     listed.last_observed = Some(Time(now));
     if let Some(address) = found.and_then(|member| member.address) {
@@ -130,7 +130,7 @@ mod tests {
 
     fn tree(members: &[Value]) -> StatusTree {
         let pool = PoolStatus {
-            id: "pool".to_owned(),
+            id: "pool".into(),
             name: "lb-6443".to_owned(),
             provisioning_status: "ACTIVE".into(),
             operating_status: "ONLINE".into(),
@@ -141,7 +141,7 @@ mod tests {
                 .collect(),
         };
         StatusTree {
-            id: "lb".to_owned(),
+            id: "lb".into(),
             name: "lb".to_owned(),
             provisioning_status: "ACTIVE".into(),
             operating_status: "ONLINE".into(),

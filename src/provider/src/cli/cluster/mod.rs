@@ -1,38 +1,39 @@
-//! `status` and `watch`: how a cluster's load balancer and its gates stand, from the Kubernetes API alone.
+//! `status` and `watch`: the state of a cluster's load balancer and its gates, from the Kubernetes API alone.
 //!
-//! Objects are read ([`seen`]), put into one picture ([`view`], [`gates`]: plain functions), and drawn
-//! ([`board`] on [`grid`]). Nothing is asked of OpenStack unless that is wanted ([`direct`]): a viewer's rights are enough.
+//! Objects are read once ([`snapshot`]) or followed ([`follow`]), put into one view ([`view`], [`gates`]: plain functions)
+//! and printed as tables ([`table`], [`layout`]). OpenStack is read with `--direct` only ([`direct`]): a viewer's rights
+//! are enough.
 
-mod board;
 mod direct;
+mod follow;
 mod gates;
-mod grid;
-mod live;
-mod seen;
+mod layout;
+mod snapshot;
 pub(super) mod status;
+mod table;
 mod view;
 pub(super) mod watch;
 
 #[cfg(test)]
 mod tests;
 
-pub(super) use grid::wrapped;
+pub(super) use layout::wrapped;
 
 use std::io::IsTerminal as _;
 
-/// What can be drawn on.
+/// Where tables are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Screen {
-    /// Columns of the terminal; `None` where there is none: then nothing is cut.
+    /// Columns of the terminal; `None` where there is no terminal: then nothing is cut.
     width: Option<usize>,
     /// Rows of the terminal.
     height: Option<usize>,
-    /// Colours are welcome.
+    /// Whether colours are used.
     colour: bool,
 }
 
 impl Screen {
-    /// What standard output is. `NO_COLOR` and `--no-color` are obeyed.
+    /// The screen of standard output. `NO_COLOR` and `--no-color` turn colours off.
     fn of_stdout(no_colour: bool) -> Self {
         let stdout = std::io::stdout();
         let terminal = stdout.is_terminal();

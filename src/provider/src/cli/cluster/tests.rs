@@ -2,7 +2,9 @@ use jiff::Timestamp;
 use k8s_openapi::api::events::v1::Event;
 use serde_json::{Value, json};
 
-use super::{Screen, board, board::age, gates::GateState, seen::Seen, view::View, watch::changes};
+use super::{
+    Screen, gates::GateState, snapshot::Snapshot, table, table::age, view::View, watch::changes,
+};
 
 const NOW: &str = "2026-11-21T12:00:00Z";
 
@@ -40,9 +42,9 @@ fn pair(name: &str, provisioned: bool, deleting: bool, condition: &Value) -> (Va
     (machine, ours)
 }
 
-fn seen(cluster: &[Value], members: &[Value], pairs: Vec<(Value, Value)>) -> Seen {
+fn seen(cluster: &[Value], members: &[Value], pairs: Vec<(Value, Value)>) -> Snapshot {
     let (machines, ours): (Vec<Value>, Vec<Value>) = pairs.into_iter().unzip();
-    Seen {
+    Snapshot {
         cluster: serde_json::from_value(json!({"metadata": {"name": "prod", "namespace": "n"}}))
             .unwrap(),
         openstack_cluster: Some(
@@ -78,14 +80,14 @@ fn event(object: &str, reason: &str, second: u8) -> Event {
 }
 
 /// A machine that waits for its member beside one that serves.
-fn held() -> Seen {
+fn held() -> Snapshot {
     let good = gate("True", "MembersActive", "");
     let bad = gate(
         "False",
         "MemberPending",
         "Its member on port 6443 is PENDING_CREATE",
     );
-    Seen {
+    Snapshot {
         events: vec![
             event("prod-cp-1", "GateHeld", 20),
             event("prod-cp-1", "Created", 10),
@@ -109,13 +111,13 @@ fn held() -> Seen {
     }
 }
 
-fn lines(seen: &Seen, wide: bool, width: usize) -> Vec<String> {
+fn lines(seen: &Snapshot, wide: bool, width: usize) -> Vec<String> {
     let screen = Screen {
         width: Some(width),
         height: None,
         colour: false,
     };
-    board::lines(&board::board(&View::of(seen), wide, screen, now()), screen)
+    table::lines(&table::board(&View::of(seen), wide, screen, now()), screen)
 }
 
 #[test]

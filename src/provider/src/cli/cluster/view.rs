@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::{
     gates::{self, Gate},
-    seen::{Direct, Seen, is_about},
+    snapshot::{Direct, Snapshot, is_about},
 };
 use crate::controllers::capi::{self, Machine};
 use capo_api::v1beta2::{LoadBalancerMemberStatus, OpenStackCluster, OpenStackMachine};
@@ -131,7 +131,7 @@ pub(super) struct EventView {
 
 impl View {
     /// The picture of what was read.
-    pub(super) fn of(seen: &Seen) -> Self {
+    pub(super) fn of(seen: &Snapshot) -> Self {
         let object = seen.openstack_cluster.as_ref();
         let status = object.and_then(|object| object.status.as_ref());
         let balancer = status.and_then(|status| status.api_server_managed_load_balancer.as_ref());
@@ -257,7 +257,7 @@ fn shown_condition(condition: &Condition) -> ConditionView {
     }
 }
 
-fn events(seen: &Seen) -> Vec<EventView> {
+fn events(seen: &Snapshot) -> Vec<EventView> {
     let ours = |event: &&Event| {
         is_about(
             event,

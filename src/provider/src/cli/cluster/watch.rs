@@ -12,10 +12,10 @@ use jiff::Timestamp;
 
 use super::{
     Screen,
-    board::{self, Part},
+    follow::Follower,
     gates::{Gate, GateState},
-    live::Live,
-    seen::Place,
+    snapshot::Objects,
+    table::{self, Part},
     view::View,
 };
 use crate::{
@@ -66,7 +66,7 @@ pub(in crate::cli) fn run(choices: &Choices) -> ExitCode {
     match wait_for(watch(choices)) {
         Ok(code) => code,
         Err(error) => {
-            complain(&error);
+            complain(&error.to_string());
             ExitCode::FAILURE
         }
     }
@@ -85,8 +85,8 @@ async fn watch(choices: &Choices) -> Result<ExitCode, String> {
     let mut timeout = std::pin::pin!(timeout);
     let begin = async {
         let (client, namespace) = choices.connection.open().await?;
-        let place = Place::new(&client, &namespace, &choices.cluster);
-        Live::follow(&place).await
+        let place = Objects::new(&client, &namespace, &choices.cluster);
+        Follower::follow(&place).await
     };
     let live = tokio::select! {
         live = begin => live?,
@@ -196,7 +196,7 @@ impl Lines {
 impl Terminal {
     fn draw(&mut self, view: &View, trouble: Option<&str>) {
         let screen = Screen::of_stdout(self.no_colour);
-        let mut parts = board::board(view, self.wide, screen, Timestamp::now());
+        let mut parts = table::board(view, self.wide, screen, Timestamp::now());
         let now = Instant::now();
         for (table, part) in parts.iter_mut().enumerate() {
             if let Part::Table(grid) = part {
@@ -205,7 +205,7 @@ impl Terminal {
                 });
             }
         }
-        let mut lines = board::lines(&parts, screen);
+        let mut lines = table::lines(&parts, screen);
         let foot = trouble.map_or_else(
             || "Ctrl-C ends.".to_owned(),
             |trouble| format!("Not up to date: {trouble}"),

@@ -216,12 +216,12 @@ async fn primary_subnet(
     if let Some(lookup) = &context.desired.primary_subnet {
         let within = Some(network.network.id.as_str());
         let subnet = network::subnet_by(context, lookup, within, "spec.primarySubnet").await?;
-        return Ok(subnet.id);
+        return Ok(subnet.id.into());
     }
     Ok(network
         .subnets
         .first()
-        .map(|subnet| subnet.id.clone())
+        .map(|subnet| subnet.id.to_string())
         .unwrap_or_default())
 }
 

@@ -138,7 +138,7 @@ async fn remove_router(context: &StepContext<'_>, network: Option<&Network>) -> 
         match context
             .cloud
             .remove_router_interface(
-                &port.device_id,
+                &port.device_id.as_str().into(),
                 RouterInterface::Port(&port.id),
                 Priority::Settling,
             )
@@ -252,12 +252,12 @@ async fn still_used(context: &StepContext<'_>, network: &Network, error: &Error)
         })
         .map(|port| {
             let name = if port.name.is_empty() {
-                &port.id
+                port.id.to_string()
             } else {
-                &port.name
+                port.name.clone()
             };
             if port.device_owner.is_empty() {
-                name.clone()
+                name
             } else {
                 format!("{name} ({})", port.device_owner)
             }

@@ -48,7 +48,7 @@ pub(crate) async fn ensure(
         None => create(context, external, address, port).await?,
     };
     context
-        .tag(API_ENDPOINT_READY, Tagged::FloatingIp, &fip.id, &fip.tags)
+        .tag(API_ENDPOINT_READY, Tagged::FloatingIp(&fip.id), &fip.tags)
         .await?;
     Ok(fip)
 }
@@ -66,7 +66,7 @@ fn desired_address(context: &StepContext<'_>) -> Option<IpAddr> {
 /// The floating IP on a port.
 pub(crate) async fn on_port(context: &StepContext<'_>, port: &str) -> Step<Option<FloatingIp>> {
     let filter = FloatingIpFilter {
-        port_id: Some(port.to_owned()),
+        port_id: Some(port.into()),
         ..FloatingIpFilter::default()
     };
     let found = context
@@ -142,7 +142,7 @@ async fn put_on(
         )),
         (Some(port), None) => context
             .cloud
-            .associate_floating_ip(&fip.id, Some(port), Priority::Settling)
+            .associate_floating_ip(&fip.id, Some(&port.into()), Priority::Settling)
             .await
             .map_err(|e| {
                 failed(
@@ -160,9 +160,9 @@ async fn create(
     port: Option<&str>,
 ) -> Step<FloatingIp> {
     let new = NewFloatingIp {
-        floating_network_id: external.to_owned(),
+        floating_network_id: external.into(),
         floating_ip_address: address,
-        port_id: port.map(ToOwned::to_owned),
+        port_id: port.map(Into::into),
         description: context.desired.names.description(),
     };
     let doing = address.map_or_else(
@@ -181,7 +181,7 @@ async fn create(
 /// Its address, or else its id.
 pub(crate) fn shown(fip: &FloatingIp) -> String {
     fip.floating_ip_address
-        .map_or_else(|| fip.id.clone(), |address| address.to_string())
+        .map_or_else(|| fip.id.to_string(), |address| address.to_string())
 }
 
 /// Gives the API server's floating IPs back: those on `port`, and those of ours on no port. One that

@@ -258,14 +258,14 @@ fn some(text: &str) -> Option<String> {
 fn network_status(state: &super::network::NetworkState) -> NetworkStatusWithSubnets {
     NetworkStatusWithSubnets {
         name: some(&state.network.name),
-        id: Some(state.network.id.clone()),
+        id: Some(state.network.id.to_string()),
         tags: state.network.tags.clone(),
         subnets: state
             .subnets
             .iter()
             .map(|subnet| SubnetStatus {
                 name: some(&subnet.name),
-                id: subnet.id.clone(),
+                id: subnet.id.to_string(),
                 cidr: subnet
                     .cidr
                     .map(|range| range.to_string())
@@ -279,7 +279,7 @@ fn network_status(state: &super::network::NetworkState) -> NetworkStatusWithSubn
 fn external_status(network: &Network) -> NetworkStatus {
     NetworkStatus {
         name: some(&network.name),
-        id: network.id.clone(),
+        id: network.id.to_string(),
         tags: network.tags.clone(),
     }
 }
@@ -289,7 +289,7 @@ fn router_status(router: &Router) -> RouterStatus {
     let ips = gateway.flat_map(|gateway| &gateway.external_fixed_ips);
     RouterStatus {
         name: some(&router.name),
-        id: router.id.clone(),
+        id: router.id.to_string(),
         tags: router.tags.clone(),
         ips: ips
             .filter_map(|ip| ip.ip_address.map(|address| address.to_string()))

@@ -47,7 +47,7 @@ pub(crate) async fn router(
         None => create(context, gateway).await?,
     };
     context
-        .tag(ROUTER_READY, Tagged::Router, &router.id, &router.tags)
+        .tag(ROUTER_READY, Tagged::Router(&router.id), &router.tags)
         .await?;
     join(context, &router, network).await?;
     Ok(Some(router))
@@ -80,7 +80,11 @@ async fn router_by(context: &StepContext<'_>, lookup: &Reference<RouterFilter>) 
     let object = &context.desired.object;
     let doing = "Looking for spec.router";
     match lookup {
-        Reference::Id(id) => match context.cloud.router(id, Priority::Settling).await {
+        Reference::Id(id) => match context
+            .cloud
+            .router(&id.as_str().into(), Priority::Settling)
+            .await
+        {
             Ok(router) => Ok(router),
             Err(error) if error.is_not_found() => Err(Halt::refused(
                 ROUTER_READY,
@@ -237,11 +241,11 @@ mod tests {
 
     fn gateway(network: &str, ips: &[(&str, Option<&str>)]) -> ExternalGateway {
         ExternalGateway {
-            network_id: network.to_owned(),
+            network_id: network.into(),
             external_fixed_ips: ips
                 .iter()
                 .map(|(subnet, ip)| FixedIp {
-                    subnet_id: Some((*subnet).to_owned()),
+                    subnet_id: Some((*subnet).into()),
                     ip_address: ip.map(|ip| ip.parse().unwrap()),
                 })
                 .collect(),

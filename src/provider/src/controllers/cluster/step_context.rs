@@ -9,6 +9,7 @@ use super::{
 use crate::status::events::Events;
 use capo_core::Priority;
 use capo_core::Reason;
+use capo_core::ids::ProjectId;
 use capo_openstack::{Cloud, network::Tagged};
 
 /// What the steps of one pass share.
@@ -16,7 +17,7 @@ pub(crate) struct StepContext<'a> {
     /// The cloud.
     pub cloud: &'a Cloud,
     /// The credentials' project: what we look for by name is looked for in it alone.
-    pub project: String,
+    pub project: ProjectId,
     /// What the object asks for.
     pub desired: &'a DesiredCluster,
     /// Ids from the status. They are hints: what they point to is read before it is used.
@@ -71,8 +72,7 @@ impl StepContext<'_> {
     pub(crate) async fn tag(
         &self,
         condition: &'static str,
-        kind: Tagged,
-        id: &str,
+        object: Tagged<'_>,
         present: &[String],
     ) -> Step<()> {
         let missing = |tag: &&String| !present.contains(tag);
@@ -86,7 +86,7 @@ impl StepContext<'_> {
             .collect();
         match self
             .cloud
-            .replace_tags(kind, id, &all, Priority::Settling)
+            .replace_tags(object, &all, Priority::Settling)
             .await
         {
             Ok(()) => Ok(()),

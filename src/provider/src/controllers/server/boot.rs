@@ -40,7 +40,7 @@ impl Boot<'_> {
     /// The id of an image.
     pub(in crate::controllers) async fn image_id(&self, param: &ImageParam) -> Step<String> {
         Ok(match self.find(param).await? {
-            Found::Whole(image) => image.id,
+            Found::Whole(image) => image.id.into(),
             Found::Id(id) => id,
         })
     }
@@ -55,7 +55,7 @@ impl Boot<'_> {
 
     /// The flavor with this id, which `field` of the spec names.
     pub(in crate::controllers) async fn flavor_by_id(&self, field: &str, id: &str) -> Step<Flavor> {
-        let found = self.cloud.flavor(id, self.priority).await;
+        let found = self.cloud.flavor(&id.into(), self.priority).await;
         self.named(found, field, "flavor", id)
     }
 
@@ -110,7 +110,7 @@ impl Boot<'_> {
     }
 
     async fn image_by_id(&self, field: &str, id: &str) -> Step<Image> {
-        let found = self.cloud.image(id, self.priority).await;
+        let found = self.cloud.image(&id.into(), self.priority).await;
         self.named(found, field, "image", id)
     }
 

@@ -11,6 +11,7 @@ use capo_api::{
     v1alpha1::{OpenStackServer, OpenStackServerSpec},
     v1beta2::BlockDeviceType,
 };
+use capo_core::ids::ProjectId;
 use capo_core::{FailureClass, Priority};
 use capo_core::{ObjectName, Reason};
 use capo_gate::desired::ServerState;
@@ -28,7 +29,7 @@ pub(super) struct Deletion<'a> {
     /// The cloud.
     pub cloud: &'a Cloud,
     /// The project of the credentials: nothing of another one is ever ours.
-    pub project: &'a str,
+    pub project: &'a ProjectId,
     /// The object.
     pub object: &'a OpenStackServer,
     /// Its name.
@@ -93,7 +94,7 @@ impl Deletion<'_> {
 
     async fn find_server(&self) -> Step<Option<Server>> {
         let found = match &self.progress.instance_id {
-            Some(id) => match self.cloud.server(id, READ).await {
+            Some(id) => match self.cloud.server(&id.as_str().into(), READ).await {
                 Ok(server) => Some(server),
                 Err(error) if error.is_not_found() => None,
                 Err(error) => return Err(failed(&error, Reason::InstanceDeleteFailed)),
@@ -124,7 +125,12 @@ impl Deletion<'_> {
         let mut left = Vec::new();
         if !self.progress.port_ids.is_empty() {
             let filter = PortFilter {
-                ids: self.progress.port_ids.clone(),
+                ids: self
+                    .progress
+                    .port_ids
+                    .iter()
+                    .map(|id| id.as_str().into())
+                    .collect(),
                 ..PortFilter::default()
             };
             left = self.list_ports(&filter).await?;
@@ -135,8 +141,8 @@ impl Deletion<'_> {
             }
             let filter = PortFilter {
                 name: Some(name.clone()),
-                project_id: Some(self.project.to_owned()),
-                network_id,
+                project_id: Some(self.project.clone()),
+                network_id: network_id.map(Into::into),
                 ..PortFilter::default()
             };
             let found = self.list_ports(&filter).await?;

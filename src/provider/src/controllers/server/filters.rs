@@ -54,7 +54,7 @@ pub(super) fn networks(filter: &NetworkFilter) -> network::NetworkFilter {
     network::NetworkFilter {
         name: filled(filter.name.as_ref()),
         description: filled(filter.description.as_ref()),
-        project_id: filled(filter.project_id.as_ref()),
+        project_id: filled(filter.project_id.as_ref()).map(Into::into),
         tags: tags!(filter),
         ..network::NetworkFilter::default()
     }
@@ -64,7 +64,7 @@ pub(super) fn security_groups(filter: &SecurityGroupFilter) -> network::Security
     network::SecurityGroupFilter {
         name: filled(filter.name.as_ref()),
         description: filled(filter.description.as_ref()),
-        project_id: filled(filter.project_id.as_ref()),
+        project_id: filled(filter.project_id.as_ref()).map(Into::into),
         tags: tags!(filter),
         ..network::SecurityGroupFilter::default()
     }
@@ -77,10 +77,10 @@ pub(super) fn subnets(
     field: &str,
 ) -> Result<network::SubnetFilter, Outcome> {
     Ok(network::SubnetFilter {
-        network_id: Some(network_id.to_owned()),
+        network_id: Some(network_id.into()),
         name: filled(filter.name.as_ref()),
         description: filled(filter.description.as_ref()),
-        project_id: filled(filter.project_id.as_ref()),
+        project_id: filled(filter.project_id.as_ref()).map(Into::into),
         ip_version: filter
             .ip_version
             .and_then(|version| u8::try_from(version).ok()),

@@ -64,6 +64,7 @@ pub(super) async fn create(
     cloud
         .create_server(new, Priority::Gate)
         .await
+        .map(Into::into)
         .map_err(|error| doubts.note(owner, &what, &error, Reason::InstanceCreateFailed))
 }
 
@@ -142,10 +143,11 @@ pub(super) fn request(
         image_id: resolved
             .image_id
             .clone()
-            .filter(|_| spec.root_volume.is_none()),
-        flavor_id: resolved.flavor_id.clone().unwrap_or_default(),
+            .filter(|_| spec.root_volume.is_none())
+            .map(Into::into),
+        flavor_id: resolved.flavor_id.clone().unwrap_or_default().into(),
         key_name: filled(&spec.ssh_key_name),
-        port_ids: port_ids.to_vec(),
+        port_ids: port_ids.iter().map(|id| id.as_str().into()).collect(),
         availability_zone: spec.availability_zone.as_deref().and_then(filled),
         user_data,
         metadata: spec
@@ -157,7 +159,7 @@ pub(super) fn request(
         tags: spec.tags.clone(),
         block_devices: attached.devices,
         multiattach: attached.multiattach,
-        server_group_id: resolved.server_group_id.clone(),
+        server_group_id: resolved.server_group_id.clone().map(Into::into),
         scheduler_hints: hints(spec),
     }
 }

@@ -233,7 +233,7 @@ impl Pass<'_> {
             Priority::Settling
         };
         let read_at = Instant::now();
-        match cloud.server(id, priority).await {
+        match cloud.server(&id.into(), priority).await {
             Ok(server) => {
                 self.see(server, read_at);
                 self.ended()
@@ -253,7 +253,7 @@ impl Pass<'_> {
     }
 
     fn see(&mut self, server: Server, read_at: Instant) {
-        self.progress.instance_id = Some(server.id.clone());
+        self.progress.instance_id = Some(server.id.to_string());
         self.news = self.context.servers.sights.record(
             &self.name,
             report::state(&server),
@@ -284,10 +284,10 @@ impl Pass<'_> {
         let mut port_ids = Vec::with_capacity(wanted.len());
         for port in &wanted {
             let found = ports.find(&port.name, Some(&port.network_id)).await?;
-            port_ids.extend(found.map(|port| port.id));
+            port_ids.extend(found.map(|port| port.id.into()));
         }
         self.progress.port_ids = port_ids;
-        tracing::info!(instance = server.id, "Adopting the server of this name");
+        tracing::info!(instance = %server.id, "Adopting the server of this name");
         self.see(server, read_at);
         self.ended()
     }

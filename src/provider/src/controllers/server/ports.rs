@@ -7,6 +7,7 @@ use serde_json::json;
 use super::{Claims, Step, failed, filters, memory::Doubts};
 use crate::controllers::Outcome;
 use capo_api::v1beta2::ResolvedPortSpec;
+use capo_core::ids::ProjectId;
 use capo_core::{FailureClass, Priority};
 use capo_core::{ObjectName, Reason};
 use capo_openstack::{
@@ -48,7 +49,7 @@ pub(super) struct Ports<'a> {
     /// The cloud.
     pub cloud: &'a Cloud,
     /// The project of the credentials: nothing of another one is ever ours.
-    pub project: &'a str,
+    pub project: &'a ProjectId,
     /// The server object.
     pub owner: &'a ObjectName,
     /// What other objects of ours hold.
@@ -62,8 +63,8 @@ impl Ports<'_> {
     pub(super) async fn find(&self, name: &str, network_id: Option<&str>) -> Step<Option<Port>> {
         let filter = PortFilter {
             name: Some(name.to_owned()),
-            project_id: Some(self.project.to_owned()),
-            network_id: network_id.map(str::to_owned),
+            project_id: Some(self.project.clone()),
+            network_id: network_id.map(Into::into),
             ..PortFilter::default()
         };
         let mut found = self
@@ -117,12 +118,12 @@ impl Ports<'_> {
                 .await
                 .map_err(|error| doubts.note(self.owner, &what, &error, Reason::PortCreateFailed))?
         };
-        self.tag(Tagged::Port, &port.id, &port.tags, &wanted.tags, extensions)
+        self.tag(Tagged::Port(&port.id), &port.tags, &wanted.tags, extensions)
             .await?;
         if wanted.trunk == Some(true) {
             self.ensure_trunk(wanted, &port, extensions, doubts).await?;
         }
-        Ok(port.id)
+        Ok(port.id.into())
     }
 
     async fn ensure_trunk(
@@ -163,8 +164,7 @@ impl Ports<'_> {
                 .map_err(|error| doubts.note(self.owner, &what, &error, Reason::PortCreateFailed))?
         };
         self.tag(
-            Tagged::Trunk,
-            &trunk.id,
+            Tagged::Trunk(&trunk.id),
             &trunk.tags,
             &wanted.tags,
             extensions,
@@ -175,8 +175,7 @@ impl Ports<'_> {
     /// Gives an object the tags that it lacks; others stay.
     async fn tag(
         &self,
-        kind: Tagged,
-        id: &str,
+        object: Tagged<'_>,
         present: &[String],
         wanted: &[String],
         extensions: Extensions,
@@ -186,7 +185,7 @@ impl Ports<'_> {
         }
         let all = super::names::merged_tags(present, wanted);
         self.cloud
-            .replace_tags(kind, id, &all, Priority::Gate)
+            .replace_tags(object, &all, Priority::Gate)
             .await
             .map_err(|error| failed(&error, Reason::PortCreateFailed))
     }
@@ -201,7 +200,7 @@ fn new_port(wanted: &ResolvedPortSpec, extensions: Extensions) -> Step<NewPort> 
     let guarded = wanted.enable_port_security != Some(false);
     let mut new = NewPort {
         name: wanted.name.clone(),
-        network_id: wanted.network_id.clone(),
+        network_id: wanted.network_id.clone().into(),
         description: wanted.description.clone().unwrap_or_default(),
         admin_state_up: wanted.admin_state_up,
         mac_address: wanted.mac_address.clone().filter(|text| !text.is_empty()),
@@ -209,7 +208,7 @@ fn new_port(wanted: &ResolvedPortSpec, extensions: Extensions) -> Step<NewPort> 
         security_groups: match (guarded, wanted.security_groups.as_slice()) {
             (false, _) => Some(Vec::new()),
             (true, []) => None,
-            (true, groups) => Some(groups.to_vec()),
+            (true, groups) => Some(groups.iter().map(|id| id.as_str().into()).collect()),
         },
         allowed_address_pairs: wanted
             .allowed_address_pairs
@@ -255,7 +254,7 @@ fn fixed_ips(wanted: &ResolvedPortSpec) -> Step<Vec<FixedIp>> {
         .map(|fixed_ip| {
             let field = format!("the port {}, fixedIPs.ipAddress", wanted.name);
             Ok(FixedIp {
-                subnet_id: fixed_ip.subnet.clone(),
+                subnet_id: fixed_ip.subnet.clone().map(Into::into),
                 ip_address: filters::parsed(fixed_ip.ip_address.as_ref(), &field, "an IP address")?,
             })
         })

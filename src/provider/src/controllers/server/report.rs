@@ -289,7 +289,7 @@ mod tests {
 
     fn told(object: &OpenStackServer, outcome: &Outcome, server: Option<&Server>) -> Value {
         let progress = Progress {
-            instance_id: server.map(|server| server.id.clone()),
+            instance_id: server.map(|server| server.id.clone()).map(Into::into),
             ..Progress::default()
         };
         let report = Report {

@@ -66,10 +66,10 @@ impl Resolver<'_> {
     async fn flavor(&self, boot: &Boot<'_>) -> Step<String> {
         let filled = |text: &'_ Option<String>| text.clone().filter(|text| !text.is_empty());
         if let Some(id) = filled(&self.spec.flavor_id) {
-            return Ok(boot.flavor_by_id("flavorID", &id).await?.id);
+            return Ok(boot.flavor_by_id("flavorID", &id).await?.id.into());
         }
         match filled(&self.spec.flavor) {
-            Some(name) => Ok(boot.flavor_by_name("flavor", &name).await?.id),
+            Some(name) => Ok(boot.flavor_by_name("flavor", &name).await?.id.into()),
             None => Err(boot.missing("flavor", "flavor or flavorID")),
         }
     }
@@ -94,7 +94,7 @@ impl Resolver<'_> {
         groups.retain(|group| group.name == name);
         let what = format!("server group named \"{name}\"");
         let group = filters::only_one(groups, "spec.serverGroup.filter", &what, |group| &group.id)?;
-        Ok(Some(group.id))
+        Ok(Some(group.id.into()))
     }
 
     async fn port(&self, index: usize, port: &PortOpts) -> Step<ResolvedPortSpec> {
@@ -156,7 +156,11 @@ impl Resolver<'_> {
                     .await
                     .map_err(|error| failed(&error, Reason::DependencyFailed))?;
                 let what = "network that matches the filter";
-                Ok(filters::only_one(networks, &field, what, |network| &network.id)?.id)
+                Ok(
+                    filters::only_one(networks, &field, what, |network| &network.id)?
+                        .id
+                        .into(),
+                )
             }
             _ => Err(missing(&field, "id or filter")),
         }
@@ -184,6 +188,7 @@ impl Resolver<'_> {
                     .map_err(|error| failed(&error, Reason::DependencyFailed))?;
                 let what = "subnet of that network that matches the filter";
                 Some(filters::only_one(subnets, &field, what, |subnet| &subnet.id)?.id)
+                    .map(Into::into)
             }
         };
         Ok(ResolvedFixedIp {
@@ -205,7 +210,9 @@ impl Resolver<'_> {
                     .await
                     .map_err(|error| failed(&error, Reason::DependencyFailed))?;
                 let what = "security group that matches the filter";
-                Ok(filters::only_one(groups, &field, what, |group| &group.id)?.id)
+                Ok(filters::only_one(groups, &field, what, |group| &group.id)?
+                    .id
+                    .into())
             }
             _ => Err(missing(&field, "id or filter")),
         }

@@ -1,20 +1,24 @@
-//! Listening addresses in Go's spelling.
+//! Listening addresses in Go's notation.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
+/// A text that is no address.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not an address such as :8443, 127.0.0.1:8443 or 0 for none")]
+pub(super) struct NotAnAddress(String);
+
 /// Where to listen: `None` means not at all.
 ///
-/// `:9440` is every address, `127.0.0.1:8080` and `localhost:8080` and `[::1]:8080` are one, `0` and
-/// the empty text are none.
+/// `:9440` is every address; `127.0.0.1:8080`, `localhost:8080` and `[::1]:8080` are one address each; `0` and the empty
+/// text are none.
 ///
 /// # Errors
-/// What is wrong with `text`, and what would be right.
-pub(super) fn parse(text: &str) -> Result<Option<SocketAddr>, String> {
+/// The text, and examples of what is allowed.
+pub(super) fn parse(text: &str) -> Result<Option<SocketAddr>, NotAnAddress> {
     if text.is_empty() || text == "0" {
         return Ok(None);
     }
-    let wrong =
-        || format!("{text:?} is not an address such as :8443, 127.0.0.1:8443 or 0 for none");
+    let wrong = || NotAnAddress(text.to_owned());
     if let Ok(address) = text.parse() {
         return Ok(Some(address));
     }

@@ -1,28 +1,35 @@
-//! Durations in Go's spelling, which the flags of every Cluster API provider use.
+//! Durations in Go's notation, which the flags of every Cluster API provider use.
+//!
+//! They are parsed here and not by jiff, whose notation is another one: it refuses `1.5h30m`, `30m1h` and `.5s`, which Go
+//! accepts, and accepts signs, spaces, `2 hours ago` and `01:30:00`, which Go refuses.
 
 use std::time::Duration;
+
+/// A text that is no duration.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a duration such as 10m, 1h30m, 1.5s or 500ms")]
+pub(crate) struct NotADuration(String);
 
 /// Parses `10m`, `1h30m`, `1.5s`, `500ms` or `0`. Negative durations are refused.
 ///
 /// # Errors
-/// What is wrong with `text`, and what would be right.
-pub(crate) fn parse(text: &str) -> Result<Duration, String> {
+/// The text, and examples of what is allowed.
+pub(crate) fn parse(text: &str) -> Result<Duration, NotADuration> {
+    seconds(text)
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(|| NotADuration(text.to_owned()))
+}
+
+fn seconds(text: &str) -> Option<f64> {
     if text == "0" {
-        return Ok(Duration::ZERO);
+        return Some(0.0);
     }
-    let wrong = || format!("{text:?} is not a duration such as 10m, 1h30m, 1.5s or 500ms");
+    let is_of_number = |c: char| c.is_ascii_digit() || c == '.';
     let mut rest = text;
     let mut total = 0.0_f64;
-    while !rest.is_empty() {
-        let digits = rest
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .ok_or_else(wrong)?;
-        let (number, after) = rest.split_at(digits);
-        let number: f64 = number.parse().map_err(|_| wrong())?;
-        let unit_end = after
-            .find(|c: char| c.is_ascii_digit() || c == '.')
-            .unwrap_or(after.len());
-        let (unit, after) = after.split_at(unit_end);
+    loop {
+        let (number, after) = rest.split_at(rest.find(|c| !is_of_number(c))?);
+        let (unit, after) = after.split_at(after.find(is_of_number).unwrap_or(after.len()));
         let seconds = match unit {
             "ns" => 1e-9,
             "us" | "µs" => 1e-6,
@@ -30,15 +37,14 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
             "s" => 1.0,
             "m" => 60.0,
             "h" => 3600.0,
-            _ => return Err(wrong()),
+            _ => return None,
         };
-        total += number * seconds;
+        total += number.parse::<f64>().ok()? * seconds;
         rest = after;
+        if rest.is_empty() {
+            return Some(total);
+        }
     }
-    if text.is_empty() {
-        return Err(wrong());
-    }
-    Duration::try_from_secs_f64(total).map_err(|_| wrong())
 }
 
 #[cfg(test)]
@@ -54,7 +60,10 @@ mod tests {
             ("15s", 15.0),
             ("10m0s", 600.0),
             ("1h30m", 5400.0),
+            ("1.5h30m", 7200.0),
+            ("30m1h", 5400.0),
             ("1.5s", 1.5),
+            (".5s", 0.5),
             ("250ms", 0.25),
         ] {
             assert_eq!(parse(text), Ok(Duration::from_secs_f64(seconds)), "{text}");
@@ -63,8 +72,12 @@ mod tests {
 
     #[test]
     fn refuses_the_rest() {
-        for text in ["", "10", "s", "-5s", "5d", "1h30", "1..5s", "10 m", "9e99h"] {
-            assert!(parse(text).is_err(), "{text}");
+        for text in [
+            "", "10", "s", "-5s", "+5s", "5d", "1h30", "1..5s", "10 m", "1h 30m", "9e99h",
+            "2 hours",
+        ] {
+            let refused = parse(text).unwrap_err().to_string();
+            assert!(refused.contains(&format!("{text:?}")), "{refused}");
         }
     }
 }

@@ -1,8 +1,9 @@
-//! What the manager is told: flags with the names and defaults of CAPO, and our own.
+//! The manager's flags: those of CAPO with their names and defaults, and our own.
 
 mod address;
+mod contradiction;
 mod duration;
-mod spelling;
+mod go_flags;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -12,12 +13,18 @@ use clap::{
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
 
+pub use contradiction::Contradiction;
 pub(crate) use duration::parse as parse_duration;
-pub use spelling::normalise;
+pub use go_flags::normalise;
 
-use crate::{metrics::MemberDetail, webhooks::storage_migration::Phases};
+use crate::{
+    http::MinimumTls,
+    kubernetes::{BURST, Budget, QPS},
+    metrics::MemberDetail,
+    webhooks::storage_migration::Phases,
+};
 
-/// While a machine is drained KubeadmControlPlane changes nothing else.
+/// While a member is drained, KubeadmControlPlane changes nothing else in its control plane.
 const LONGEST_GRACE: Duration = Duration::from_hours(1);
 
 /// The form of log lines.
@@ -29,7 +36,7 @@ pub enum LoggingFormat {
     Json,
 }
 
-/// Everything the manager is told. The defaults are CAPO's where CAPO has the flag.
+/// The manager's settings. The defaults are CAPO's where CAPO has the flag.
 #[derive(Debug, Clone, Args)]
 pub struct Settings {
     /// Kubeconfig file; without it the Pod's own ServiceAccount is used
@@ -41,7 +48,7 @@ pub struct Settings {
     )]
     pub kubeconfig: Option<PathBuf>,
 
-    /// Only watch this namespace; all of them if empty
+    /// Watch only this namespace; all namespaces if empty
     #[arg(
         long,
         default_value = "",
@@ -50,7 +57,7 @@ pub struct Settings {
     )]
     pub namespace: String,
 
-    /// Only reconcile objects whose label cluster.x-k8s.io/watch-filter has this value
+    /// Reconcile only objects whose label cluster.x-k8s.io/watch-filter has this value
     #[arg(
         long,
         default_value = "",
@@ -59,15 +66,15 @@ pub struct Settings {
     )]
     pub watch_filter: String,
 
-    /// How often every object is looked at without a reason
+    /// How often every object is reconciled even if nothing changed
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "10m", help_heading = "Kubernetes")]
     pub sync_period: Duration,
 
-    /// Requests per second to the Kubernetes API, 20 if only a burst is given; no limit of ours without both
+    /// Requests per second to the Kubernetes API, 20 if only a burst is set; without both flags there is no limit
     #[arg(long, value_name = "NUMBER", value_parser = rate, allow_negative_numbers = true, help_heading = "Kubernetes")]
     pub kube_api_qps: Option<f64>,
 
-    /// Requests to the Kubernetes API that may come at once, 30 if only a rate is given
+    /// Requests to the Kubernetes API that may be sent at once, 30 if only a rate is set
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Kubernetes")]
     pub kube_api_burst: Option<u32>,
 
@@ -83,23 +90,23 @@ pub struct Settings {
     #[arg(long, default_value_t = 10, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Kubernetes")]
     pub openstackmachinetemplate_concurrency: u16,
 
-    /// Work only while holding the leader lease
+    /// Reconcile only while holding the leader lease
     #[arg(long, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, value_name = "true|false", help_heading = "Leader election")]
     pub leader_elect: bool,
 
-    /// How long a lease that is not renewed keeps others out
+    /// How long a lease that is not renewed keeps other replicas out
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "15s", help_heading = "Leader election")]
     pub leader_elect_lease_duration: Duration,
 
-    /// How long the leader tries to renew before it stops
+    /// How long the leader tries to renew the lease before it stops
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "10s", help_heading = "Leader election")]
     pub leader_elect_renew_deadline: Duration,
 
-    /// The pause between two attempts at the lease
+    /// The pause between two attempts to take or renew the lease
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "2s", help_heading = "Leader election")]
     pub leader_elect_retry_period: Duration,
 
-    /// Namespace of the lease; the Pod's own if empty
+    /// Namespace of the lease; the Pod's own namespace if empty
     #[arg(
         long,
         default_value = "",
@@ -113,15 +120,15 @@ pub struct Settings {
     #[arg(long, default_value_t = 10.0, value_name = "NUMBER", value_parser = positive, help_heading = "OpenStack")]
     pub openstack_qps: f64,
 
-    /// Requests to one service that may come at once
+    /// Requests to one service that may be sent at once
     #[arg(long, default_value_t = 20, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..), help_heading = "OpenStack")]
     pub openstack_burst: u32,
 
-    /// Requests to one service that may be under way at the same time
+    /// Requests to one service that may be in flight at the same time
     #[arg(long, default_value_t = 8, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..), help_heading = "OpenStack")]
     pub openstack_max_in_flight: u32,
 
-    /// PEM file of authorities to trust where a clouds.yaml Secret has no cacert
+    /// PEM file of certificate authorities, trusted where a clouds.yaml Secret has no cacert
     #[arg(
         long,
         default_value = "",
@@ -135,11 +142,11 @@ pub struct Settings {
     #[arg(long, value_parser = gate_mode(), default_value_t = GateMode::Enforce, help_heading = "Load balancer gate")]
     pub load_balancer_gate: GateMode,
 
-    /// Report a member that is pending for longer
+    /// Report a load balancer member that is pending for longer than this
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "2m", help_heading = "Load balancer gate")]
     pub member_warn_after: Duration,
 
-    /// Alert about a member that is pending for longer
+    /// Alert about a member that is pending for longer than this
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "12m", help_heading = "Load balancer gate")]
     pub member_alert_after: Duration,
 
@@ -147,15 +154,15 @@ pub struct Settings {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "0s", help_heading = "Load balancer gate")]
     pub member_drain_grace: Duration,
 
-    /// Call a member that is pending for longer stuck
+    /// Report a member as stuck that is pending for longer than this
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "35m", help_heading = "Load balancer gate")]
     pub member_stuck_after: Duration,
 
-    /// Repair a member that is pending under an active load balancer for longer [default: 1m, with ovn 2m]
+    /// Repair a member that is pending under an ACTIVE load balancer for longer than this [default: 1m, with OVN 2m]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = "Load balancer gate")]
     pub member_orphan_after: Option<Duration>,
 
-    /// Port of the webhook server; 0 for none
+    /// Port of the webhook server; 0 turns it off
     #[arg(long, default_value_t = 9443, help_heading = "Serving")]
     pub webhook_port: u16,
 
@@ -168,11 +175,11 @@ pub struct Settings {
     )]
     pub webhook_cert_dir: PathBuf,
 
-    /// Address of /healthz and /readyz; 0 for none
+    /// Address of /healthz and /readyz; 0 turns them off
     #[arg(long, value_parser = listen_address, default_value = ":9440", help_heading = "Serving")]
     pub health_addr: ListenAddress,
 
-    /// Address of /metrics; 0 for none
+    /// Address of /metrics; 0 turns it off
     #[arg(long, value_parser = listen_address, default_value = ":8443", help_heading = "Serving")]
     pub diagnostics_address: ListenAddress,
 
@@ -180,15 +187,15 @@ pub struct Settings {
     #[arg(long, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, value_name = "true|false", help_heading = "Serving")]
     pub insecure_diagnostics: bool,
 
-    /// Which members the metrics show one by one; all are counted
+    /// Which members have series of their own; all members are counted
     #[arg(long, value_enum, default_value_t = MemberDetail::Auto, help_heading = "Serving")]
     pub metrics_member_detail: MemberDetail,
 
-    /// Members shown one by one before auto leaves out those that are well
+    /// Members with series of their own, above which auto leaves out healthy members
     #[arg(long, default_value_t = 500, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(..=100_000), help_heading = "Serving")]
     pub metrics_max_members: u32,
 
-    /// Report in the status of the ClusterOperator of this name too; empty for none
+    /// Also report in the status of the ClusterOperator with this name; none if empty
     #[arg(
         long,
         default_value = "",
@@ -199,10 +206,10 @@ pub struct Settings {
     pub cluster_operator_name: String,
 
     /// Oldest TLS version that is served
-    #[arg(long, default_value = "VersionTLS12", value_parser = ["VersionTLS12", "VersionTLS13"], help_heading = "Serving")]
-    pub tls_min_version: String,
+    #[arg(long, value_enum, default_value_t = MinimumTls::V1_2, help_heading = "Serving")]
+    pub tls_min_version: MinimumTls,
 
-    /// Leave out parts of the storage migration: All, StorageVersionMigration, CleanupManagedFields
+    /// Skip parts of the storage migration: All, StorageVersionMigration, CleanupManagedFields
     #[arg(
         long,
         value_name = "PHASES",
@@ -223,8 +230,8 @@ pub struct Settings {
     pub(super) accepted: Accepted,
 }
 
-/// Flags of CAPO that mean nothing here. They are accepted, so that its arguments can be kept, and
-/// reported when they ask for something.
+/// Flags of CAPO that have no effect here. They are accepted so that CAPO's arguments can be kept, and the log reports
+/// those that are set.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Accepted {
     #[arg(long, hide = true)]
@@ -253,103 +260,126 @@ pub(super) struct Accepted {
     log_text_split_stream: Option<String>,
 }
 
-/// Where to listen, or nowhere.
+/// Where to listen, or not at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListenAddress(
     /// The address; `None` means not at all.
     pub Option<SocketAddr>,
 );
 
-fn listen_address(text: &str) -> Result<ListenAddress, String> {
+fn listen_address(text: &str) -> Result<ListenAddress, address::NotAnAddress> {
     address::parse(text).map(ListenAddress)
 }
 
-/// The words of `--load-balancer-gate`, each with what it does.
+/// The values of `--load-balancer-gate`, each with its effect.
 fn gate_mode() -> impl TypedValueParser<Value = GateMode> {
-    let words = GateMode::ALL.map(|mode| {
+    let values = GateMode::ALL.map(|mode| {
         PossibleValue::new(mode.as_str()).help(match mode {
-            GateMode::Enforce => "Hold what must wait",
-            GateMode::Observe => "Report what would be held, and hold nothing",
-            GateMode::Off => "Do nothing and remove the deletion hooks",
+            GateMode::Enforce => {
+                "Hold a rollout until the load balancer is ready for its next step"
+            }
+            GateMode::Observe => "Report what would be held, but hold nothing",
+            GateMode::Off => "Hold and report nothing, and remove the deletion hooks",
         })
     });
-    PossibleValuesParser::new(words).try_map(|word| word.parse::<GateMode>())
+    PossibleValuesParser::new(values).try_map(|value| value.parse::<GateMode>())
 }
 
-fn positive(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
-        _ => Err(format!("{text:?} is not a number above 0")),
-    }
+/// A text that is no allowed number.
+#[derive(Debug, thiserror::Error)]
+#[error("{text:?} is not a number {allowed}")]
+struct BadNumber {
+    text: String,
+    allowed: &'static str,
 }
 
-/// A rate of requests, or a negative number for none, as client-go has it.
-fn rate(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(number) if number.is_finite() && number != 0.0 => Ok(number),
-        _ => Err(format!(
-            "{text:?} is not a number above 0, or below 0 for no limit"
-        )),
-    }
+fn number(
+    text: &str,
+    allowed: &'static str,
+    is_allowed: impl Fn(f64) -> bool,
+) -> Result<f64, BadNumber> {
+    let number = text.parse().ok();
+    number
+        .filter(|number: &f64| number.is_finite() && is_allowed(*number))
+        .ok_or_else(|| BadNumber {
+            text: text.to_owned(),
+            allowed,
+        })
+}
+
+fn positive(text: &str) -> Result<f64, BadNumber> {
+    number(text, "above 0", |number| number > 0.0)
+}
+
+/// A rate of requests; a negative number means no limit, as in client-go.
+fn rate(text: &str) -> Result<f64, BadNumber> {
+    number(text, "above 0, or below 0 for no limit", |number| {
+        number != 0.0
+    })
 }
 
 impl Settings {
-    /// Requests per second and at once that the Kubernetes API may be sent; `None` for no limit.
-    pub fn kube_budget(&self) -> Option<(f64, u32)> {
+    /// The budget of requests to the Kubernetes API; `None` for no limit.
+    pub(crate) fn kube_budget(&self) -> Option<Budget> {
+        let (qps, burst) = self.kube_limits()?;
+        Some(Budget::new(qps, burst))
+    }
+
+    /// Requests to the Kubernetes API per second and at once; `None` for no limit.
+    fn kube_limits(&self) -> Option<(f64, u32)> {
         if self.kube_api_qps.is_none() && self.kube_api_burst.is_none() {
             return None;
         }
-        let qps = self.kube_api_qps.unwrap_or(super::kube_budget::QPS);
-        let burst = self.kube_api_burst.unwrap_or(super::kube_budget::BURST);
+        let qps = self.kube_api_qps.unwrap_or(QPS);
+        let burst = self.kube_api_burst.unwrap_or(BURST);
         (qps > 0.0).then_some((qps, burst))
     }
 
-    /// What one flag alone can't tell: the first contradiction between flags, naming both and what
-    /// is allowed.
+    /// Checks what no flag can check alone.
     ///
     /// # Errors
-    /// That text.
-    pub fn check(&self) -> Result<(), String> {
+    /// The first contradiction between flags.
+    pub fn check(&self) -> Result<(), Contradiction> {
         if self.leader_elect_lease_duration <= self.leader_elect_renew_deadline {
-            return Err(format!(
-                "--leader-elect-renew-deadline is {:?}: it must be shorter than --leader-elect-lease-duration, {:?}",
-                self.leader_elect_renew_deadline, self.leader_elect_lease_duration
-            ));
+            return Err(Contradiction::RenewDeadline {
+                deadline: self.leader_elect_renew_deadline,
+                lease: self.leader_elect_lease_duration,
+            });
         }
         if self.leader_elect_renew_deadline <= self.leader_elect_retry_period
             || self.leader_elect_retry_period.is_zero()
         {
-            return Err(format!(
-                "--leader-elect-retry-period is {:?}: it must be above 0 and shorter than --leader-elect-renew-deadline, {:?}",
-                self.leader_elect_retry_period, self.leader_elect_renew_deadline
-            ));
+            return Err(Contradiction::RetryPeriod {
+                period: self.leader_elect_retry_period,
+                deadline: self.leader_elect_renew_deadline,
+            });
         }
         if self.member_warn_after > self.member_alert_after
             || self.member_alert_after > self.member_stuck_after
         {
-            return Err(format!(
-                "--member-warn-after {:?}, --member-alert-after {:?} and --member-stuck-after {:?} must not fall",
-                self.member_warn_after, self.member_alert_after, self.member_stuck_after
-            ));
+            return Err(Contradiction::Thresholds {
+                warn: self.member_warn_after,
+                alert: self.member_alert_after,
+                stuck: self.member_stuck_after,
+            });
         }
         if self.member_orphan_after.is_some_and(|span| span.is_zero()) {
-            return Err("--member-orphan-after is 0: it must be above 0".to_owned());
+            return Err(Contradiction::Zero("--member-orphan-after"));
         }
         if self.member_drain_grace > LONGEST_GRACE {
-            return Err(format!(
-                "--member-drain-grace is {:?}: it must be at most {LONGEST_GRACE:?}, as a deletion waits that long",
-                self.member_drain_grace
-            ));
+            return Err(Contradiction::DrainGrace {
+                grace: self.member_drain_grace,
+                longest: LONGEST_GRACE,
+            });
         }
-        Phases::without(&self.skip_crd_migration_phases)
-            .map_err(|error| format!("--skip-crd-migration-phases: {error}"))?;
+        Phases::without(&self.skip_crd_migration_phases)?;
         if self.sync_period.is_zero() {
-            return Err("--sync-period is 0: it must be above 0".to_owned());
+            return Err(Contradiction::Zero("--sync-period"));
         }
         Ok(())
     }
 
-    /// The flags that were given and mean nothing here, for one warning each.
+    /// The flags that were set and have no effect here, for one warning each.
     pub fn without_effect(&self) -> Vec<&'static str> {
         let accepted = &self.accepted;
         let given = [

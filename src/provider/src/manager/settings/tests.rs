@@ -104,7 +104,8 @@ fn contradictions_are_named() {
     let contradiction = parse(&["--leader-elect-renew-deadline=20s"])
         .unwrap()
         .check()
-        .unwrap_err();
+        .unwrap_err()
+        .to_string();
     assert!(contradiction.contains("--leader-elect-lease-duration"));
     assert!(parse(&["--member-warn-after=1h"]).unwrap().check().is_err());
 }
@@ -128,7 +129,7 @@ fn the_kubernetes_api_is_limited_only_where_somebody_asks_for_it() {
         (&["--kube-api-qps=-1"], None),
     ] {
         assert_eq!(
-            parse(arguments).unwrap().kube_budget(),
+            parse(arguments).unwrap().kube_limits(),
             expected,
             "{arguments:?}"
         );
@@ -149,5 +150,10 @@ fn a_drain_grace_that_freezes_a_control_plane_is_refused() {
     assert_eq!(settings.member_drain_grace, Duration::from_secs(90));
     settings.check().unwrap();
     let refused = parse(&["--member-drain-grace=2h"]).unwrap().check();
-    assert!(refused.unwrap_err().contains("--member-drain-grace"));
+    assert!(
+        refused
+            .unwrap_err()
+            .to_string()
+            .contains("--member-drain-grace")
+    );
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::tree::{Node, Object};
+use super::lazy_json::{Node, Object};
 use crate::webhooks::json::{Path, WrongType};
 
 const CONDITIONS: &str = "conditions";

@@ -1,25 +1,24 @@
 //! Conversion between v1beta1 and v1beta2, for the four kinds that have both.
 //!
-//! It rewrites the JSON text ([`tree`]): what has the same name and shape in both versions is not even
-//! looked at, so it can't be lost, costs next to nothing, and a field that the schemas gain later needs
-//! nothing here. There is a reason beyond speed for not going through the typed structs: the API server
-//! fails a whole LIST of a kind when the conversion of one object in it fails. So every object that any
-//! schema has ever let into storage must convert, numbers out of range, empty lists and unknown enum values
-//! included. Typed structs refuse or lose some of these.
+//! It rewrites the JSON text ([`lazy_json`]): a field that has the same name and shape in both versions is not parsed,
+//! so it can't be lost, costs next to nothing, and a field that the schemas gain later needs no change here. Speed is
+//! not the only reason for not going through the typed structs: the API server fails the LIST of a kind when the
+//! conversion of one object in it fails. So every object that any schema has ever let into storage must convert,
+//! including numbers out of range, empty lists and unknown enum values. Typed structs refuse or lose some of these.
 //!
-//! What each version can't hold, and what becomes of it, is in `docs/conversion.md`.
+//! `docs/conversion.md` lists what each version can't hold, and where it is kept.
 
 mod cluster;
 mod conditions;
-mod kept;
+mod lazy_json;
 mod machine;
 mod review;
+mod stash;
 #[cfg(test)]
 mod tests;
-mod tree;
 
-pub use kept::{CAPO_STASH, V1BETA1_FIELDS, V1BETA2_FIELDS};
 pub use review::{ReviewError, review};
+pub use stash::{CAPO_STASH, V1BETA1_FIELDS, V1BETA2_FIELDS};
 
 use serde_json::Value;
 
@@ -27,8 +26,8 @@ use super::{
     GROUP,
     json::{Path, WrongType, type_name},
 };
-use kept::{Kept, top};
-use tree::{Node, Object};
+use lazy_json::{Node, Object};
+use stash::{Stash, top};
 
 /// The two served versions of the kinds that are converted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -174,12 +173,12 @@ fn known(
 }
 
 fn to_v1beta2(kind: Kind, object: &mut Object<'_>) -> Result<(), WrongType> {
-    let mut kept = Kept::take(object, Version::V1Beta1)?;
+    let mut stash = Stash::take(object, Version::V1Beta1)?;
     let root = Path::root("spec");
     match kind {
         Kind::Cluster => {
             if let Some(spec) = spec(object)? {
-                cluster::spec_to_v1beta2(spec, &root, &mut kept)?;
+                cluster::spec_to_v1beta2(spec, &root, &mut stash)?;
             }
             if let Some(status) = status(object)? {
                 cluster::status_to_v1beta2(status)?;
@@ -188,17 +187,17 @@ fn to_v1beta2(kind: Kind, object: &mut Object<'_>) -> Result<(), WrongType> {
         Kind::ClusterTemplate => {
             let template = root.field("template");
             if let Some(template_object) = template_of(object, &root)? {
-                if let Some(metadata) = kept.stashed_template_metadata() {
+                if let Some(metadata) = stash.stashed_template_metadata() {
                     template_object.insert_if_absent("metadata", Node::Made(metadata));
                 }
                 if let Some(spec) = template_object.object("spec", &template)? {
-                    cluster::spec_to_v1beta2(spec, &template.field("spec"), &mut kept)?;
+                    cluster::spec_to_v1beta2(spec, &template.field("spec"), &mut stash)?;
                 }
             }
         }
         Kind::Machine => {
             if let Some(spec) = spec(object)? {
-                machine::spec_to_v1beta2(spec, &root, &mut kept)?;
+                machine::spec_to_v1beta2(spec, &root, &mut stash)?;
             }
             if let Some(status) = status(object)? {
                 machine::status_to_v1beta2(status)?;
@@ -209,23 +208,23 @@ fn to_v1beta2(kind: Kind, object: &mut Object<'_>) -> Result<(), WrongType> {
             if let Some(template_object) = template_of(object, &root)?
                 && let Some(spec) = template_object.object("spec", &template)?
             {
-                machine::spec_to_v1beta2(spec, &template.field("spec"), &mut kept)?;
+                machine::spec_to_v1beta2(spec, &template.field("spec"), &mut stash)?;
             }
             if let Some(status) = status(object)? {
                 conditions::to_v1beta2(status, &Path::root("status"))?;
             }
         }
     }
-    kept.write(object)
+    stash.write(object)
 }
 
 fn to_v1beta1(kind: Kind, object: &mut Object<'_>) -> Result<(), WrongType> {
-    let mut kept = Kept::take(object, Version::V1Beta2)?;
+    let mut stash = Stash::take(object, Version::V1Beta2)?;
     let root = Path::root("spec");
     match kind {
         Kind::Cluster => {
             if let Some(spec) = spec(object)? {
-                cluster::spec_to_v1beta1(spec, &root, &mut kept)?;
+                cluster::spec_to_v1beta1(spec, &root, &mut stash)?;
             }
             if let Some(status) = status(object)? {
                 cluster::status_to_v1beta1(status)?;
@@ -236,12 +235,12 @@ fn to_v1beta1(kind: Kind, object: &mut Object<'_>) -> Result<(), WrongType> {
             if let Some(template_object) = template_of(object, &root)?
                 && let Some(spec) = template_object.object("spec", &template)?
             {
-                cluster::spec_to_v1beta1(spec, &template.field("spec"), &mut kept)?;
+                cluster::spec_to_v1beta1(spec, &template.field("spec"), &mut stash)?;
             }
         }
         Kind::Machine => {
             if let Some(spec) = spec(object)? {
-                machine::spec_to_v1beta1(spec, &root, &mut kept)?;
+                machine::spec_to_v1beta1(spec, &root, &mut stash)?;
             }
             if let Some(status) = status(object)? {
                 machine::status_to_v1beta1(status)?;
@@ -252,14 +251,14 @@ fn to_v1beta1(kind: Kind, object: &mut Object<'_>) -> Result<(), WrongType> {
             if let Some(template_object) = template_of(object, &root)?
                 && let Some(spec) = template_object.object("spec", &template)?
             {
-                machine::spec_to_v1beta1(spec, &template.field("spec"), &mut kept)?;
+                machine::spec_to_v1beta1(spec, &template.field("spec"), &mut stash)?;
             }
             if let Some(status) = status(object)? {
                 conditions::to_v1beta1(status, &Path::root("status"))?;
             }
         }
     }
-    kept.write(object)
+    stash.write(object)
 }
 
 fn spec<'o, 'a>(object: &'o mut Object<'a>) -> Result<Option<&'o mut Object<'a>>, WrongType> {

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{json, value::RawValue};
 
 use super::convert_text;
-use crate::webhooks::weight;
+use crate::webhooks::size_estimate;
 
 /// A body that is no ConversionReview, so that there is no one to answer in its terms.
 #[derive(Debug, thiserror::Error)]
@@ -80,7 +80,7 @@ pub fn review(body: &[u8]) -> Result<Vec<u8>, ReviewError> {
         if before > start {
             answer.push(b',');
         }
-        let converted = weight::check(text)
+        let converted = size_estimate::check(text)
             .map_err(|error| error.to_string())
             .and_then(|()| {
                 convert_text(text, &request.desired_api_version, &mut answer)

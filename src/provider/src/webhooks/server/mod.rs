@@ -1,14 +1,12 @@
-//! The HTTPS listener that the API server calls: `/convert` and the validating paths.
+//! The HTTPS server that the API server calls: `/convert` and the validating paths.
 //!
-//! Anybody who reaches the port may send anything, since the API server shows no certificate of its own:
+//! Anybody who reaches the port may send anything, since the API server presents no certificate of its own:
 //! every size, time and number is bounded here.
 
-pub(crate) mod certificate;
-mod expiry;
 mod observer;
 mod routes;
 
-pub use certificate::CertificateError;
+pub use crate::http::{CertificateError, CertificateObserver, MinimumTls};
 pub use observer::Observer;
 
 use std::{
@@ -22,19 +20,12 @@ use std::{
     time::Duration,
 };
 
-use hyper::{server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore},
-};
-use tokio_rustls::TlsAcceptor;
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use certificate::Certificates;
+use crate::http::{self, Certificates, ListenError, Listener, Transport};
 use routes::Routes;
 
-/// How the listener is set up.
+/// How the server is set up.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Where to listen; `--webhook-port` on every address by default.
@@ -59,16 +50,6 @@ impl Settings {
     }
 }
 
-/// The oldest TLS version that is spoken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum MinimumTls {
-    /// TLS 1.2 and 1.3.
-    #[default]
-    V1_2,
-    /// TLS 1.3 only.
-    V1_3,
-}
-
 /// Bounds on sizes, times and numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -76,22 +57,22 @@ pub struct Limits {
     pub admission_bytes: usize,
     /// Bytes of a ConversionReview: a list of some thousand clusters.
     pub conversion_bytes: usize,
-    /// Bytes of all bodies being held at a time; at least the largest single limit.
+    /// Bytes of all bodies that are held at a time; at least the largest single limit.
     pub bytes_in_flight: usize,
     /// Open connections; more wait in the kernel's queue.
     pub connections: usize,
     /// Time for the TLS handshake.
     pub handshake: Duration,
-    /// Time for a request's headers. It also ends connections that nobody uses, so it is longer than the
-    /// 90 s after which the API server itself closes them: the other way round it could be just writing.
+    /// Time for a request's headers. It also ends idle connections, so it is longer than the 90 s after which the
+    /// API server itself closes them: otherwise the API server could be about to write when this end closes.
     pub headers: Duration,
     /// Time for a request's body.
     pub body: Duration,
-    /// Time for an answer, waiting for its turn included. The API server gives up after 10 s by default.
+    /// Time for a response, including the wait for a turn. The API server gives up after 10 s by default.
     pub answer: Duration,
-    /// Time between two looks at the certificate's files.
+    /// Time between two reads of the certificate's files.
     pub certificate_poll: Duration,
-    /// Time for open requests to end when asked to stop.
+    /// Time for open requests to end after a stop.
     pub stop: Duration,
 }
 
@@ -112,26 +93,35 @@ impl Default for Limits {
     }
 }
 
-/// Why the listener can't start.
+impl Limits {
+    fn of_listener(self) -> http::Limits {
+        http::Limits {
+            connections: self.connections,
+            handshake: self.handshake,
+            head: self.headers,
+            head_bytes: 64 << 10,
+            // The API server keeps its connections open between requests.
+            connection: None,
+            stop: self.stop,
+        }
+    }
+}
+
+/// Why the server can't start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// The certificate can't be used.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
     /// The address can't be bound.
-    #[error("listening on {address}: {source}")]
-    Bind {
-        /// The address.
-        address: SocketAddr,
-        /// What the system says.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Listen(#[from] ListenError),
     /// TLS can't be set up.
-    #[error("setting up TLS: {0}")]
+    #[error("can't set up TLS: {0}")]
     Tls(#[from] rustls::Error),
 }
 
-/// Whether the listener takes requests; for `/readyz`. Clones share one state.
+/// Whether the server answers requests; for `/readyz`. Clones share one state.
 #[derive(Debug, Clone, Default)]
 pub struct Ready(Arc<AtomicBool>);
 
@@ -146,10 +136,9 @@ impl Ready {
     }
 }
 
-/// A bound listener with a certificate.
+/// A bound port with a certificate.
 pub struct Server {
-    listener: TcpListener,
-    acceptor: TlsAcceptor,
+    listener: Listener,
     certificates: Certificates,
     routes: Arc<Routes>,
     limits: Limits,
@@ -162,30 +151,31 @@ impl Server {
         settings: Settings,
         observer: Arc<dyn Observer>,
     ) -> Result<Self, ServerError> {
+        let limits = settings.limits;
         let certificates = Certificates::read(
             "webhooks",
             settings.certificate_folder,
-            Arc::clone(&observer),
+            Arc::clone(&observer) as Arc<dyn CertificateObserver>,
         )
         .await?;
-        let acceptor = TlsAcceptor::from(certificates.server_config(settings.minimum_tls)?);
-        let listener = bind(settings.address)
-            .await
-            .map_err(|source| ServerError::Bind {
-                address: settings.address,
-                source,
-            })?;
+        let transport = Transport::Tls(certificates.server_config(settings.minimum_tls)?.into());
+        let listener = Listener::bind(
+            settings.address,
+            "the webhooks",
+            transport,
+            limits.of_listener(),
+        )
+        .await?;
         Ok(Self {
             listener,
-            acceptor,
             certificates,
-            routes: Arc::new(Routes::new(settings.limits, observer)),
-            limits: settings.limits,
+            routes: Arc::new(Routes::new(limits, observer)),
+            limits,
             ready: Ready::default(),
         })
     }
 
-    /// The address that was bound, with its port where 0 was asked for.
+    /// The bound address, with its port where port 0 was requested.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
@@ -195,120 +185,26 @@ impl Server {
         self.ready.clone()
     }
 
-    /// Answers requests until `shutdown`; then takes no new ones and waits a bounded time for those that
-    /// are open.
+    /// Answers requests until `shutdown`, then accepts no new ones and waits a bounded time for the open ones.
     pub async fn serve(self, shutdown: CancellationToken) {
         let Self {
             listener,
-            acceptor,
             certificates,
             routes,
             limits,
             ready,
         } = self;
-        let connections = Arc::new(Semaphore::new(limits.connections));
-        let tasks = TaskTracker::new();
-        let watching = tokio::spawn(certificates.watch(limits.certificate_poll));
+        let watch = certificates.watch(limits.certificate_poll);
+        let _watching = AbortOnDropHandle::new(tokio::spawn(watch));
         ready.set(true);
-        while let Some((stream, permit)) = next(&listener, &connections, &shutdown).await {
-            tasks.spawn(connection(
-                stream,
-                permit,
-                acceptor.clone(),
-                Arc::clone(&routes),
-                limits,
-                shutdown.clone(),
-            ));
-        }
-        ready.set(false);
-        watching.abort();
-        drop(listener);
-        tasks.close();
-        if tokio::time::timeout(limits.stop, tasks.wait())
-            .await
-            .is_err()
-        {
-            tracing::warn!("Some webhook requests were still open when the time to stop was over");
-        }
-    }
-}
-
-/// Where IPv6 is switched off, "every address" is the IPv4 one.
-async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    match TcpListener::bind(address).await {
-        Err(error)
-            if address.ip() == Ipv6Addr::UNSPECIFIED
-                && error.kind() != io::ErrorKind::AddrInUse =>
-        {
-            TcpListener::bind((std::net::Ipv4Addr::UNSPECIFIED, address.port())).await
-        }
-        bound => bound,
-    }
-}
-
-/// The next connection, once there is room for one; `None` on shutdown.
-async fn next(
-    listener: &TcpListener,
-    connections: &Arc<Semaphore>,
-    shutdown: &CancellationToken,
-) -> Option<(TcpStream, OwnedSemaphorePermit)> {
-    let accept = async {
-        let permit = Arc::clone(connections).acquire_owned().await.ok()?;
-        loop {
-            match listener.accept().await {
-                Ok((stream, _)) => return Some((stream, permit)),
-                Err(error) => {
-                    // Out of file descriptors, or a connection that ended at once: the listener is fine.
-                    tracing::warn!(%error, "Accepting a webhook connection failed");
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                }
-            }
-        }
-    };
-    tokio::select! {
-        () = shutdown.cancelled() => None,
-        accepted = accept => accepted,
-    }
-}
-
-async fn connection(
-    stream: TcpStream,
-    permit: OwnedSemaphorePermit,
-    acceptor: TlsAcceptor,
-    routes: Arc<Routes>,
-    limits: Limits,
-    shutdown: CancellationToken,
-) {
-    let _permit = permit;
-    // Answers are small: waiting for more to send would only add delay.
-    let _ = stream.set_nodelay(true);
-    let stream = match tokio::time::timeout(limits.handshake, acceptor.accept(stream)).await {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => {
-            tracing::debug!(%error, "A TLS handshake with a webhook client failed");
-            return;
-        }
-        Err(_) => return,
-    };
-    let service = service_fn(move |request| {
-        let routes = Arc::clone(&routes);
-        async move { Ok::<_, std::convert::Infallible>(routes.answer(request).await) }
-    });
-    let mut serving = std::pin::pin!(
-        http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(limits.headers)
-            .max_buf_size(64 << 10)
-            .serve_connection(TokioIo::new(stream), service)
-    );
-    let served = tokio::select! {
-        served = serving.as_mut() => served,
-        () = shutdown.cancelled() => {
-            serving.as_mut().graceful_shutdown();
-            serving.await
-        }
-    };
-    if let Err(error) = served {
-        tracing::debug!(%error, "A webhook connection ended early");
+        let not_ready = async {
+            shutdown.cancelled().await;
+            ready.set(false);
+        };
+        let serve = listener.serve(shutdown.clone(), move |request| {
+            let routes = Arc::clone(&routes);
+            async move { routes.respond(request).await }
+        });
+        tokio::join!(serve, not_ready);
     }
 }

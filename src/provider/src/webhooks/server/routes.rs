@@ -1,24 +1,27 @@
-//! One request: its path, its size, its turn, its answer.
+//! One request: its path, its size, its turn, its response.
 
 use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderValue, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Body, Incoming};
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
 use super::{Limits, Observer};
-use crate::webhooks::{
-    conversion,
-    validation::{self, Kind},
+use crate::{
+    http::{Response, text},
+    webhooks::{
+        conversion,
+        validation::{self, Kind},
+    },
 };
 
 /// The path of conversion, the same as CAPO's.
 const CONVERT: &str = "/convert";
 
-/// Bodies up to this size are answered on the spot: handing them to another thread takes longer.
+/// Bodies up to this size are processed on the same thread: handing them to another one takes longer.
 const SMALL: usize = 256 << 10;
 
 /// The unit of the body budget.
@@ -27,9 +30,9 @@ const KIB: usize = 1 << 10;
 pub(super) struct Routes {
     limits: Limits,
     observer: Arc<dyn Observer>,
-    /// KiB of bodies that may still come in.
+    /// KiB of bodies that may still be read.
     budget: Semaphore,
-    /// Reviews that may be worked on at a time: more than cores would only hold more memory.
+    /// Reviews that may be processed at a time: more than there are cores would only hold more memory.
     turns: Semaphore,
 }
 
@@ -58,7 +61,7 @@ impl Route {
     }
 }
 
-/// An answer other than 200.
+/// A response other than 200.
 struct Refusal(StatusCode, String);
 
 impl Routes {
@@ -73,17 +76,14 @@ impl Routes {
         }
     }
 
-    /// Answers a request, whatever it is.
-    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    /// The response to a request, whatever it contains.
+    pub(super) async fn respond(&self, request: Request<Incoming>) -> Response {
         let Some(route) = Route::of(request.uri().path()) else {
-            return text(
-                StatusCode::NOT_FOUND,
-                "there is nothing at this path\n".to_owned(),
-            );
+            return text(StatusCode::NOT_FOUND, "there is nothing at this path\n");
         };
         let began = Instant::now();
         self.observer.request_began(route.path());
-        let answered = if request.method() == Method::POST {
+        let result = if request.method() == Method::POST {
             tokio::time::timeout(
                 self.limits.answer + self.limits.body,
                 self.review(route, request),
@@ -92,7 +92,7 @@ impl Routes {
             .unwrap_or_else(|_| {
                 Err(Refusal(
                     StatusCode::SERVICE_UNAVAILABLE,
-                    "it took too long to answer; try again".to_owned(),
+                    "answering took too long; try again".to_owned(),
                 ))
             })
         } else {
@@ -101,7 +101,7 @@ impl Routes {
                 "expected POST".to_owned(),
             ))
         };
-        let response = match answered {
+        let response = match result {
             Ok(body) => json(body),
             Err(Refusal(code, message)) => {
                 tracing::warn!(
@@ -110,7 +110,7 @@ impl Routes {
                     message,
                     "Refused a webhook request"
                 );
-                text(code, format!("{message}\n"))
+                refusal(code, &message)
             }
         };
         self.observer
@@ -143,7 +143,7 @@ impl Routes {
             .map_err(|_| {
                 Refusal(
                     StatusCode::REQUEST_TIMEOUT,
-                    "the body took too long to come".to_owned(),
+                    "the body took too long to arrive".to_owned(),
                 )
             })?;
         let body = match collected {
@@ -158,9 +158,9 @@ impl Routes {
         };
         let _turn = self.turns.acquire().await;
         if body.len() <= SMALL {
-            return respond(route, &body);
+            return review(route, &body);
         }
-        tokio::task::spawn_blocking(move || respond(route, &body))
+        tokio::task::spawn_blocking(move || review(route, &body))
             .await
             .unwrap_or_else(|_| {
                 Err(Refusal(
@@ -174,7 +174,7 @@ impl Routes {
         let busy = || {
             Refusal(
                 StatusCode::SERVICE_UNAVAILABLE,
-                "too much to do; try again".to_owned(),
+                "too many requests are being answered; try again".to_owned(),
             )
         };
         let permits = u32::try_from(size.div_ceil(KIB)).map_err(|_| busy())?;
@@ -182,7 +182,7 @@ impl Routes {
     }
 }
 
-fn respond(route: Route, body: &[u8]) -> Result<Vec<u8>, Refusal> {
+fn review(route: Route, body: &[u8]) -> Result<Vec<u8>, Refusal> {
     let malformed = |error: String| Refusal(StatusCode::BAD_REQUEST, error);
     match route {
         Route::Convert => conversion::review(body).map_err(|error| malformed(error.to_string())),
@@ -192,7 +192,7 @@ fn respond(route: Route, body: &[u8]) -> Result<Vec<u8>, Refusal> {
     }
 }
 
-fn json(body: Vec<u8>) -> Response<Full<Bytes>> {
+fn json(body: Vec<u8>) -> Response {
     let mut response = Response::new(Full::new(Bytes::from(body)));
     response.headers_mut().insert(
         header::CONTENT_TYPE,
@@ -201,15 +201,11 @@ fn json(body: Vec<u8>) -> Response<Full<Bytes>> {
     response
 }
 
-fn text(code: StatusCode, message: String) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(message)));
-    *response.status_mut() = code;
-    let headers = response.headers_mut();
-    headers.insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("text/plain; charset=utf-8"),
-    );
-    // What is left of a refused body is not worth reading.
-    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+fn refusal(code: StatusCode, message: &str) -> Response {
+    let mut response = text(code, format!("{message}\n"));
+    // The rest of a refused body is not read.
+    response
+        .headers_mut()
+        .insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
 }

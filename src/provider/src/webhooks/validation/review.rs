@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
 use super::{Change, FieldError, Kind, names, validate};
-use crate::webhooks::{GROUP, conversion, weight};
+use crate::webhooks::{GROUP, conversion, size_estimate};
 
 /// A body that is no AdmissionReview, so that there is no one to answer in its terms.
 #[derive(Debug, thiserror::Error)]
@@ -147,7 +147,7 @@ fn judge(kind: Kind, request: &Request<'_>, now: Timestamp) -> Result<(), Value>
 /// The object in the version that is judged, whatever version the API server sent.
 fn current(kind: Kind, object: Option<&RawValue>, field: &str) -> Result<Value, Value> {
     let text = object.map_or("null", RawValue::get);
-    weight::check(text).map_err(|error| bad_request(&format!("{field}: {error}")))?;
+    size_estimate::check(text).map_err(|error| bad_request(&format!("{field}: {error}")))?;
     let object: Value =
         serde_json::from_str(text).map_err(|error| bad_request(&format!("{field}: {error}")))?;
     if !object.is_object() {

@@ -17,7 +17,7 @@ impl Stage {
     /// Order of Cluster API's core: pre-drain hooks where there is a node to drain and `another` control-plane
     /// machine stays, pre-terminate hooks, infrastructure, the Machine itself. The control plane drops its own
     /// hook when no other is left, or at once before Kubernetes 1.31.
-    pub async fn delete_machine(&self, machine: &Value, another: bool) -> Result<(), Error> {
+    pub(super) async fn delete_machine(&self, machine: &Value, another: bool) -> Result<(), Error> {
         let name = name_of(machine);
         let hooks_of = |prefix: &str| -> Vec<&str> {
             let annotations = machine["metadata"]["annotations"].as_object();
@@ -60,7 +60,7 @@ impl Stage {
         }
     }
 
-    pub async fn delete_cluster(
+    pub(super) async fn delete_cluster(
         &self,
         cluster: &Value,
         machines: &[&Value],

@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 use super::{super::Error, CLUSTER_NAME, CONTROL_PLANE, api};
 
 /// The namespace it plays in.
-pub struct Stage {
+pub(super) struct Stage {
     pub client: Client,
     pub namespace: String,
 }
 
 impl Stage {
-    pub fn new(client: Client, namespace: &str) -> Self {
+    pub(super) fn new(client: Client, namespace: &str) -> Self {
         Self {
             client,
             namespace: namespace.to_owned(),
@@ -24,7 +24,7 @@ impl Stage {
     }
 
     /// Looks at the world and does the next thing everywhere.
-    pub async fn beat(&self) -> Result<(), Error> {
+    pub(super) async fn beat(&self) -> Result<(), Error> {
         let clusters = self.list("Cluster").await?;
         let machines = self.list("Machine").await?;
         for cluster in &clusters {
@@ -173,7 +173,7 @@ impl Stage {
         .await
     }
 
-    pub async fn list(&self, kind: &str) -> Result<Vec<Value>, Error> {
+    pub(super) async fn list(&self, kind: &str) -> Result<Vec<Value>, Error> {
         let mut objects = api(&self.client, &self.namespace, kind)
             .list(&ListParams::default())
             .await?
@@ -189,21 +189,26 @@ impl Stage {
         Ok(objects)
     }
 
-    pub async fn get(&self, kind: &str, name: &str) -> Result<Option<Value>, Error> {
+    pub(super) async fn get(&self, kind: &str, name: &str) -> Result<Option<Value>, Error> {
         let object = api(&self.client, &self.namespace, kind)
             .get_opt(name)
             .await?;
         Ok(object.map(serde_json::to_value).transpose()?)
     }
 
-    pub async fn patch(&self, kind: &str, name: &str, patch: Value) -> Result<(), Error> {
+    pub(super) async fn patch(&self, kind: &str, name: &str, patch: Value) -> Result<(), Error> {
         api(&self.client, &self.namespace, kind)
             .patch(name, &PatchParams::default(), &Patch::Merge(patch))
             .await?;
         Ok(())
     }
 
-    pub async fn patch_status(&self, kind: &str, name: &str, status: Value) -> Result<(), Error> {
+    pub(super) async fn patch_status(
+        &self,
+        kind: &str,
+        name: &str,
+        status: Value,
+    ) -> Result<(), Error> {
         api(&self.client, &self.namespace, kind)
             .patch_status(
                 name,
@@ -215,10 +220,10 @@ impl Stage {
     }
 }
 
-pub fn name_of(object: &Value) -> &str {
+pub(super) fn name_of(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-pub fn going(object: &Value) -> bool {
+pub(super) fn going(object: &Value) -> bool {
     !object["metadata"]["deletionTimestamp"].is_null()
 }

@@ -41,11 +41,11 @@ pub(crate) struct KnownLoadBalancer {
 impl From<&LoadBalancer> for KnownLoadBalancer {
     fn from(lb: &LoadBalancer) -> Self {
         Self {
-            id: lb.id.clone(),
+            id: lb.id.to_string(),
             name: lb.name.clone(),
             provider: lb.provider.clone().unwrap_or_default(),
             vip: lb.vip_address,
-            vip_port: lb.vip_port_id.clone(),
+            vip_port: lb.vip_port_id.clone().map(Into::into),
             tags: lb.tags.clone(),
         }
     }
@@ -54,7 +54,7 @@ impl From<&LoadBalancer> for KnownLoadBalancer {
 impl From<&LoadBalancer> for FoundLoadBalancer {
     fn from(lb: &LoadBalancer) -> Self {
         Self {
-            id: lb.id.clone(),
+            id: lb.id.to_string(),
             name: lb.name.clone(),
             provisioning_status: lb.provisioning_status.as_str().to_owned(),
         }
@@ -83,7 +83,11 @@ pub(crate) async fn find(
     let name = context.desired.names.load_balancer();
     let doing = format!("Looking for load balancer {name}");
     if let Some(id) = known {
-        match context.cloud.load_balancer(id, Priority::Settling).await {
+        match context
+            .cloud
+            .load_balancer(&id.into(), Priority::Settling)
+            .await
+        {
             Ok(lb) if is_ours(&lb, &name, &context.project) => return Ok(vec![lb]),
             Ok(_) => {}
             Err(error) if error.is_not_found() => {}
@@ -148,7 +152,7 @@ pub(crate) async fn create(
         vip_network_id: Some(network.network.id.clone()),
         vip_subnet_id: subnet.map(|subnet| subnet.id.clone()),
         provider: desired.provider.clone(),
-        flavor_id,
+        flavor_id: flavor_id.map(Into::into),
         availability_zone: desired.availability_zone.clone(),
         tags: context.desired.tags.clone(),
     };
@@ -187,7 +191,7 @@ async fn flavor_id(context: &StepContext<'_>, name: &str) -> Step<String> {
     flavors
         .into_iter()
         .find(|flavor| flavor.name == name)
-        .map(|flavor| flavor.id)
+        .map(|flavor| flavor.id.into())
         .ok_or_else(|| missing(context, "flavor", name, &[]))
 }
 
@@ -212,7 +216,7 @@ fn missing(context: &StepContext<'_>, field: &str, found: &str, there: &[&str]) 
 pub(crate) async fn delete(context: &StepContext<'_>, id: &str) -> Step<bool> {
     match context
         .cloud
-        .delete_load_balancer(id, Priority::Settling)
+        .delete_load_balancer(&id.into(), Priority::Settling)
         .await
     {
         Ok(()) => Ok(true),

@@ -137,7 +137,7 @@ pub(crate) async fn find_managed(context: &StepContext<'_>) -> Step<Option<Netwo
     }
     // Renamed by somebody: ours all the same while it is in our project.
     let Some(id) = known else { return Ok(None) };
-    match context.cloud.network(id, Priority::Settling).await {
+    match context.cloud.network(&id.into(), Priority::Settling).await {
         Ok(network) if network.project_id.as_ref() == Some(&context.project) => Ok(Some(network)),
         Ok(_) => Ok(None),
         Err(error) if error.is_not_found() => Ok(None),
@@ -170,7 +170,7 @@ async fn managed_network(context: &StepContext<'_>, desired: &ManagedNetwork) ->
         network
     };
     context
-        .tag(NETWORK_READY, Tagged::Network, &network.id, &network.tags)
+        .tag(NETWORK_READY, Tagged::Network(&network.id), &network.tags)
         .await?;
     Ok(network)
 }
@@ -214,7 +214,7 @@ async fn managed_subnet(
             subnet
         };
     context
-        .tag(NETWORK_READY, Tagged::Subnet, &subnet.id, &subnet.tags)
+        .tag(NETWORK_READY, Tagged::Subnet(&subnet.id), &subnet.tags)
         .await?;
     Ok(subnet)
 }
@@ -252,7 +252,7 @@ fn same_set<T: Ord>(a: &[T], b: &[T]) -> bool {
 
 async fn subnets_of(context: &StepContext<'_>, network: &str) -> Step<Vec<Subnet>> {
     let filter = SubnetFilter {
-        network_id: Some(network.to_owned()),
+        network_id: Some(network.into()),
         ..SubnetFilter::default()
     };
     context
@@ -281,7 +281,7 @@ pub(crate) async fn existing(
         let subnet = subnet_by(context, lookup, within, &field).await?;
         match &network {
             None => {
-                let id = Reference::Id(subnet.network_id.clone());
+                let id = Reference::Id(subnet.network_id.to_string());
                 network =
                     Some(network_by(context, &id, None, &format!("{field}'s network")).await?);
             }
@@ -335,7 +335,11 @@ async fn network_by(
     let doing = format!("Looking for {field}");
     let object = &context.desired.object;
     match lookup {
-        Reference::Id(id) => match context.cloud.network(id, Priority::Settling).await {
+        Reference::Id(id) => match context
+            .cloud
+            .network(&id.as_str().into(), Priority::Settling)
+            .await
+        {
             Ok(network) => Ok(network),
             Err(error) if error.is_not_found() => Err(not_there(object, field, "network", id)),
             Err(error) => Err(failed(Reason::OpenStackError, &doing, &error)),
@@ -366,14 +370,18 @@ pub(crate) async fn subnet_by(
     let doing = format!("Looking for {field}");
     let object = &context.desired.object;
     match lookup {
-        Reference::Id(id) => match context.cloud.subnet(id, Priority::Settling).await {
+        Reference::Id(id) => match context
+            .cloud
+            .subnet(&id.as_str().into(), Priority::Settling)
+            .await
+        {
             Ok(subnet) => Ok(subnet),
             Err(error) if error.is_not_found() => Err(not_there(object, field, "subnet", id)),
             Err(error) => Err(failed(Reason::OpenStackError, &doing, &error)),
         },
         Reference::Filter(filter) => {
             let filter = SubnetFilter {
-                network_id: network.map(ToOwned::to_owned).or(filter.network_id.clone()),
+                network_id: network.map(Into::into).or(filter.network_id.clone()),
                 ..filter.clone()
             };
             let found = context

@@ -55,8 +55,8 @@ pub(crate) async fn groups(
         apply_rules(context, group, &rules::desired(role, &inputs)).await?;
     }
     Ok(Groups {
-        control_plane: (control_plane.id, control_plane.name),
-        worker: (worker.id, worker.name),
+        control_plane: (control_plane.id.into(), control_plane.name),
+        worker: (worker.id.into(), worker.name),
     })
 }
 
@@ -103,8 +103,7 @@ async fn group(context: &StepContext<'_>, role: Role) -> Step<SecurityGroup> {
     context
         .tag(
             SECURITY_GROUPS_READY,
-            Tagged::SecurityGroup,
-            &group.id,
+            Tagged::SecurityGroup(&group.id),
             &group.tags,
         )
         .await?;
@@ -191,7 +190,7 @@ async fn apply_rules(
     for id in &todo.delete {
         match context
             .cloud
-            .delete_security_group_rule(id, Priority::Settling)
+            .delete_security_group_rule(&id.as_str().into(), Priority::Settling)
             .await
         {
             Ok(()) => {}
@@ -218,12 +217,12 @@ fn found_rule(found: &SecurityGroupRule) -> Option<FoundRule> {
         EtherType::Unknown(_) => return None,
     };
     let remote = match (&found.remote_group_id, &found.remote_ip_prefix) {
-        (Some(group), _) => Remote::Group(group.clone()),
+        (Some(group), _) => Remote::Group(group.to_string()),
         (None, Some(range)) => Remote::range(range),
         (None, None) => Remote::Anywhere,
     };
     Some(FoundRule {
-        id: found.id.clone(),
+        id: found.id.to_string(),
         rule: Rule {
             direction,
             family,
@@ -244,7 +243,7 @@ fn new_rule(group: &str, desired: &rules::DesiredRule) -> NewSecurityGroupRule {
     };
     let port = |port: Option<u32>| port.and_then(|port| port.try_into().ok());
     NewSecurityGroupRule {
-        security_group_id: group.to_owned(),
+        security_group_id: group.into(),
         description: desired.description.clone(),
         direction: match rule.direction {
             Direction::Ingress => network::Direction::Ingress,
@@ -258,6 +257,6 @@ fn new_rule(group: &str, desired: &rules::DesiredRule) -> NewSecurityGroupRule {
         port_range_min: port(rule.port_min),
         port_range_max: port(rule.port_max),
         remote_ip_prefix,
-        remote_group_id,
+        remote_group_id: remote_group_id.map(Into::into),
     }
 }

@@ -15,7 +15,7 @@ pub(crate) fn network_reference(param: &NetworkParam) -> Reference<NetworkFilter
         id: None,
         name: filter.name,
         description: filter.description,
-        project_id: filter.project_id,
+        project_id: filter.project_id.map(Into::into),
         external: None,
         tags: tags(
             filter.tags,
@@ -36,7 +36,7 @@ pub(crate) fn router_reference(param: &RouterParam) -> Reference<RouterFilter> {
         id: None,
         name: filter.name,
         description: filter.description,
-        project_id: filter.project_id,
+        project_id: filter.project_id.map(Into::into),
         tags: tags(
             filter.tags,
             filter.tags_any,
@@ -87,7 +87,7 @@ pub(crate) fn subnet(
         network_id: None,
         name: filter.name,
         description: filter.description,
-        project_id: filter.project_id,
+        project_id: filter.project_id.map(Into::into),
         ip_version: filter
             .ip_version
             .and_then(|version| version.try_into().ok()),

@@ -1,0 +1,229 @@
+//! The objects of one cluster, followed by watches.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Debug,
+    pin::pin,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use futures::StreamExt;
+use k8s_openapi::api::events::v1::Event;
+use kube::{
+    Api, Resource,
+    runtime::{
+        WatchStreamExt,
+        reflector::{self, Store},
+        watcher::{self, watcher},
+    },
+};
+use serde::de::DeserializeOwned;
+use tokio::sync::Notify;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::snapshot::{OUR_EVENTS, Objects, Snapshot, infrastructure_of};
+use crate::{
+    cli::connection::told,
+    controllers::capi::{Cluster, Machine},
+};
+use capo_api::v1beta2::{OpenStackCluster, OpenStackMachine};
+
+/// One cluster, always as last seen.
+pub(super) struct Follower {
+    clusters: Store<Cluster>,
+    openstack_clusters: Store<OpenStackCluster>,
+    machines: Store<Machine>,
+    openstack_machines: Store<OpenStackMachine>,
+    events: Store<Event>,
+    shared: Arc<Shared>,
+    _watches: [AbortOnDropHandle<()>; 5],
+}
+
+#[derive(Default)]
+struct Shared {
+    changed: Notify,
+    /// What keeps a kind from being followed, by kind.
+    trouble: Mutex<BTreeMap<&'static str, Trouble>>,
+}
+
+/// Why something can't be followed at the moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Trouble {
+    pub(super) text: String,
+    /// Waiting does not help.
+    pub(super) is_final: bool,
+}
+
+impl Follower {
+    /// Starts to follow the Cluster of `place`, which must exist.
+    ///
+    /// # Errors
+    /// What could not be read.
+    pub(super) async fn follow(place: &Objects) -> Result<Self, String> {
+        let cluster = place.cluster().await?;
+        let infrastructure = infrastructure_of(&cluster, &place.name)?;
+        let shared = Arc::new(Shared::default());
+        let named =
+            |name: &str| watcher::Config::default().fields(&format!("metadata.name={name}"));
+        let labelled = || watcher::Config::default().labels(&place.label);
+        let (clusters, of_clusters) = watch(
+            "Cluster",
+            place.clusters.clone(),
+            named(&place.name.name),
+            &shared,
+        );
+        let (openstack_clusters, of_openstack_clusters) = watch(
+            "OpenStackCluster",
+            place.openstack_clusters.clone(),
+            named(&infrastructure),
+            &shared,
+        );
+        let (machines, of_machines) =
+            watch("Machines", place.machines.clone(), labelled(), &shared);
+        let (openstack_machines, of_openstack_machines) = watch(
+            "OpenStackMachines",
+            place.openstack_machines.clone(),
+            labelled(),
+            &shared,
+        );
+        let (events, of_events) = watch(
+            "Events",
+            place.events.clone(),
+            watcher::Config::default().fields(OUR_EVENTS),
+            &shared,
+        );
+        let live = Self {
+            clusters,
+            openstack_clusters,
+            machines,
+            openstack_machines,
+            events,
+            shared,
+            _watches: [
+                of_clusters,
+                of_openstack_clusters,
+                of_machines,
+                of_openstack_machines,
+                of_events,
+            ],
+        };
+        live.until_complete().await?;
+        Ok(live)
+    }
+
+    async fn until_complete(&self) -> Result<(), String> {
+        let complete = async {
+            let _ = futures::join!(
+                self.clusters.wait_until_ready(),
+                self.openstack_clusters.wait_until_ready(),
+                self.machines.wait_until_ready(),
+                self.openstack_machines.wait_until_ready(),
+                self.events.wait_until_ready(),
+            );
+        };
+        let mut complete = pin!(complete);
+        loop {
+            tokio::select! {
+                () = &mut complete => return Ok(()),
+                () = self.changed() => {}
+            }
+            if let Some(trouble) = self.trouble().filter(|trouble| trouble.is_final) {
+                return Err(trouble.text);
+            }
+        }
+    }
+
+    /// Comes back when something may have changed.
+    pub(super) async fn changed(&self) {
+        self.shared.changed.notified().await;
+    }
+
+    /// What keeps the picture from being the newest.
+    pub(super) fn trouble(&self) -> Option<Trouble> {
+        let troubles = self
+            .shared
+            .trouble
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let worst = troubles.values().find(|trouble| trouble.is_final);
+        worst.or_else(|| troubles.values().next()).cloned()
+    }
+
+    /// Everything as last seen; `None` when the Cluster is gone.
+    pub(super) fn seen(&self) -> Option<Snapshot> {
+        let cluster = self.clusters.state().into_iter().next()?;
+        let all = |objects: Vec<Arc<OpenStackMachine>>| {
+            objects.into_iter().map(Arc::unwrap_or_clone).collect()
+        };
+        Some(Snapshot {
+            cluster: Arc::unwrap_or_clone(cluster),
+            openstack_cluster: self
+                .openstack_clusters
+                .state()
+                .into_iter()
+                .next()
+                .map(Arc::unwrap_or_clone),
+            machines: self
+                .machines
+                .state()
+                .into_iter()
+                .map(Arc::unwrap_or_clone)
+                .collect(),
+            openstack_machines: all(self.openstack_machines.state()),
+            events: self
+                .events
+                .state()
+                .into_iter()
+                .map(Arc::unwrap_or_clone)
+                .collect(),
+            direct: None,
+        })
+    }
+}
+
+fn watch<K>(
+    kind: &'static str,
+    api: Api<K>,
+    config: watcher::Config,
+    shared: &Arc<Shared>,
+) -> (Store<K>, AbortOnDropHandle<()>)
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    let (store, writer) = reflector::store();
+    let shared = Arc::clone(shared);
+    let events = watcher(api, config).default_backoff().reflect(writer);
+    let task = tokio::spawn(async move {
+        let mut events = pin!(events);
+        while let Some(event) = events.next().await {
+            let mut troubles = shared
+                .trouble
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            match event {
+                Ok(_) => troubles.remove(kind),
+                Err(error) => troubles.insert(kind, trouble(kind, &error)),
+            };
+            drop(troubles);
+            shared.changed.notify_one();
+        }
+    });
+    (store, AbortOnDropHandle::new(task))
+}
+
+fn trouble(kind: &str, error: &watcher::Error) -> Trouble {
+    let doing = format!("watching the {kind}");
+    match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => Trouble {
+            text: told(&doing, error),
+            is_final: matches!(error, kube::Error::Api(status) if [401, 403, 404].contains(&status.code)),
+        },
+        // An expired watch begins anew.
+        other => Trouble {
+            text: format!("{doing}: {other}"),
+            is_final: false,
+        },
+    }
+}

@@ -1,0 +1,195 @@
+//! Connecting to the Kubernetes API, and whether it answers.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use http::Request;
+use kube::{
+    Client, Config,
+    client::ClientBuilder,
+    config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError},
+};
+use tokio::time::{sleep, timeout};
+
+use super::{
+    budget::Budget,
+    request_count::{RequestCount, RequestObserver},
+};
+
+/// How long one answer may take.
+const ANSWER: Duration = Duration::from_secs(10);
+/// The time between two checks whether the API still answers.
+const CHECK: Duration = Duration::from_secs(5);
+/// Checks that must fail in a row before the API counts as gone: one lost answer means nothing.
+const FAILURES: u32 = 3;
+
+/// Why the Kubernetes API can't be reached.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The kubeconfig can't be used.
+    #[error("--kubeconfig {path}: {source}")]
+    Kubeconfig {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: KubeconfigError,
+    },
+    /// There is neither a kubeconfig nor a Pod's ServiceAccount.
+    #[error("not in a Pod, and no --kubeconfig names the Kubernetes API: {0}")]
+    NotInCluster(#[from] InClusterError),
+    /// The client can't be built from the configuration.
+    #[error("can't set up the client of the Kubernetes API: {0}")]
+    Client(#[from] kube::Error),
+}
+
+/// The address of the Kubernetes API and the credentials: from the kubeconfig, or from the Pod's ServiceAccount.
+pub(crate) async fn config(kubeconfig: Option<&Path>) -> Result<Config, ConnectError> {
+    let mut config = match kubeconfig {
+        Some(path) => {
+            let wrong = |source| ConnectError::Kubeconfig {
+                path: path.to_owned(),
+                source,
+            };
+            let file = Kubeconfig::read_from(path).map_err(wrong)?;
+            Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+                .await
+                .map_err(wrong)?
+        }
+        None => Config::incluster()?,
+    };
+    // Every caller decides itself about retries: the built-in ones take minutes and are invisible.
+    config.default_retry = false;
+    config.connect_timeout = Some(Duration::from_secs(5));
+    Ok(config)
+}
+
+/// A client for commands that run once, from a kubeconfig or the Pod's own ServiceAccount.
+///
+/// # Errors
+/// What is missing.
+pub async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ConnectError> {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Ok(Client::try_from(config(kubeconfig).await?)?)
+}
+
+/// A client whose requests are reported to `observer` and kept within `budget`, if there is one.
+pub(crate) fn client(
+    config: Config,
+    observer: Arc<dyn RequestObserver>,
+    budget: Option<Budget>,
+) -> Result<Client, ConnectError> {
+    let host = config.cluster_url.authority();
+    let host = host.map(ToString::to_string).unwrap_or_default();
+    let count = RequestCount::new(observer, host);
+    let client = ClientBuilder::try_from(config)?.with_layer(&count);
+    Ok(match budget {
+        Some(budget) => client.with_layer(&budget).build(),
+        None => client.build(),
+    })
+}
+
+/// Returns once the Kubernetes API answers. Until then, the log says why it does not.
+pub(crate) async fn until_it_answers(client: &Client, address: &http::Uri) {
+    let mut pause = Duration::from_millis(200);
+    let mut logged = None;
+    loop {
+        let Err(missing) = version(client).await else {
+            return;
+        };
+        let missing = missing.to_string();
+        if logged.as_ref() != Some(&missing) {
+            tracing::warn!(%address, reason = missing, "Waiting for the Kubernetes API");
+            logged = Some(missing);
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(Duration::from_secs(5));
+    }
+}
+
+/// Calls `changed` whenever the Kubernetes API stops answering or answers again, until it is dropped. The API answered
+/// at the start.
+pub(crate) async fn follow_availability(client: Client, changed: impl Fn(bool)) {
+    let mut availability = Availability::default();
+    loop {
+        sleep(CHECK).await;
+        let answered = version(&client).await;
+        let Some(available) = availability.after(answered.is_ok()) else {
+            continue;
+        };
+        match answered {
+            Ok(()) => tracing::info!("The Kubernetes API answers again"),
+            Err(reason) => tracing::error!(%reason, "The Kubernetes API does not answer any more"),
+        }
+        changed(available);
+    }
+}
+
+/// Whether the API answers, judged from several checks.
+#[derive(Debug, Default)]
+struct Availability {
+    failures: u32,
+}
+
+impl Availability {
+    /// The new state, where this check changed it.
+    fn after(&mut self, answered: bool) -> Option<bool> {
+        let was_available = self.failures < FAILURES;
+        self.failures = if answered {
+            0
+        } else {
+            self.failures.saturating_add(1)
+        };
+        let is_available = self.failures < FAILURES;
+        (was_available != is_available).then_some(is_available)
+    }
+}
+
+/// Why the Kubernetes API gave no answer.
+#[derive(Debug, thiserror::Error)]
+enum NoAnswer {
+    #[error(transparent)]
+    Failed(#[from] kube::Error),
+    #[error("no answer within {ANSWER:?}")]
+    TimedOut(#[from] tokio::time::error::Elapsed),
+}
+
+/// Reads the API server's version, which every client may read.
+async fn version(client: &Client) -> Result<(), NoAnswer> {
+    let request = Request::get("/version")
+        .body(Vec::new())
+        .map_err(kube::Error::HttpError)?;
+    timeout(ANSWER, client.request_text(request)).await??;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_api_is_gone_after_three_failures_in_a_row_and_back_with_one_answer() {
+        let mut availability = Availability::default();
+        let changes: Vec<_> = [
+            true, false, false, true, false, false, false, false, true, true,
+        ]
+        .into_iter()
+        .map(|answered| availability.after(answered))
+        .collect();
+        let expected = [
+            None,
+            None,
+            None,
+            None,
+            None,
+            None,
+            Some(false),
+            None,
+            Some(true),
+            None,
+        ];
+        assert_eq!(changes, expected);
+    }
+}

@@ -1,0 +1,226 @@
+//! Puts the controllers and the leader's other tasks together, from the settings.
+
+use std::{sync::Arc, time::Duration};
+
+use kube::Client;
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+
+use super::{
+    ManagerError, Settings, cluster_operator::Report, host_name, probes::Readiness,
+    storage_migration,
+};
+use crate::{
+    controllers::{self, UncachedMachines},
+    metrics::{self, Leading, Metrics},
+    tracker::Membership,
+    webhooks::{
+        server::{self, Server},
+        storage_migration::Phases,
+    },
+};
+use capo_core::GateMode;
+use capo_gate as membership;
+use capo_openstack::{ClientSettings, Clouds, LeaseToken};
+
+/// The pause before the webhooks' certificate and port are tried again.
+const CERTIFICATE_RETRY: Duration = Duration::from_secs(2);
+
+/// What the controllers are made of.
+pub(super) struct Parts {
+    pub(super) settings: Settings,
+    pub(super) client: Client,
+    pub(super) metrics: Metrics,
+    pub(super) token: LeaseToken,
+    pub(super) clients: ClientSettings,
+    pub(super) readiness: Readiness,
+    /// Where the metrics find the state that only the leader has.
+    pub(super) leading: Arc<Mutex<Option<Leading>>>,
+    /// The manager's own namespace.
+    pub(super) namespace: String,
+}
+
+/// Serves admission and conversion, in every process, leading or not. The certificate may be mounted later than the
+/// process starts: it is waited for.
+pub(super) fn serve_webhooks(
+    settings: &Settings,
+    metrics: &Metrics,
+    readiness: &Readiness,
+    stop: CancellationToken,
+) {
+    if settings.webhook_port == 0 {
+        readiness.webhooks_serve();
+        return;
+    }
+    let mut of_server =
+        server::Settings::new(settings.webhook_port, settings.webhook_cert_dir.clone());
+    of_server.minimum_tls = settings.tls_min_version;
+    // The process must have ended within three seconds.
+    of_server.limits.stop = Duration::from_millis(500);
+    let (metrics, readiness) = (metrics.clone(), readiness.clone());
+    tokio::spawn(async move {
+        let mut logged = None;
+        let server = loop {
+            match Server::bind(of_server.clone(), Arc::new(metrics.clone())).await {
+                Ok(server) => break server,
+                Err(error) => {
+                    let reason = error.to_string();
+                    if logged.as_ref() != Some(&reason) {
+                        tracing::warn!(reason, "Waiting to serve webhooks");
+                        logged = Some(reason);
+                    }
+                }
+            }
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(CERTIFICATE_RETRY) => {}
+            }
+        };
+        readiness.webhooks_serve();
+        tracing::info!(port = of_server.address.port(), "Serving webhooks");
+        server.serve(stop).await;
+    });
+}
+
+/// Runs the controllers and the load balancers' workers until `halt`.
+pub(super) async fn run(parts: Parts, halt: CancellationToken) {
+    let Parts {
+        settings,
+        client,
+        metrics,
+        token,
+        clients,
+        readiness,
+        leading,
+        namespace,
+    } = parts;
+    let machines = UncachedMachines::new(client.clone());
+    let membership = Membership::new(
+        of_membership(&settings),
+        Arc::new(machines.clone()),
+        Arc::new(metrics.clone()),
+    );
+    // `check` has refused unknown phases.
+    let phases = Phases::without(&settings.skip_crd_migration_phases).unwrap_or(Phases::ALL);
+    let migration = storage_migration::until_done(client.clone(), phases);
+    let clouds = Clouds::new(clients, token, Arc::new(metrics.clone()));
+    *leading.lock() = Some(Leading {
+        membership: membership.clone(),
+        clouds: clouds.clone(),
+    });
+    let (give_stores, stores) = oneshot::channel();
+    let report = {
+        let (client, metrics, last) = (client.clone(), metrics.clone(), readiness.operator());
+        let name = (!settings.cluster_operator_name.is_empty())
+            .then(|| settings.cluster_operator_name.clone());
+        async move {
+            if let Ok(stores) = stores.await {
+                let report = Report {
+                    client,
+                    stores,
+                    metrics,
+                    last,
+                    name,
+                    namespace,
+                };
+                report.keep().await;
+            }
+        }
+    };
+    let parts = controllers::Parts {
+        client,
+        clouds,
+        membership: membership.clone(),
+        settings: of_controllers(&settings),
+        observer: Arc::new(metrics),
+        synced: Box::new(move |stores| {
+            machines.synced();
+            let _ = give_stores.send(stores.clone());
+            readiness.caches_synced();
+            tracing::info!("Reconciling");
+        }),
+    };
+    let _reporting = AbortOnDropHandle::new(tokio::spawn(report));
+    let _migrating = AbortOnDropHandle::new(tokio::spawn(migration));
+    Box::pin(controllers::run(parts, halt)).await;
+    membership.shutdown().await;
+    *leading.lock() = None;
+}
+
+/// The OpenStack client's part of the settings.
+///
+/// # Errors
+/// When the file of `--ca-certs` can't be read or holds no certificates.
+pub(super) fn of_clients(settings: &Settings) -> Result<ClientSettings, ManagerError> {
+    let path = &settings.ca_certs;
+    let ca_certs = if path.is_empty() {
+        None
+    } else {
+        let read = std::fs::read_to_string(path);
+        Some(read.map_err(|source| ManagerError::AuthoritiesUnreadable {
+            path: path.clone(),
+            source,
+        })?)
+    };
+    let clients = ClientSettings {
+        qps: settings.openstack_qps,
+        burst: settings.openstack_burst,
+        max_in_flight: settings.openstack_max_in_flight as usize,
+        ca_certs,
+        ..ClientSettings::default()
+    };
+    clients
+        .validate()
+        .map_err(|source| ManagerError::AuthoritiesUnusable {
+            path: path.clone(),
+            source,
+        })?;
+    Ok(clients)
+}
+
+fn of_membership(settings: &Settings) -> membership::Settings {
+    membership::Settings {
+        mode: settings.load_balancer_gate,
+        warn_after: settings.member_warn_after,
+        alert_after: settings.member_alert_after,
+        stuck_after: settings.member_stuck_after,
+        orphan_after: settings.member_orphan_after,
+        drain_grace: settings.member_drain_grace,
+        // Every object is reconciled within the period, load balancers included.
+        schedule: membership::Schedule::default().at_least_every(settings.sync_period),
+    }
+}
+
+/// The metrics' part of the settings.
+pub(super) fn of_metrics(settings: &Settings) -> metrics::Settings {
+    metrics::Settings {
+        member_detail: settings.metrics_member_detail,
+        max_members: settings.metrics_max_members as usize,
+        member_alert_after: settings.member_alert_after,
+        sync_period: settings.sync_period,
+        features: vec![
+            (
+                "GateHolds",
+                settings.load_balancer_gate == GateMode::Enforce,
+            ),
+            ("GateReports", settings.load_balancer_gate != GateMode::Off),
+            ("LeaderElection", settings.leader_elect),
+            ("Webhooks", settings.webhook_port != 0),
+            ("SecureDiagnostics", !settings.insecure_diagnostics),
+        ],
+    }
+}
+
+fn of_controllers(settings: &Settings) -> controllers::Settings {
+    let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    controllers::Settings {
+        namespace: given(&settings.namespace),
+        watch_filter: given(&settings.watch_filter),
+        cluster_concurrency: settings.openstackcluster_concurrency,
+        machine_concurrency: settings.openstackmachine_concurrency,
+        machine_template_concurrency: settings.openstackmachinetemplate_concurrency,
+        sync_period: settings.sync_period,
+        instance: given(&host_name()).unwrap_or_else(|| "capo-rs".to_owned()),
+    }
+}

@@ -1,0 +1,144 @@
+//! Rules of the source tree that no compiler keeps, and paths that pages name.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use test_support::repository;
+
+/// The files below `folder` with this extension, without what cargo builds.
+fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if path.is_dir() && name != "target" && !name.starts_with('.') {
+                folders.push(path);
+            } else if path.extension().is_some_and(|found| found == extension) {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn sources() -> Vec<(String, String)> {
+    ["src", "tests"]
+        .iter()
+        .flat_map(|folder| files(&repository(folder), "rs"))
+        .map(|path| {
+            (
+                path.display().to_string(),
+                fs::read_to_string(&path).unwrap(),
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn every_module_lies_where_its_name_says() {
+    // Written in two parts, because this file is searched too.
+    let attribute = ["#[", "path"].concat();
+    for (path, text) in sources() {
+        assert!(!text.contains(&attribute), "{path} has {attribute}");
+    }
+}
+
+#[test]
+fn no_code_is_kept_that_nothing_uses() {
+    let lints = ["dead", "_code"].concat();
+    for (path, text) in sources() {
+        assert!(!text.contains(&lints), "{path} allows {lints}");
+    }
+}
+
+/// The parts of a page between backticks, and the targets of its links.
+fn quoted_and_linked(page: &str) -> Vec<&str> {
+    let quoted = page
+        .lines()
+        .filter(|line| !line.starts_with("```") && !line.starts_with("    "))
+        .flat_map(|line| line.split('`').skip(1).step_by(2));
+    let linked = page
+        .split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split([')', '#']).next());
+    quoted.chain(linked).collect()
+}
+
+/// Pages that lead through the repository; their paths are those of its top.
+const GUIDES: [&str; 1] = ["tests/README.md"];
+
+/// Folders at the top that a path can begin with.
+const TOPS: [&str; 7] = [
+    "src/",
+    "tests/",
+    "docs/",
+    "deploy/",
+    "dashboards/",
+    "crds/",
+    ".ci/",
+];
+
+#[test]
+fn paths_that_the_guides_name_exist() {
+    for guide in GUIDES {
+        let text = fs::read_to_string(repository(guide)).unwrap();
+        let mut named = 0;
+        for path in quoted_and_linked(&text) {
+            let plain = path
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c));
+            if plain && TOPS.iter().any(|top| path.starts_with(top)) {
+                named += 1;
+                assert!(repository(path).exists(), "{guide} names {path}");
+            }
+        }
+        assert!(named > 0, "{guide} names no path");
+    }
+}
+
+#[test]
+fn links_between_pages_lead_somewhere() {
+    let mut pages = files(&repository("docs"), "md");
+    pages.extend(GUIDES.map(|guide| repository(guide)));
+    pages.push(repository("README.md"));
+    for page in pages {
+        let text = fs::read_to_string(&page).unwrap();
+        for link in text.split("](").skip(1) {
+            let link = link.split([')', '#']).next().unwrap_or_default();
+            if link.is_empty() || link.contains("://") || link.starts_with("mailto:") {
+                continue;
+            }
+            let target = page.parent().unwrap().join(link);
+            assert!(target.exists(), "{} links to {link}", page.display());
+        }
+    }
+}
+
+/// The names of the test targets in a manifest.
+fn targets(manifest: &str) -> BTreeSet<String> {
+    let text = fs::read_to_string(repository(manifest)).unwrap();
+    text.split("[[test]]")
+        .skip(1)
+        .filter_map(|part| part.split("name = \"").nth(1)?.split('"').next())
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn the_map_of_the_tests_has_every_binary() {
+    let map = fs::read_to_string(repository("tests/README.md")).unwrap();
+    for manifest in ["src/provider/Cargo.toml", "src/openstack/Cargo.toml"] {
+        for target in targets(manifest) {
+            assert!(
+                map.contains(&format!("| `{target}` |")),
+                "tests/README.md has no line for the test binary {target}"
+            );
+        }
+    }
+}

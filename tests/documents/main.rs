@@ -1,0 +1,13 @@
+//! What is committed matches the code: definitions, pages, boards, rules, manifests, the Dockerfile, the layout.
+//!
+//! These tests need Rust alone, so `make check` runs them.
+
+// What prepares a test fails it as the test itself would; .clippy.toml lets test functions alone do so.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod crds;
+mod dockerfile;
+mod layout;
+mod metrics;
+mod reasons;
+mod rollouts;

@@ -1,0 +1,120 @@
+//! docs/rollouts.md: written from what `make rollout` measured, and never without one of its scenarios.
+
+use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
+
+use serde_json::Value;
+use test_support::repository;
+
+const PAGE: &str = "docs/rollouts.md";
+const SCENARIOS: &str = "tests/rollout/scenarios";
+/// What the gate costs, of the results that are no scenario's.
+const COST: &str = "cost";
+const HEAD: &str = "\
+# Rollouts, measured
+
+Written by `make rollout`; [how they are made](../tests/rollout/README.md). Real Cluster API managers replace control-plane machines
+behind the fake cloud's load balancer while a client asks through it, 20 times a second. Octavia's calls are those of the whole time in
+which the client asked; where the whole Cluster is deleted or off line anyway no client asks. Those that are called `off-` run with
+`--load-balancer-gate=off` and show what the others are spared; two of them end when 100 requests have failed. In `balancer-lost` somebody
+deletes the load balancer, so that nobody can serve until it is made again.
+
+| scenario | what happens | machines replaced | longest hold | requests sent | failed | Octavia calls | seconds |
+|---|---|---:|---|---:|---:|---:|---:|
+";
+
+/// What stands before a scenario's name in its code.
+const NAMED: [&str; 5] = [
+    "name: \"",
+    "(one(\"",
+    "= held(\"",
+    "lets_go(\"",
+    "without_retries(\"",
+];
+
+/// What happens in each scenario, by its name: the words are those of the test.
+fn scenarios() -> BTreeMap<String, String> {
+    let mut scenarios = BTreeMap::new();
+    for file in fs::read_dir(repository(SCENARIOS)).unwrap() {
+        let text = fs::read_to_string(file.unwrap().path()).unwrap();
+        let mut what = String::new();
+        for line in text.lines().map(str::trim) {
+            if let Some(name) = line
+                .strip_prefix("async fn ")
+                .and_then(|rest| rest.split('(').next())
+            {
+                what = name.replace('_', " ");
+            }
+            let named = NAMED
+                .iter()
+                .find_map(|before| line.split_once(before))
+                .and_then(|(_, rest)| rest.split('"').next());
+            if let Some(name) = named {
+                scenarios.insert(name.to_owned(), what.clone());
+            }
+        }
+    }
+    scenarios
+}
+
+/// One line of the table from the figures of a scenario that ended well.
+fn row(what: &str, result: &Value) -> String {
+    let seconds = |key: &str| result[key].as_f64().unwrap_or_default();
+    let hold = result["why"].as_str().map_or("-".to_owned(), |why| {
+        format!("{:.0} s, {why}", seconds("longest_hold"))
+    });
+    let (sent, failed) = if result["sent"] == 0 {
+        ("-".to_owned(), "-".to_owned())
+    } else {
+        (result["sent"].to_string(), result["failed"].to_string())
+    };
+    format!(
+        "| {} | {what} | {} | {hold} | {sent} | {failed} | {} | {:.0} |",
+        result["scenario"].as_str().unwrap(),
+        result["replaced"],
+        result["octavia_calls"],
+        seconds("seconds"),
+    )
+}
+
+#[test]
+fn the_page_lists_every_scenario_and_no_other() {
+    let scenarios = scenarios();
+    assert!(scenarios.len() > 10, "{scenarios:?}");
+    if std::env::var_os("CAPO_RS_WRITE_ROLLOUTS").is_some() {
+        let mut page = HEAD.to_owned();
+        let results = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rollout/results");
+        for result in fs::read_dir(&results).unwrap() {
+            let result = result.unwrap().path();
+            let name = result.file_stem().unwrap().to_string_lossy().into_owned();
+            let known = name == COST || scenarios.contains_key(&name);
+            assert!(known, "the result of a scenario that is not listed: {name}");
+        }
+        for (name, what) in &scenarios {
+            let file = results.join(format!("{name}.json"));
+            let text = fs::read_to_string(&file).unwrap_or_else(|error| {
+                panic!("{name} did not end well: {}: {error}", file.display())
+            });
+            let _ = writeln!(page, "{}", row(what, &serde_json::from_str(&text).unwrap()));
+        }
+        let cost = fs::read_to_string(results.join(format!("{COST}.json"))).unwrap();
+        let cost: Value = serde_json::from_str(&cost).unwrap();
+        let _ = writeln!(page, "\n{}", cost["text"].as_str().unwrap());
+        fs::write(repository(PAGE), page).unwrap();
+    }
+    let page = fs::read_to_string(repository(PAGE)).unwrap();
+    assert!(
+        page.starts_with(HEAD),
+        "{PAGE} is not what make rollout writes"
+    );
+    let listed: Vec<&str> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.split(" | ").next())
+        .skip(1)
+        .collect();
+    let wanted: Vec<&str> = scenarios.keys().map(String::as_str).collect();
+    assert_eq!(listed, wanted, "make rollout writes {PAGE}");
+    assert!(
+        page.contains(" longer for each machine."),
+        "{PAGE} does not say what the gate costs"
+    );
+}

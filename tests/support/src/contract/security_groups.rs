@@ -1,0 +1,103 @@
+//! How Neutron spells the rules of a security group, and which rules it takes for the same.
+
+use capo_core::FailureClass;
+use capo_openstack::network::{
+    Direction, EtherType, NewSecurityGroup, NewSecurityGroupRule, SecurityGroup,
+};
+
+use super::{CloudUnderTest, Contract, GATE, refused};
+
+fn ingress(
+    group: &SecurityGroup,
+    ether_type: EtherType,
+    protocol: &str,
+    remote_ip_prefix: Option<&str>,
+) -> NewSecurityGroupRule {
+    NewSecurityGroupRule {
+        security_group_id: group.id.clone(),
+        description: String::new(),
+        direction: Direction::Ingress,
+        ether_type,
+        protocol: Some(protocol.to_owned()),
+        port_range_min: None,
+        port_range_max: None,
+        remote_ip_prefix: remote_ip_prefix.map(str::to_owned),
+        remote_group_id: None,
+    }
+}
+
+pub async fn rules_are_compared_in_neutrons_own_spelling(under: &impl CloudUnderTest) {
+    let contract = Contract::with(under).await;
+    let cloud = &contract.cloud;
+    let new = NewSecurityGroup {
+        name: contract.name.clone(),
+        description: String::new(),
+    };
+    let group = cloud.create_security_group(&new, GATE).await.unwrap();
+    for (ether_type, sent, stored, same) in [
+        (
+            EtherType::Ipv6,
+            "icmp",
+            "ipv6-icmp",
+            ["icmpv6", "ipv6-icmp", "1", "58"].as_slice(),
+        ),
+        (EtherType::Ipv6, "1", "58", &["icmp"]),
+        (EtherType::Ipv4, "icmp", "icmp", &["1"]),
+        (EtherType::Ipv4, "6", "6", &["tcp"]),
+        (EtherType::Ipv4, "udp", "udp", &["17"]),
+    ] {
+        let rule = |protocol| ingress(&group, ether_type.clone(), protocol, None);
+        let made = cloud
+            .create_security_group_rules(&[rule(sent)], GATE)
+            .await
+            .unwrap();
+        assert_eq!(made[0].protocol.as_deref(), Some(stored), "{sent}");
+        for again in same {
+            let error = refused(
+                cloud
+                    .create_security_group_rules(&[rule(again)], GATE)
+                    .await,
+            );
+            assert!(
+                error.is(FailureClass::Duplicate),
+                "{sent}, then {again}: {error}"
+            );
+        }
+        cloud
+            .delete_security_group_rule(&made[0].id, GATE)
+            .await
+            .unwrap();
+    }
+
+    let everybody = ingress(&group, EtherType::Ipv4, "tcp", None);
+    let the_same = ingress(&group, EtherType::Ipv4, "tcp", Some("0.0.0.0/0"));
+    let within = cloud
+        .create_security_group_rules(&[everybody.clone(), the_same.clone()], GATE)
+        .await;
+    assert!(refused(within).class().is_conflict(), "in one request");
+    cloud
+        .create_security_group_rules(&[everybody], GATE)
+        .await
+        .unwrap();
+    let after = cloud.create_security_group_rules(&[the_same], GATE).await;
+    assert!(refused(after).is(FailureClass::Duplicate), "one by one");
+
+    let born = NewSecurityGroupRule {
+        direction: Direction::Egress,
+        protocol: None,
+        ..ingress(&group, EtherType::Ipv6, "", None)
+    };
+    let error = refused(cloud.create_security_group_rules(&[born], GATE).await);
+    assert!(
+        error.is(FailureClass::Duplicate),
+        "the group was born with it: {error}"
+    );
+    let wrong_family = ingress(&group, EtherType::Ipv4, "ipv6-icmp", None);
+    let error = refused(
+        cloud
+            .create_security_group_rules(&[wrong_family], GATE)
+            .await,
+    );
+    assert_eq!(error.class(), FailureClass::Invalid, "{error}");
+    cloud.delete_security_group(&group.id, GATE).await.unwrap();
+}
