@@ -8,6 +8,7 @@
 //! | room | owns |
 //! |---|---|
 //! | [`tracker`] | one worker per load balancer around the decisions of `capo-gate` |
+//! | [`reconcile`] | what every controller is built from: pass runner, work queue, errors of steps, caches |
 //! | [`controllers`] | making OpenStack match the objects |
 //! | [`status`] | explanations of reasons, transitions between findings, the roll-up of all objects |
 //! | [`metrics`] | the one catalogue of metrics |
@@ -23,6 +24,7 @@ pub mod http;
 pub mod kubernetes;
 pub mod manager;
 pub mod metrics;
+pub mod reconcile;
 pub mod status;
 pub mod tracker;
 pub mod webhooks;

@@ -6,12 +6,12 @@ use clap::Args;
 use kube::Client;
 
 use crate::{
-    controllers::release_hooks::{Released, release},
     kubernetes::{
         connect,
         leader::{LEASE_NAME, Leader, leader},
     },
     manager::namespace_or_own,
+    reconcile::deletion_hooks::{Released, release_all},
 };
 use capo_openstack::{ClientSettings, Clouds, LeaseToken, NoObserver};
 
@@ -60,7 +60,7 @@ async fn released(choices: &Choices) -> Result<Released, String> {
         .map_err(|error| error.to_string())?;
     check_no_leader_enforces(&client, choices).await?;
     let namespace = Some(choices.namespace.as_str()).filter(|name| !name.is_empty());
-    Ok(release(&client, &clouds, namespace).await)
+    Ok(release_all(&client, &clouds, namespace).await)
 }
 
 fn clouds(ca_certs: &str) -> Result<Clouds, String> {

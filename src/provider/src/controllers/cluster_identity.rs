@@ -10,11 +10,8 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, core::Selector};
 use serde_json::Value;
 
-use super::{
-    Context, Outcome,
-    alone::{is_to_be_left, unwritten},
-    cluster::halt::{Halt, Step},
-};
+use super::{Context, Outcome};
+use crate::reconcile::{StepError, StepResult, is_left_alone};
 use crate::status::{
     conditions::{Conditions, kind},
     patch::write_status,
@@ -33,25 +30,25 @@ pub(super) fn pass(
     context: Arc<Context>,
 ) -> BoxFuture<'static, Outcome> {
     async move {
-        if is_to_be_left(&object.metadata) {
+        if is_left_alone(&object.metadata) {
             return Outcome::Done;
         }
         let (verdict, outcome) = match check(&object.spec, &context).await {
             Ok(()) => (ConditionState::met(Reason::Ready), Outcome::Done),
-            Err(halt) => (halt.verdict, halt.outcome),
+            Err(error) => (error.state, error.outcome),
         };
         let now = Timestamp::now();
         let api = Api::all(context.client.clone());
         match write_status(&api, &*object, |fresh| status(fresh, &verdict, now)).await {
             Ok(_) => outcome,
-            Err(error) => unwritten(&error),
+            Err(error) => Outcome::status_not_written(&error),
         }
     }
     .boxed()
 }
 
 /// Reads what the credentials are made of, as an object that uses them would.
-async fn check(spec: &OpenStackClusterIdentitySpec, context: &Context) -> Step<()> {
+async fn check(spec: &OpenStackClusterIdentitySpec, context: &Context) -> StepResult<()> {
     if let Some(selector) = &spec.namespace_selector {
         Selector::try_from(selector.clone()).map_err(|_| {
             refused(
@@ -64,10 +61,9 @@ async fn check(spec: &OpenStackClusterIdentitySpec, context: &Context) -> Step<(
     let (namespace, name) = (&spec.secret_ref.namespace, &spec.secret_ref.name);
     let shown = format!("spec.secretRef: Secret {namespace}/{name}");
     let secrets: Api<Secret> = context.api(namespace);
-    let secret = secrets
-        .get_opt(name)
-        .await
-        .map_err(|error| Halt::kubernetes(kind::READY, &format!("{shown}: reading it"), &error))?;
+    let secret = secrets.get_opt(name).await.map_err(|error| {
+        StepError::kubernetes(kind::READY, &format!("{shown}: reading it"), &error)
+    })?;
     let Some(secret) = secret else {
         return Err(refused(
             FailureClass::Auth,
@@ -84,8 +80,8 @@ async fn check(spec: &OpenStackClusterIdentitySpec, context: &Context) -> Step<(
     })
 }
 
-fn refused(class: FailureClass, reason: Reason, message: String) -> Halt {
-    Halt::failed(kind::READY, class, reason, message)
+fn refused(class: FailureClass, reason: Reason, message: String) -> StepError {
+    StepError::failed(kind::READY, class, reason, message)
 }
 
 fn status(object: &OpenStackClusterIdentity, verdict: &ConditionState, now: Timestamp) -> Value {

@@ -7,11 +7,9 @@ use futures::{FutureExt, future::BoxFuture};
 use kube::ResourceExt;
 use serde_json::json;
 
-use super::{
-    Context, Outcome,
-    alone::{is_to_be_left, unwritten},
-};
-use crate::status::patch::write_status;
+use super::{Context, Outcome};
+use crate::kubernetes::patch::write_status;
+use crate::reconcile::is_left_alone;
 use capo_api::v1beta2::OpenStackClusterTemplate;
 
 /// The controller's name in logs and metrics.
@@ -23,14 +21,14 @@ pub(super) fn pass(
     context: Arc<Context>,
 ) -> BoxFuture<'static, Outcome> {
     async move {
-        if is_to_be_left(&object.metadata) {
+        if is_left_alone(&object.metadata) {
             return Outcome::Done;
         }
         let api = context.api(&object.namespace().unwrap_or_default());
         let seen = |fresh: &OpenStackClusterTemplate| json!({"observedGeneration": fresh.metadata.generation});
         match write_status(&api, &*object, seen).await {
             Ok(_) => Outcome::Done,
-            Err(error) => unwritten(&error),
+            Err(error) => Outcome::status_not_written(&error),
         }
     }
     .boxed()

@@ -1,150 +1,43 @@
-//! What every pass has at hand.
+//! What every pass has at hand: what all controllers share, and what each of them remembers.
 
-use std::{sync::Arc, time::Duration};
+use std::ops::Deref;
 
-use kube::{Api, Client, runtime::reflector::Store};
-
-use super::{
-    Observer,
-    backoff::Backoff,
-    capi::{Cluster, Machine, WATCH_FILTER_LABEL},
-    cluster::memory::Memory,
-    health_check::MachineHealthCheck,
-    machine, machine_template,
-    pass::Logged,
-    server,
-    wakes::Wakes,
-};
-use crate::{status::events::Events, tracker::Membership};
-use capo_api::{
-    v1alpha1::OpenStackServer,
-    v1beta2::{OpenStackCluster, OpenStackMachine},
-};
-use capo_openstack::Clouds;
+use super::{cluster, machine, machine_template, server};
+use crate::reconcile::{ObjectCache, SharedContext, WorkQueue, related_objects::ContractKinds};
 
 /// What every pass has at hand. One per process.
 pub struct Context {
-    /// The Kubernetes API of the management cluster.
-    pub client: Client,
-    /// Sign-ins and budgets, one per distinct identity.
-    pub clouds: Clouds,
-    /// The load balancers' tasks; its settings say what the gate does.
-    pub membership: Membership,
-    /// How this manager was told to work.
-    pub settings: Settings,
-    /// Events, deduplicated and bounded.
-    pub events: Events,
-    /// Objects as last seen.
-    pub stores: Stores,
-    /// Told what happens; for metrics.
-    pub observer: Arc<dyn Observer>,
-    /// When passes that failed or wait come back.
-    pub(super) backoff: Backoff,
-    /// Which failures the log has told of.
-    pub(super) logged: Logged,
-    /// What the cluster controller knows of load balancers it verified.
-    pub(super) clusters: Memory,
-    /// What the machine controller saw of Machines.
-    pub(super) machines: machine::Memory,
+    /// What all controllers share.
+    pub shared: SharedContext,
+    /// What the cluster controller has seen.
+    pub(super) clusters: ObjectCache<cluster::memory::Seen>,
+    /// Where control-plane objects are served.
+    pub(super) contract_kinds: ContractKinds,
+    /// Since when Machines are healthy.
+    pub(super) machines: ObjectCache<machine::MachineHealth>,
     /// What the server controller saw of servers.
     pub(super) servers: server::Memory,
     /// What the machine template controller looked up.
-    pub(super) machine_templates: machine_template::Memory,
-    /// Machines that want a pass.
-    pub(super) machine_wakes: Wakes,
-    /// Servers that want a pass.
-    pub(super) server_wakes: Wakes,
+    pub(super) machine_templates: ObjectCache<machine_template::LookedUp>,
+    /// Objects that want a pass.
+    pub(super) queues: Queues,
 }
 
-/// How this manager was told to work.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
-    /// Look at this namespace only (`--namespace`); `None` is all.
-    pub namespace: Option<String>,
-    /// Look only at objects whose label `cluster.x-k8s.io/watch-filter` has this value.
-    pub watch_filter: Option<String>,
-    /// Passes over `OpenStackCluster`s at once.
-    pub cluster_concurrency: u16,
-    /// Passes over `OpenStackMachine`s at once, and over `OpenStackServer`s.
-    pub machine_concurrency: u16,
-    /// Passes over `OpenStackMachineTemplate`s at once.
-    pub machine_template_concurrency: u16,
-    /// The pause after a pass that found nothing to do (`--sync-period`).
-    pub sync_period: Duration,
-    /// Name of this process in events.
-    pub instance: String,
+/// Objects that want a pass, by controller.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Queues {
+    /// `OpenStackCluster`s.
+    pub clusters: WorkQueue,
+    /// `OpenStackMachine`s.
+    pub machines: WorkQueue,
+    /// `OpenStackServer`s.
+    pub servers: WorkQueue,
 }
 
-impl Settings {
-    /// What `--watch-filter` asks of labels.
-    pub(super) fn label_selector(&self) -> Option<String> {
-        let value = self.watch_filter.as_ref()?;
-        Some(format!("{WATCH_FILTER_LABEL}={value}"))
-    }
-}
+impl Deref for Context {
+    type Target = SharedContext;
 
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            namespace: None,
-            watch_filter: None,
-            cluster_concurrency: 10,
-            machine_concurrency: 10,
-            machine_template_concurrency: 10,
-            sync_period: Duration::from_mins(10),
-            instance: "capo-rs".to_owned(),
-        }
-    }
-}
-
-/// Objects as last seen, by one watch per kind. Complete once [`Stores::wait_until_ready`] came back.
-#[derive(Debug, Clone)]
-pub struct Stores {
-    /// Cluster API's Clusters.
-    pub clusters: Store<Cluster>,
-    /// Cluster API's Machines.
-    pub machines: Store<Machine>,
-    /// Cluster API's MachineHealthChecks. Nothing waits for them: they make messages longer.
-    pub health_checks: Store<MachineHealthCheck>,
-    /// Our clusters.
-    pub openstack_clusters: Store<OpenStackCluster>,
-    /// Our machines.
-    pub openstack_machines: Store<OpenStackMachine>,
-    /// Our servers.
-    pub openstack_servers: Store<OpenStackServer>,
-}
-
-impl Stores {
-    /// Comes back once every kind that decides something was listed completely; never when a watch ended before.
-    pub async fn wait_until_ready(&self) -> bool {
-        let ready = futures::join!(
-            self.clusters.wait_until_ready(),
-            self.machines.wait_until_ready(),
-            self.openstack_clusters.wait_until_ready(),
-            self.openstack_machines.wait_until_ready(),
-            self.openstack_servers.wait_until_ready(),
-        );
-        matches!(ready, (Ok(()), Ok(()), Ok(()), Ok(()), Ok(())))
-    }
-}
-
-impl Context {
-    /// An API for `K` in all namespaces or in the one we were told to look at.
-    pub(super) fn watched<K>(client: &Client, settings: &Settings) -> Api<K>
-    where
-        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
-    {
-        settings.namespace.as_deref().map_or_else(
-            || Api::all(client.clone()),
-            |namespace| Api::namespaced(client.clone(), namespace),
-        )
-    }
-
-    /// An API for `K` in `namespace`.
-    pub fn api<K>(&self, namespace: &str) -> Api<K>
-    where
-        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
-    {
-        Api::namespaced(self.client.clone(), namespace)
+    fn deref(&self) -> &SharedContext {
+        &self.shared
     }
 }

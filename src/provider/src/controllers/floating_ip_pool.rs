@@ -8,10 +8,8 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use serde_json::Value;
 
-use super::{
-    Context, Outcome,
-    alone::{is_to_be_left, unwritten},
-};
+use super::{Context, Outcome};
+use crate::reconcile::is_left_alone;
 use crate::status::{
     conditions::{Conditions, kind},
     patch::write_status,
@@ -31,14 +29,14 @@ pub(super) fn pass(
     context: Arc<Context>,
 ) -> BoxFuture<'static, Outcome> {
     async move {
-        if is_to_be_left(&object.metadata) {
+        if is_left_alone(&object.metadata) {
             return Outcome::Done;
         }
         let now = Timestamp::now();
         let api = context.api(&object.namespace().unwrap_or_default());
         match write_status(&api, &*object, |fresh| status(fresh, now)).await {
             Ok(_) => Outcome::Done,
-            Err(error) => unwritten(&error),
+            Err(error) => Outcome::status_not_written(&error),
         }
     }
     .boxed()

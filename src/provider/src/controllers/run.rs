@@ -5,21 +5,30 @@ use std::{
     sync::Arc,
 };
 
-use futures::{FutureExt, StreamExt, future::BoxFuture};
-use kube::{Client, ResourceExt};
+use futures::FutureExt;
+use kube::{Client, ResourceExt, runtime::reflector::ObjectRef};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Context, Observer, Settings, Stores, alone,
-    backoff::Backoff,
+    Context, Observer, Settings, Stores,
     capi::{self, Cluster, Machine},
-    cluster::{self, memory::Memory},
-    health_check::MachineHealthCheck,
-    machine, machine_template, news, pass, server,
-    wakes::Wakes,
-    watches::{Route, Target, Watch, has_conditions},
+    cluster,
+    context::Queues,
+    machine, server, simple_controllers,
 };
-use crate::{status::events::Events, tracker::Membership};
+use crate::{
+    kubernetes::events::Events,
+    reconcile::{
+        ObjectCache, SharedContext,
+        health_check::MachineHealthCheck,
+        name_of,
+        related_objects::ContractKinds,
+        runner::{Controller, Runner},
+        transition_events,
+        watches::{Route, Target, Watch, has_conditions},
+    },
+    tracker::Membership,
+};
 use capo_api::{
     v1alpha1::OpenStackServer,
     v1beta2::{OpenStackCluster, OpenStackMachine},
@@ -34,22 +43,14 @@ pub struct Parts {
     pub client: Client,
     /// Sign-ins and budgets.
     pub clouds: Clouds,
-    /// The load balancers' tasks.
+    /// The load balancers' workers.
     pub membership: Membership,
-    /// How this manager was told to work.
+    /// The options of this manager.
     pub settings: Settings,
-    /// Told what happens.
+    /// Metrics.
     pub observer: Arc<dyn Observer>,
     /// Called once every kind was listed completely.
     pub synced: Box<dyn FnOnce(&Stores) + Send>,
-}
-
-/// Who is woken for what.
-#[derive(Debug, Clone, Default)]
-struct Bells {
-    clusters: Wakes,
-    machines: Wakes,
-    servers: Wakes,
 }
 
 /// Runs the controllers of every kind until `shutdown`; passes under way then have a moment to end.
@@ -64,15 +65,18 @@ pub async fn run(parts: Parts, shutdown: CancellationToken) {
     } = parts;
     let filter = settings.label_selector();
     let filter = filter.as_deref();
-    let clusters = Watch::<Cluster>::new(Context::watched(&client, &settings), None);
-    let machines = Watch::<Machine>::new(Context::watched(&client, &settings), None);
-    let checks = Watch::<MachineHealthCheck>::new(Context::watched(&client, &settings), None);
-    let our_clusters = Watch::<OpenStackCluster>::new(Context::watched(&client, &settings), filter)
-        .with_status(has_conditions!());
-    let our_machines = Watch::<OpenStackMachine>::new(Context::watched(&client, &settings), filter)
-        .with_status(has_conditions!());
-    let our_servers = Watch::<OpenStackServer>::new(Context::watched(&client, &settings), None)
-        .with_status(has_conditions!());
+    let clusters = Watch::<Cluster>::new(SharedContext::watched(&client, &settings), None);
+    let machines = Watch::<Machine>::new(SharedContext::watched(&client, &settings), None);
+    let checks = Watch::<MachineHealthCheck>::new(SharedContext::watched(&client, &settings), None);
+    let our_clusters =
+        Watch::<OpenStackCluster>::new(SharedContext::watched(&client, &settings), filter)
+            .with_status(has_conditions!());
+    let our_machines =
+        Watch::<OpenStackMachine>::new(SharedContext::watched(&client, &settings), filter)
+            .with_status(has_conditions!());
+    let our_servers =
+        Watch::<OpenStackServer>::new(SharedContext::watched(&client, &settings), None)
+            .with_status(has_conditions!());
     let stores = Stores {
         clusters: clusters.store(),
         machines: machines.store(),
@@ -88,111 +92,96 @@ pub async fn run(parts: Parts, shutdown: CancellationToken) {
         move |reason, kind| counter.event(reason, kind),
         shutdown.clone(),
     );
-    let bells = Bells::default();
+    // What the load balancers' workers find new goes straight into the queues of the controllers.
+    let queues = Queues {
+        clusters: membership.cluster_queue(),
+        machines: membership.machine_queue(),
+        ..Queues::default()
+    };
     let follow = follow_all(
         (clusters, machines, our_clusters, our_machines, our_servers),
         &stores,
-        &bells,
+        &queues,
         &membership,
         &observer,
         &shutdown,
     );
-    let context = Arc::new(Context {
-        client,
-        clouds,
-        membership,
-        settings,
-        events,
-        stores,
-        observer,
-        backoff: Backoff::default(),
-        logged: pass::Logged::default(),
-        clusters: Memory::default(),
-        machines: machine::Memory::default(),
-        machine_templates: machine_template::Memory::default(),
-        servers: server::Memory::default(),
-        machine_wakes: bells.machines.clone(),
-        server_wakes: bells.servers.clone(),
-    });
+    let runner = Runner {
+        observer: observer.clone(),
+        sync_period: settings.sync_period,
+        shutdown: shutdown.clone(),
+    };
     let follow_checks = checks.run(
-        (context.observer.clone(), shutdown.clone()),
+        (observer.clone(), shutdown),
         |_, _| {},
         |_| Route {
             own: Vec::new(),
-            neighbours: Vec::new(),
+            related: Vec::new(),
         },
         |_: &Target| {},
     );
-    let controllers = controllers(context, bells, synced, shutdown);
+    let context = Arc::new(Context {
+        shared: SharedContext {
+            client,
+            clouds,
+            membership,
+            settings,
+            events,
+            stores,
+            observer,
+        },
+        clusters: ObjectCache::default(),
+        contract_kinds: ContractKinds::default(),
+        machines: ObjectCache::default(),
+        machine_templates: ObjectCache::default(),
+        servers: server::Memory::default(),
+        queues,
+    });
+    let controllers = controllers(context, runner, synced);
     futures::join!(follow, follow_checks, tell, controllers);
 }
 
 /// Every controller, once all stores are complete: a pass that sees half of the Machines decides wrongly.
 async fn controllers(
     context: Arc<Context>,
-    bells: Bells,
+    runner: Runner,
     synced: Box<dyn FnOnce(&Stores) + Send>,
-    shutdown: CancellationToken,
 ) {
     tokio::select! {
         ready = context.stores.wait_until_ready() => if !ready { return },
-        () = shutdown.cancelled() => return,
+        () = runner.shutdown.cancelled() => return,
     }
     synced(&context.stores);
+    let (stores, queues) = (context.stores.clone(), context.queues.clone());
     let settings = &context.settings;
-    let (of_clusters, of_machines) = (settings.cluster_concurrency, settings.machine_concurrency);
-    let membership_wakes = forward(&context, &bells, &shutdown);
-    let news = news::tell(context.clone(), shutdown.clone());
-    let passes: Vec<BoxFuture<'static, ()>> = vec![
-        pass::run(
-            cluster::CONTROLLER,
-            cluster::pass,
-            context.stores.openstack_clusters.clone(),
-            bells.clusters.clone(),
-            of_clusters,
-            context.clone(),
-            shutdown.clone(),
-        )
-        .boxed(),
-        pass::run(
-            machine::CONTROLLER,
-            machine::pass,
-            context.stores.openstack_machines.clone(),
-            bells.machines.clone(),
-            of_machines,
-            context.clone(),
-            shutdown.clone(),
-        )
-        .boxed(),
-        pass::run(
-            server::CONTROLLER,
-            server::pass,
-            context.stores.openstack_servers.clone(),
-            bells.servers.clone(),
-            of_machines,
-            context.clone(),
-            shutdown.clone(),
-        )
-        .boxed(),
-        alone::run(context.clone(), shutdown.clone()).boxed(),
-    ];
-    futures::join!(membership_wakes, news, futures::future::join_all(passes));
-}
-
-/// Objects whose load balancer's findings changed want a pass.
-async fn forward(context: &Context, bells: &Bells, shutdown: &CancellationToken) {
-    let clusters = context.membership.cluster_wakes().for_each(|name| {
-        bells.clusters.wake(name);
-        std::future::ready(())
-    });
-    let machines = context.membership.machine_wakes().for_each(|name| {
-        bells.machines.wake(name);
-        std::future::ready(())
-    });
-    tokio::select! {
-        _ = futures::future::join(clusters, machines) => {}
-        () = shutdown.cancelled() => {}
-    }
+    let clusters = Controller {
+        name: cluster::CONTROLLER,
+        pass: cluster::pass,
+        store: stores.openstack_clusters,
+        queue: queues.clusters,
+        concurrency: settings.cluster_concurrency,
+    };
+    let machines = Controller {
+        name: machine::CONTROLLER,
+        pass: machine::pass,
+        store: stores.openstack_machines,
+        queue: queues.machines,
+        concurrency: settings.machine_concurrency,
+    };
+    let servers = Controller {
+        name: server::CONTROLLER,
+        pass: server::pass,
+        store: stores.openstack_servers,
+        queue: queues.servers,
+        concurrency: settings.machine_concurrency,
+    };
+    futures::join!(
+        transition_events::run(&context, runner.shutdown.clone()),
+        runner.clone().run(clusters, context.clone()).boxed(),
+        runner.clone().run(machines, context.clone()).boxed(),
+        runner.clone().run(servers, context.clone()).boxed(),
+        simple_controllers::run(context.clone(), runner.clone()).boxed(),
+    );
 }
 
 type Watches = (
@@ -203,50 +192,49 @@ type Watches = (
     Watch<OpenStackServer>,
 );
 
-/// Follows every kind. What each `neighbours` closure hashes is what other controllers look at.
+/// Follows every kind. What each hash covers is what other controllers depend on.
 fn follow_all(
     (clusters, machines, our_clusters, our_machines, our_servers): Watches,
     stores: &Stores,
-    bells: &Bells,
+    queues: &Queues,
     membership: &Membership,
     observer: &Arc<dyn Observer>,
     shutdown: &CancellationToken,
 ) -> impl Future<Output = ()> + use<> {
-    let ring = |bells: &Bells| ring(bells.clone(), stores.clone(), membership.clone());
-    let tell = || (observer.clone(), shutdown.clone());
-    let clusters = clusters.run(tell(), hash_cluster, cluster_route, ring(bells));
-    let machines = machines.run(tell(), hash_machine, machine_route, ring(bells));
-    let our_clusters = our_clusters.run(tell(), hash_our_cluster, our_cluster_route, ring(bells));
-    // Nobody else looks at one.
-    let our_machines = our_machines.run(tell(), |_, _| {}, our_machine_route, ring(bells));
-    let our_servers = our_servers.run(tell(), hash_our_server, our_server_route, ring(bells));
+    let enqueue = || enqueue(queues.clone(), stores.clone(), membership.clone());
+    let parts = || (observer.clone(), shutdown.clone());
+    let clusters = clusters.run(parts(), hash_cluster, cluster_route, enqueue());
+    let machines = machines.run(parts(), hash_machine, machine_route, enqueue());
+    let our_clusters = our_clusters.run(parts(), hash_our_cluster, our_cluster_route, enqueue());
+    // No other controller depends on one.
+    let our_machines = our_machines.run(parts(), |_, _| {}, our_machine_route, enqueue());
+    let our_servers = our_servers.run(parts(), hash_our_server, our_server_route, enqueue());
     async move {
         futures::join!(clusters, machines, our_clusters, our_machines, our_servers);
     }
 }
 
-fn ring(bells: Bells, stores: Stores, membership: Membership) -> impl Fn(&Target) + Send {
+fn enqueue(queues: Queues, stores: Stores, membership: Membership) -> impl Fn(&Target) + Send {
     move |target| match target {
-        Target::Cluster(name) => bells.clusters.wake(name.clone()),
+        Target::Cluster(name) => queues.clusters.enqueue(name),
         Target::Machine(name) => {
-            // One that went without a pass of ours: its finalizer was stripped.
-            let key = kube::runtime::reflector::ObjectRef::new(&name.name).within(&name.namespace);
+            // Its finalizer was taken off, so that it went without a pass of ours.
+            let key = ObjectRef::new(&name.name).within(&name.namespace);
             if stores.openstack_machines.get(&key).is_none() {
                 membership.forget_machine(name);
             }
-            bells.machines.wake(name.clone());
+            queues.machines.enqueue(name);
         }
-        Target::Server(name) => bells.servers.wake(name.clone()),
+        Target::Server(name) => queues.servers.enqueue(name),
         Target::ClusterOf(cluster) => {
-            let reference =
-                kube::runtime::reflector::ObjectRef::new(&cluster.name).within(&cluster.namespace);
+            let reference = ObjectRef::new(&cluster.name).within(&cluster.namespace);
             let infrastructure = stores
                 .clusters
                 .get(&reference)
                 .and_then(|cluster| cluster.spec.infrastructure_ref.clone());
             if let Some(infrastructure) = infrastructure {
                 let name = ObjectName::new(&cluster.namespace, &infrastructure.name);
-                bells.clusters.wake(name);
+                queues.clusters.enqueue(&name);
             }
         }
         Target::MachinesOf(cluster) => {
@@ -255,17 +243,13 @@ fn ring(bells: Bells, stores: Stores, membership: Membership) -> impl Fn(&Target
                     && machine.labels().get(capi::CLUSTER_NAME_LABEL) == Some(&cluster.name)
             });
             for machine in theirs {
-                bells.machines.wake(own_name(&*machine));
+                queues.machines.enqueue(&name_of(&*machine));
             }
         }
     }
 }
 
-fn own_name<K: kube::Resource>(object: &K) -> ObjectName {
-    ObjectName::new(object.namespace().unwrap_or_default(), object.name_any())
-}
-
-/// What of a Cluster decides something here.
+/// The parts of a Cluster that decide something here.
 fn hash_cluster(cluster: &Cluster, hasher: &mut DefaultHasher) {
     hash_meta(&cluster.metadata, hasher);
     (cluster.status.initialization.infrastructure_provisioned).hash(hasher);
@@ -277,16 +261,16 @@ fn hash_cluster(cluster: &Cluster, hasher: &mut DefaultHasher) {
     );
 }
 
-/// What of a Machine decides something here.
+/// The parts of a Machine that decide something here.
 fn hash_machine(machine: &Machine, hasher: &mut DefaultHasher) {
     hash_meta(&machine.metadata, hasher);
     machine.status.node_ref.is_some().hash(hasher);
     machine.waits_for_our_hook().hash(hasher);
-    let told = ["APIServerPodHealthy", "NodeHealthy", "Deleting"];
-    hash_conditions(&machine.status.conditions, &told, hasher);
+    let kinds = ["APIServerPodHealthy", "NodeHealthy", "Deleting"];
+    hash_conditions(&machine.status.conditions, &kinds, hasher);
 }
 
-/// What of an `OpenStackCluster` its machines look at.
+/// The parts of an `OpenStackCluster` that its machines depend on.
 fn hash_our_cluster(cluster: &OpenStackCluster, hasher: &mut DefaultHasher) {
     hash_meta(&cluster.metadata, hasher);
     if let Some(status) = &cluster.status {
@@ -303,7 +287,7 @@ fn hash_our_cluster(cluster: &OpenStackCluster, hasher: &mut DefaultHasher) {
     }
 }
 
-/// What of an `OpenStackServer` its machine looks at: everything that its status says, but for times.
+/// The parts of an `OpenStackServer` that its machine depends on: its whole status without times.
 fn hash_our_server(server: &OpenStackServer, hasher: &mut DefaultHasher) {
     hash_meta(&server.metadata, hasher);
     if let Some(status) = &server.status {
@@ -324,7 +308,7 @@ fn hash_our_server(server: &OpenStackServer, hasher: &mut DefaultHasher) {
     }
 }
 
-/// Its owners too: by them a control plane knows its Machines.
+/// With the owners: a control plane finds its Machines by them.
 fn hash_meta(
     meta: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
     hasher: &mut DefaultHasher,
@@ -344,36 +328,36 @@ fn hash_conditions(conditions: &[capi::SeenCondition], kinds: &[&str], hasher: &
 }
 
 fn cluster_route(cluster: &Cluster) -> Route {
-    let mut neighbours = vec![Target::MachinesOf(own_name(cluster))];
+    let mut related = vec![Target::MachinesOf(name_of(cluster))];
     if let Some(infrastructure) = &cluster.spec.infrastructure_ref {
         let namespace = cluster.namespace().unwrap_or_default();
-        neighbours.push(Target::Cluster(ObjectName::new(
+        related.push(Target::Cluster(ObjectName::new(
             namespace,
             &infrastructure.name,
         )));
     }
     Route {
         own: Vec::new(),
-        neighbours,
+        related,
     }
 }
 
 fn machine_route(machine: &Machine) -> Route {
     let namespace = machine.namespace().unwrap_or_default();
-    let mut neighbours = Vec::new();
+    let mut related = Vec::new();
     if let Some(infrastructure) = &machine.spec.infrastructure_ref {
-        neighbours.push(Target::Machine(ObjectName::new(
+        related.push(Target::Machine(ObjectName::new(
             &namespace,
             &infrastructure.name,
         )));
     }
-    neighbours.push(Target::ClusterOf(ObjectName::new(
+    related.push(Target::ClusterOf(ObjectName::new(
         &namespace,
         &machine.spec.cluster_name,
     )));
     Route {
         own: Vec::new(),
-        neighbours,
+        related,
     }
 }
 
@@ -381,8 +365,8 @@ fn our_cluster_route(cluster: &OpenStackCluster) -> Route {
     let namespace = cluster.namespace().unwrap_or_default();
     let owner = capi::owner(&cluster.metadata, "Cluster");
     Route {
-        own: vec![Target::Cluster(own_name(cluster))],
-        neighbours: owner
+        own: vec![Target::Cluster(name_of(cluster))],
+        related: owner
             .map(|owner| Target::MachinesOf(ObjectName::new(namespace, &owner.name)))
             .into_iter()
             .collect(),
@@ -391,15 +375,15 @@ fn our_cluster_route(cluster: &OpenStackCluster) -> Route {
 
 fn our_machine_route(machine: &OpenStackMachine) -> Route {
     Route {
-        own: vec![Target::Machine(own_name(machine))],
-        neighbours: vec![Target::Machine(own_name(machine))],
+        own: vec![Target::Machine(name_of(machine))],
+        related: vec![Target::Machine(name_of(machine))],
     }
 }
 
 fn our_server_route(server: &OpenStackServer) -> Route {
-    let name = own_name(server);
+    let name = name_of(server);
     Route {
         own: vec![Target::Server(name.clone())],
-        neighbours: vec![Target::Machine(name)],
+        related: vec![Target::Machine(name)],
     }
 }

@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    controllers::{Stores, cluster::halt::kubernetes_text},
     kubernetes::patch::{Written, write_status},
     metrics::Metrics,
+    reconcile::{Stores, kubernetes_text},
     status::roll_up::{RolledUp, roll_up},
 };
 

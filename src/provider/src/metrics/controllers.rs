@@ -12,7 +12,7 @@ use super::{
     Metrics, catalogue,
     families::{Result, count, counters, gauges, histograms, whole_gauges},
 };
-use crate::controllers::{Observer, Queue, WatchBreak};
+use crate::reconcile::{Observer, QueueMetrics, WatchBreak};
 use capo_core::Reason;
 
 pub(super) struct Families {
@@ -32,7 +32,7 @@ pub(super) struct Families {
 /// Whom to ask at the scrape.
 #[derive(Default)]
 struct Known {
-    controllers: BTreeMap<&'static str, (u16, Arc<Queue>)>,
+    controllers: BTreeMap<&'static str, (u16, Arc<QueueMetrics>)>,
     kinds: BTreeMap<String, Box<dyn Fn() -> usize + Send + Sync>>,
 }
 
@@ -95,7 +95,7 @@ impl Families {
 }
 
 impl Observer for Metrics {
-    fn controller(&self, name: &'static str, workers: u16, queue: Arc<Queue>) {
+    fn controller(&self, name: &'static str, workers: u16, queue: Arc<QueueMetrics>) {
         let families = &self.0.controllers;
         for result in ["success", "error", "requeue", "requeue_after"] {
             families.passes.with_label_values(&[name, result]);

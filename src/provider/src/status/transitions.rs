@@ -18,9 +18,9 @@ pub enum Transition {
         /// The pool's port.
         port: u16,
         /// Before; `None` where there was no member.
-        from: Option<MemberStatus>,
+        from: Option<SeenMember>,
         /// After; `None` where there is no member.
-        to: Option<MemberStatus>,
+        to: Option<SeenMember>,
     },
     /// A gate's decision changed.
     Gate {
@@ -35,7 +35,7 @@ pub enum Transition {
 
 /// A member as Octavia shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MemberStatus {
+pub struct SeenMember {
     /// Octavia's id.
     pub id: String,
     /// Octavia's provisioning status.
@@ -101,11 +101,11 @@ fn members(before: &Findings, after: &Findings, transitions: &mut Vec<Transition
 
 type Place = (String, u16);
 
-fn by_place(findings: &Findings) -> BTreeMap<Place, MemberStatus> {
+fn by_place(findings: &Findings) -> BTreeMap<Place, SeenMember> {
     let status = |member: &MemberFinding| {
         Some((
             (member.machine.clone(), member.port),
-            MemberStatus {
+            SeenMember {
                 id: member.id.clone()?,
                 provisioning: member.provisioning_status,
                 operating: member.operating_status.clone(),
@@ -115,11 +115,7 @@ fn by_place(findings: &Findings) -> BTreeMap<Place, MemberStatus> {
     findings.members.iter().filter_map(status).collect()
 }
 
-fn member(
-    (machine, port): &Place,
-    from: Option<MemberStatus>,
-    to: Option<MemberStatus>,
-) -> Transition {
+fn member((machine, port): &Place, from: Option<SeenMember>, to: Option<SeenMember>) -> Transition {
     Transition::Member {
         machine: machine.clone(),
         port: *port,
@@ -219,8 +215,8 @@ impl Transition {
 
 fn member_event(
     port: u16,
-    from: Option<&MemberStatus>,
-    to: Option<&MemberStatus>,
+    from: Option<&SeenMember>,
+    to: Option<&SeenMember>,
 ) -> Option<EventText> {
     let text = |warning, reason, action, note| EventText {
         warning,

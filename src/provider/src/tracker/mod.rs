@@ -6,7 +6,6 @@ mod inbox;
 pub mod octavia_client;
 pub mod prober;
 mod registry;
-mod wakes;
 mod worker;
 
 pub use octavia_client::OctaviaClient;

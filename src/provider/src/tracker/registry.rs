@@ -13,9 +13,9 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     inbox::{Claim, Client, Inbox},
     prober::{Prober, TlsProber},
-    wakes::Wakes,
     worker::{Published, Worker},
 };
+use crate::reconcile::WorkQueue;
 use capo_core::ObjectName;
 use capo_gate::{
     Observer, Settings,
@@ -44,8 +44,8 @@ struct Shared {
     observer: Arc<dyn Observer>,
     prober: Arc<dyn Prober>,
     clusters: Mutex<Clusters>,
-    cluster_wakes: Arc<Wakes>,
-    machine_wakes: Arc<Wakes>,
+    cluster_queue: WorkQueue,
+    machine_queue: WorkQueue,
     listener: Arc<OnceLock<mpsc::Sender<Publication>>>,
     workers: TaskTracker,
     stop: CancellationToken,
@@ -104,8 +104,8 @@ impl Membership {
             lookup,
             observer,
             clusters: Mutex::default(),
-            cluster_wakes: Arc::default(),
-            machine_wakes: Arc::default(),
+            cluster_queue: WorkQueue::default(),
+            machine_queue: WorkQueue::default(),
             listener: Arc::default(),
             workers: TaskTracker::new(),
             stop: CancellationToken::new(),
@@ -232,14 +232,14 @@ impl Membership {
         all
     }
 
-    /// `OpenStackCluster`s whose findings changed. Take it once: two streams share one queue.
-    pub fn cluster_wakes(&self) -> impl Stream<Item = ObjectName> + Send + 'static {
-        self.0.cluster_wakes.stream()
+    /// The queue of `OpenStackCluster`s whose findings changed.
+    pub fn cluster_queue(&self) -> WorkQueue {
+        self.0.cluster_queue.clone()
     }
 
-    /// `OpenStackMachine`s whose findings changed. Take it once: two streams share one queue.
-    pub fn machine_wakes(&self) -> impl Stream<Item = ObjectName> + Send + 'static {
-        self.0.machine_wakes.stream()
+    /// The queue of `OpenStackMachine`s whose findings changed.
+    pub fn machine_queue(&self) -> WorkQueue {
+        self.0.machine_queue.clone()
     }
 
     /// Everything that is published from now on, for events and the log. Only the first stream gets anything. A
@@ -278,8 +278,8 @@ impl Membership {
             prober: Arc::clone(&self.0.prober),
             inbox: Arc::clone(&running.inbox),
             findings: Arc::clone(&running.findings),
-            cluster_wakes: Arc::clone(&self.0.cluster_wakes),
-            machine_wakes: Arc::clone(&self.0.machine_wakes),
+            cluster_queue: self.0.cluster_queue.clone(),
+            machine_queue: self.0.machine_queue.clone(),
             listener: Arc::clone(&self.0.listener),
         };
         let stop = running.stop.clone();

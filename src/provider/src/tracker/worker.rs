@@ -16,8 +16,8 @@ use super::{
     inbox::{Claim, Client, Inbox, Updates},
     prober::Prober,
     registry::MachineLookup,
-    wakes::Wakes,
 };
+use crate::reconcile::WorkQueue;
 use capo_core::ObjectName;
 use capo_core::Priority;
 use capo_gate::{
@@ -72,8 +72,8 @@ pub(super) struct Worker {
     pub(super) prober: Arc<dyn Prober>,
     pub(super) inbox: Arc<Inbox>,
     pub(super) findings: Arc<Published>,
-    pub(super) cluster_wakes: Arc<Wakes>,
-    pub(super) machine_wakes: Arc<Wakes>,
+    pub(super) cluster_queue: WorkQueue,
+    pub(super) machine_queue: WorkQueue,
     /// Where every publication goes, once it has a reader.
     pub(super) listener: Arc<OnceLock<mpsc::Sender<Publication>>>,
 }
@@ -176,12 +176,12 @@ impl Worker {
         }
         let old = old.as_deref();
         if old.is_none_or(|old| cluster_differs(old, new)) {
-            self.cluster_wakes.wake(&self.cluster);
+            self.cluster_queue.enqueue(&self.cluster);
         }
         for (name, machine) in &new.machines {
             let before = old.and_then(|old| old.machines.get(name));
             if before.is_none_or(|before| machine_differs(before, machine)) {
-                self.machine_wakes.wake(name);
+                self.machine_queue.enqueue(name);
             }
         }
     }

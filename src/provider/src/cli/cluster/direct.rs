@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Client, ResourceExt};
 
 use super::snapshot::{Direct, Snapshot};
-use crate::controllers::identity::{self, Asker};
+use crate::reconcile::identity::{self, Asker};
 use capo_api::v1beta2::{LoadBalancerMemberStatus, LoadBalancerStatus};
 use capo_core::Priority;
 use capo_openstack::{
@@ -45,7 +45,7 @@ pub(super) async fn ask(client: &Client, seen: &mut Snapshot) -> Result<(), Stri
     };
     let cloud = identity::cloud_of(client, &clouds, asker, &cluster.spec.identity_ref)
         .await
-        .map_err(|halt| halt.verdict.message)?;
+        .map_err(|error| error.state.message)?;
     let now = Timestamp::now();
     let tree = cloud
         .status_tree(&id.as_str().into(), Priority::Gate)

@@ -24,7 +24,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::snapshot::{OUR_EVENTS, Objects, Snapshot, infrastructure_of};
 use crate::{
     cli::connection::told,
-    controllers::capi::{Cluster, Machine},
+    reconcile::capi::{Cluster, Machine},
 };
 use capo_api::v1beta2::{OpenStackCluster, OpenStackMachine};
 

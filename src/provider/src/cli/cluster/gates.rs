@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::view::MachineView;
 use crate::{
-    controllers::{capi::Machine, hooks::Hooks},
-    status::conditions::kind::API_SERVER_LOAD_BALANCER_READY,
+    kubernetes::conditions::kind::API_SERVER_LOAD_BALANCER_READY,
+    reconcile::{capi::Machine, deletion_hooks::Hooks},
 };
 use capo_api::v1beta2::OpenStackMachine;
 use capo_core::Reason;

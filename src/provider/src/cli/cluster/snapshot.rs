@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::{
     cli::connection::told,
-    controllers::capi::{CLUSTER_NAME_LABEL, Cluster, GROUP, Machine},
+    reconcile::capi::{CLUSTER_NAME_LABEL, Cluster, GROUP, Machine},
 };
 use capo_api::v1beta2::{OpenStackCluster, OpenStackMachine};
 use capo_core::ObjectName;

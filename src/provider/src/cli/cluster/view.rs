@@ -12,7 +12,7 @@ use super::{
     gates::{self, Gate},
     snapshot::{Direct, Snapshot, is_about},
 };
-use crate::controllers::capi::{self, Machine};
+use crate::reconcile::capi::{self, Machine};
 use capo_api::v1beta2::{LoadBalancerMemberStatus, OpenStackCluster, OpenStackMachine};
 use capo_core::gate_override;
 

@@ -9,7 +9,7 @@ use super::{
     halt::{Halt, Step},
     load_balancer::reconcile as load_balancer_step,
     memory::NetworkingState,
-    network, not_colliding, observe, orphaned_hooks,
+    network, not_colliding, observe,
     reconcile::Reconcile,
     report::{BASTION_READY, LoadBalancerReport, LoadBalancerState},
     router, security_groups, spec,
@@ -20,7 +20,8 @@ use crate::{
         Outcome,
         identity::{self, Asker, Identity},
     },
-    status::conditions::kind,
+    kubernetes::conditions::kind,
+    reconcile::deletion_hooks::release_orphaned,
 };
 use capo_core::Priority;
 use capo_core::{ConditionState, GateOverride, Reason, gate_override};
@@ -83,7 +84,8 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
         events.warning(&pass.reference(), Reason::InvalidSpec, "Gate", &note);
     }
     pass.publish(for_membership, &desired, facts);
-    orphaned_hooks::release_orphans(&pass, desired.load_balancer.is_none()).await;
+    let ungated = desired.load_balancer.is_none() || pass.related.going();
+    release_orphaned(pass.context, &pass.name, &pass.related.machines, ungated).await;
     let findings = pass.context.membership.findings(&pass.name);
     report_load_balancer(&mut pass, &desired, findings.as_ref());
     pass.report.provisioned = pass.is_clear() && pass.object.spec.control_plane_endpoint.is_some();

@@ -9,7 +9,7 @@ use super::{
     apply::gather_facts,
     delete_steps,
     halt::{Halt, Step},
-    observe, orphaned_hooks,
+    observe,
     reconcile::{Reconcile, kubernetes_failed},
     spec,
     step_context::StepContext,
@@ -20,7 +20,8 @@ use crate::{
         capi::CLUSTER_NAME_LABEL,
         identity::{self, Asker},
     },
-    status::conditions::kind,
+    kubernetes::conditions::kind,
+    reconcile::deletion_hooks::release_orphaned,
 };
 use capo_api::v1alpha1::OpenStackServer;
 use capo_core::Priority;
@@ -52,7 +53,8 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
         Ok(None) => {}
         Ok(Some(message)) => {
             pass.publish(cloud.ok(), &desired, facts);
-            orphaned_hooks::release_orphans(&pass, desired.load_balancer.is_none()).await;
+            let ungated = desired.load_balancer.is_none() || pass.related.going();
+            release_orphaned(pass.context, &pass.name, &pass.related.machines, ungated).await;
             let wait = Outcome::wait(Reason::Deleting, message.clone(), MACHINES_PAUSE);
             pass.report.ready = Some(ConditionState::unmet(Reason::Deleting, message));
             pass.note_wait(wait);
@@ -91,7 +93,7 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
             Err(failed) => failed,
         },
         Err(halt) => {
-            let text = halt.verdict.message.clone();
+            let text = halt.state.message.clone();
             pass.report.ready = Some(ConditionState::unmet(Reason::Deleting, text));
             pass.note(halt);
             pass.end().await
@@ -212,5 +214,4 @@ async fn bastion_floating_ip(pass: &Reconcile<'_>, context: &StepContext<'_>) ->
 fn forget(pass: &Reconcile<'_>) {
     pass.context.membership.forget_load_balancer(&pass.name);
     pass.context.clusters.forget(&pass.name);
-    pass.context.backoff.forget(super::CONTROLLER, &pass.name);
 }

@@ -12,7 +12,7 @@ use super::{
     network, router, security_groups,
     step_context::StepContext,
 };
-use crate::status::conditions::kind::{
+use crate::kubernetes::conditions::kind::{
     API_SERVER_LOAD_BALANCER_READY, NETWORK_READY, ROUTER_READY, SECURITY_GROUPS_READY,
 };
 use capo_core::Reason;

@@ -18,7 +18,6 @@ pub(super) mod memory;
 pub mod names;
 mod network;
 mod observe;
-mod orphaned_hooks;
 mod reconcile;
 mod report;
 mod resolve;
@@ -42,7 +41,7 @@ use super::{
     Context, Outcome,
     capi::{self, has_annotation},
 };
-use crate::status::conditions::kind;
+use crate::kubernetes::conditions::kind;
 use capo_api::v1beta2::OpenStackCluster;
 use capo_core::{ConditionState, Reason};
 

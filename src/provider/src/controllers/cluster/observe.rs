@@ -7,10 +7,7 @@ use std::{
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
-use kube::{
-    Api, ResourceExt,
-    api::{ApiResource, DynamicObject, ListParams},
-};
+use kube::{ResourceExt, api::ListParams};
 
 use super::memory::Seen;
 use crate::controllers::{
@@ -145,7 +142,8 @@ async fn control_plane(
     reference: &ContractReference,
 ) -> ControlPlane {
     let kind = &reference.kind;
-    match read_control_plane(context, namespace, reference).await {
+    let kinds = &context.contract_kinds;
+    match kinds.read(&context.client, namespace, reference).await {
         Ok(Some(object)) => ControlPlane::read(kind, &object),
         Ok(None) => ControlPlane {
             kubeadm: kind == "KubeadmControlPlane",
@@ -156,41 +154,6 @@ async fn control_plane(
             ControlPlane::unreadable(kind)
         }
     }
-}
-
-async fn read_control_plane(
-    context: &Context,
-    namespace: &str,
-    reference: &ContractReference,
-) -> Result<Option<serde_json::Value>, kube::Error> {
-    let Some(resource) = resource_of(context, reference).await? else {
-        return Ok(None);
-    };
-    let api: Api<DynamicObject> =
-        Api::namespaced_with(context.client.clone(), namespace, &resource);
-    let object = api.get_opt(&reference.name).await?;
-    Ok(object.and_then(|object| serde_json::to_value(object).ok()))
-}
-
-/// The served version of a contract kind, found out once.
-async fn resource_of(
-    context: &Context,
-    reference: &ContractReference,
-) -> Result<Option<ApiResource>, kube::Error> {
-    let key = (reference.api_group.clone(), reference.kind.clone());
-    if let Some(resource) = context.clusters.kind(&key) {
-        return Ok(Some(resource));
-    }
-    let group = match kube::discovery::group(&context.client, &reference.api_group).await {
-        Ok(group) => group,
-        Err(error) if crate::status::patch::is_not_found(&error) => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let Some((resource, _)) = group.recommended_kind(&reference.kind) else {
-        return Ok(None);
-    };
-    context.clusters.learn_kind(key, resource.clone());
-    Ok(Some(resource))
 }
 
 /// The facts as membership takes them. Remembers in `seen` since when the remote connection holds, and the CA.

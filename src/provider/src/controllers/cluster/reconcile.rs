@@ -60,7 +60,8 @@ impl<'a> Reconcile<'a> {
         let name = report::name_of(&object);
         let seen = context
             .clusters
-            .recall(&name, &object.uid().unwrap_or_default());
+            .get(&name, object.metadata.uid.as_deref())
+            .unwrap_or_default();
         Self {
             context,
             object,
@@ -100,7 +101,7 @@ impl<'a> Reconcile<'a> {
 
     /// Notes why a step did not come to its end; other steps go on.
     pub(crate) fn note(&mut self, halt: Halt) {
-        self.report.set_condition(halt.condition, halt.verdict);
+        self.report.set_condition(halt.condition, halt.state);
         self.halts.push(halt.outcome);
     }
 
@@ -241,7 +242,8 @@ impl<'a> Reconcile<'a> {
         let outcome = worst(std::mem::take(&mut self.halts));
         self.report.complete = outcome == Outcome::Done;
         let written = self.write().await;
-        self.context.clusters.keep(&self.name, self.seen);
+        let uid = self.object.metadata.uid.as_deref();
+        self.context.clusters.put(&self.name, uid, self.seen);
         match (written, outcome) {
             (Err(failed), Outcome::Done | Outcome::Wait { .. }) => failed,
             (_, outcome) => outcome,

@@ -84,9 +84,9 @@ mod tests {
         let halt = picked(&["b", "a"], None)
             .at_most_one("NetworkReady", "Network \"n\"")
             .unwrap_err();
-        assert_eq!(halt.verdict.reason, Reason::AmbiguousMatch);
+        assert_eq!(halt.state.reason, Reason::AmbiguousMatch);
         assert!(
-            halt.verdict
+            halt.state
                 .message
                 .starts_with("Network \"n\" matches 2 objects (a, b)")
         );

@@ -7,7 +7,7 @@ use super::{
     resolve::resolve,
     step_context::StepContext,
 };
-use crate::status::conditions::kind::ROUTER_READY;
+use crate::kubernetes::conditions::kind::ROUTER_READY;
 use capo_core::Priority;
 use capo_core::Reason;
 use capo_openstack::{

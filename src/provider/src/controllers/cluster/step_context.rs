@@ -6,7 +6,7 @@ use super::{
     desired::DesiredCluster,
     halt::{Halt, Step},
 };
-use crate::status::events::Events;
+use crate::kubernetes::events::Events;
 use capo_core::Priority;
 use capo_core::Reason;
 use capo_core::ids::ProjectId;

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     controllers::server::kubernetes_failed,
-    status::patch::{is_conflict, is_not_found, set_finalizer},
+    kubernetes::patch::{is_conflict, is_not_found, set_finalizer},
 };
 use capo_api::{v1alpha1::OpenStackServer, v1beta2::OpenStackMachine};
 use capo_core::Reason;

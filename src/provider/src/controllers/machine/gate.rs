@@ -1,7 +1,7 @@
 //! What the gates mean for one machine: may it count as provisioned (G1), does it carry our hook (G2),
 //! may its server go (G3). Plain functions; the evidence itself is weighed in the membership room.
 
-use crate::controllers::hooks::Hooks;
+use crate::reconcile::deletion_hooks::{HookChange, Hooks};
 use capo_core::GateMode;
 use capo_core::Reason;
 use capo_gate::findings::{Gate, MachineFinding};
@@ -54,17 +54,6 @@ pub(super) enum Answer {
         /// What was seen, what unblocks.
         message: String,
     },
-}
-
-/// What is to be done about our hooks on the Machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum HookChange {
-    /// Nothing.
-    Keep,
-    /// It must have these.
-    Put(Hooks),
-    /// They may go.
-    Remove,
 }
 
 impl Answer {

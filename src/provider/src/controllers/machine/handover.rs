@@ -11,13 +11,14 @@ use super::{
     pass::Pass,
 };
 use crate::{
-    controllers::{capi::Machine, hooks::Hooks, server::sight::SeenAddress},
-    status::conditions::kind,
+    controllers::server::sight::SeenAddress,
+    kubernetes::conditions::kind,
+    reconcile::{capi::Machine, deletion_hooks::Hooks},
 };
 use capo_api::v1alpha1::OpenStackServer;
 use capo_core::gate_override;
 use capo_gate::{
-    desired::{Deletion, DesiredMachine, ServerSight, ServerState},
+    desired::{Deletion, DesiredMachine, Health, ServerSight, ServerState},
     findings::MachineFinding,
 };
 
@@ -69,10 +70,16 @@ impl Pass<'_> {
     /// Tells the load balancer's task what is known of a control-plane machine, and picks up what it found.
     pub(super) fn hand_over(&mut self) {
         let machine = self.around.machine.as_deref();
-        let (api_server_pod, node) =
-            self.context
-                .machines
-                .health(&self.name, machine, Instant::now());
+        let health = &self.context.machines;
+        let (api_server_pod, node) = if let Some(machine) = machine {
+            let uid = machine.metadata.uid.as_deref();
+            health.update(&self.name, uid, |health| {
+                health.observe(machine, Instant::now())
+            })
+        } else {
+            health.forget(&self.name);
+            (Health::Unknown, Health::Unknown)
+        };
         if !self.around.control_plane {
             return;
         }
@@ -118,7 +125,7 @@ impl Pass<'_> {
             && self.around.server.is_some()
             && self.context.servers.sights.want(&self.name)
         {
-            self.context.server_wakes.wake(self.name.clone());
+            self.context.queues.servers.enqueue(&self.name);
         }
     }
 
@@ -131,7 +138,7 @@ impl Pass<'_> {
         let may_go = server.meta().deletion_timestamp.is_some()
             && gate::farewell(&self.question()) == Answer::Open;
         if may_go || shows_a_pause(server) != self.around.is_paused() {
-            self.context.server_wakes.wake(self.name.clone());
+            self.context.queues.servers.enqueue(&self.name);
         }
     }
 
@@ -203,7 +210,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::controllers::hooks::PRE_TERMINATE;
+    use crate::reconcile::deletion_hooks::PRE_TERMINATE;
 
     fn machine(deleting: bool, hooked: bool, at_hook: bool) -> Machine {
         let mut value = json!({"metadata": {"name": "m", "annotations": {}}, "status": {}});

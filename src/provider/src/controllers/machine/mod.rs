@@ -8,15 +8,14 @@
 mod delete;
 mod gate;
 mod handover;
-mod hook;
-mod memory;
+mod health;
 mod observe;
 mod pass;
 mod report;
 mod server_object;
 mod translate;
 
-pub(super) use memory::Memory;
+pub(super) use health::MachineHealth;
 pub(super) use pass::{may_server_go, pass};
 
 use super::Outcome;

@@ -9,9 +9,9 @@ use super::Step;
 use crate::controllers::{
     Context,
     capi::{self, CLUSTER_NAME_LABEL, Cluster, Machine},
-    lookup::names_as_absent,
     server::kubernetes_failed,
 };
+use crate::reconcile::related_objects::cached_or_read;
 use capo_api::{
     v1alpha1::OpenStackServer,
     v1beta2::{OpenStackCluster, OpenStackMachine},
@@ -217,13 +217,7 @@ where
         + serde::de::DeserializeOwned
         + 'static,
 {
-    let key = ObjectRef::new(name).within(namespace);
-    if let Some(found) = store.get(&key) {
-        return Ok(Some(found));
-    }
-    match context.api::<K>(namespace).get(name).await {
-        Ok(found) => Ok(Some(Arc::new(found))),
-        Err(error) if names_as_absent(&error, name) => Ok(None),
-        Err(error) => Err(kubernetes_failed("Reading the objects around it", &error)),
-    }
+    cached_or_read(store, &context.client, namespace, name)
+        .await
+        .map_err(|error| kubernetes_failed("Reading the objects around it", &error))
 }

@@ -16,10 +16,14 @@ use super::{
 use crate::{
     controllers::{
         Context, Outcome, capi,
-        health_check::{self, Deadline},
         server::{kubernetes_failed, sight::Sight},
     },
-    status::patch::{Written, set_finalizer, write_status},
+    kubernetes::patch::{Written, set_finalizer, write_status},
+    reconcile::{
+        capi::Machine,
+        deletion_hooks,
+        health_check::{self, Deadline},
+    },
 };
 use capo_api::v1beta2::{OpenStackCluster, OpenStackMachine};
 use capo_core::{ConditionState, GateOverride, ObjectName, Reason, gate_override};
@@ -198,6 +202,24 @@ impl<'a> Pass<'a> {
                     .map_or(WATCHED, |left| left.min(WATCHED));
                 Err(Outcome::wait(reason, message, pause))
             }
+        }
+    }
+
+    /// Puts our hooks on the Machine or takes them off, as the release gate says.
+    pub(super) async fn keep_hook(&self, machine: &Machine) -> Step<()> {
+        let api = self.context.api::<Machine>(&self.name.namespace);
+        let change = gate::hook(&self.question());
+        match deletion_hooks::apply(&api, machine, change).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Outcome::wait(
+                Reason::WaitingForOwner,
+                "The Machine is changing; its deletion hooks are set in a moment",
+                Duration::from_secs(1),
+            )),
+            Err(error) => Err(kubernetes_failed(
+                "Changing the deletion hooks of the Machine",
+                &error,
+            )),
         }
     }
 

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::Value;
 
-use crate::status::conditions::{Conditions, kind};
+use crate::kubernetes::conditions::{Conditions, kind};
 use capo_api::{
     v1alpha1::OpenStackServer,
     v1beta2::{AddressPair, Initialization, OpenStackMachine, OpenStackMachineStatus},

@@ -19,7 +19,7 @@ use crate::{
         capi::{self, CLUSTER_NAME_LABEL, Machine},
         server::kubernetes_failed,
     },
-    status::patch::is_conflict,
+    kubernetes::patch::is_conflict,
 };
 use capo_api::{
     v1alpha1::OpenStackServer,

@@ -1,16 +1,15 @@
 //! The `OpenStackMachineTemplate`: what a node made from it would have, so that the cluster autoscaler can
 //! scale a node group up from nothing. A pass finds out whose credentials to use, looks flavor and image
-//! up ([`lookup`]), and writes the status ([`report`]).
+//! up ([`flavor`]), and writes the status ([`report`]).
 //!
 //! A flavor or image of that name hardly ever changes, so what was looked up holds for [`HOLDS`].
 
 mod capacity;
-mod lookup;
+mod flavor;
 mod report;
 
 use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -20,13 +19,12 @@ use kube::{ResourceExt, runtime::reflector::ObjectRef};
 
 use super::{
     Context, Outcome,
-    alone::{is_to_be_left, unwritten},
     capi::{self, Cluster},
 };
-use crate::status::patch::write_status;
+use crate::kubernetes::patch::write_status;
+use crate::reconcile::{is_left_alone, name_of};
 use capacity::Offer;
 use capo_api::v1beta2::{IdentityRef, OpenStackMachineTemplate};
-use capo_core::ObjectName;
 use report::Report;
 
 /// The controller's name in logs and metrics.
@@ -53,7 +51,7 @@ async fn one_pass(object: &OpenStackMachineTemplate, context: &Context) -> Outco
         || capi::has_annotation(&object.metadata, capi::PAUSED_ANNOTATION);
     let (report, outcome) = if paused {
         (Report::paused(), Outcome::Done)
-    } else if is_to_be_left(&object.metadata) {
+    } else if is_left_alone(&object.metadata) {
         return Outcome::Done;
     } else {
         looked(object, owner.as_deref(), context).await
@@ -62,7 +60,7 @@ async fn one_pass(object: &OpenStackMachineTemplate, context: &Context) -> Outco
     let api = context.api(&namespace);
     match write_status(&api, object, |fresh| report::status(fresh, &report, now)).await {
         Ok(_) => outcome,
-        Err(error) => unwritten(&error),
+        Err(error) => Outcome::status_not_written(&error),
     }
 }
 
@@ -75,27 +73,30 @@ async fn looked(
     let Some(reference) = identity_of(object, owner, context) else {
         return (Report::without_credentials(), Outcome::Done);
     };
-    let name = ObjectName::new(object.namespace().unwrap_or_default(), object.name_any());
-    let question = Question {
-        uid: object.metadata.uid.clone(),
+    let (name, uid) = (name_of(object), object.metadata.uid.as_deref());
+    let now = Instant::now();
+    let inputs = Inputs {
         generation: object.metadata.generation,
         reference,
     };
-    if let Some(offer) = context
-        .machine_templates
-        .get(&name, &question, Instant::now())
-    {
+    let cache = &context.machine_templates;
+    let known = cache.get(&name, uid);
+    if let Some(offer) = known.and_then(|known| known.offer(&inputs, now)) {
         return (Report::of(offer), Outcome::Done);
     }
-    match lookup::offer(object, &name, &question.reference, context).await {
+    match flavor::offer(object, &name, &inputs.reference, context).await {
         Ok(offer) => {
-            let known = context.machine_templates.clone();
-            known.put(name, question, offer.clone(), Instant::now());
+            let found = LookedUp {
+                inputs,
+                offer: offer.clone(),
+                at: Instant::now(),
+            };
+            cache.put(&name, uid, found);
             (Report::of(offer), Outcome::Done)
         }
-        Err(halt) => {
-            let outcome = halt.outcome.clone();
-            (Report::halted(halt), outcome)
+        Err(error) => {
+            let outcome = error.outcome.clone();
+            (Report::halted(error), outcome)
         }
     }
 }
@@ -115,38 +116,26 @@ fn identity_of(
     })
 }
 
-/// What was asked of OpenStack.
+/// What the answers of OpenStack depend on besides the template's uid.
 #[derive(Debug, Clone, PartialEq)]
-struct Question {
-    uid: Option<String>,
+struct Inputs {
     generation: Option<i64>,
     reference: IdentityRef,
 }
 
-/// What was looked up for each template. Losing it costs a few calls.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Memory(Arc<Mutex<HashMap<ObjectName, Answer>>>);
+/// What was looked up for a template.
+#[derive(Debug, Clone)]
+pub(super) struct LookedUp {
+    inputs: Inputs,
+    offer: Offer,
+    at: Instant,
+}
 
-/// What was asked, what came back, and when.
-type Answer = (Question, Offer, Instant);
-
-impl Memory {
-    fn get(&self, name: &ObjectName, question: &Question, now: Instant) -> Option<Offer> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (asked, offer, at) = known.get(name)?;
-        let holds = asked == question && now.saturating_duration_since(*at) < HOLDS;
-        holds.then(|| offer.clone())
-    }
-
-    fn put(&self, name: ObjectName, question: Question, offer: Offer, now: Instant) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.insert(name, (question, offer, now));
-    }
-
-    /// Forgets a template that is gone.
-    pub(super) fn forget(&self, name: &ObjectName) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.remove(name);
+impl LookedUp {
+    /// The offer, as long as it holds for these inputs.
+    fn offer(self, inputs: &Inputs, now: Instant) -> Option<Offer> {
+        let holds = self.inputs == *inputs && now.saturating_duration_since(self.at) < HOLDS;
+        holds.then_some(self.offer)
     }
 }
 
@@ -155,20 +144,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_holds_for_an_hour_and_for_its_own_question() {
-        let memory = Memory::default();
-        let (name, now) = (ObjectName::new("n", "t"), Instant::now());
-        let question = |generation| Question {
-            uid: Some("u".to_owned()),
+    fn an_answer_holds_for_an_hour_and_for_its_own_inputs() {
+        let now = Instant::now();
+        let inputs = |generation| Inputs {
             generation: Some(generation),
             reference: IdentityRef::default(),
         };
-        memory.put(name.clone(), question(1), Offer::default(), now);
+        let known = LookedUp {
+            inputs: inputs(1),
+            offer: Offer::default(),
+            at: now,
+        };
         let minutes = |minutes| now + Duration::from_mins(minutes);
-        assert!(memory.get(&name, &question(1), minutes(59)).is_some());
-        assert!(memory.get(&name, &question(1), minutes(60)).is_none());
-        assert!(memory.get(&name, &question(2), now).is_none());
-        memory.forget(&name);
-        assert!(memory.get(&name, &question(1), now).is_none());
+        let offer = |inputs, now| known.clone().offer(&inputs, now);
+        assert!(offer(inputs(1), minutes(59)).is_some());
+        assert!(offer(inputs(1), minutes(60)).is_none());
+        assert!(offer(inputs(2), now).is_none());
     }
 }

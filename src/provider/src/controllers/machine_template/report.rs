@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::capacity::Offer;
 use crate::{
-    controllers::cluster::halt::Halt,
-    status::conditions::{Conditions, kind},
+    kubernetes::conditions::{Conditions, kind},
+    reconcile::StepError,
 };
 use capo_api::v1beta2::OpenStackMachineTemplate;
 use capo_core::{ConditionState, Reason};
@@ -66,20 +66,20 @@ impl Report {
     }
 
     /// It could not be found out.
-    pub(super) fn halted(halt: Halt) -> Self {
-        let of_credentials = halt.condition == kind::OPENSTACK_AUTHENTICATION_SUCCEEDED;
+    pub(super) fn halted(error: StepError) -> Self {
+        let of_credentials = error.condition == kind::OPENSTACK_AUTHENTICATION_SUCCEEDED;
         let ready = ConditionState {
             reason: if of_credentials {
                 Reason::NotReady
             } else {
-                halt.verdict.reason
+                error.state.reason
             },
-            ..halt.verdict.clone()
+            ..error.state.clone()
         };
         Self {
             paused: false,
             authentication: Some(if of_credentials {
-                halt.verdict
+                error.state
             } else {
                 ConditionState::met(Reason::Ready)
             }),
@@ -180,13 +180,13 @@ mod tests {
 
     #[test]
     fn a_failed_one_leaves_what_is_known_and_its_generation() {
-        let halt = Halt::failed(
+        let error = StepError::failed(
             kind::OPENSTACK_AUTHENTICATION_SUCCEEDED,
             FailureClass::Auth,
             Reason::OpenStackAuthenticationFailed,
             "no",
         );
-        let (status, conditions) = after(&Report::halted(halt));
+        let (status, conditions) = after(&Report::halted(error));
         assert_eq!(status["observedGeneration"], 1);
         assert_eq!(status["capacity"], json!({"cpu": "2"}));
         assert_eq!(

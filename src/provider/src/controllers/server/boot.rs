@@ -6,7 +6,7 @@ use kube::{
 };
 
 use super::{Step, failed, filters};
-use crate::{controllers::Outcome, status::patch::is_not_found};
+use crate::{controllers::Outcome, kubernetes::patch::is_not_found};
 use capo_api::v1beta2::ImageParam;
 use capo_core::Reason;
 use capo_core::{FailureClass, Priority};

@@ -3,9 +3,11 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{failed, sight::Sights};
 use crate::controllers::Outcome;
@@ -79,7 +81,7 @@ impl Doubts {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Subject, Instant>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

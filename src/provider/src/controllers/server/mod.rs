@@ -24,11 +24,8 @@ use std::collections::BTreeMap;
 pub(super) use memory::Memory;
 pub(super) use pass::pass;
 
-use super::{
-    Outcome,
-    cluster::halt::{Halt, reason_of},
-};
-use crate::status::conditions::kind;
+use super::Outcome;
+use crate::reconcile::reason_of;
 use capo_api::v1alpha1::{OpenStackServer, ResolvedServerSpec};
 use capo_core::FailureClass;
 use capo_core::{ObjectName, Reason};
@@ -128,5 +125,5 @@ fn missing(field: &str, wanted: &str) -> Outcome {
 
 /// Kubernetes did not answer as it should.
 pub(super) fn kubernetes_failed(doing: &str, error: &kube::Error) -> Outcome {
-    Halt::kubernetes(kind::READY, doing, error).outcome
+    Outcome::kubernetes(doing, error)
 }

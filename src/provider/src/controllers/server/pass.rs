@@ -21,7 +21,7 @@ use crate::{
         capi::{self, CLUSTER_NAME_LABEL, Cluster},
         identity::{self, Asker, Identity},
     },
-    status::patch::{Written, set_finalizer, write_status},
+    kubernetes::patch::{Written, set_finalizer, write_status},
 };
 use capo_api::v1alpha1::OpenStackServer;
 use capo_core::{ConditionState, ObjectName, Reason};
@@ -90,7 +90,7 @@ impl Pass<'_> {
             self.make().await
         };
         if self.news {
-            self.context.machine_wakes.wake(self.name.clone());
+            self.context.queues.machines.enqueue(&self.name);
         }
         match ended {
             // Nothing is left to report on.
@@ -145,9 +145,9 @@ impl Pass<'_> {
                 self.authentication = Some(ConditionState::met(Reason::Ready));
                 Ok(identity)
             }
-            Err(halt) => {
-                self.authentication = Some(halt.verdict);
-                Err(halt.outcome)
+            Err(error) => {
+                self.authentication = Some(error.state);
+                Err(error.outcome)
             }
         }
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{Progress, sight::SeenAddress};
 use crate::{
     controllers::Outcome,
-    status::conditions::{Conditions, kind},
+    kubernetes::conditions::{Conditions, kind},
 };
 use capo_api::{
     v1alpha1::{OpenStackServer, OpenStackServerSpec, OpenStackServerStatus},

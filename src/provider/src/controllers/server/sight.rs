@@ -7,9 +7,11 @@
 use std::{
     collections::{HashMap, HashSet},
     net::IpAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Instant,
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use capo_core::ObjectName;
 use capo_gate::desired::{ServerSight, ServerState};
@@ -86,7 +88,7 @@ impl Sights {
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -161,7 +161,7 @@ async fn a_read_that_finds_nothing_new_is_seen_by_who_asks_and_wakes_nobody() {
             .first()
             .and_then(|(_, found)| found.observed)
     };
-    let mut wakes = std::pin::pin!(membership.cluster_wakes());
+    let mut wakes = std::pin::pin!(membership.cluster_queue().stream());
     let mut publications = std::pin::pin!(membership.publications());
     while wakes.next().now_or_never().is_some() {}
     let mut before = observed();

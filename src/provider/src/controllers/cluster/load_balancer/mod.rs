@@ -13,7 +13,7 @@ use super::{
     network::NetworkState,
     step_context::StepContext,
 };
-use crate::status::conditions::kind::API_SERVER_LOAD_BALANCER_READY;
+use crate::kubernetes::conditions::kind::API_SERVER_LOAD_BALANCER_READY;
 use capo_core::Reason;
 use capo_core::{FailureClass, Priority, ProvisioningStatus};
 use capo_openstack::{

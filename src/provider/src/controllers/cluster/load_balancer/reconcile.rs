@@ -21,7 +21,7 @@ use crate::{
             step_context::StepContext,
         },
     },
-    status::conditions::kind,
+    kubernetes::conditions::kind,
 };
 use capo_core::{ConditionState, ConditionStatus, FailureClass, ProvisioningStatus, Reason};
 use capo_gate::findings::Findings;

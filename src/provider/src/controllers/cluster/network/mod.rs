@@ -8,7 +8,7 @@ use super::{
     resolve::{Match, resolve},
     step_context::StepContext,
 };
-use crate::status::conditions::kind::NETWORK_READY;
+use crate::kubernetes::conditions::kind::NETWORK_READY;
 use capo_core::Priority;
 use capo_core::Reason;
 use capo_openstack::{

@@ -10,7 +10,7 @@ use super::{
     resolve::resolve,
     step_context::StepContext,
 };
-use crate::status::conditions::kind::SECURITY_GROUPS_READY;
+use crate::kubernetes::conditions::kind::SECURITY_GROUPS_READY;
 use capo_core::Priority;
 use capo_core::Reason;
 use capo_openstack::{

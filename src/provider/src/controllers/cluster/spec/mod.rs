@@ -21,7 +21,7 @@ use super::{
     names::Names,
     network::pool,
 };
-use crate::status::conditions::kind::{
+use crate::kubernetes::conditions::kind::{
     API_ENDPOINT_READY, API_SERVER_LOAD_BALANCER_READY, NETWORK_READY, ROUTER_READY,
 };
 use capo_api::v1beta2::{

@@ -6,7 +6,7 @@ use crate::controllers::cluster::{
     names::Role,
     security_groups::rules::{self, Direction, Family, Remote, Rule},
 };
-use crate::status::conditions::kind::SECURITY_GROUPS_READY;
+use crate::kubernetes::conditions::kind::SECURITY_GROUPS_READY;
 use capo_api::v1beta2::{
     ManagedSecurityGroupName, RuleDirection, RuleEtherType, SecurityGroupRuleSpec,
 };

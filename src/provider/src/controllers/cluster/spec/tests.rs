@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::status::conditions::kind::SECURITY_GROUPS_READY;
+use crate::kubernetes::conditions::kind::SECURITY_GROUPS_READY;
 
 fn read_json(spec: serde_json::Value) -> (DesiredCluster, Vec<Problem>) {
     let spec: OpenStackClusterSpec = serde_json::from_value(spec).unwrap();

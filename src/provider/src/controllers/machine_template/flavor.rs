@@ -1,27 +1,25 @@
-//! Asks OpenStack for the flavor and the image of a template: two calls, one each.
+//! Looks the flavor and the image of a template up in OpenStack: two calls, one each.
 
 use super::capacity::{self, Offer};
 use crate::{
-    controllers::{
-        Context, Outcome,
-        cluster::halt::{Halt, Step},
+    controllers::{Context, server::boot::Boot},
+    kubernetes::conditions::kind,
+    reconcile::{
+        StepError, StepResult,
         identity::{Asker, identity},
-        server::boot::Boot,
     },
-    status::conditions::kind,
 };
 use capo_api::v1beta2::{IdentityRef, OpenStackMachineTemplate};
-use capo_core::{ConditionState, ObjectName, Reason};
-use capo_core::{FailureClass, Priority};
+use capo_core::{ObjectName, Priority};
 
-/// What a machine made from the template offers. A failure halts with the credentials' condition, or with
-/// Ready.
+/// What a machine made from the template offers. An error is shown by the credentials' condition,
+/// or by Ready.
 pub(super) async fn offer(
     object: &OpenStackMachineTemplate,
     name: &ObjectName,
     reference: &IdentityRef,
     context: &Context,
-) -> Step<Offer> {
+) -> StepResult<Offer> {
     let shown = format!("OpenStackMachineTemplate {name}");
     let asker = Asker {
         object: &shown,
@@ -49,30 +47,7 @@ pub(super) async fn offer(
             (None, None) => Err(boot.missing("flavor", "id or filter.name")),
         }
     };
-    let (flavor, image) = tokio::try_join!(flavor, boot.image(&spec.image)).map_err(halt)?;
+    let (flavor, image) = tokio::try_join!(flavor, boot.image(&spec.image))
+        .map_err(|outcome| StepError::of(kind::READY, outcome))?;
     Ok(capacity::offer(spec, &flavor, &image))
-}
-
-/// Trouble that goes away by itself says nothing about what exists.
-fn halt(outcome: Outcome) -> Halt {
-    let verdict = match &outcome {
-        Outcome::Failed {
-            class: FailureClass::Transient | FailureClass::Throttled | FailureClass::LeaseLost,
-            reason,
-            message,
-            ..
-        } => ConditionState::unknown(*reason, message.clone()),
-        Outcome::Wait {
-            reason, message, ..
-        }
-        | Outcome::Failed {
-            reason, message, ..
-        } => ConditionState::unmet(*reason, message.clone()),
-        Outcome::Done => ConditionState::met(Reason::Ready),
-    };
-    Halt {
-        condition: kind::READY,
-        verdict,
-        outcome,
-    }
 }

@@ -6,11 +6,8 @@ use kube::{
     core::{Selector, SelectorExt},
 };
 
-use super::{
-    Context,
-    cluster::halt::{Halt, kubernetes_text},
-};
-use crate::status::conditions::kind::OPENSTACK_AUTHENTICATION_SUCCEEDED;
+use super::{SharedContext, StepError, kubernetes_text};
+use crate::kubernetes::conditions::kind::OPENSTACK_AUTHENTICATION_SUCCEEDED;
 use capo_api::{
     v1alpha1::OpenStackClusterIdentity,
     v1beta2::{IdentityRef, IdentityRefType},
@@ -41,10 +38,10 @@ pub struct Identity {
 /// The cloud that an `identityRef` means, signed in. A failure halts with
 /// `OpenStackAuthenticationSucceeded` False; it heals by itself, as the Secret is read anew in every pass.
 pub async fn identity(
-    context: &Context,
+    context: &SharedContext,
     asker: Asker<'_>,
     reference: &IdentityRef,
-) -> Result<Identity, Halt> {
+) -> Result<Identity, StepError> {
     let cloud = cloud(context, asker, reference).await?;
     sign_in(asker, reference, cloud).await
 }
@@ -54,7 +51,7 @@ pub async fn sign_in(
     asker: Asker<'_>,
     reference: &IdentityRef,
     cloud: Cloud,
-) -> Result<Identity, Halt> {
+) -> Result<Identity, StepError> {
     match cloud.project_id().await {
         Ok(project) => Ok(Identity { cloud, project }),
         Err(error) => {
@@ -62,7 +59,7 @@ pub async fn sign_in(
                 "{}: signing in with spec.identityRef {} \"{}\", cloud \"{}\"",
                 asker.object, reference.type_, reference.name, reference.cloud_name
             );
-            Err(Halt::cloud(
+            Err(StepError::cloud(
                 OPENSTACK_AUTHENTICATION_SUCCEEDED,
                 Reason::OpenStackAuthenticationFailed,
                 &doing,
@@ -74,10 +71,10 @@ pub async fn sign_in(
 
 /// The cloud that an `identityRef` means. Nothing is sent to it yet.
 pub async fn cloud(
-    context: &Context,
+    context: &SharedContext,
     asker: Asker<'_>,
     reference: &IdentityRef,
-) -> Result<Cloud, Halt> {
+) -> Result<Cloud, StepError> {
     cloud_of(&context.client, &context.clouds, asker, reference).await
 }
 
@@ -87,7 +84,7 @@ pub(crate) async fn cloud_of(
     clouds: &Clouds,
     asker: Asker<'_>,
     reference: &IdentityRef,
-) -> Result<Cloud, Halt> {
+) -> Result<Cloud, StepError> {
     let (namespace, name) = match &reference.type_ {
         IdentityRefType::Secret => (asker.namespace.to_owned(), reference.name.clone()),
         IdentityRefType::ClusterIdentity => shared_secret(client, asker, reference).await?,
@@ -128,13 +125,13 @@ async fn shared_secret(
     client: &Client,
     asker: Asker<'_>,
     reference: &IdentityRef,
-) -> Result<(String, String), Halt> {
+) -> Result<(String, String), StepError> {
     let name = &reference.name;
     let shown = format!("OpenStackClusterIdentity {name}");
     let identities: Api<OpenStackClusterIdentity> = Api::all(client.clone());
     // One text for both, so that nobody learns which identities exist.
     let denied = || {
-        Halt::failed(
+        StepError::failed(
             OPENSTACK_AUTHENTICATION_SUCCEEDED,
             FailureClass::Auth,
             Reason::IdentityAccessDenied,
@@ -170,8 +167,8 @@ async fn shared_secret(
     Ok((secret.namespace, secret.name))
 }
 
-fn refused(message: String) -> Halt {
-    Halt::failed(
+fn refused(message: String) -> StepError {
+    StepError::failed(
         OPENSTACK_AUTHENTICATION_SUCCEEDED,
         FailureClass::Auth,
         Reason::OpenStackAuthenticationFailed,
@@ -179,7 +176,7 @@ fn refused(message: String) -> Halt {
     )
 }
 
-fn unreadable(asker: Asker<'_>, what: &str, error: &kube::Error) -> Halt {
+fn unreadable(asker: Asker<'_>, what: &str, error: &kube::Error) -> StepError {
     refused(format!(
         "{}: reading {what}: {}",
         asker.object,

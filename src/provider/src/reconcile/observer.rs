@@ -1,17 +1,17 @@
-//! What the controllers tell whoever counts.
+//! What the controllers report to the metrics.
 
 use std::{sync::Arc, time::Duration};
 
 use kube::runtime::watcher;
 
-use super::queue::Queue;
+use super::QueueMetrics;
 use capo_core::Reason;
 
 /// Told of passes, watches and events; implemented by the metrics. Every method does nothing by default.
 pub trait Observer: Send + Sync {
     /// A controller starts, with so many passes at once at most; `queue` tells at any time what waits and
     /// what is under way.
-    fn controller(&self, name: &'static str, workers: u16, queue: Arc<Queue>) {
+    fn controller(&self, name: &'static str, workers: u16, queue: Arc<QueueMetrics>) {
         let _ = (name, workers, queue);
     }
 

@@ -54,7 +54,7 @@ super::capi::resource!(MachineHealthCheck, "machinehealthchecks");
 
 /// When a Machine without a Node is given up, and by whom.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Deadline {
+pub(crate) struct Deadline {
     check: String,
     seconds: u32,
     counted_from: Timestamp,
@@ -67,12 +67,12 @@ impl Deadline {
     }
 
     /// When half of the time is over: most machines are there by then.
-    pub(super) fn near_at(&self) -> Timestamp {
+    pub(crate) fn near_at(&self) -> Timestamp {
         self.after(self.seconds / 2)
     }
 
     /// Half of the time is over.
-    pub(super) fn is_near(&self, now: Timestamp) -> bool {
+    pub(crate) fn is_near(&self, now: Timestamp) -> bool {
         now >= self.near_at()
     }
 
@@ -98,7 +98,7 @@ impl fmt::Display for Deadline {
 }
 
 /// The earliest moment at which one of `checks` gives up `machine`, which has no Node.
-pub(super) fn deadline(
+pub(crate) fn deadline(
     checks: &[Arc<MachineHealthCheck>],
     machine: &Machine,
     cluster: Option<&Cluster>,

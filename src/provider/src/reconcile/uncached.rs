@@ -1,4 +1,4 @@
-//! Whether an `OpenStackMachine` exists, asked of the API server itself.
+//! Whether an `OpenStackMachine` exists, read from the API server past every cache.
 
 use std::{
     sync::{
@@ -11,12 +11,12 @@ use std::{
 use futures::{FutureExt, future::BoxFuture};
 use kube::{Api, Client};
 
-use super::cluster::halt::kubernetes_text;
+use super::kubernetes_text;
 use crate::tracker::MachineLookup;
 use capo_api::v1beta2::OpenStackMachine;
 use capo_core::ObjectName;
 
-/// An answer that takes longer is none.
+/// An answer that takes longer counts as none.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Asks the API server for `OpenStackMachine`s by name, once this process knows all of them.
@@ -27,7 +27,7 @@ pub struct UncachedMachines {
 }
 
 impl UncachedMachines {
-    /// Answers nothing before [`UncachedMachines::synced`].
+    /// Every answer is an error before [`UncachedMachines::synced`].
     pub fn new(client: Client) -> Self {
         Self {
             client,
@@ -35,7 +35,7 @@ impl UncachedMachines {
         }
     }
 
-    /// From now on the caches of this process are complete. For [`super::Parts::synced`].
+    /// From now on the caches of this process are complete. To be called once every watch has listed its kind.
     pub fn synced(&self) {
         self.synced.store(true, Ordering::Release);
     }
@@ -62,7 +62,7 @@ impl MachineLookup for UncachedMachines {
 }
 
 /// A 404 that names the object. One that doesn't may mean that the kind is not served at the moment.
-pub(super) fn names_as_absent(error: &kube::Error, name: &str) -> bool {
+pub(crate) fn names_as_absent(error: &kube::Error, name: &str) -> bool {
     matches!(error, kube::Error::Api(status)
         if status.code == 404 && status.details.as_ref().is_some_and(|details| details.name == name))
 }

@@ -1,31 +1,29 @@
-//! Tells what the load balancers' tasks found new: an event for who looks at the object, a line in the log.
-
-use std::sync::Arc;
+//! Turns what the load balancers' workers found new into events on the objects and lines in the log.
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource, runtime::reflector::ObjectRef};
 use tokio_util::sync::CancellationToken;
 
-use super::Context;
-use crate::status::transitions::{GateDecision, MemberStatus, Transition, transitions};
+use super::SharedContext;
+use crate::status::transitions::{GateDecision, SeenMember, Transition, transitions};
 use capo_core::ObjectName;
 use capo_gate::Publication;
 
-/// Tells until `shutdown`.
-pub(super) async fn tell(context: Arc<Context>, shutdown: CancellationToken) {
+/// Publishes until `shutdown`.
+pub(crate) async fn run(context: &SharedContext, shutdown: CancellationToken) {
     let publications = context.membership.publications();
-    let told = publications.for_each(|publication| {
-        tell_one(&context, &publication);
+    let published = publications.for_each(|publication| {
+        publish(context, &publication);
         std::future::ready(())
     });
     tokio::select! {
-        () = told => {}
+        () = published => {}
         () = shutdown.cancelled() => {}
     }
 }
 
-fn tell_one(context: &Context, publication: &Publication) {
+fn publish(context: &SharedContext, publication: &Publication) {
     let Publication {
         cluster,
         before,
@@ -47,7 +45,11 @@ fn tell_one(context: &Context, publication: &Publication) {
 }
 
 /// The machine, or the cluster where the machine is gone or never was one.
-fn reference(context: &Context, cluster: &ObjectName, machine: &str) -> Option<ObjectReference> {
+fn reference(
+    context: &SharedContext,
+    cluster: &ObjectName,
+    machine: &str,
+) -> Option<ObjectReference> {
     let stores = &context.stores;
     let of_machine = ObjectRef::new(machine).within(&cluster.namespace);
     if let Some(object) = stores.openstack_machines.get(&of_machine) {
@@ -63,7 +65,7 @@ fn log(cluster: &ObjectName, change: &Transition) {
     let machine = ObjectName::new(&cluster.namespace, change.machine());
     match change {
         Transition::Member { port, from, to, .. } => {
-            let shown = |sight: &Option<MemberStatus>| {
+            let shown = |sight: &Option<SeenMember>| {
                 sight.as_ref().map_or_else(
                     || "absent".to_owned(),
                     |sight| format!("{} {}", sight.provisioning, sight.operating),

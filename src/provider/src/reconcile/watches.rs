@@ -1,5 +1,5 @@
-//! One watch per kind, shared by all controllers: a store of trimmed objects, and wakes for changes
-//! that can matter. Our own status writes are not among those; a status that somebody wiped is.
+//! One watch per kind, shared by all controllers: a store of trimmed objects, and a call for every change
+//! that can matter. Our own status writes are not among those; a status that was wiped is.
 
 use std::{
     collections::{HashMap, hash_map::DefaultHasher},
@@ -21,10 +21,10 @@ use kube::{
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
-use super::{Observer, cluster::halt::kubernetes_text};
+use super::{Observer, kubernetes_text, name_of};
 use capo_core::ObjectName;
 
-/// Who wants a pass when an object changes.
+/// Which objects want a pass when another one changes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Target {
     /// An `OpenStackCluster`.
@@ -39,22 +39,22 @@ pub(crate) enum Target {
     Server(ObjectName),
 }
 
-/// Who wants a pass when which part of an object changes.
+/// Which objects want a pass when which part of an object changes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Route<T = Target> {
-    /// Woken by a change of metadata or spec.
+    /// Enqueued by a change of metadata or spec.
     pub own: Vec<T>,
-    /// Woken by a change of what the neighbours care for, and when the object goes.
-    pub neighbours: Vec<T>,
+    /// Enqueued by a change of what related objects depend on, and when the object is gone.
+    pub related: Vec<T>,
 }
 
-/// Fingerprints of an object, by who cares.
+/// Fingerprints of an object, by what depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Marks {
-    /// What the controller of the object itself cares for: metadata and generation.
+struct Fingerprints {
+    /// What the controller of the object itself depends on: metadata and generation.
     own: u64,
-    /// What neighbours care for, such as a status that another controller writes.
-    neighbours: u64,
+    /// What other controllers depend on, such as a status that another controller writes.
+    related: u64,
 }
 
 /// Whether an object has a status of ours: there are conditions in it from the first pass on.
@@ -98,7 +98,7 @@ where
         }
     }
 
-    /// Tells whether an object has a status of ours. Its controller is woken when it has it no more.
+    /// How to see whether an object has a status of ours. The object is enqueued when it has lost it.
     pub(crate) fn with_status(self, has_status: fn(&K) -> bool) -> Self {
         Self { has_status, ..self }
     }
@@ -108,14 +108,14 @@ where
         self.store.clone()
     }
 
-    /// Follows the objects until `shutdown`. `neighbours` hashes what others care for, `route` names
-    /// who those are; `wake` is called for every change that can matter.
+    /// Follows the objects until `shutdown`. `related` hashes what other controllers depend on, `route`
+    /// names those; `enqueue` is called for every change that can matter.
     pub(crate) async fn run<T: Send>(
         self,
         (observer, shutdown): (Arc<dyn Observer>, CancellationToken),
-        neighbours: impl Fn(&K, &mut DefaultHasher) + Send,
+        related: impl Fn(&K, &mut DefaultHasher) + Send,
         route: impl Fn(&K) -> Route<T> + Send,
-        wake: impl Fn(&T) + Send,
+        enqueue: impl Fn(&T) + Send,
     ) {
         let kind = K::kind(&());
         let has_status = self.has_status;
@@ -133,16 +133,16 @@ where
                 Err(error) => observer.watch_broke(&kind, error.into()),
             })
             .take_until(shutdown.cancelled_owned());
-        let look = move |object: &K| Seen {
-            marks: marks_of(object, &neighbours),
+        let look = move |object: &K| Tracked {
+            fingerprints: fingerprints_of(object, &related),
             has_status: has_status(object),
             route: route(object),
         };
-        follow(events, look, wake).await;
+        follow(events, look, enqueue).await;
     }
 }
 
-/// Drops what nobody reads and what is large.
+/// Drops what is large and never read.
 fn trim<K: Resource>(object: &mut K) {
     object.meta_mut().managed_fields = None;
     object
@@ -150,20 +150,20 @@ fn trim<K: Resource>(object: &mut K) {
         .remove("kubectl.kubernetes.io/last-applied-configuration");
 }
 
-/// What is kept of an object besides the store: who cares, and what of it they saw.
+/// What is kept of an object besides the store: its fingerprints, and what depends on it.
 #[derive(Debug)]
-struct Seen<T> {
-    marks: Marks,
+struct Tracked<T> {
+    fingerprints: Fingerprints,
     has_status: bool,
     route: Route<T>,
 }
 
-/// Trouble of a watch, told when it is new: the watch is tried again and again, and may be for hours.
+/// The last error of a watch, logged when it is new: a watch may be tried again for hours.
 #[derive(Debug, Default)]
 struct Trouble(Option<String>);
 
 impl Trouble {
-    /// Whether this is another trouble than the last one.
+    /// Whether this is another error than the last one.
     fn is_new(&mut self, text: &str) -> bool {
         let new = self.0.as_deref() != Some(text);
         if new {
@@ -172,7 +172,7 @@ impl Trouble {
         new
     }
 
-    /// Whether there was trouble until now.
+    /// Whether the watch had failed until now.
     fn is_over(&mut self) -> bool {
         self.0.take().is_some()
     }
@@ -191,13 +191,13 @@ fn stable_text(error: &watcher::Error) -> String {
 
 async fn follow<K: Resource<DynamicType = ()> + Debug, T>(
     events: impl Stream<Item = Result<Event<K>, watcher::Error>> + Send,
-    look: impl Fn(&K) -> Seen<T> + Send,
-    wake: impl Fn(&T) + Send,
+    look: impl Fn(&K) -> Tracked<T> + Send,
+    enqueue: impl Fn(&T) + Send,
 ) {
     let kind = K::kind(&());
     let mut trouble = Trouble::default();
-    let mut seen: HashMap<ObjectName, Seen<T>> = HashMap::new();
-    let mut listed: HashMap<ObjectName, Seen<T>> = HashMap::new();
+    let mut seen: HashMap<ObjectName, Tracked<T>> = HashMap::new();
+    let mut listed: HashMap<ObjectName, Tracked<T>> = HashMap::new();
     let mut events = std::pin::pin!(events);
     while let Some(event) = events.next().await {
         // A list begins before it is known whether there is one.
@@ -209,7 +209,7 @@ async fn follow<K: Resource<DynamicType = ()> + Debug, T>(
             Ok(Event::Init) => listed.clear(),
             Ok(Event::InitApply(object)) => {
                 let (name, now) = (name_of(&object), look(&object));
-                report(seen.get(&name), &now, &wake);
+                report(seen.get(&name), &now, &enqueue);
                 listed.insert(name, now);
             }
             Ok(Event::InitDone) => {
@@ -217,18 +217,18 @@ async fn follow<K: Resource<DynamicType = ()> + Debug, T>(
                 let before = std::mem::replace(&mut seen, std::mem::take(&mut listed));
                 for (name, gone) in before {
                     if !seen.contains_key(&name) {
-                        gone.route.neighbours.iter().for_each(&wake);
+                        gone.route.related.iter().for_each(&enqueue);
                     }
                 }
             }
             Ok(Event::Apply(object)) => {
                 let (name, now) = (name_of(&object), look(&object));
-                report(seen.get(&name), &now, &wake);
+                report(seen.get(&name), &now, &enqueue);
                 seen.insert(name, now);
             }
             Ok(Event::Delete(object)) => {
                 seen.remove(&name_of(&object));
-                look(&object).route.neighbours.iter().for_each(&wake);
+                look(&object).route.related.iter().for_each(&enqueue);
             }
             Err(error) => {
                 let text = stable_text(&error);
@@ -240,27 +240,27 @@ async fn follow<K: Resource<DynamicType = ()> + Debug, T>(
     }
 }
 
-fn report<T>(before: Option<&Seen<T>>, now: &Seen<T>, wake: &impl Fn(&T)) {
-    let wiped = |before: &Seen<T>| before.has_status && !now.has_status;
-    if before.is_none_or(|before| before.marks.own != now.marks.own || wiped(before)) {
-        now.route.own.iter().for_each(wake);
+fn report<T>(before: Option<&Tracked<T>>, now: &Tracked<T>, enqueue: &impl Fn(&T)) {
+    let wiped = |before: &Tracked<T>| before.has_status && !now.has_status;
+    if before.is_none_or(|before| before.fingerprints.own != now.fingerprints.own || wiped(before))
+    {
+        now.route.own.iter().for_each(enqueue);
     }
-    if before.is_none_or(|before| before.marks.neighbours != now.marks.neighbours) {
-        now.route.neighbours.iter().for_each(wake);
+    if before.is_none_or(|before| before.fingerprints.related != now.fingerprints.related) {
+        now.route.related.iter().for_each(enqueue);
     }
 }
 
-fn name_of<K: Resource>(object: &K) -> ObjectName {
-    ObjectName::new(object.namespace().unwrap_or_default(), object.name_any())
-}
-
-fn marks_of<K: Resource>(object: &K, neighbours: &impl Fn(&K, &mut DefaultHasher)) -> Marks {
+fn fingerprints_of<K: Resource>(
+    object: &K,
+    related: &impl Fn(&K, &mut DefaultHasher),
+) -> Fingerprints {
     let (mut own, mut theirs) = (DefaultHasher::new(), DefaultHasher::new());
     hash_metadata(object.meta(), &mut own);
-    neighbours(object, &mut theirs);
-    Marks {
+    related(object, &mut theirs);
+    Fingerprints {
         own: own.finish(),
-        neighbours: theirs.finish(),
+        related: theirs.finish(),
     }
 }
 
@@ -311,12 +311,12 @@ mod tests {
         let seen = Mutex::new(Vec::new());
         follow(
             stream::iter(events.into_iter().map(Ok)),
-            |pod| Seen {
-                marks: marks_of(pod, &|pod: &Pod, hasher| phase(pod).hash(hasher)),
+            |pod| Tracked {
+                fingerprints: fingerprints_of(pod, &|pod: &Pod, hasher| phase(pod).hash(hasher)),
                 has_status: phase(pod).is_some_and(|phase| !phase.is_empty()),
                 route: Route {
                     own: vec![own(&pod.name_any())],
-                    neighbours: vec![neighbour(&pod.name_any())],
+                    related: vec![neighbour(&pod.name_any())],
                 },
             },
             |target| seen.lock().unwrap().push(target.clone()),

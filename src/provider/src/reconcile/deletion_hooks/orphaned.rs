@@ -1,17 +1,13 @@
-//! Hooks of ours that nobody would take off: their Machine's `OpenStackMachine` is gone.
+//! Hooks of ours that no pass over a machine takes off any more: their Machine's `OpenStackMachine` is gone.
 
-use kube::{
-    Resource, ResourceExt,
-    api::{Patch, PatchParams},
-    runtime::reflector::ObjectRef,
-};
-use serde_json::json;
+use std::sync::Arc;
 
-use super::reconcile::Reconcile;
-use crate::controllers::{capi::Machine, hooks::Hooks, lookup::names_as_absent};
+use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
+
+use super::{HookChange, Hooks, apply};
+use crate::reconcile::{SharedContext, capi::Machine, names_as_absent};
 use capo_api::v1beta2::OpenStackMachine;
-use capo_core::GateMode;
-use capo_core::Reason;
+use capo_core::{GateMode, ObjectName, Reason};
 
 /// What becomes of such a hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,14 +20,14 @@ enum Fate {
     Hold,
 }
 
-/// What the question needs to know.
+/// What decides about such a hook.
 #[derive(Debug, Clone, Copy)]
 struct Question {
     mode: GateMode,
     deleting: bool,
-    /// The Cluster or its control plane goes, or has no load balancer of ours.
+    /// The Cluster or its control plane is being deleted, or has no load balancer of ours.
     ungated: bool,
-    /// Whether the Machine's member is in the load balancer; `None` while nobody knows.
+    /// Whether the Machine's member is in the load balancer; `None` while that is unknown.
     member: Option<bool>,
 }
 
@@ -57,46 +53,52 @@ fn fate(question: Question) -> Fate {
     }
 }
 
-/// Takes such hooks off once nothing is left that they protect, and says so where they hold.
-pub(crate) async fn release_orphans(pass: &Reconcile<'_>, ungated: bool) {
-    for machine in &pass.related.machines {
+/// Takes such hooks off the Machines of `cluster` once nothing is left that they protect, and publishes an
+/// event where they hold. `ungated` means that the Cluster or its control plane is being deleted, or has no
+/// load balancer of ours.
+pub(crate) async fn release_orphaned(
+    context: &SharedContext,
+    cluster: &ObjectName,
+    machines: &[Arc<Machine>],
+    ungated: bool,
+) {
+    for machine in machines {
         let carried = Hooks::on(&machine.metadata);
-        if !carried.any() {
-            continue;
-        }
         let reference = machine.spec.infrastructure_ref.as_ref();
         let Some(name) = reference.map(|reference| reference.name.as_str()) else {
             continue;
         };
-        if machine.is_on(name) && is_absent(pass, name).await {
-            settle(pass, machine, name, carried, ungated).await;
+        if carried.any()
+            && machine.is_on(name)
+            && is_absent(context, &cluster.namespace, name).await
+        {
+            settle(context, cluster, machine, name, ungated).await;
         }
     }
 }
 
-async fn is_absent(pass: &Reconcile<'_>, name: &str) -> bool {
-    let namespace = &pass.name.namespace;
+async fn is_absent(context: &SharedContext, namespace: &str, name: &str) -> bool {
     let key = ObjectRef::new(name).within(namespace);
-    if pass.context.stores.openstack_machines.get(&key).is_some() {
+    if context.stores.openstack_machines.get(&key).is_some() {
         return false;
     }
-    let machines = pass.context.api::<OpenStackMachine>(namespace);
-    let asked = machines.get_metadata(name).await;
-    asked.is_err_and(|error| names_as_absent(&error, name))
+    let machines = context.api::<OpenStackMachine>(namespace);
+    let read = machines.get_metadata(name).await;
+    read.is_err_and(|error| names_as_absent(&error, name))
 }
 
 async fn settle(
-    pass: &Reconcile<'_>,
+    context: &SharedContext,
+    cluster: &ObjectName,
     machine: &Machine,
     openstack_machine: &str,
-    carried: Hooks,
     ungated: bool,
 ) {
-    let findings = pass.context.membership.findings(&pass.name);
+    let findings = context.membership.findings(cluster);
     let question = Question {
-        mode: pass.context.membership.settings().mode,
+        mode: context.membership.settings().mode,
         deleting: machine.is_deleting(),
-        ungated: ungated || pass.related.going(),
+        ungated,
         member: findings
             .filter(|findings| findings.observed.is_some())
             .map(|findings| {
@@ -106,7 +108,6 @@ async fn settle(
                     .any(|member| member.machine == openstack_machine && member.id.is_some())
             }),
     };
-    let name = machine.name_any();
     match fate(question) {
         Fate::Keep => {}
         Fate::Hold => {
@@ -115,8 +116,7 @@ async fn settle(
                  last one that serves. The deletion waits until the member is removed; to let it go all the same, take the \
                  annotations that end in /capo-load-balancer-member off"
             );
-            let events = &pass.context.events;
-            events.warning(
+            context.events.warning(
                 &machine.object_ref(&()),
                 Reason::NoOtherMemberServing,
                 "Gate",
@@ -124,18 +124,10 @@ async fn settle(
             );
         }
         Fate::Remove => {
-            let patch = Patch::Merge(json!({"metadata": {
-                "uid": machine.uid(), "annotations": Hooks::default().patch(carried),
-            }}));
-            let api = pass.context.api::<Machine>(&pass.name.namespace);
-            match api.patch(&name, &PatchParams::default(), &patch).await {
-                Ok(_) => tracing::info!(
-                    machine = name,
-                    "took the deletion hooks off: its OpenStackMachine is gone"
-                ),
-                Err(error) => {
-                    tracing::warn!(machine = name, %error, "the deletion hooks can't be taken off");
-                }
+            let api = context.api::<Machine>(&cluster.namespace);
+            if let Err(error) = apply(&api, machine, HookChange::Remove).await {
+                let name = machine.name_any();
+                tracing::warn!(machine = name, %error, "The deletion hooks can't be taken off");
             }
         }
     }

@@ -338,11 +338,11 @@ macro_rules! resource {
             }
 
             fn group((): &()) -> std::borrow::Cow<'_, str> {
-                $crate::controllers::capi::GROUP.into()
+                $crate::reconcile::capi::GROUP.into()
             }
 
             fn version((): &()) -> std::borrow::Cow<'_, str> {
-                $crate::controllers::capi::VERSION.into()
+                $crate::reconcile::capi::VERSION.into()
             }
 
             fn plural((): &()) -> std::borrow::Cow<'_, str> {

@@ -1,14 +1,14 @@
 //! When the next pass over an object comes by itself: one counter per object, nothing shared.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, time::Duration};
+
+use parking_lot::Mutex;
 
 use super::Outcome;
-use capo_core::FailureClass;
-use capo_core::{ObjectName, Reason};
+use capo_core::{
+    FailureClass, ObjectName, Reason,
+    backoff::{Schedule, jittered},
+};
 
 /// The longest wait between two looks at something that takes its time.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
@@ -16,6 +16,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 /// Credentials can't be watched, so this is how soon a mended Secret is noticed at the latest.
 const LONGEST_AUTH_PAUSE: Duration = Duration::from_secs(25);
+/// OpenStack is not left alone for longer than this, whatever its Retry-After is.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_mins(15);
 
 /// What an object's last passes had in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,50 +26,43 @@ enum Streak {
     Failures { generation: i64, count: u32 },
 }
 
-/// Per-object counters of passes that ended the same way.
+/// One controller's counters of passes over an object that ended the same way.
 #[derive(Debug, Default)]
-pub(crate) struct Backoff(Mutex<HashMap<(&'static str, ObjectName), Streak>>);
+pub(super) struct Backoff(Mutex<HashMap<ObjectName, Streak>>);
 
 impl Backoff {
     /// When to look again after `outcome`. `random` is uniform in `0.0..1.0`; `sync_period` is the
     /// pause after a pass that found nothing to do.
-    pub(crate) fn next(
+    pub(super) fn next(
         &self,
-        controller: &'static str,
         object: &ObjectName,
         generation: i64,
         outcome: &Outcome,
         sync_period: Duration,
         random: f64,
     ) -> Duration {
-        let mut streaks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (controller, object.clone());
+        let mut streaks = self.0.lock();
         match outcome {
             Outcome::Done => {
-                streaks.remove(&key);
+                streaks.remove(object);
                 jittered(sync_period, random)
             }
             Outcome::Wait { reason, after, .. } => {
-                let count = match streaks.get(&key) {
+                let count = match streaks.get(object) {
                     Some(Streak::Waits {
                         reason: before,
                         count,
                     }) if before == reason => count.saturating_add(1),
                     _ => 0,
                 };
-                streaks.insert(
-                    key,
-                    Streak::Waits {
-                        reason: *reason,
-                        count,
-                    },
-                );
+                let reason = *reason;
+                streaks.insert(object.clone(), Streak::Waits { reason, count });
                 wait_pause(*after, count, random)
             }
             Outcome::Failed {
                 class, retry_after, ..
             } => {
-                let count = match streaks.get(&key) {
+                let count = match streaks.get(object) {
                     // A new generation is a new attempt at getting it right.
                     Some(Streak::Failures {
                         generation: before,
@@ -75,25 +70,26 @@ impl Backoff {
                     }) if *before == generation => count.saturating_add(1),
                     _ => 0,
                 };
-                streaks.insert(key, Streak::Failures { generation, count });
+                streaks.insert(object.clone(), Streak::Failures { generation, count });
                 failure_pause(*class, *retry_after, count, random)
             }
         }
     }
 
     /// Forgets an object that is gone.
-    pub(crate) fn forget(&self, controller: &'static str, object: &ObjectName) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&(controller, object.clone()));
+    pub(super) fn forget(&self, object: &ObjectName) {
+        self.0.lock().remove(object);
     }
 }
 
 /// The pause before look number `count` at something that takes its time.
 fn wait_pause(after: Duration, count: u32, random: f64) -> Duration {
-    let grown = after.mul_f64(1.3_f64.powi(i32::try_from(count.min(20)).unwrap_or(20)));
-    jittered(grown.min(LONGEST_WAIT.max(after)), random)
+    let schedule = Schedule {
+        first: after,
+        factor: 1.3,
+        longest: LONGEST_WAIT,
+    };
+    jittered(schedule.pause(count), random)
 }
 
 /// The pause after failure number `count` in a row.
@@ -109,18 +105,14 @@ fn failure_pause(
         FailureClass::Quota => (Duration::from_secs(30), LONGEST_PAUSE),
         _ => (Duration::from_secs(5), LONGEST_PAUSE),
     };
-    let doubled = first.saturating_mul(2_u32.saturating_pow(count.min(12)));
-    let pause = jittered(doubled.min(longest), random);
-    // Never earlier than asked for, and spread a little after it.
-    retry_after.map_or(pause, |asked| {
-        let asked = asked.min(Duration::from_mins(15));
-        asked + asked.mul_f64(0.1 * random)
-    })
-}
-
-/// Within a fifth of `pause`, so that objects that failed together come back apart.
-fn jittered(pause: Duration, random: f64) -> Duration {
-    pause.mul_f64(0.8 + 0.4 * random.clamp(0.0, 1.0))
+    match retry_after {
+        // Never earlier than the service asked for, and spread a little after it.
+        Some(pause) => {
+            let pause = pause.min(LONGEST_RETRY_AFTER);
+            pause + pause.mul_f64(0.1 * random)
+        }
+        None => jittered(Schedule::doubling(first, longest).pause(count), random),
+    }
 }
 
 #[cfg(test)]
@@ -137,7 +129,6 @@ mod tests {
     fn next(backoff: &Backoff, generation: i64, outcome: &Outcome) -> u64 {
         backoff
             .next(
-                "cluster",
                 &ObjectName::new("a", "b"),
                 generation,
                 outcome,

@@ -1,18 +1,15 @@
 //! What waits for a pass of one controller, and what is under way: the numbers that work queues are known for.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, time::Duration};
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use capo_core::ObjectName;
 
-/// Objects between the wish for a pass and its end. One per controller.
+/// Objects between the moment a pass is due and its end. One per controller.
 #[derive(Debug, Default)]
-pub struct Queue(Mutex<State>);
+pub struct QueueMetrics(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -26,7 +23,7 @@ struct State {
 
 /// A queue at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Depth {
+pub struct QueueDepth {
     /// Objects whose pass is due.
     pub waiting: usize,
     /// Passes under way.
@@ -39,11 +36,11 @@ pub struct Depth {
     pub added: u64,
 }
 
-impl Queue {
-    /// An object wants a pass.
-    pub(super) fn ask(&self, object: ObjectName) {
+impl QueueMetrics {
+    /// An object is due for a pass.
+    pub(super) fn added(&self, object: ObjectName) {
         let now = Instant::now();
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         let state = &mut *state;
         let due = state.waiting.entry(object).or_insert_with(|| {
             state.added += 1;
@@ -59,7 +56,7 @@ impl Queue {
     /// A pass begins: how long its object has waited.
     pub(super) fn begin(&self, object: &ObjectName) -> Duration {
         let now = Instant::now();
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         let due = state.waiting.remove(object).unwrap_or(now);
         state.running.insert(object.clone(), now);
         now.saturating_duration_since(due)
@@ -68,7 +65,7 @@ impl Queue {
     /// A pass ended, and the next one is due after `pause` unless it is asked for before.
     pub(super) fn end(&self, object: &ObjectName, pause: Duration) {
         let now = Instant::now();
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         state.running.remove(object);
         if let Some(due) = now.checked_add(pause)
             && !state.waiting.contains_key(object)
@@ -80,30 +77,26 @@ impl Queue {
 
     /// An object is gone: no pass over it comes.
     pub(super) fn forget(&self, object: &ObjectName) {
-        self.lock().waiting.remove(object);
+        self.0.lock().waiting.remove(object);
     }
 
     /// The queue as it is now.
-    pub fn depth(&self) -> Depth {
+    pub fn depth(&self) -> QueueDepth {
         let now = Instant::now();
-        let state = self.lock();
+        let state = self.0.lock();
         let ages = || {
             state
                 .running
                 .values()
                 .map(|begun| now.saturating_duration_since(*begun))
         };
-        Depth {
+        QueueDepth {
             waiting: state.waiting.values().filter(|due| **due <= now).count(),
             running: state.running.len(),
             unfinished: ages().sum(),
             longest: ages().max().unwrap_or_default(),
             added: state.added,
         }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -113,9 +106,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_object_waits_from_the_wish_to_the_pass() {
-        let (queue, object) = (Queue::default(), ObjectName::new("n", "a"));
-        queue.ask(object.clone());
-        queue.ask(object.clone());
+        let (queue, object) = (QueueMetrics::default(), ObjectName::new("n", "a"));
+        queue.added(object.clone());
+        queue.added(object.clone());
         tokio::time::advance(Duration::from_secs(3)).await;
         assert_eq!(queue.depth().waiting, 1);
         assert_eq!(queue.begin(&object), Duration::from_secs(3));
@@ -127,8 +120,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_timer_counts_as_waiting_once_it_is_due() {
-        let (queue, object) = (Queue::default(), ObjectName::new("n", "a"));
-        queue.ask(object.clone());
+        let (queue, object) = (QueueMetrics::default(), ObjectName::new("n", "a"));
+        queue.added(object.clone());
         queue.begin(&object);
         queue.end(&object, Duration::from_secs(10));
         assert_eq!(queue.depth().waiting, 0);
@@ -139,10 +132,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_is_gone_or_asked_for_meanwhile_is_not_counted_twice() {
-        let (queue, object) = (Queue::default(), ObjectName::new("n", "a"));
-        queue.ask(object.clone());
+        let (queue, object) = (QueueMetrics::default(), ObjectName::new("n", "a"));
+        queue.added(object.clone());
         queue.begin(&object);
-        queue.ask(object.clone());
+        queue.added(object.clone());
         queue.end(&object, Duration::from_secs(10));
         assert_eq!(queue.depth().waiting, 1);
         queue.forget(&object);

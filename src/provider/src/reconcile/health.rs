@@ -9,7 +9,7 @@ use capo_gate::desired::Health;
 
 /// What is remembered of one condition between two passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Track(Option<Good>);
+pub(crate) struct Track(Option<Good>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Good {
@@ -19,7 +19,7 @@ struct Good {
 
 impl Track {
     /// Takes in the condition as it is `now`. A break between two passes shows in its transition time.
-    pub(super) fn observe(&mut self, condition: Option<&SeenCondition>, now: Instant) -> Health {
+    pub(crate) fn observe(&mut self, condition: Option<&SeenCondition>, now: Instant) -> Health {
         let Some(condition) = condition.filter(|condition| condition.is_true()) else {
             self.0 = None;
             // Of a Machine that is being deleted KubeadmControlPlane says so without a look at its Pod.

@@ -1,23 +1,20 @@
 //! The way back without a manager: takes our hooks off every Machine, and lets in the load balancer members
-//! that still wait for their API server. What can't be done is told, and the rest is done all the same.
+//! that still wait for their API server. A failure is reported, and the rest is done all the same.
 
 use std::time::Duration;
 
 use futures::TryStreamExt;
-use kube::{
-    Api, Client, ResourceExt,
-    api::{ListParams, Patch, PatchParams},
-};
-use serde_json::json;
+use kube::{Api, Client, ResourceExt, api::ListParams};
 use tokio::time::Instant;
 
-use super::{
-    capi::Machine,
-    cluster::names::Names,
-    hooks::Hooks,
-    identity::{self, Asker},
+use super::{HookChange, Hooks, apply};
+use crate::{
+    controllers::cluster::names::Names,
+    reconcile::{
+        capi::{self, Machine},
+        identity::{self, Asker},
+    },
 };
-use crate::controllers::capi;
 use capo_api::v1beta2::OpenStackCluster;
 use capo_core::{Priority, ProvisioningStatus};
 use capo_gate::JOINING;
@@ -45,7 +42,7 @@ pub struct Released {
 }
 
 /// Releases everything in `namespace`, or everywhere.
-pub async fn release(client: &Client, clouds: &Clouds, namespace: Option<&str>) -> Released {
+pub async fn release_all(client: &Client, clouds: &Clouds, namespace: Option<&str>) -> Released {
     let mut released = Released::default();
     if let Err(error) = take_hooks(client, namespace, &mut released).await {
         released.failed.push(format!("listing Machines: {error}"));
@@ -113,16 +110,9 @@ async fn take_hooks(
         }
         let namespace = machine.namespace().unwrap_or_default();
         let own: Api<Machine> = Api::namespaced(client.clone(), &namespace);
-        let patch = Patch::Merge(json!({"metadata": {
-            "uid": machine.uid(), "annotations": Hooks::default().patch(carried),
-        }}));
         let name = format!("{namespace}/{}", machine.name_any());
-        match own
-            .patch(&machine.name_any(), &PatchParams::default(), &patch)
-            .await
-        {
+        match apply(&own, &machine, HookChange::Remove).await {
             Ok(_) => released.machines.push(name),
-            Err(error) if crate::status::patch::is_not_found(&error) => {}
             Err(error) => released.failed.push(format!("Machine {name}: {error}")),
         }
     }
@@ -153,7 +143,7 @@ async fn let_in(
     };
     let cloud = identity::cloud_of(client, clouds, asker, &cluster.spec.identity_ref)
         .await
-        .map_err(|halt| halt.verdict.message)?;
+        .map_err(|error| error.state.message)?;
     let Some(id) = balancer_of(&cloud, cluster, &namespace).await? else {
         return Ok(());
     };

@@ -1,9 +1,18 @@
-//! Our deletion hooks on control-plane Machines: which ones a Machine carries, and which it should.
+//! Our deletion hooks on control-plane Machines: which ones a Machine carries and should carry, and the only
+//! places that write them.
 //!
 //! The pre-terminate hook is the one that holds: KubeadmControlPlane takes the API server down only when no
 //! other hook of that kind is left. For Kubernetes before 1.31 it does not wait for others; there a
 //! pre-drain hook holds as well, with the same question. Cluster API passes over pre-drain hooks where the
 //! Machine has no Node or no other control-plane Machine stays, so the first hook is never left out.
+
+mod change;
+mod orphaned;
+mod release_all;
+
+pub(crate) use change::{HookChange, apply};
+pub(crate) use orphaned::release_orphaned;
+pub use release_all::{Released, release_all};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Map, Value, json};

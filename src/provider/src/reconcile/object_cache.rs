@@ -1,0 +1,100 @@
+//! What this process remembers of objects between passes. All of it can be read again; losing it costs
+//! calls or makes a gate wait longer, and never opens one.
+
+use std::{collections::HashMap, sync::Arc};
+
+use parking_lot::Mutex;
+
+use capo_core::ObjectName;
+
+/// One value per object. An object of the same name with another uid starts with nothing. Cheap to clone;
+/// all clones are one cache.
+#[derive(Debug)]
+pub struct ObjectCache<T>(Arc<Mutex<HashMap<ObjectName, Entry<T>>>>);
+
+#[derive(Debug)]
+struct Entry<T> {
+    uid: Option<String>,
+    value: T,
+}
+
+impl<T> Default for ObjectCache<T> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+impl<T> Clone for ObjectCache<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T> ObjectCache<T> {
+    /// What is remembered of the object with this name and uid.
+    pub fn get(&self, name: &ObjectName, uid: Option<&str>) -> Option<T>
+    where
+        T: Clone,
+    {
+        let entries = self.0.lock();
+        let entry = entries.get(name)?;
+        (entry.uid.as_deref() == uid).then(|| entry.value.clone())
+    }
+
+    /// Remembers `value` in place of what was remembered before.
+    pub fn put(&self, name: &ObjectName, uid: Option<&str>, value: T) {
+        let uid = uid.map(str::to_owned);
+        self.0.lock().insert(name.clone(), Entry { uid, value });
+    }
+
+    /// Changes what is remembered, beginning with the default where that is nothing.
+    pub fn update<R>(
+        &self,
+        name: &ObjectName,
+        uid: Option<&str>,
+        change: impl FnOnce(&mut T) -> R,
+    ) -> R
+    where
+        T: Default,
+    {
+        let mut entries = self.0.lock();
+        let fresh = || Entry {
+            uid: uid.map(str::to_owned),
+            value: T::default(),
+        };
+        let entry = entries.entry(name.clone()).or_insert_with(fresh);
+        if entry.uid.as_deref() != uid {
+            *entry = fresh();
+        }
+        change(&mut entry.value)
+    }
+
+    /// Forgets an object that is gone.
+    pub fn forget(&self, name: &ObjectName) {
+        self.0.lock().remove(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_object_of_the_same_name_starts_with_nothing() {
+        let cache = ObjectCache::default();
+        let name = ObjectName::new("n", "a");
+        cache.put(&name, Some("1"), 7);
+        assert_eq!(cache.get(&name, Some("1")), Some(7));
+        assert_eq!(cache.get(&name, Some("2")), None);
+        assert_eq!(cache.get(&name, None), None);
+        let increment = |value: &mut i32| {
+            *value += 1;
+            *value
+        };
+        assert_eq!(cache.update(&name, Some("1"), increment), 8);
+        assert_eq!(cache.update(&name, Some("2"), increment), 1);
+        assert_eq!(cache.get(&name, Some("1")), None);
+        cache.forget(&name);
+        assert_eq!(cache.get(&name, Some("2")), None);
+    }
+}

@@ -1,0 +1,298 @@
+//! Runs one controller: names of objects in, passes out, bounded in number, never two over one object.
+
+use std::{collections::HashMap, convert::Infallible, fmt::Debug, sync::Arc, time::Duration};
+
+use futures::{StreamExt, future::BoxFuture};
+use kube::{
+    Resource, ResourceExt,
+    runtime::{
+        controller::{Action, Config, Error},
+        reflector::{ObjectRef, Store},
+    },
+};
+use parking_lot::Mutex;
+use rand::RngExt;
+use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, field};
+
+use super::{
+    Observer, Outcome, QueueMetrics, WorkQueue, backoff::Backoff, capi::CLUSTER_NAME_LABEL, name_of,
+};
+use capo_core::ObjectName;
+
+/// How long passes under way may continue after the stop. They can be cut anywhere: the next process finds
+/// what they made.
+const GRACE: Duration = Duration::from_millis(1_500);
+
+/// A pass over one object.
+pub(crate) type Pass<K, C> = fn(Arc<K>, Arc<C>) -> BoxFuture<'static, Outcome>;
+
+/// One controller.
+pub(crate) struct Controller<K: Resource<DynamicType = ()> + 'static, C> {
+    /// Its name in logs and metrics.
+    pub name: &'static str,
+    /// One pass over one object.
+    pub pass: Pass<K, C>,
+    /// The objects as last seen.
+    pub store: Store<K>,
+    /// Objects that want a pass.
+    pub queue: WorkQueue,
+    /// Passes at once.
+    pub concurrency: u16,
+}
+
+/// What all controllers share when they run.
+#[derive(Clone)]
+pub(crate) struct Runner {
+    /// Counts passes.
+    pub observer: Arc<dyn Observer>,
+    /// The pause after a pass that found nothing to do.
+    pub sync_period: Duration,
+    /// Ends it all.
+    pub shutdown: CancellationToken,
+}
+
+impl Runner {
+    /// Runs passes until the shutdown, then for [`GRACE`] at most.
+    pub(crate) async fn run<K, C>(self, controller: Controller<K, C>, context: Arc<C>)
+    where
+        K: Resource<DynamicType = ()> + Clone + Debug + Send + Sync + 'static,
+        C: Send + Sync + 'static,
+    {
+        let Controller {
+            name,
+            pass,
+            store,
+            queue,
+            concurrency,
+        } = controller;
+        let state = Arc::new(State {
+            controller: name,
+            observer: self.observer,
+            sync_period: self.sync_period,
+            metrics: Arc::default(),
+            backoff: Backoff::default(),
+            failures: Failures::default(),
+        });
+        state
+            .observer
+            .controller(name, concurrency, state.metrics.clone());
+        let metrics = state.metrics.clone();
+        let due = queue
+            .stream()
+            .map(move |name| {
+                let object = reference::<K>(&name);
+                metrics.added(name);
+                Ok::<_, Infallible>(object)
+            })
+            .take_until(self.shutdown.clone().cancelled_owned());
+        let of_passes = state.clone();
+        let one = move |object: Arc<K>, context: Arc<C>| {
+            let state = of_passes.clone();
+            Box::pin(async move { Ok(state.observe(pass, object, context).await) })
+        };
+        let passes = kube::runtime::applier(
+            one,
+            |_, never: &Infallible, _| match *never {},
+            context,
+            store,
+            Box::pin(due),
+            Config::default().concurrency(concurrency),
+        )
+        .for_each(|ended| {
+            // No pass fails here; what is reported is a name in the queue whose object is gone.
+            if let Err(Error::ObjectNotFound(object)) = ended {
+                let namespace = object.namespace.unwrap_or_default();
+                state.forget(&ObjectName::new(namespace, object.name));
+            }
+            std::future::ready(())
+        });
+        let end = async {
+            self.shutdown.cancelled().await;
+            tokio::time::sleep(GRACE).await;
+        };
+        tokio::select! {
+            () = passes => {}
+            () = end => tracing::info!(controller = name, "Cutting off passes at the stop"),
+        }
+    }
+}
+
+/// An object of a kind without namespaces has an empty one in its name.
+fn reference<K: Resource<DynamicType = ()>>(name: &ObjectName) -> ObjectRef<K> {
+    let reference = ObjectRef::new(&name.name);
+    if name.namespace.is_empty() {
+        reference
+    } else {
+        reference.within(&name.namespace)
+    }
+}
+
+/// What one controller counts and remembers while it runs.
+struct State {
+    controller: &'static str,
+    observer: Arc<dyn Observer>,
+    sync_period: Duration,
+    metrics: Arc<QueueMetrics>,
+    backoff: Backoff,
+    failures: Failures,
+}
+
+impl State {
+    async fn observe<K, C>(&self, pass: Pass<K, C>, object: Arc<K>, context: Arc<C>) -> Action
+    where
+        K: Resource<DynamicType = ()> + Send + Sync + 'static,
+    {
+        let name = name_of(&*object);
+        let generation = object.meta().generation.unwrap_or_default();
+        let span = span(self.controller, &name, &*object);
+        let waited = self.metrics.begin(&name);
+        self.observer.pass_began(self.controller, waited);
+        let begun = tokio::time::Instant::now();
+        let outcome = pass(object, context).instrument(span.clone()).await;
+        let duration = begun.elapsed();
+        self.observer
+            .pass(self.controller, outcome.label(), duration);
+        let pause = self.backoff.next(
+            &name,
+            generation,
+            &outcome,
+            self.sync_period,
+            rand::rng().random(),
+        );
+        self.metrics.end(&name, pause);
+        let transition = self.failures.transition(&name, &outcome);
+        span.in_scope(|| log(&outcome, transition, duration, pause));
+        Action::requeue(pause)
+    }
+
+    fn forget(&self, object: &ObjectName) {
+        self.metrics.forget(object);
+        self.backoff.forget(object);
+        self.failures.forget(object);
+    }
+}
+
+/// The keys that Cluster API's logs have: the object under its kind, and the Cluster it belongs to.
+fn span<K>(controller: &'static str, name: &ObjectName, object: &K) -> tracing::Span
+where
+    K: Resource<DynamicType = ()>,
+{
+    let span = tracing::info_span!(
+        "pass",
+        controller,
+        Cluster = field::Empty,
+        OpenStackCluster = field::Empty,
+        OpenStackMachine = field::Empty,
+        OpenStackServer = field::Empty,
+        object = field::Empty,
+    );
+    let shown = field::display(name);
+    match K::kind(&()).as_ref() {
+        "OpenStackCluster" => span.record("OpenStackCluster", shown),
+        "OpenStackMachine" => span.record("OpenStackMachine", shown),
+        "OpenStackServer" => span.record("OpenStackServer", shown),
+        _ => span.record("object", shown),
+    };
+    if let Some(cluster) = object.labels().get(CLUSTER_NAME_LABEL) {
+        let cluster = ObjectName::new(&name.namespace, cluster);
+        span.record("Cluster", field::display(cluster));
+    }
+    span
+}
+
+/// What a pass's outcome is after the one before it over the same object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Transition {
+    /// Nothing is wrong, and nothing was.
+    None,
+    /// A failure that was not there before.
+    Failed,
+    /// The same failure again.
+    FailedAgain,
+    /// A failure is over.
+    Recovered,
+}
+
+/// Failures that were logged, by object, so that the same one is logged once.
+#[derive(Debug, Default)]
+struct Failures(Mutex<HashMap<ObjectName, String>>);
+
+/// Objects whose failures are remembered at once.
+const REMEMBERED: usize = 10_000;
+
+impl Failures {
+    fn transition(&self, object: &ObjectName, outcome: &Outcome) -> Transition {
+        let mut logged = self.0.lock();
+        match outcome {
+            Outcome::Failed { message, .. } if logged.get(object) == Some(message) => {
+                Transition::FailedAgain
+            }
+            Outcome::Failed { message, .. } => {
+                if logged.len() < REMEMBERED || logged.contains_key(object) {
+                    logged.insert(object.clone(), message.clone());
+                }
+                Transition::Failed
+            }
+            Outcome::Done | Outcome::Wait { .. } => match logged.remove(object) {
+                Some(_) => Transition::Recovered,
+                None => Transition::None,
+            },
+        }
+    }
+
+    fn forget(&self, object: &ObjectName) {
+        self.0.lock().remove(object);
+    }
+}
+
+/// One line when a failure begins or ends; every single pass only at the debug level.
+fn log(outcome: &Outcome, transition: Transition, duration: Duration, pause: Duration) {
+    let (milliseconds, again_in) = (duration.as_millis(), pause.as_secs());
+    if transition == Transition::Recovered {
+        tracing::info!("Recovering from a failure");
+    }
+    match outcome {
+        Outcome::Done => tracing::debug!(milliseconds, again_in, "Reconciled"),
+        Outcome::Wait {
+            reason, message, ..
+        } => tracing::debug!(milliseconds, again_in, %reason, message, "Waiting"),
+        Outcome::Failed {
+            class,
+            reason,
+            message,
+            ..
+        } => {
+            if transition == Transition::FailedAgain {
+                tracing::debug!(milliseconds, again_in, ?class, %reason, message, "Failing again");
+            } else {
+                tracing::warn!(milliseconds, again_in, ?class, %reason, message, "Failing");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use capo_core::FailureClass;
+    use capo_core::Reason;
+
+    #[test]
+    fn a_failure_is_logged_once_and_so_is_its_end() {
+        let failures = Failures::default();
+        let transition = |object: &str, outcome: &Outcome| {
+            failures.transition(&ObjectName::new("n", object), outcome)
+        };
+        let failed = |text: &str| {
+            Outcome::failed(FailureClass::Transient, Reason::OpenStackUnavailable, text)
+        };
+        assert_eq!(transition("a", &Outcome::Done), Transition::None);
+        assert_eq!(transition("a", &failed("x")), Transition::Failed);
+        assert_eq!(transition("a", &failed("x")), Transition::FailedAgain);
+        assert_eq!(transition("b", &failed("x")), Transition::Failed);
+        assert_eq!(transition("a", &failed("y")), Transition::Failed);
+        assert_eq!(transition("a", &Outcome::Done), Transition::Recovered);
+        assert_eq!(transition("a", &Outcome::Done), Transition::None);
+    }
+}

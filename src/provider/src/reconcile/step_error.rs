@@ -1,0 +1,154 @@
+//! Why a step of a pass did not come to its end: a condition that shows it, and when the pass comes back.
+
+use std::time::Duration;
+
+use super::Outcome;
+use crate::kubernetes::conditions::kind;
+use capo_core::FailureClass;
+use capo_core::{ConditionState, Reason};
+use capo_openstack::Error;
+
+/// Why a step did not come to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepError {
+    /// The condition that shows it. [`kind::READY`] where no narrower one exists.
+    pub condition: &'static str,
+    /// What that condition becomes.
+    pub state: ConditionState,
+    /// When the pass comes back.
+    pub outcome: Outcome,
+}
+
+/// The end of a step.
+pub type StepResult<T> = Result<T, StepError>;
+
+impl StepError {
+    /// The object asks for something that can't be. `message` names object, field, what was found and
+    /// what would be right.
+    pub fn refused(condition: &'static str, reason: Reason, message: impl Into<String>) -> Self {
+        Self::failed(condition, FailureClass::Invalid, reason, message)
+    }
+
+    /// Something is wrong that is not a single call's error.
+    pub fn failed(
+        condition: &'static str,
+        class: FailureClass,
+        reason: Reason,
+        message: impl Into<String>,
+    ) -> Self {
+        Self::of(condition, Outcome::failed(class, reason, message))
+    }
+
+    /// Something takes its time.
+    pub fn wait(
+        condition: &'static str,
+        reason: Reason,
+        message: impl Into<String>,
+        after: Duration,
+    ) -> Self {
+        Self::of(condition, Outcome::wait(reason, message, after))
+    }
+
+    /// A call failed. `ordinary` is the reason for a plain refusal; trouble with the service as a
+    /// whole has reasons of its own.
+    pub fn cloud(condition: &'static str, ordinary: Reason, doing: &str, error: &Error) -> Self {
+        Self::of(
+            condition,
+            Outcome::Failed {
+                class: error.class(),
+                reason: reason_of(error.class()).unwrap_or(ordinary),
+                message: format!("{doing}: {error}"),
+                retry_after: error.retry_after(),
+            },
+        )
+    }
+
+    /// A call of the Kubernetes API failed, which shows nothing about what exists.
+    pub fn kubernetes(condition: &'static str, doing: &str, error: &kube::Error) -> Self {
+        let class = match error {
+            kube::Error::Api(status) if status.code == 403 => FailureClass::Denied,
+            kube::Error::Api(status) if status.code == 409 => FailureClass::Conflict,
+            kube::Error::Api(status) if status.code == 422 => FailureClass::Invalid,
+            _ => FailureClass::Transient,
+        };
+        let message = format!("{doing}: {}", kubernetes_text(error));
+        Self {
+            condition,
+            state: ConditionState::unknown(Reason::DependencyFailed, message.clone()),
+            outcome: Outcome::failed(class, Reason::DependencyFailed, message),
+        }
+    }
+
+    /// The same for a pass that ends as `outcome`. Trouble that goes away by itself shows nothing about what
+    /// exists, so it makes the condition Unknown.
+    pub fn of(condition: &'static str, outcome: Outcome) -> Self {
+        let state = match &outcome {
+            Outcome::Done => ConditionState::met(Reason::Ready),
+            Outcome::Failed {
+                class: FailureClass::Transient | FailureClass::Throttled | FailureClass::LeaseLost,
+                reason,
+                message,
+                ..
+            } => ConditionState::unknown(*reason, message.clone()),
+            Outcome::Wait {
+                reason, message, ..
+            }
+            | Outcome::Failed {
+                reason, message, ..
+            } => ConditionState::unmet(*reason, message.clone()),
+        };
+        Self {
+            condition,
+            state,
+            outcome,
+        }
+    }
+
+    /// The same error, shown by another condition.
+    #[must_use]
+    pub fn shown_by(self, condition: &'static str) -> Self {
+        Self { condition, ..self }
+    }
+}
+
+impl Outcome {
+    /// A call of the Kubernetes API failed, and no condition can show it.
+    pub fn kubernetes(doing: &str, error: &kube::Error) -> Self {
+        StepError::kubernetes(kind::READY, doing, error).outcome
+    }
+
+    /// The status could not be written.
+    pub fn status_not_written(error: &kube::Error) -> Self {
+        Self::kubernetes("Writing the status", error)
+    }
+}
+
+/// A stable text: transport errors hold addresses and ports that differ every time.
+pub fn kubernetes_text(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => {
+            format!("Kubernetes answered {}: {}", status.code, status.message)
+        }
+        _ => "Kubernetes did not answer".to_owned(),
+    }
+}
+
+/// The reason that a class has wherever it comes from.
+pub(crate) fn reason_of(class: FailureClass) -> Option<Reason> {
+    match class {
+        FailureClass::Transient | FailureClass::NoService | FailureClass::LeaseLost => {
+            Some(Reason::OpenStackUnavailable)
+        }
+        FailureClass::Throttled => Some(Reason::Throttled),
+        FailureClass::Auth => Some(Reason::AuthFailed),
+        FailureClass::Quota => Some(Reason::QuotaExceeded),
+        FailureClass::Denied
+        | FailureClass::Locked
+        | FailureClass::Duplicate
+        | FailureClass::InUse
+        | FailureClass::Conflict
+        | FailureClass::NotImplemented
+        | FailureClass::NotFound
+        | FailureClass::Invalid => None,
+    }
+}
