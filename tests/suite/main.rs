@@ -1,4 +1,4 @@
-//! Everything that `make test` runs beyond unit tests: wire, contract, real kube-apiserver.
+//! Everything that `make test` runs beyond unit tests: contract, real kube-apiserver.
 
 // What prepares a test fails it as the test itself would; clippy.toml lets test functions alone do so.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -16,6 +16,5 @@ mod octavia;
 mod operator;
 mod webhooks;
 mod whole;
-mod wire;
 
 use test_support::{anomalies, contract, env};

@@ -5,17 +5,17 @@ use std::{collections::BTreeSet, sync::Arc};
 use serde::Deserialize;
 use tokio::sync::OnceCell;
 
-use super::{
-    account::Account,
-    budget::Budget,
-    discovery::{self, VersionDocument},
+use crate::{
     error::Error,
     lease::LeaseToken,
     observer::CallObserver,
     profile::CloudProfile,
     request::Call,
+    send::budget::Budget,
+    send::transport::Transport,
     service::{ApiVersion, Service},
-    transport::Transport,
+    session::discovery::{self, VersionDocument},
+    session::token::TokenSource,
 };
 use capo_core::ids::ProjectId;
 use capo_core::{FailureClass, Priority};
@@ -27,7 +27,7 @@ pub struct Cloud(pub(crate) Arc<Shared>);
 /// What the clones of a [`Cloud`] share.
 pub(crate) struct Shared {
     pub(crate) profile: CloudProfile,
-    pub(crate) account: Arc<Account>,
+    pub(crate) account: Arc<TokenSource>,
     pub(crate) budgets: Arc<Budgets>,
     pub(crate) transport: Arc<Transport>,
     pub(crate) lease: LeaseToken,
@@ -41,7 +41,7 @@ pub(crate) struct Shared {
 pub(crate) struct Budgets([Arc<Budget>; Service::ALL.len()]);
 
 impl Budgets {
-    pub(crate) fn new(limits: super::budget::Limits) -> Self {
+    pub(crate) fn new(limits: crate::send::budget::Limits) -> Self {
         Self(Service::ALL.map(|_| Budget::new(limits)))
     }
 

@@ -1,14 +1,15 @@
 //! The one error of every call.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use capo_core::FailureClass;
 
-use super::service::Service;
+use crate::service::Service;
 
 /// A failed call. Its text is stable: it has no ports of connections, request ids, times or
 /// counters of ours, so that two failures alike read alike.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{}: {}", .0.request, .0.message)]
 pub struct Error(Box<Content>);
 
 #[derive(Debug, Clone)]
@@ -63,8 +64,8 @@ impl Error {
         self
     }
 
-    /// The same failure, told of another request: for callers that share one failed attempt.
-    pub(crate) fn retold_for(mut self, service: Service, request: &'static str) -> Self {
+    /// The same failure as that of another request, for callers that share one failed attempt.
+    pub(crate) fn of_request(mut self, service: Service, request: &'static str) -> Self {
         self.0.request = request;
         self.0.service = service;
         self
@@ -120,11 +121,3 @@ impl Error {
         self.0.class == class
     }
 }
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.0.request, self.0.message)
-    }
-}
-
-impl std::error::Error for Error {}

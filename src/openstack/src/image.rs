@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{Cloud, Error, Service, request::Call, wire::null_as_default};
+use crate::{Cloud, Error, Service, request::Call, wire::null_as_default};
 use capo_core::ids::ImageId;
 use capo_core::{Priority, wire_enum};
 

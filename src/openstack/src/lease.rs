@@ -1,9 +1,8 @@
 //! Leave to change OpenStack. Only the process that holds the leader lease has it.
 
-use std::{
-    sync::{Arc, RwLock},
-    time::Instant,
-};
+use std::{sync::Arc, time::Instant};
+
+use parking_lot::RwLock;
 
 /// Asked before every OpenStack call that changes something. It ends by itself at the renew deadline,
 /// on the monotonic clock, before another process can take the lease: a process that was frozen finds
@@ -45,11 +44,7 @@ impl LeaseToken {
 
     /// Whether a change may be sent at `now`.
     pub fn holds_at(&self, now: Instant) -> bool {
-        match *self
-            .0
-            .read()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-        {
+        match *self.0.read() {
             Leave::Always => true,
             Leave::Until(deadline) => now < deadline,
             Leave::Never => false,
@@ -57,9 +52,6 @@ impl LeaseToken {
     }
 
     fn set(&self, leave: Leave) {
-        *self
-            .0
-            .write()
-            .unwrap_or_else(std::sync::PoisonError::into_inner) = leave;
+        *self.0.write() = leave;
     }
 }

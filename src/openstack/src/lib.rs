@@ -6,39 +6,30 @@
 //! `Cloud::send`, so the budget, the lease token, the pause after a 429, the renewal of tokens and the
 //! metrics are in one place.
 
-mod account;
-mod budget;
-mod calling;
-mod catalogue;
-mod circuit;
-mod classify;
 mod cloud;
-mod clouds;
-mod clouds_yaml;
+mod cloud_pool;
 pub mod compute;
-mod discovery;
 mod error;
-mod error_text;
 pub mod image;
 mod lease;
 pub mod load_balancer;
 pub mod network;
 mod observer;
-mod paging;
 mod profile;
 mod request;
-mod retry_after;
+mod send;
 mod service;
-mod sign_in;
-mod transport;
+mod session;
+mod settings;
 pub mod volume;
 mod wire;
 
-pub use budget::Level;
 pub use cloud::Cloud;
-pub use clouds::{ClientSettings, Clouds};
+pub use cloud_pool::Clouds;
 pub use error::Error;
 pub use lease::LeaseToken;
 pub use observer::{CallObserver, CallOutcome, CallRecord, NoObserver, SignInOutcome};
 pub use profile::{CloudProfile, Interface, ProfileError};
+pub use send::budget::Level;
 pub use service::{ApiVersion, Service};
+pub use settings::ClientSettings;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::service::Service;
+use crate::service::Service;
 
 /// How one attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

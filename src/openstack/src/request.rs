@@ -6,8 +6,13 @@ use bytes::Bytes;
 use reqwest::Method;
 use serde::Serialize;
 
-use super::service::{ApiVersion, Service};
+use crate::service::{ApiVersion, Service};
 use capo_core::Priority;
+
+/// A body that has no form in JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the request can't be written as JSON")]
+pub(crate) struct Unserializable;
 
 /// A call that was not sent yet. No `Debug`: bodies hold user data.
 #[derive(Clone)]
@@ -19,8 +24,8 @@ pub(crate) struct Call {
     /// Segments after the service's base; each is percent-encoded.
     pub(crate) path: Vec<String>,
     pub(crate) query: Vec<(&'static str, String)>,
-    /// JSON, or why it could not be written.
-    pub(crate) body: Option<Result<Bytes, String>>,
+    /// JSON, where it could be written.
+    pub(crate) body: Option<Result<Bytes, Unserializable>>,
     /// Nova's microversion.
     pub(crate) version: Option<ApiVersion>,
     pub(crate) priority: Priority,
@@ -102,7 +107,7 @@ impl Call {
         self.body = Some(
             serde_json::to_vec(value)
                 .map(Bytes::from)
-                .map_err(|error| error.to_string()),
+                .map_err(|_| Unserializable),
         );
         self
     }

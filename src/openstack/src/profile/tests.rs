@@ -1,3 +1,9 @@
+use std::collections::BTreeMap;
+
+use k8s_openapi::ByteString;
+use secrecy::ExposeSecret as _;
+
+use super::credential::{Credential, Domain, Named};
 use super::*;
 
 const PASSWORD: &str = "s3cret-canary";

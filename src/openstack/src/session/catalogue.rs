@@ -5,7 +5,35 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 use url::Url;
 
-use super::{profile::Interface, service::Service, wire::null_as_default};
+use crate::{profile::Interface, service::Service, wire::null_as_default};
+
+/// Why the catalogue gives no endpoint of a service.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoEndpoint {
+    /// The service is not in the catalogue.
+    #[error("the catalogue has no {service} service; it has {there}")]
+    NoService { service: Service, there: String },
+    /// The service is in other regions.
+    #[error("the catalogue has no {service} service in region {wanted}; it has one in {there}")]
+    NotInRegion {
+        service: Service,
+        wanted: String,
+        there: String,
+    },
+    /// The service has other interfaces.
+    #[error("the catalogue has no {wanted} endpoint of the {service} service; it has {there}")]
+    NotOfInterface {
+        service: Service,
+        wanted: &'static str,
+        there: String,
+    },
+    /// The profile names no region, and there are several.
+    #[error("the {service} service is in several regions, {there}: region_name must say which")]
+    SeveralRegions { service: Service, there: String },
+    /// The endpoint is not an address.
+    #[error("the catalogue's {service} endpoint is not an http or https URL")]
+    NotAUrl { service: Service },
+}
 
 /// What the token's project may use, and where.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -50,7 +78,7 @@ impl Catalogue {
         service: Service,
         region: Option<&str>,
         interface: Interface,
-    ) -> Result<Url, String> {
+    ) -> Result<Url, NoEndpoint> {
         let known: Vec<&Endpoint> = service
             .catalogue_types()
             .iter()
@@ -63,9 +91,7 @@ impl Catalogue {
             .collect();
         if known.is_empty() {
             let there = joined(self.entries.iter().map(|entry| entry.service_type.as_str()));
-            return Err(format!(
-                "the catalogue has no {service} service; it has {there}"
-            ));
+            return Err(NoEndpoint::NoService { service, there });
         }
         let here: Vec<&Endpoint> = known
             .iter()
@@ -75,9 +101,11 @@ impl Catalogue {
         if here.is_empty() {
             let there = joined(known.iter().map(|endpoint| endpoint.region()));
             let wanted = region.unwrap_or_default();
-            return Err(format!(
-                "the catalogue has no {service} service in region {wanted}; it has one in {there}"
-            ));
+            return Err(NoEndpoint::NotInRegion {
+                service,
+                wanted: wanted.to_owned(),
+                there,
+            });
         }
         let fitting: Vec<&Endpoint> = here
             .iter()
@@ -87,23 +115,21 @@ impl Catalogue {
         let Some(first) = fitting.first() else {
             let there = joined(here.iter().map(|endpoint| endpoint.interface.as_str()));
             let wanted = interface.name();
-            return Err(format!(
-                "the catalogue has no {wanted} endpoint of the {service} service; it has {there}"
-            ));
+            return Err(NoEndpoint::NotOfInterface {
+                service,
+                wanted,
+                there,
+            });
         };
         let regions: BTreeSet<&str> = fitting.iter().map(|endpoint| endpoint.region()).collect();
         if regions.len() > 1 {
             let there = joined(regions.into_iter());
-            return Err(format!(
-                "the {service} service is in several regions, {there}: region_name must say which"
-            ));
+            return Err(NoEndpoint::SeveralRegions { service, there });
         }
         Url::parse(&first.url)
             .ok()
             .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
-            .ok_or_else(|| {
-                format!("the catalogue's {service} endpoint is not an http or https URL")
-            })
+            .ok_or(NoEndpoint::NotAUrl { service })
     }
 }
 
@@ -113,7 +139,7 @@ fn joined<'a>(names: impl Iterator<Item = &'a str>) -> String {
         return "none".to_owned();
     }
     let names: Vec<_> = names.into_iter().take(20).collect();
-    super::error_text::stable(&names.join(", "))
+    crate::send::error_text::stable(&names.join(", "))
 }
 
 #[cfg(test)]
@@ -163,7 +189,10 @@ mod tests {
     fn says_what_is_missing_and_what_there_is() {
         let catalogue = catalogue();
         let problem = |service, region, interface| {
-            catalogue.endpoint(service, region, interface).unwrap_err()
+            catalogue
+                .endpoint(service, region, interface)
+                .unwrap_err()
+                .to_string()
         };
         assert_eq!(
             problem(Service::Network, None, Interface::Public),

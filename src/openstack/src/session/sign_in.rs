@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::ExposeSecret;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use capo_core::ids::ProjectId;
 
-use super::{
-    catalogue::Catalogue,
-    profile::{ApplicationCredentialName, Credential, Domain, Named},
+use crate::{
+    profile::credential::{ApplicationCredentialName, Credential, Domain, Named},
+    session::catalogue::Catalogue,
     wire::null_as_default,
 };
 
@@ -109,16 +109,6 @@ pub(crate) fn renew_after(life: Duration) -> Duration {
     } else {
         life.saturating_sub(ahead)
     }
-}
-
-/// A token in use.
-pub(crate) struct Session {
-    pub(crate) token: SecretString,
-    pub(crate) project_id: ProjectId,
-    pub(crate) catalogue: Catalogue,
-    pub(crate) issued: tokio::time::Instant,
-    pub(crate) renew_at: tokio::time::Instant,
-    pub(crate) expires: tokio::time::Instant,
 }
 
 #[cfg(test)]

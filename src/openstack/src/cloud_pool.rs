@@ -2,71 +2,24 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::{sync::OnceCell, time::Instant};
 
-use super::{
-    account::Account,
-    budget::{Budget, Level, Limits},
+use crate::{
     cloud::{Budgets, Cloud, Shared},
     lease::LeaseToken,
     observer::CallObserver,
     profile::{AccountKey, BudgetKey, CloudProfile, ProfileError},
+    send::budget::{Budget, Level, Limits},
+    send::transport::Transport,
     service::Service,
-    transport::Transport,
+    session::token::TokenSource,
+    settings::ClientSettings,
 };
-
-/// Limits of the client, the same for every cloud.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ClientSettings {
-    /// Calls a second per cloud, credential and service.
-    pub qps: f64,
-    /// Calls that may follow each other at once after a quiet time.
-    pub burst: u32,
-    /// Calls under way at a time, per cloud, credential and service.
-    pub max_in_flight: usize,
-    /// Longest time to make a connection.
-    pub connect_timeout: Duration,
-    /// Longest time from sending a request to the end of its answer.
-    pub total_timeout: Duration,
-    /// Longest time in our own queue.
-    pub longest_wait: Duration,
-    /// Largest answer, in bytes.
-    pub body_cap: usize,
-    /// PEM of authorities to trust where the Secret has no `cacert`; else the system's.
-    pub ca_certs: Option<String>,
-    /// The User-Agent header.
-    pub user_agent: String,
-}
-
-impl Default for ClientSettings {
-    fn default() -> Self {
-        Self {
-            qps: 10.0,
-            burst: 20,
-            max_in_flight: 8,
-            connect_timeout: Duration::from_secs(5),
-            total_timeout: Duration::from_secs(30),
-            longest_wait: Duration::from_mins(1),
-            body_cap: 8 << 20,
-            ca_certs: None,
-            user_agent: concat!("capo-rs/", env!("CARGO_PKG_VERSION")).to_owned(),
-        }
-    }
-}
-
-impl ClientSettings {
-    /// Checks [`ClientSettings::ca_certs`], so that a start fails rather than every cloud later.
-    pub fn validate(&self) -> Result<(), ProfileError> {
-        match &self.ca_certs {
-            Some(pem) => super::profile::authorities(pem.as_bytes()).map(drop),
-            None => Ok(()),
-        }
-    }
-}
 
 /// Clouds that are remembered though nobody holds their handle.
 const MOST_IDLE: usize = 256;
@@ -89,7 +42,7 @@ struct Inner {
 #[derive(Default)]
 struct Known {
     clouds: HashMap<CloudProfile, (Arc<Shared>, Instant)>,
-    accounts: HashMap<AccountKey, Weak<Account>>,
+    accounts: HashMap<AccountKey, Weak<TokenSource>>,
     budgets: HashMap<BudgetKey, Weak<Budgets>>,
     transports: HashMap<(Option<String>, bool), Weak<Transport>>,
 }
@@ -120,7 +73,7 @@ impl Clouds {
     /// The handle of this profile's cloud. Nothing is sent yet.
     pub fn cloud(&self, profile: CloudProfile) -> Result<Cloud, ProfileError> {
         let now = Instant::now();
-        let mut known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.known.lock();
         if let Some((shared, used)) = known.clouds.get_mut(&profile) {
             *used = now;
             return Ok(Cloud(Arc::clone(shared)));
@@ -133,7 +86,7 @@ impl Clouds {
 
     /// What every budget in use holds, by the name of its cloud; one name may come several times.
     pub fn levels(&self) -> Vec<(String, Service, Level)> {
-        let known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.0.known.lock();
         let mut levels = Vec::new();
         for (key, account) in &known.accounts {
             if let Some(account) = account.upgrade() {
@@ -163,8 +116,7 @@ impl Clouds {
         let transport = if let Some(known) = known.transports.get(&key).and_then(Weak::upgrade) {
             known
         } else {
-            let transport = Transport::new(settings, key.0.as_deref(), key.1)
-                .map_err(|problem| ProfileError::BadAuthorities { problem })?;
+            let transport = Transport::new(settings, key.0.as_deref(), key.1)?;
             let transport = Arc::new(transport);
             known.transports.insert(key, Arc::downgrade(&transport));
             transport
@@ -176,7 +128,7 @@ impl Clouds {
             longest_wait: settings.longest_wait,
         };
         let account = shared_or_new(&mut known.accounts, AccountKey(profile.clone()), || {
-            Account::new(
+            TokenSource::new(
                 profile.clone(),
                 Arc::clone(&transport),
                 Budget::new(limits),

@@ -32,24 +32,24 @@ use wiremock::{
     matchers::{method, path},
 };
 
-pub(crate) const TOKEN: &str = "gAAAA-token";
-pub(crate) const PASSWORD: &str = "s3cret-canary";
-pub(crate) const PROJECT: &str = "0123456789abcdef0123456789abcdef";
+const TOKEN: &str = "gAAAA-token";
+const PASSWORD: &str = "s3cret-canary";
+const PROJECT: &str = "0123456789abcdef0123456789abcdef";
 
 /// A client, the server that plays the cloud, and what the client told its observer.
-pub(crate) struct TestCloud {
-    pub(crate) server: MockServer,
-    pub(crate) clouds: Clouds,
-    pub(crate) cloud: Cloud,
-    pub(crate) seen: Arc<Seen>,
+struct TestCloud {
+    server: MockServer,
+    clouds: Clouds,
+    cloud: Cloud,
+    seen: Arc<Seen>,
 }
 
 #[derive(Default)]
-pub(crate) struct Seen {
-    pub(crate) calls: Mutex<Vec<(Service, &'static str, CallOutcome)>>,
-    pub(crate) refused: Mutex<Vec<&'static str>>,
-    pub(crate) pauses: Mutex<Vec<(Service, Duration, Option<Duration>)>>,
-    pub(crate) sign_ins: Mutex<Vec<SignInOutcome>>,
+struct Seen {
+    calls: Mutex<Vec<(Service, &'static str, CallOutcome)>>,
+    refused: Mutex<Vec<&'static str>>,
+    pauses: Mutex<Vec<(Service, Duration, Option<Duration>)>>,
+    sign_ins: Mutex<Vec<SignInOutcome>>,
 }
 
 impl CallObserver for Seen {
@@ -72,12 +72,12 @@ impl CallObserver for Seen {
 }
 
 /// Installs the crypto provider, which reqwest's client needs to be there.
-pub(crate) fn install_crypto() {
+fn install_crypto() {
     // Another test was first: fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
-pub(crate) fn settings() -> ClientSettings {
+fn settings() -> ClientSettings {
     ClientSettings {
         qps: 1000.0,
         burst: 1000,
@@ -86,7 +86,7 @@ pub(crate) fn settings() -> ClientSettings {
     }
 }
 
-pub(crate) fn profile(auth_url: &str, extra: &str) -> CloudProfile {
+fn profile(auth_url: &str, extra: &str) -> CloudProfile {
     let yaml = format!(
         "clouds:\n  test:\n    auth: {{auth_url: '{auth_url}', user_id: u, password: {PASSWORD}, project_id: p}}\n    region_name: One\n{extra}"
     );
@@ -95,7 +95,7 @@ pub(crate) fn profile(auth_url: &str, extra: &str) -> CloudProfile {
 }
 
 /// A token's answer with a catalogue of every service under `base`.
-pub(crate) fn token(base: &str, life_seconds: i64) -> ResponseTemplate {
+fn token(base: &str, life_seconds: i64) -> ResponseTemplate {
     let issued = jiff::Timestamp::now();
     let expires = issued + jiff::SignedDuration::from_secs(life_seconds);
     token_with(
@@ -104,13 +104,13 @@ pub(crate) fn token(base: &str, life_seconds: i64) -> ResponseTemplate {
     )
 }
 
-pub(crate) fn token_with(token: &Value) -> ResponseTemplate {
+fn token_with(token: &Value) -> ResponseTemplate {
     ResponseTemplate::new(201)
         .insert_header("X-Subject-Token", TOKEN)
         .set_body_json(json!({ "token": token }))
 }
 
-pub(crate) fn catalogue(base: &str) -> Value {
+fn catalogue(base: &str) -> Value {
     let service = |kind: &str, path: &str| {
         json!({"type": kind, "name": kind, "endpoints": [
             {"interface": "public", "region": "One", "region_id": "One", "url": format!("{base}{path}")}]})
@@ -125,11 +125,11 @@ pub(crate) fn catalogue(base: &str) -> Value {
 }
 
 /// A cloud where signing in works and Nova offers 2.96.
-pub(crate) async fn cloud() -> TestCloud {
+async fn cloud() -> TestCloud {
     cloud_with(settings(), LeaseToken::unlimited()).await
 }
 
-pub(crate) async fn cloud_with(settings: ClientSettings, lease: LeaseToken) -> TestCloud {
+async fn cloud_with(settings: ClientSettings, lease: LeaseToken) -> TestCloud {
     let test = bare_cloud(settings, lease).await;
     answer(
         &test,
@@ -149,7 +149,7 @@ pub(crate) async fn cloud_with(settings: ClientSettings, lease: LeaseToken) -> T
 }
 
 /// A cloud that answers 404 to everything.
-pub(crate) async fn bare_cloud(settings: ClientSettings, lease: LeaseToken) -> TestCloud {
+async fn bare_cloud(settings: ClientSettings, lease: LeaseToken) -> TestCloud {
     install_crypto();
     let server = MockServer::start().await;
     let seen = Arc::new(Seen::default());
@@ -165,7 +165,7 @@ pub(crate) async fn bare_cloud(settings: ClientSettings, lease: LeaseToken) -> T
 }
 
 /// Mounts an answer.
-pub(crate) async fn answer(test: &TestCloud, verb: &str, at: &str, response: ResponseTemplate) {
+async fn answer(test: &TestCloud, verb: &str, at: &str, response: ResponseTemplate) {
     Mock::given(method(verb))
         .and(path(at))
         .respond_with(response)
@@ -173,11 +173,11 @@ pub(crate) async fn answer(test: &TestCloud, verb: &str, at: &str, response: Res
         .await;
 }
 
-pub(crate) fn ok(body: Value) -> ResponseTemplate {
+fn ok(body: Value) -> ResponseTemplate {
     ResponseTemplate::new(200).set_body_json(body)
 }
 
-pub(crate) fn octavia_error(status: u16, text: &str) -> ResponseTemplate {
+fn octavia_error(status: u16, text: &str) -> ResponseTemplate {
     ResponseTemplate::new(status)
         .insert_header(
             "x-openstack-request-id",
@@ -188,21 +188,21 @@ pub(crate) fn octavia_error(status: u16, text: &str) -> ResponseTemplate {
 
 impl TestCloud {
     /// Requests that reached `method path`.
-    pub(crate) async fn requests(&self, verb: &str, at: &str) -> Vec<Request> {
+    async fn requests(&self, verb: &str, at: &str) -> Vec<Request> {
         let all = self.server.received_requests().await.unwrap();
         all.into_iter()
             .filter(|request| request.method.as_str() == verb && request.url.path() == at)
             .collect()
     }
 
-    pub(crate) async fn sign_ins(&self) -> usize {
+    async fn sign_ins(&self) -> usize {
         self.requests("POST", "/identity/v3/auth/tokens")
             .await
             .len()
     }
 
     /// The one request to `method path`: its query and its body.
-    pub(crate) async fn the_request(&self, verb: &str, at: &str) -> (Vec<(String, String)>, Value) {
+    async fn the_request(&self, verb: &str, at: &str) -> (Vec<(String, String)>, Value) {
         let requests = self.requests(verb, at).await;
         assert_eq!(requests.len(), 1, "{verb} {at}");
         let request = &requests[0];
@@ -214,7 +214,7 @@ impl TestCloud {
 }
 
 /// `key=value` pairs for comparing with a query.
-pub(crate) fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs
         .iter()
         .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))

@@ -6,7 +6,11 @@ use std::{error::Error as StdError, io, time::Duration};
 use bytes::{Bytes, BytesMut};
 use reqwest::{Client, RequestBuilder, header::HeaderMap, redirect};
 
-use super::{clouds::ClientSettings, observer::CallOutcome, profile};
+use crate::{
+    observer::CallOutcome,
+    profile::{ProfileError, certificates},
+    settings::ClientSettings,
+};
 
 /// An HTTP client with its limits.
 #[derive(Debug, Clone)]
@@ -39,23 +43,31 @@ impl Answer {
 }
 
 /// Why there is no complete answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Broken {
     /// The connection was not made in time.
+    #[error("the connection is not made in time")]
     ConnectTimedOut,
     /// No complete answer in time.
+    #[error("no complete answer within {} s", .0.as_secs())]
     TimedOut(Duration),
-    /// Nobody listens there.
+    /// No process listens there.
+    #[error("the connection is refused")]
     Refused,
     /// The host's name can't be resolved.
+    #[error("the host's name can't be resolved")]
     Unresolved,
     /// No agreement on TLS.
-    Tls(String),
+    #[error("TLS: {0}")]
+    Tls(&'static str),
     /// The connection broke, before or while the answer came.
+    #[error("the connection breaks")]
     Lost,
     /// The answer is larger than we read.
+    #[error("the answer is larger than {} MiB", .0 >> 20)]
     TooLarge(usize),
     /// Anything else.
+    #[error("the request can't be sent")]
     Other,
 }
 
@@ -79,28 +91,13 @@ impl Broken {
     }
 }
 
-impl std::fmt::Display for Broken {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::ConnectTimedOut => f.write_str("the connection is not made in time"),
-            Self::TimedOut(limit) => write!(f, "no complete answer within {} s", limit.as_secs()),
-            Self::Refused => f.write_str("the connection is refused"),
-            Self::Unresolved => f.write_str("the host's name can't be resolved"),
-            Self::Tls(problem) => write!(f, "TLS: {problem}"),
-            Self::Lost => f.write_str("the connection breaks"),
-            Self::TooLarge(cap) => write!(f, "the answer is larger than {} MiB", cap >> 20),
-            Self::Other => f.write_str("the request can't be sent"),
-        }
-    }
-}
-
 impl Transport {
     /// A client that trusts `authorities` (PEM), or the system's where there are none.
     pub(crate) fn new(
         settings: &ClientSettings,
         authorities: Option<&str>,
         verify: bool,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, ProfileError> {
         let mut builder = Client::builder()
             .user_agent(settings.user_agent.clone())
             .connect_timeout(settings.connect_timeout)
@@ -114,12 +111,10 @@ impl Transport {
             .tcp_nodelay(true)
             .tls_danger_accept_invalid_certs(!verify);
         if let Some(pem) = authorities {
-            let roots = profile::certificates(pem).map_err(|error| error.to_string())?;
+            let roots = certificates::certificates(pem)?;
             builder = builder.tls_certs_only(roots);
         }
-        let client = builder
-            .build()
-            .map_err(|_| "no HTTP client can be made: are there system certificates?".to_owned())?;
+        let client = builder.build().map_err(|_| ProfileError::NoHttpClient)?;
         Ok(Self {
             client,
             total_timeout: settings.total_timeout,
@@ -190,7 +185,7 @@ impl Transport {
 }
 
 /// Without times and details that differ: "certificate expired: verification time …" and the like.
-fn tls_problem(error: &rustls::Error) -> String {
+fn tls_problem(error: &rustls::Error) -> &'static str {
     use rustls::CertificateError as Certificate;
     match error {
         rustls::Error::InvalidCertificate(problem) => match problem {
@@ -208,9 +203,8 @@ fn tls_problem(error: &rustls::Error) -> String {
                 "the server's certificate is for another name"
             }
             _ => "the server's certificate is not valid",
-        }
-        .to_owned(),
-        rustls::Error::AlertReceived(_) => "the server ended the handshake".to_owned(),
-        _ => "no TLS is spoken there, or none that we speak".to_owned(),
+        },
+        rustls::Error::AlertReceived(_) => "the server ended the handshake",
+        _ => "no TLS is spoken there, or none that we speak",
     }
 }

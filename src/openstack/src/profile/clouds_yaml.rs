@@ -1,7 +1,5 @@
-//! clouds.yaml as users write it, to a profile. Nothing of it is ever quoted in an error except names
+//! clouds.yaml as users write it. Nothing of it is ever quoted in an error except names
 //! and values of fields that hold no secret.
-
-mod validation;
 
 use std::{collections::BTreeMap, fmt};
 
@@ -11,7 +9,7 @@ use serde::{
     de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor},
 };
 
-use super::profile::{CloudProfile, ProfileError};
+use crate::{profile::error::ProfileError, send::error_text};
 
 /// Largest clouds.yaml that is read, in bytes.
 const LARGEST: usize = 256 * 1024;
@@ -22,51 +20,53 @@ struct Names {
     clouds: BTreeMap<String, Option<IgnoredAny>>,
 }
 
+/// One entry under `clouds`. Fields that are ignored are read, so that a remark can name them.
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct RawCloud {
-    auth: Option<RawAuth>,
-    auth_type: Option<String>,
-    region_name: Option<String>,
-    interface: Option<String>,
-    endpoint_type: Option<String>,
-    verify: Option<Flag>,
-    insecure: Option<Flag>,
-    cacert: Option<IgnoredAny>,
-    cert: Option<IgnoredAny>,
-    key: Option<IgnoredAny>,
-    profile: Option<IgnoredAny>,
-    cloud: Option<IgnoredAny>,
-    regions: Option<IgnoredAny>,
+pub(super) struct RawCloud {
+    pub(super) auth: Option<RawAuth>,
+    pub(super) auth_type: Option<String>,
+    pub(super) region_name: Option<String>,
+    pub(super) interface: Option<String>,
+    pub(super) endpoint_type: Option<String>,
+    pub(super) verify: Option<Flag>,
+    pub(super) insecure: Option<Flag>,
+    pub(super) cacert: Option<IgnoredAny>,
+    pub(super) cert: Option<IgnoredAny>,
+    pub(super) key: Option<IgnoredAny>,
+    pub(super) profile: Option<IgnoredAny>,
+    pub(super) cloud: Option<IgnoredAny>,
+    pub(super) regions: Option<IgnoredAny>,
 }
 
+/// The `auth` part of an entry.
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct RawAuth {
-    auth_url: Option<String>,
-    username: Option<String>,
-    user_id: Option<String>,
-    password: Option<SecretString>,
-    token: Option<SecretString>,
-    project_name: Option<String>,
-    project_id: Option<String>,
-    tenant_name: Option<String>,
-    tenant_id: Option<String>,
-    user_domain_name: Option<String>,
-    user_domain_id: Option<String>,
-    project_domain_name: Option<String>,
-    project_domain_id: Option<String>,
-    domain_name: Option<String>,
-    domain_id: Option<String>,
-    default_domain: Option<String>,
-    application_credential_id: Option<String>,
-    application_credential_name: Option<String>,
-    application_credential_secret: Option<SecretString>,
+pub(super) struct RawAuth {
+    pub(super) auth_url: Option<String>,
+    pub(super) username: Option<String>,
+    pub(super) user_id: Option<String>,
+    pub(super) password: Option<SecretString>,
+    pub(super) token: Option<SecretString>,
+    pub(super) project_name: Option<String>,
+    pub(super) project_id: Option<String>,
+    pub(super) tenant_name: Option<String>,
+    pub(super) tenant_id: Option<String>,
+    pub(super) user_domain_name: Option<String>,
+    pub(super) user_domain_id: Option<String>,
+    pub(super) project_domain_name: Option<String>,
+    pub(super) project_domain_id: Option<String>,
+    pub(super) domain_name: Option<String>,
+    pub(super) domain_id: Option<String>,
+    pub(super) default_domain: Option<String>,
+    pub(super) application_credential_id: Option<String>,
+    pub(super) application_credential_name: Option<String>,
+    pub(super) application_credential_secret: Option<SecretString>,
 }
 
 /// A boolean, also when written as a text.
 #[derive(Clone, Copy)]
-struct Flag(bool);
+pub(super) struct Flag(pub(super) bool);
 
 impl<'de> Deserialize<'de> for Flag {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -99,20 +99,19 @@ fn text_of(yaml: &[u8]) -> Result<&str, ProfileError> {
 }
 
 /// Reads the cloud `name` from the text of a clouds.yaml.
-pub(crate) fn read(yaml: &[u8], name: &str) -> Result<CloudProfile, ProfileError> {
+pub(crate) fn read(yaml: &[u8], name: &str) -> Result<RawCloud, ProfileError> {
     let found = names(yaml)?;
     if !found.iter().any(|known| known == name) {
         return Err(ProfileError::UnknownCloud {
-            wanted: super::error_text::stable(name),
+            wanted: error_text::stable(name),
             found,
         });
     }
     let text = text_of(yaml)?;
-    let raw = serde_saphyr::with_deserializer_from_str_with_options(text, options(), |yaml| {
+    serde_saphyr::with_deserializer_from_str_with_options(text, options(), |yaml| {
         Clouds { name }.deserialize(yaml)
     })
-    .map_err(|error| malformed(&error))?;
-    validation::validated(name, raw)
+    .map_err(|error| malformed(&error))
 }
 
 fn options() -> serde_saphyr::Options {

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use url::Url;
 
-use super::service::{ApiVersion, Service};
+use crate::service::{ApiVersion, Service};
 
 /// The address that a call's path is put behind. Endpoints come with and without a version, with a path
 /// before it, and with the project behind it.
@@ -52,11 +52,18 @@ pub(crate) fn versions(service: Service, endpoint: &Url) -> Url {
     url
 }
 
-/// `base` with `path` behind it, every segment encoded.
-pub(crate) fn address(base: &Url, path: &[String]) -> Url {
+/// `base` with `path` behind it, every segment encoded. `None` where a segment can't be one: an id that is empty,
+/// `.` or `..` would address the collection, or what is above it.
+pub(crate) fn address(base: &Url, path: &[String]) -> Option<Url> {
+    if path
+        .iter()
+        .any(|segment| matches!(segment.as_str(), "" | "." | ".."))
+    {
+        return None;
+    }
     let mut segments = segments(base);
     segments.extend(path.iter().cloned());
-    with_segments(base, &segments)
+    Some(with_segments(base, &segments))
 }
 
 fn segments(url: &Url) -> Vec<String> {
@@ -230,9 +237,12 @@ mod tests {
         let base = Url::parse("http://h/v2.0").unwrap();
         let path = ["ports".to_owned(), "../a?b#c/d".to_owned()];
         assert_eq!(
-            address(&base, &path).as_str(),
+            address(&base, &path).unwrap().as_str(),
             "http://h/v2.0/ports/..%2Fa%3Fb%23c%2Fd"
         );
+        for id in ["", ".", ".."] {
+            assert_eq!(address(&base, &["ports".to_owned(), id.to_owned()]), None);
+        }
     }
 
     #[test]

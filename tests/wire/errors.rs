@@ -147,7 +147,7 @@ async fn retry_after_in_every_shape_pauses_this_service_alone() {
             assert_eq!(error.class(), FailureClass::Throttled);
             assert_eq!(
                 error.to_string(),
-                format!("loadbalancer_get: load-balancer asks to slow down (HTTP {status})")
+                format!("loadbalancer_get: load-balancer is throttling requests (HTTP {status})")
             );
             let after = error.retry_after().unwrap();
             let most = Duration::from_secs(*expected.end());
@@ -159,7 +159,9 @@ async fn retry_after_in_every_shape_pauses_this_service_alone() {
         let error = create(&test).await.unwrap_err();
         assert_eq!(
             error.to_string(),
-            format!("loadbalancer_member_create: load-balancer asks to slow down (HTTP {status})"),
+            format!(
+                "loadbalancer_member_create: load-balancer is throttling requests (HTTP {status})"
+            ),
             "other calls to the service are held back with the same words"
         );
         // One that asks again once the pause is over is right, and on a busy machine a pause of a second is over soon.

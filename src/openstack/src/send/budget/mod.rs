@@ -4,12 +4,7 @@
 //! `governor` is asked without waiting; who may ask is decided by an ordered queue here, because
 //! governor's own waiters are not in any order. Time is tokio's, so that tests can stop it.
 
-use std::{
-    collections::BTreeMap,
-    num::NonZeroU32,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, num::NonZeroU32, sync::Arc, time::Duration};
 
 use governor::{
     Quota, RateLimiter,
@@ -18,9 +13,10 @@ use governor::{
     nanos::Nanos,
     state::{InMemoryState, NotKeyed},
 };
+use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
 
-use super::circuit::{Admission, Circuit, Ending};
+use crate::send::circuit::{Admission, Circuit, Ending};
 use capo_core::Priority;
 
 /// The numbers of a budget.
@@ -54,7 +50,7 @@ struct State {
     left: Option<(u32, Instant)>,
     circuit: Circuit,
     /// Why calls are held back, for those that are refused.
-    failure: Option<super::Error>,
+    failure: Option<crate::Error>,
 }
 
 /// What a budget holds.
@@ -79,7 +75,7 @@ pub(crate) enum Refusal {
         /// For how long at least.
         retry_after: Duration,
         /// The failure that did it.
-        failure: Option<super::Error>,
+        failure: Option<crate::Error>,
         /// Asked for by the service.
         asked: bool,
     },
@@ -200,8 +196,8 @@ impl Budget {
         })
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, State> {
+        self.state.lock()
     }
 }
 
@@ -238,11 +234,11 @@ impl State {
 
 impl Permit {
     /// Says how the call ended. `failure` is what callers are told while the way is closed.
-    pub(crate) fn end(mut self, ending: Ending, failure: Option<super::Error>) {
+    pub(crate) fn end(mut self, ending: Ending, failure: Option<crate::Error>) {
         self.conclude(ending, failure);
     }
 
-    fn conclude(&mut self, ending: Ending, failure: Option<super::Error>) {
+    fn conclude(&mut self, ending: Ending, failure: Option<crate::Error>) {
         if std::mem::replace(&mut self.ended, true) {
             return;
         }

@@ -1,38 +1,38 @@
 //! One credential at one Keystone: its token, renewed ahead of expiry, with one sign-in at a time.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError, RwLock},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use parking_lot::{Mutex, RwLock};
 use secrecy::SecretString;
 use tokio::{
     sync::{Mutex as AsyncMutex, OwnedMutexGuard},
     time::Instant,
 };
 
-use super::{
-    budget::{Budget, Refusal},
-    circuit::Ending,
-    classify::classify,
+use crate::{
     error::Error,
-    error_text,
     observer::{CallObserver, CallOutcome, CallRecord, SignInOutcome},
     profile::CloudProfile,
-    retry_after,
+    send::budget::{Budget, Refusal},
+    send::circuit::Ending,
+    send::classify::classify,
+    send::error_text,
+    send::retry_after,
+    send::transport::{Answer, Transport},
     service::Service,
-    sign_in::{self, Session, TokenAnswer},
-    transport::{Answer, Transport},
+    session::{
+        Session,
+        sign_in::{self, TokenAnswer},
+    },
 };
-use capo_core::{FailureClass, Priority};
+use capo_core::{FailureClass, Priority, backoff::Schedule};
 
 const REQUEST: &str = "token_create";
 
 /// A catalogue that lacks a service is asked for again when it is this old.
 const CATALOGUE_AGE: Duration = Duration::from_mins(1);
 
-pub(crate) struct Account {
+pub(crate) struct TokenSource {
     profile: CloudProfile,
     transport: Arc<Transport>,
     budget: Arc<Budget>,
@@ -56,7 +56,7 @@ struct Refusals {
     not_before: Option<Instant>,
 }
 
-impl Account {
+impl TokenSource {
     pub(crate) fn new(
         profile: CloudProfile,
         transport: Arc<Transport>,
@@ -98,7 +98,7 @@ impl Account {
         tokio::spawn(Arc::clone(self).sign_in(attempts))
             .await
             .unwrap_or_else(|_| {
-                Err(self.error(FailureClass::Transient, "the sign-in was broken off"))
+                Err(self.error(FailureClass::Transient, "the sign-in was interrupted"))
             })
     }
 
@@ -113,15 +113,15 @@ impl Account {
             return true;
         }
         let now = Instant::now();
-        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refusals = self.refusals.lock();
         let refusals = refusals.entry(service).or_default();
         if refusals.not_before.is_some_and(|moment| now < moment) {
             return false;
         }
-        // The first one is answered with a sign-in at once; a service that refuses every token gets
-        // one every 2, 4, … 60 s.
+        // The first refusal leads to a sign-in at once; a service that refuses every token causes one sign-in
+        // every 2, 4, … 60 s.
         refusals.in_a_row = refusals.in_a_row.saturating_add(1);
-        let pause = Duration::from_secs(1 << refusals.in_a_row.min(6)).min(Duration::from_mins(1));
+        let pause = AFTER_REFUSALS.pause(refusals.in_a_row - 1);
         refusals.not_before = Some(now + pause);
         self.forget(session);
         true
@@ -129,10 +129,7 @@ impl Account {
 
     /// Takes note that a service took the token.
     pub(crate) fn accepted(&self, service: Service) {
-        self.refusals
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&service);
+        self.refusals.lock().remove(&service);
     }
 
     /// Gives up a token whose catalogue lacks something, if it is old enough for that to have changed.
@@ -145,7 +142,7 @@ impl Account {
     }
 
     fn forget(&self, session: &Arc<Session>) {
-        let mut current = self.session.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.session.write();
         if current
             .as_ref()
             .is_some_and(|now| Arc::ptr_eq(now, session))
@@ -157,7 +154,6 @@ impl Account {
     fn current(&self) -> Option<Arc<Session>> {
         self.session
             .read()
-            .unwrap_or_else(PoisonError::into_inner)
             .clone()
             .filter(|session| Instant::now() < session.expires)
     }
@@ -176,10 +172,7 @@ impl Account {
             Ok(session) => {
                 let session = Arc::new(session);
                 *attempts = Attempts::default();
-                self.session
-                    .write()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .replace(Arc::clone(&session));
+                self.session.write().replace(Arc::clone(&session));
                 self.observer.signed_in(
                     &self.profile.name,
                     SignInOutcome::Success,
@@ -189,7 +182,8 @@ impl Account {
             }
             Err(error) => {
                 attempts.failures = attempts.failures.saturating_add(1);
-                let pause = pause(error.class(), attempts.failures)
+                let pause = after_failures(error.class())
+                    .pause(attempts.failures - 1)
                     .max(error.retry_after().unwrap_or_default());
                 attempts.failed = Some((error.clone(), Instant::now() + pause));
                 let outcome = match error.status() {
@@ -261,7 +255,7 @@ impl Account {
             };
             return (session, ending);
         }
-        let said = error_text::said(&String::from_utf8_lossy(&answer.body));
+        let said = error_text::said(&answer.body, &self.profile.credential.secrets());
         let asked = answer.header("retry-after").and_then(|header| {
             retry_after::parse(header, answer.header("date"), jiff::Timestamp::now())
         });
@@ -361,15 +355,17 @@ impl Account {
     }
 }
 
-/// How long no sign-in is tried after the `failures`-th failure in a row.
-fn pause(class: FailureClass, failures: u32) -> Duration {
-    let doublings = failures.saturating_sub(1).min(6);
+/// Pauses between sign-ins that a service causes by refusing every token.
+const AFTER_REFUSALS: Schedule = Schedule::doubling(Duration::from_secs(2), Duration::from_mins(1));
+
+/// Pauses after failed sign-ins.
+fn after_failures(class: FailureClass) -> Schedule {
     match class {
         // A refused credential rarely heals without a new Secret, which is another profile; and some
         // Keystones lock accounts after a few wrong passwords.
         FailureClass::Auth | FailureClass::Denied | FailureClass::Invalid => {
-            Duration::from_secs(5 << doublings).min(Duration::from_mins(2))
+            Schedule::doubling(Duration::from_secs(5), Duration::from_mins(2))
         }
-        _ => Duration::from_secs(1 << doublings).min(Duration::from_secs(6)),
+        _ => Schedule::doubling(Duration::from_secs(1), Duration::from_secs(6)),
     }
 }

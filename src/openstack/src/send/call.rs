@@ -7,27 +7,27 @@ use secrecy::ExposeSecret;
 use tokio::time::Instant;
 use url::Url;
 
-use super::{
-    budget::{Permit, Refusal},
-    circuit::Ending,
-    classify::classify,
+use crate::{
     cloud::Cloud,
-    discovery,
     error::Error,
-    error_text,
     observer::{CallOutcome, CallRecord},
     request::Call,
-    retry_after,
+    send::budget::{Permit, Refusal},
+    send::circuit::Ending,
+    send::classify::classify,
+    send::error_text,
+    send::retry_after,
+    send::transport::Answer,
     service::Service,
-    sign_in::Session,
-    transport::Answer,
+    session::Session,
+    session::discovery,
 };
 use capo_core::FailureClass;
 
 impl Cloud {
     /// Sends a call to the address that `url` finds in the catalogue, and once more with a new token after
     /// a 401.
-    pub(super) async fn send_to<T>(
+    pub(crate) async fn send_to<T>(
         &self,
         call: &Call,
         url: impl Fn(&Session) -> Result<Url, Error> + Send,
@@ -106,7 +106,7 @@ impl Cloud {
                         .unwrap_or_else(|| {
                             Self::failure(call, class, format!("{} is held back", call.service))
                         })
-                        .retold_for(call.service, call.request)
+                        .of_request(call.service, call.request)
                         .with_retry_after(Some(retry_after))
                         .with_request_id(None)
                         .with_maybe_done(false)
@@ -205,8 +205,8 @@ impl Cloud {
                     .header("X-OpenStack-Nova-API-Version", version.to_string());
             }
             if let Some(body) = &call.body {
-                let body = body.clone().map_err(|_| {
-                    let text = "the request can't be written as JSON";
+                let body = body.clone().map_err(|unserializable| {
+                    let text = unserializable.to_string();
                     let error = Self::failure(call, FailureClass::Invalid, text);
                     (CallOutcome::Unreadable, error)
                 })?;
@@ -246,15 +246,16 @@ impl Cloud {
     /// What an error answer means for the caller and for the budget.
     fn refused(&self, call: &Call, session: &Session, answer: &Answer) -> (Ending, Error) {
         let status = answer.status;
-        let said = error_text::said(&String::from_utf8_lossy(&answer.body))
-            .replace(session.token.expose_secret(), "***");
+        let said = error_text::said(&answer.body, &[session.token.expose_secret()]);
         let asked = answer.header("retry-after").and_then(|header| {
             retry_after::parse(header, answer.header("date"), jiff::Timestamp::now())
         });
         let class = classify(status, &said, asked.is_some());
         let service = call.service;
         let text = match (class, said.as_str()) {
-            (FailureClass::Throttled, _) => format!("{service} asks to slow down (HTTP {status})"),
+            (FailureClass::Throttled, _) => {
+                format!("{service} is throttling requests (HTTP {status})")
+            }
             (_, _) if (300..400).contains(&status) => {
                 format!(
                     "{service} redirects to another place (HTTP {status}), which is not followed"
@@ -287,22 +288,28 @@ impl Cloud {
             .with_maybe_done(call.mutates())
     }
 
-    pub(super) fn address(&self, call: &Call, session: &Session) -> Result<Url, Error> {
+    pub(crate) fn address(&self, call: &Call, session: &Session) -> Result<Url, Error> {
         let endpoint = self.endpoint(call, session)?;
         let base = discovery::base(call.service, &endpoint, &session.project_id);
-        let mut url = discovery::address(&base, &call.path);
+        let mut url = discovery::address(&base, &call.path).ok_or_else(|| {
+            let text = format!(
+                "\"{}\" is not an id: it is empty, \".\" or \"..\"",
+                call.path.last().map_or("", String::as_str)
+            );
+            Self::failure(call, FailureClass::NotFound, text)
+        })?;
         if !call.query.is_empty() {
             url.query_pairs_mut().extend_pairs(&call.query);
         }
         Ok(url)
     }
 
-    pub(super) fn endpoint(&self, call: &Call, session: &Session) -> Result<Url, Error> {
+    pub(crate) fn endpoint(&self, call: &Call, session: &Session) -> Result<Url, Error> {
         let profile = &self.0.profile;
         session
             .catalogue
             .endpoint(call.service, profile.region.as_deref(), profile.interface)
-            .map_err(|text| Self::failure(call, FailureClass::NoService, text))
+            .map_err(|missing| Self::failure(call, FailureClass::NoService, missing.to_string()))
     }
 
     fn failure(call: &Call, class: FailureClass, message: impl Into<String>) -> Error {

@@ -1,5 +1,7 @@
 //! Lists in pages, and pages that never end: O12.
 
+use std::collections::BTreeMap;
+
 use capo_core::{FailureClass, Priority};
 use capo_openstack::image::ImageFilter;
 use serde_json::{Value, json};
@@ -142,4 +144,55 @@ async fn a_list_without_end_is_an_error() {
         .unwrap_err();
     assert!(error.to_string().ends_with("the list has no end"));
     assert_eq!(test.requests("GET", MEMBERS).await.len(), 100);
+}
+
+/// Sends server groups by offset, at most `limit` a page as Nova's `max_limit` does.
+struct Groups {
+    ids: Vec<String>,
+    limit: usize,
+    /// Whether the service knows the parameter `offset`.
+    reads_offset: bool,
+}
+
+impl Respond for Groups {
+    fn respond(&self, request: &Request) -> ResponseTemplate {
+        let query: BTreeMap<_, _> = request.url.query_pairs().into_owned().collect();
+        let offset: usize = query["offset"].parse().unwrap();
+        let page = self
+            .ids
+            .iter()
+            .skip(if self.reads_offset { offset } else { 0 })
+            .take(self.limit.min(query["limit"].parse().unwrap()))
+            .map(|id| json!({"id": id, "name": id}))
+            .collect::<Vec<_>>();
+        ok(json!({ "server_groups": page }))
+    }
+}
+
+#[tokio::test]
+async fn server_groups_are_complete_where_the_service_sends_smaller_pages() {
+    // How many there are, the service's limit, whether it knows offsets, and the calls that are needed.
+    for (count, limit, reads_offset, calls) in [
+        (250, 100, true, 4),
+        (3, 1000, true, 1),
+        (100, 100, true, 2),
+        (120, 1000, false, 2),
+        (0, 1000, true, 1),
+    ] {
+        let test = cloud().await;
+        let ids: Vec<String> = (0..count).map(|number| format!("g{number:03}")).collect();
+        Mock::given(path("/compute/v2.1/os-server-groups"))
+            .respond_with(Groups {
+                ids: ids.clone(),
+                limit,
+                reads_offset,
+            })
+            .mount(&test.server)
+            .await;
+        let found = test.cloud.server_groups(Priority::Steady).await.unwrap();
+        let found: Vec<String> = found.into_iter().map(|group| group.id.into()).collect();
+        assert_eq!(found, ids);
+        let sent = test.requests("GET", "/compute/v2.1/os-server-groups").await;
+        assert_eq!(sent.len(), calls, "{count} groups, {limit} a page");
+    }
 }

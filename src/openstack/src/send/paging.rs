@@ -10,7 +10,7 @@ use serde::{
     de::{DeserializeOwned, DeserializeSeed},
 };
 
-use super::{
+use crate::{
     cloud::Cloud,
     error::Error,
     request::Call,
@@ -20,6 +20,9 @@ use capo_core::FailureClass;
 
 /// Objects a page. Services clamp it to their own limit.
 const PAGE: usize = 1000;
+
+/// No service is configured to send fewer objects a page than this: a shorter page is the last one.
+const SMALLEST_LIMIT: usize = 50;
 
 /// More pages than this are a fault of the service, not a project.
 const MOST_PAGES: usize = 100;
@@ -85,19 +88,29 @@ impl Cloud {
         key: &'static str,
     ) -> Result<Vec<T>, Error> {
         let mut all: Vec<T> = Vec::new();
+        let mut last_seen: Option<String> = None;
         for _ in 0..MOST_PAGES {
             let page_call = call
                 .clone()
                 .query("limit", PAGE.to_string())
                 .query("offset", all.len().to_string());
-            let page: Vec<T> = self.one(page_call, key).await?;
-            // The service's own limit may be smaller than ours: only an empty page, or one that is far
-            // from full, is surely the last.
-            let last = page.len() < PAGE;
-            all.extend(page);
-            if last {
+            let (page, last) = self
+                .send(&page_call, |body| {
+                    Ok((found::<Vec<T>>(body, key)?.value, last_id(body, key)?))
+                })
+                .await?;
+            // A service that ignores the offset sends the same page for ever.
+            if page.is_empty() || (last.is_some() && last == last_seen) {
                 return Ok(all);
             }
+            // The service's own limit may be smaller than ours: a page that is shorter than what we asked for is
+            // not the last one for that reason.
+            let complete = page.len() < SMALLEST_LIMIT;
+            all.extend(page);
+            if complete {
+                return Ok(all);
+            }
+            last_seen = last;
         }
         Err(Self::endless(&call))
     }
@@ -132,12 +145,13 @@ fn page<T: DeserializeOwned>(
     key: &'static str,
 ) -> Result<(Found<Vec<T>>, Option<String>), serde_json::Error> {
     let Found { value, more } = found::<Option<Vec<T>>>(body, key)?;
-    let last = if more {
-        let ids: Found<Option<Vec<Id>>> = found(body, key)?;
-        ids.value.unwrap_or_default().pop().and_then(|last| last.id)
-    } else {
-        None
-    };
+    let last = if more { last_id(body, key)? } else { None };
     let value = value.unwrap_or_default();
     Ok((Found { value, more }, last))
+}
+
+/// The id of the last object under `key`.
+fn last_id(body: &[u8], key: &'static str) -> Result<Option<String>, serde_json::Error> {
+    let ids: Found<Option<Vec<Id>>> = found(body, key)?;
+    Ok(ids.value.unwrap_or_default().pop().and_then(|last| last.id))
 }

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use capo_core::backoff::Schedule;
 use tokio::time::Instant;
 
 /// Failures in a row until calls are held back. Before that, a lone failure is the caller's to retry.
@@ -126,10 +127,10 @@ impl Circuit {
     }
 }
 
-/// 1, 2, 4, then 6 s.
+/// The gap before the next probe: 1, 2, 4, then 6 s.
 fn gap(failures: u32) -> Duration {
-    let doublings = failures.saturating_sub(TOLERATED).min(3);
-    Duration::from_secs(1 << doublings).min(LONGEST_GAP)
+    Schedule::doubling(Duration::from_secs(1), LONGEST_GAP)
+        .pause(failures.saturating_sub(TOLERATED))
 }
 
 #[cfg(test)]

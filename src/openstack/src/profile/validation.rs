@@ -2,15 +2,14 @@
 
 use url::Url;
 
-use super::{
-    super::{
-        error_text,
-        profile::{
-            ApplicationCredentialName, CloudProfile, Credential, Domain, Interface, Named,
-            ProfileError,
-        },
+use crate::{
+    profile::{
+        cloud_profile::{CloudProfile, Interface},
+        clouds_yaml::{RawAuth, RawCloud},
+        credential::{ApplicationCredentialName, Credential, Domain, Named},
+        error::ProfileError,
     },
-    RawAuth, RawCloud,
+    send::error_text,
 };
 
 /// The profile that a cloud's entry means, or which of its fields can't be used.

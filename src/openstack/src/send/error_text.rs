@@ -6,8 +6,10 @@ use serde_json::Value;
 const LONGEST: usize = 300;
 
 /// The human part of an error answer in any of the shapes that OpenStack services, Keystone's
-/// middleware and the proxies before them send. Empty if there is none.
-pub(crate) fn said(body: &str) -> String {
+/// middleware and the proxies before them send. Empty if there is none. Every occurrence of a secret is
+/// replaced before the text is cut, so that not even the beginning of one is shown.
+pub(crate) fn said(body: &[u8], secrets: &[&str]) -> String {
+    let body = String::from_utf8_lossy(body);
     let body = body.trim();
     let text = match serde_json::from_str::<Value>(body) {
         Ok(value) => in_json(&value, 0).unwrap_or_default(),
@@ -16,7 +18,11 @@ pub(crate) fn said(body: &str) -> String {
         Err(_) if body.starts_with(['{', '[']) => String::new(),
         Err(_) => body.to_owned(),
     };
-    stable(&text)
+    let redacted = secrets
+        .iter()
+        .filter(|secret| !secret.is_empty())
+        .fold(text, |text, secret| text.replace(secret, "***"));
+    stable(&redacted)
 }
 
 /// Octavia: `faultstring`, `description`, `errors[].detail`. Nova, Cinder: `<kind>.message`. Neutron:
@@ -199,8 +205,19 @@ mod tests {
             ("[]", ""),
         ];
         for (body, expected) in table {
-            assert_eq!(said(body), expected, "{body}");
+            assert_eq!(said(body.as_bytes(), &[]), expected, "{body}");
         }
+    }
+
+    #[test]
+    fn a_secret_across_the_cut_leaves_no_beginning() {
+        let secret = "s3cret-canary-s3cret-canary";
+        for filler in LONGEST - 30..LONGEST {
+            let body = format!("{} {secret} is wrong", "x".repeat(filler));
+            let shown = said(body.as_bytes(), &[secret]);
+            assert!(!shown.contains("s3c"), "{shown}");
+        }
+        assert_eq!(said(b"no secret", &[""]), "no secret");
     }
 
     #[test]

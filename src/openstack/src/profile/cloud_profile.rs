@@ -1,0 +1,160 @@
+//! How one cloud is reached, and as whom.
+
+use std::{
+    fmt,
+    hash::{Hash, Hasher},
+};
+
+use url::Url;
+
+use crate::profile::credential::Credential;
+
+/// Which endpoint of a service to use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Interface {
+    /// The public one; the default.
+    #[default]
+    Public,
+    /// The internal one.
+    Internal,
+    /// The admin one.
+    Admin,
+}
+
+impl Interface {
+    /// As the catalogue writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Public => "public",
+            Self::Internal => "internal",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+/// Everything that decides which cloud is called and as whom. Two profiles are equal if all of it is,
+/// secrets and certificates included. Its `Debug` shows no secret.
+#[derive(Clone)]
+pub struct CloudProfile {
+    pub(crate) name: String,
+    /// Ends with `/v3`.
+    pub(crate) auth_url: Url,
+    pub(crate) credential: Credential,
+    pub(crate) region: Option<String>,
+    pub(crate) interface: Interface,
+    pub(crate) verify: bool,
+    /// PEM of the authorities to trust instead of the system's.
+    pub(crate) authorities: Option<String>,
+    pub(crate) remarks: Vec<String>,
+}
+
+impl CloudProfile {
+    /// The cloud's name in its clouds.yaml.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The region, if one was given.
+    pub fn region(&self) -> Option<&str> {
+        self.region.as_deref()
+    }
+
+    /// Where to sign in; has no secret.
+    pub fn auth_url(&self) -> &Url {
+        &self.auth_url
+    }
+
+    /// False when certificates are not checked (`verify: false`).
+    pub fn verifies_certificates(&self) -> bool {
+        self.verify
+    }
+
+    /// What the clouds.yaml says and we ignore, in words for an event or a log.
+    pub fn remarks(&self) -> &[String] {
+        &self.remarks
+    }
+
+    /// What decides the sign-in: all but region, interface and names.
+    fn same_account(&self, other: &Self) -> bool {
+        self.auth_url == other.auth_url
+            && self.verify == other.verify
+            && self.authorities == other.authorities
+            && self.credential == other.credential
+    }
+}
+
+impl PartialEq for CloudProfile {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+            && self.region == other.region
+            && self.interface == other.interface
+            && self.remarks == other.remarks
+            && self.same_account(other)
+    }
+}
+
+impl Eq for CloudProfile {}
+
+/// Hashes what is not secret; equality looks at everything.
+impl Hash for CloudProfile {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.auth_url.hash(state);
+        self.region.hash(state);
+        self.name.hash(state);
+        match &self.credential {
+            Credential::Password { user, project, .. } => (user, project).hash(state),
+            Credential::Token { project, .. } => project.hash(state),
+            Credential::Application { name, .. } => name.hash(state),
+        }
+    }
+}
+
+impl fmt::Debug for CloudProfile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CloudProfile")
+            .field("name", &self.name)
+            .field("auth_url", &self.auth_url.as_str())
+            .field("region", &self.region)
+            .field("interface", &self.interface)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The part of a profile that decides the sign-in, as a key.
+#[derive(Clone)]
+pub(crate) struct AccountKey(pub(crate) CloudProfile);
+
+impl PartialEq for AccountKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.same_account(&other.0)
+    }
+}
+
+impl Eq for AccountKey {}
+
+impl Hash for AccountKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.auth_url.hash(state);
+    }
+}
+
+/// The part of a profile that decides the request budgets, as a key: the account and the region.
+#[derive(Clone)]
+pub(crate) struct BudgetKey(pub(crate) CloudProfile);
+
+impl PartialEq for BudgetKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.auth_url == other.0.auth_url
+            && self.0.region == other.0.region
+            && self.0.credential == other.0.credential
+    }
+}
+
+impl Eq for BudgetKey {}
+
+impl Hash for BudgetKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.auth_url.hash(state);
+        self.0.region.hash(state);
+    }
+}

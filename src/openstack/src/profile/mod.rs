@@ -1,0 +1,16 @@
+//! How to reach and sign in to one cloud, from the Secret that an identityRef names.
+
+pub(crate) mod certificates;
+mod cloud_profile;
+mod clouds_yaml;
+pub(crate) mod credential;
+mod error;
+mod secret;
+mod validation;
+
+pub(crate) use cloud_profile::{AccountKey, BudgetKey};
+pub use cloud_profile::{CloudProfile, Interface};
+pub use error::ProfileError;
+
+#[cfg(test)]
+mod tests;

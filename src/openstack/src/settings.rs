@@ -1,0 +1,54 @@
+//! The limits of the client.
+
+use std::time::Duration;
+
+use crate::profile::{ProfileError, certificates};
+
+/// Limits of the client, the same for every cloud.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClientSettings {
+    /// Calls a second per cloud, credential and service.
+    pub qps: f64,
+    /// Calls that may follow each other at once after a quiet time.
+    pub burst: u32,
+    /// Calls under way at a time, per cloud, credential and service.
+    pub max_in_flight: usize,
+    /// Longest time to make a connection.
+    pub connect_timeout: Duration,
+    /// Longest time from sending a request to the end of its answer.
+    pub total_timeout: Duration,
+    /// Longest time in our own queue.
+    pub longest_wait: Duration,
+    /// Largest answer, in bytes.
+    pub body_cap: usize,
+    /// PEM of authorities to trust where the Secret has no `cacert`; else the system's.
+    pub ca_certs: Option<String>,
+    /// The User-Agent header.
+    pub user_agent: String,
+}
+
+impl Default for ClientSettings {
+    fn default() -> Self {
+        Self {
+            qps: 10.0,
+            burst: 20,
+            max_in_flight: 8,
+            connect_timeout: Duration::from_secs(5),
+            total_timeout: Duration::from_secs(30),
+            longest_wait: Duration::from_mins(1),
+            body_cap: 8 << 20,
+            ca_certs: None,
+            user_agent: concat!("capo-rs/", env!("CARGO_PKG_VERSION")).to_owned(),
+        }
+    }
+}
+
+impl ClientSettings {
+    /// Checks [`ClientSettings::ca_certs`], so that a start fails rather than every cloud later.
+    pub fn validate(&self) -> Result<(), ProfileError> {
+        match &self.ca_certs {
+            Some(pem) => certificates::authorities(pem.as_bytes()).map(drop),
+            None => Ok(()),
+        }
+    }
+}
