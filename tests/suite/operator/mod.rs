@@ -7,6 +7,7 @@ mod log;
 mod release;
 mod secrets;
 mod state_metrics;
+mod templates;
 
 use std::time::{Duration, Instant};
 

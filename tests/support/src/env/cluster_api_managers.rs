@@ -35,6 +35,15 @@ impl ClusterApiManagers {
     /// Installs Cluster API in `kubernetes`, which must not have the stand-ins of its definitions, starts its managers and comes
     /// back when all of its admission works. Logs go to `logs`.
     pub async fn start(kubernetes: &Kubernetes, logs: &Path) -> Result<Self, Error> {
+        Self::start_with(kubernetes, logs, &[]).await
+    }
+
+    /// The same, with these feature gates, each as `Name=true`.
+    pub async fn start_with(
+        kubernetes: &Kubernetes,
+        logs: &Path,
+        features: &[&str],
+    ) -> Result<Self, Error> {
         let manifests = programs::cluster_api_manifests()?;
         let serving = kubernetes.authority().server(&["127.0.0.1"])?;
         let certificates = kubernetes.folder().join("cluster-api-webhooks");
@@ -65,6 +74,9 @@ impl ClusterApiManagers {
                     .to_owned(),
                 "--v=2".to_owned(),
             ];
+            if !features.is_empty() {
+                all.push(format!("--feature-gates={}", features.join(",")));
+            }
             if part != "bootstrap" {
                 // Conditions that nobody could refresh for so long turn Unknown: the least that is allowed.
                 all.push("--remote-conditions-grace-period=2m".to_owned());
