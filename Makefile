@@ -5,6 +5,8 @@ CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/capo-rs
 PROGRAMS := etcd kube-apiserver kubectl cluster-api clusterctl kstatus kube-state-metrics glua prometheus grafana
 CARGO_DENY_VERSION := 0.20.2
 CARGO_DENY := $(CACHE)/cargo-deny-$(CARGO_DENY_VERSION)/bin/cargo-deny
+CARGO_CYCLONEDX_VERSION := 0.5.9
+CARGO_CYCLONEDX := $(CACHE)/cargo-cyclonedx-$(CARGO_CYCLONEDX_VERSION)/bin/cargo-cyclonedx
 CARGO_MUTANTS_VERSION := 27.1.0
 CARGO_MUTANTS := $(CACHE)/cargo-mutants-$(CARGO_MUTANTS_VERSION)/bin/cargo-mutants
 
@@ -17,7 +19,7 @@ CRATES := capo-core capo-openstack capo-gate capo-api capo-rs fake-cloud test-su
 RUST_ONLY := --test documents --test round_trip --test fuzz
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test alerts deep mutants rollout test-openstack bench lint deny crds documents image-check programs
+.PHONY: help demo release check test alerts deep mutants rollout test-openstack bench lint deny crds documents image-check programs
 
 help: ## List the goals
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,6 +87,12 @@ crds: ## Write the custom resource definitions of the types into crds/
 
 documents: ## Write the pages and boards that are made from the code (docs/reasons.md, docs/metrics.md, dashboards/)
 	CAPO_RS_WRITE_DOCS=1 $(CARGO) test --quiet --locked --test documents the_page the_committed_boards
+
+release: $(CARGO_CYCLONEDX) ## Write the clusterctl folder, the images and the SBOM of VERSION=v1.2.3 into target/releases
+	@VERSION=$(VERSION) IMAGE=$(IMAGE) ARCHITECTURES="$(ARCHITECTURES)" CARGO_CYCLONEDX=$(CARGO_CYCLONEDX) deploy/release.sh
+
+$(CARGO_CYCLONEDX):
+	$(CARGO) install --quiet --locked cargo-cyclonedx --version $(CARGO_CYCLONEDX_VERSION) --root $(CACHE)/cargo-cyclonedx-$(CARGO_CYCLONEDX_VERSION)
 
 image-check: ## Assemble the image's content and run it as its user (needs root)
 	deploy/image-check.sh

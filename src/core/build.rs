@@ -5,6 +5,7 @@ use std::process::Command;
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-env-changed=CAPO_RS_REVISION");
+    println!("cargo:rerun-if-env-changed=CAPO_RS_VERSION");
     let rustc = std::env::var("RUSTC")
         .ok()
         .and_then(|rustc| Command::new(rustc).arg("--version").output().ok())
@@ -15,6 +16,14 @@ fn main() {
     println!(
         "cargo:rustc-env=BUILT_FOR_TARGET={}",
         value(std::env::var("TARGET").ok())
+    );
+    println!(
+        "cargo:rustc-env=BUILT_AS_VERSION={}",
+        value(
+            std::env::var("CAPO_RS_VERSION")
+                .or_else(|_| std::env::var("CARGO_PKG_VERSION"))
+                .ok()
+        )
     );
     println!(
         "cargo:rustc-env=BUILT_FROM_REVISION={}",

@@ -1,7 +1,7 @@
 //! What this program is.
 
-/// Its version.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Its version: that of the release (`CAPO_RS_VERSION` at build time), or that of the package.
+pub const VERSION: &str = env!("BUILT_AS_VERSION");
 /// The commit it was built from (`CAPO_RS_REVISION` at build time), or `unknown`.
 pub const REVISION: &str = env!("BUILT_FROM_REVISION");
 /// The compiler's version.
@@ -11,7 +11,7 @@ pub const TARGET: &str = env!("BUILT_FOR_TARGET");
 
 /// All of it in one line, for `--version`.
 pub const LONG: &str = concat!(
-    env!("CARGO_PKG_VERSION"),
+    env!("BUILT_AS_VERSION"),
     " (revision ",
     env!("BUILT_FROM_REVISION"),
     ", rustc ",

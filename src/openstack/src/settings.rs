@@ -38,7 +38,7 @@ impl Default for ClientSettings {
             longest_wait: Duration::from_mins(1),
             body_cap: 8 << 20,
             ca_certs: None,
-            user_agent: concat!("capo-rs/", env!("CARGO_PKG_VERSION")).to_owned(),
+            user_agent: format!("capo-rs/{}", capo_core::build_info::VERSION),
         }
     }
 }

@@ -122,7 +122,10 @@ async fn it_is_reported_and_changes_nothing() {
     .await;
     let status = &whole.data["status"];
     assert_eq!(status["versions"][0]["name"], "operator");
-    assert_eq!(status["versions"][0]["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(
+        status["versions"][0]["version"],
+        capo_core::build_info::VERSION
+    );
     assert_eq!(
         status["relatedObjects"][0],
         json!({"group": "", "resource": "namespaces", "name": "capo-system"})

@@ -150,3 +150,81 @@ fn generate(home: &Path, config: &Path, version: &str) -> Output {
         .output()
         .unwrap()
 }
+
+/// What `deploy/release.sh` answers in `folder`, where it must refuse.
+fn refused_release(folder: &Path, variables: &[(&str, &str)]) -> String {
+    let output = Command::new(folder.join("deploy/release.sh"))
+        .env_remove("VERSION")
+        .envs(variables.iter().copied())
+        .output()
+        .unwrap();
+    assert!(!output.status.success());
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn a_release_that_can_not_be_made_says_what_to_do() {
+    let top = repository(".");
+    let refused = |variables: &[(&str, &str)]| refused_release(&top, variables);
+    assert!(refused(&[]).contains("VERSION is not set"));
+    assert!(refused(&[("VERSION", "1.0.0")]).contains("such as v1.0.0"));
+    assert!(refused(&[("VERSION", "v1.99.0")]).contains("add the series"));
+    let out = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(out.path().join("infrastructure-openstack/v1.0.0")).unwrap();
+    let before = [("VERSION", "v1.0.0"), ("OUT", out.path().to_str().unwrap())];
+    assert!(refused(&before).contains("a release is never changed"));
+    let copy = tempfile::tempdir().unwrap();
+    let cloned = Command::new("git")
+        .args(["clone", "--quiet", "--depth=1"])
+        .arg(format!("file://{}", top.canonicalize().unwrap().display()))
+        .arg(copy.path())
+        .status()
+        .unwrap();
+    assert!(cloned.success());
+    std::fs::write(copy.path().join("new"), "").unwrap();
+    assert!(refused_release(copy.path(), &[("VERSION", "v1.0.0")]).contains("?? new"));
+}
+
+#[test]
+fn an_image_has_the_program_the_authorities_and_a_user_that_is_not_root() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    std::fs::write(file("program"), "program").unwrap();
+    std::fs::write(file("authorities"), "authorities").unwrap();
+    let written = |name: &str| {
+        let status = Command::new(repository("deploy/oci_layout.py"))
+            .args(["--version=v1.0.0", "--revision=abc"])
+            .arg(format!("--out={}", file(name).display()))
+            .arg(format!("--certificates={}", file("authorities").display()))
+            .arg(format!("amd64={}", file("program").display()))
+            .arg(format!("arm64={}", file("program").display()))
+            .status()
+            .unwrap();
+        assert!(status.success());
+        std::fs::read_to_string(file(name).join("index.json")).unwrap()
+    };
+    let index = written("first");
+    assert_eq!(
+        index,
+        written("second"),
+        "the same input gives the same image"
+    );
+    let blob = |descriptor: &Value| -> Value {
+        let digest = descriptor["digest"].as_str().unwrap();
+        let digest = digest.strip_prefix("sha256:").unwrap();
+        let path = file("first").join("blobs/sha256").join(digest);
+        serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+    };
+    let index: Value = serde_json::from_str(&index).unwrap();
+    let images = blob(&index["manifests"][0]);
+    let architectures: Vec<_> = images["manifests"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|image| image["platform"]["architecture"].clone())
+        .collect();
+    assert_eq!(architectures, ["amd64", "arm64"]);
+    let config = blob(&blob(&images["manifests"][0])["config"]);
+    assert_eq!(config["config"]["User"], "65532:65532");
+    assert_eq!(config["config"]["Entrypoint"][0], "/capo-rs");
+}

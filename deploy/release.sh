@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Writes a release: the folder that clusterctl reads, programs and images for both architectures, SBOM and checksums.
+#
+#   VERSION=v1.0.0                     the release, required; its series must be in deploy/metadata.yaml
+#   IMAGE=ghcr.io/capo-rs/capo-rs      the image's repository, as the Deployment names it
+#   ARCHITECTURES="amd64 arm64"        the architectures to build
+#   OUT=target/releases                where the folder infrastructure-openstack/$VERSION is created
+#
+# The images are an OCI layout, made without a container engine; `skopeo copy oci:FOLDER/image:$VERSION docker://…` or
+# `crane push FOLDER/image …` publishes it.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+die() { echo "release: $*" >&2; exit 1; }
+
+image=${IMAGE:-ghcr.io/capo-rs/capo-rs}
+architectures=${ARCHITECTURES:-amd64 arm64}
+[ -n "${VERSION:-}" ] || die "VERSION is not set; say which release this is, such as: make release VERSION=v1.0.0"
+[[ $VERSION =~ ^v([0-9]+)\.([0-9]+)\.[0-9]+(-[0-9A-Za-z.]+)?$ ]] ||
+  die "VERSION is $VERSION; clusterctl reads v<major>.<minor>.<patch> only, such as v1.0.0 or v1.1.0-rc.1"
+major=${BASH_REMATCH[1]} minor=${BASH_REMATCH[2]}
+grep -A1 "^- major: $major\$" deploy/metadata.yaml | grep -qx "  minor: $minor" ||
+  die "deploy/metadata.yaml has no series $major.$minor; clusterctl would refuse the release: add the series with its contract"
+folder=${OUT:-target/releases}/infrastructure-openstack/$VERSION
+[ ! -e "$folder" ] || die "$folder exists; a release is never changed: remove the folder or choose another version"
+changed=$(git status --porcelain)
+[ -z "$changed" ] || die "the work tree has changes that no commit has, so nobody could build this release again: commit or remove them
+$changed"
+for architecture in $architectures; do
+  case $architecture in amd64 | arm64) ;; *) die "ARCHITECTURES has $architecture; allowed are amd64 and arm64" ;; esac
+done
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+revision=$(git rev-parse HEAD)
+export CAPO_RS_REVISION=$revision CAPO_RS_VERSION=${VERSION#v}
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+export SOURCE_DATE_EPOCH
+binaries=()
+for architecture in $architectures; do
+  case $architecture in amd64) machine=x86_64 ;; arm64) machine=aarch64 ;; esac
+  target=$machine-unknown-linux-musl
+  echo "release: building capo-rs $VERSION for $architecture" >&2
+  rustup target list --installed | grep -qx "$target" || rustup target add "$target"
+  upper=$(tr a-z- A-Z_ <<<"$target")
+  if [ "$machine" != "$(uname -m)" ]; then
+    # The only C code is ring's, which needs a compiler for the target and no C library.
+    command -v "$machine-linux-gnu-gcc" >/dev/null ||
+      die "building for $architecture needs $machine-linux-gnu-gcc (Debian: apt-get install gcc-${machine/_/-}-linux-gnu)"
+    export "CC_${target//-/_}=$machine-linux-gnu-gcc" "CARGO_TARGET_${upper}_LINKER=$machine-linux-gnu-gcc"
+  else
+    export "CC_${target//-/_}=${CC:-cc}"
+  fi
+  cargo build --quiet --locked --release --target "$target" --package capo-rs --bin capo-rs
+  install -D "target/$target/release/capo-rs" "$work/release/capo-rs-linux-$architecture"
+  binaries+=("$architecture=$work/release/capo-rs-linux-$architecture")
+done
+
+echo "release: writing manifests, templates, images and SBOM" >&2
+cargo build --quiet --locked --release --package capo-rs --bin capo-rs
+target/release/capo-rs manifests --with=crds --image="$image:$VERSION" >"$work/release/infrastructure-components.yaml"
+cp deploy/metadata.yaml "$work/release/"
+deploy/templates/assemble.sh "$work/release"
+python3 deploy/oci_layout.py --out "$work/release/image" --version "$VERSION" --revision "$revision" \
+  --certificates /etc/ssl/certs/ca-certificates.crt "${binaries[@]}"
+"${CARGO_CYCLONEDX:-cargo-cyclonedx}" cyclonedx --quiet --format json --manifest-path src/provider/Cargo.toml \
+  --override-filename capo-rs.cdx
+mv src/provider/capo-rs.cdx.json "$work/release/"
+(cd "$work/release" && find . -type f ! -name SHA256SUMS | LC_ALL=C sort | xargs sha256sum >SHA256SUMS)
+
+mkdir -p "$(dirname "$folder")"
+mv "$work/release" "$folder"
+echo "release: $folder"
