@@ -266,7 +266,7 @@ async fn rules_of_clusters() {
         .await
         .unwrap_err()
         .to_string();
-    assert!(refused.contains("a rule has one other side"), "{refused}");
+    assert!(refused.contains("a rule can have only one of"), "{refused}");
 }
 
 #[tokio::test]

@@ -36,28 +36,34 @@ pub(super) struct Routes {
     turns: Semaphore,
 }
 
+/// A known path.
 #[derive(Debug, Clone, Copy)]
-enum Route {
-    Convert,
-    Validate(Kind),
+struct Route {
+    path: &'static str,
+    review: ReviewKind,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum ReviewKind {
+    Conversion,
+    Admission(Kind),
 }
 
 impl Route {
     fn of(path: &str) -> Option<Self> {
         if path == CONVERT {
-            return Some(Self::Convert);
+            return Some(Self {
+                path: CONVERT,
+                review: ReviewKind::Conversion,
+            });
         }
-        Kind::ALL
-            .into_iter()
-            .find(|kind| kind.path() == path)
-            .map(Self::Validate)
-    }
-
-    fn path(self) -> &'static str {
-        match self {
-            Self::Convert => CONVERT,
-            Self::Validate(kind) => kind.path(),
-        }
+        Kind::ALL.into_iter().find_map(|kind| {
+            let path = kind.paths().iter().find(|known| **known == path)?;
+            Some(Self {
+                path,
+                review: ReviewKind::Admission(kind),
+            })
+        })
     }
 }
 
@@ -82,7 +88,7 @@ impl Routes {
             return text(StatusCode::NOT_FOUND, "there is nothing at this path\n");
         };
         let began = Instant::now();
-        self.observer.request_began(route.path());
+        self.observer.request_began(route.path);
         let result = if request.method() == Method::POST {
             tokio::time::timeout(
                 self.limits.answer + self.limits.body,
@@ -105,7 +111,7 @@ impl Routes {
             Ok(body) => json(body),
             Err(Refusal(code, message)) => {
                 tracing::warn!(
-                    path = route.path(),
+                    path = route.path,
                     code = code.as_u16(),
                     message,
                     "Refused a webhook request"
@@ -114,14 +120,14 @@ impl Routes {
             }
         };
         self.observer
-            .request_ended(route.path(), response.status().as_u16(), began.elapsed());
+            .request_ended(route.path, response.status().as_u16(), began.elapsed());
         response
     }
 
     async fn review(&self, route: Route, request: Request<Incoming>) -> Result<Vec<u8>, Refusal> {
-        let limit = match route {
-            Route::Convert => self.limits.conversion_bytes,
-            Route::Validate(_) => self.limits.admission_bytes,
+        let limit = match route.review {
+            ReviewKind::Conversion => self.limits.conversion_bytes,
+            ReviewKind::Admission(_) => self.limits.admission_bytes,
         };
         let too_large = || {
             Refusal(
@@ -158,9 +164,9 @@ impl Routes {
         };
         let _turn = self.turns.acquire().await;
         if body.len() <= SMALL {
-            return review(route, &body);
+            return review(route.review, &body);
         }
-        tokio::task::spawn_blocking(move || review(route, &body))
+        tokio::task::spawn_blocking(move || review(route.review, &body))
             .await
             .unwrap_or_else(|_| {
                 Err(Refusal(
@@ -182,11 +188,13 @@ impl Routes {
     }
 }
 
-fn review(route: Route, body: &[u8]) -> Result<Vec<u8>, Refusal> {
+fn review(kind: ReviewKind, body: &[u8]) -> Result<Vec<u8>, Refusal> {
     let malformed = |error: String| Refusal(StatusCode::BAD_REQUEST, error);
-    match route {
-        Route::Convert => conversion::review(body).map_err(|error| malformed(error.to_string())),
-        Route::Validate(kind) => validation::review(kind, body, Timestamp::now())
+    match kind {
+        ReviewKind::Conversion => {
+            conversion::review(body).map_err(|error| malformed(error.to_string()))
+        }
+        ReviewKind::Admission(kind) => validation::review(kind, body, Timestamp::now())
             .map(|answer| answer.body)
             .map_err(|error| malformed(error.to_string())),
     }

@@ -3,29 +3,14 @@
 use serde_json::Value;
 
 use super::{
-    Change, FieldError, annotation,
+    Change, FieldError,
     difference::{Difference, differences, is_nothing},
     machine::is_identity,
 };
 
-/// Set by whoever manages the infrastructure instead of us; Cluster API wants it to stay once set.
-const MANAGED_BY: &str = "cluster.x-k8s.io/managed-by";
-
 pub(super) fn validate(change: &Change<'_>, errors: &mut Vec<FieldError>) {
-    let Some(old) = change.old else {
-        created(change.new, errors);
-        return;
-    };
-    if let (Some(manager), None) = (
-        annotation(old, MANAGED_BY),
-        annotation(change.new, MANAGED_BY),
-    ) {
-        errors.push(FieldError::forbidden(
-            format!("metadata.annotations[{MANAGED_BY}]"),
-            &Value::Null,
-            format!("can't be removed once set; it was {manager:?}"),
-        ));
-    }
+    security_group_rules(change, errors);
+    let Some(old) = change.old else { return };
     let rules = Rules {
         old,
         new: change.new,
@@ -69,16 +54,23 @@ const RULE_LISTS: [&str; 3] = [
     "workerNodesSecurityGroupRules",
 ];
 
-/// The fields of a rule that name its other side.
+/// The fields of a rule that name its other side; only one of them may be set.
 const REMOTES: [&str; 3] = ["remoteManagedGroups", "remoteGroupID", "remoteIPPrefix"];
 
-fn created(new: &Value, errors: &mut Vec<FieldError>) {
-    let Some(groups) = new.pointer("/spec/managedSecurityGroups") else {
-        return;
-    };
+/// Refuses new rules with more than one other side. A rule that the object already has stays allowed: it must not prevent
+/// changes that have nothing to do with it.
+fn security_group_rules(change: &Change<'_>, errors: &mut Vec<FieldError>) {
     for list in RULE_LISTS {
-        let rules = groups.get(list).and_then(Value::as_array);
-        for (index, rule) in rules.into_iter().flatten().enumerate() {
+        let rules = |object: &Value| {
+            let path = format!("/spec/managedSecurityGroups/{list}");
+            let rules = object.pointer(&path).and_then(Value::as_array);
+            rules.cloned().unwrap_or_default()
+        };
+        let before = change.old.map(rules).unwrap_or_default();
+        for (index, rule) in rules(change.new).iter().enumerate() {
+            if before.contains(rule) {
+                continue;
+            }
             let given: Vec<&str> = REMOTES
                 .into_iter()
                 .filter(|remote| rule.get(remote).is_some_and(|value| !value.is_null()))
@@ -87,8 +79,7 @@ fn created(new: &Value, errors: &mut Vec<FieldError>) {
                 errors.push(FieldError::forbidden(
                     format!("spec.managedSecurityGroups.{list}[{index}]"),
                     &Value::from(given.join(", ")),
-                    "a rule has one other side: set only one of remoteManagedGroups, remoteGroupID and \
-                     remoteIPPrefix",
+                    "a rule can have only one of remoteManagedGroups, remoteGroupID and remoteIPPrefix",
                 ));
             }
         }
@@ -113,7 +104,7 @@ struct Rules<'a> {
 }
 
 impl Rules<'_> {
-    /// Says what is allowed where the difference at `path` is not.
+    /// Whether the difference at `path` is allowed; the error is the text about what is allowed instead.
     fn judge(&self, path: &str, difference: Difference<'_>) -> Result<(), String> {
         if path == "spec.bastion" && is_nothing(difference.new) {
             return self.bastion_may_go();
@@ -151,7 +142,7 @@ impl Rules<'_> {
         }
     }
 
-    /// Filled in later only where the user runs the address: nothing of ours hangs on it yet.
+    /// May be set later only where the user manages the address: then nothing of ours depends on it yet.
     fn first_set(&self, difference: Difference<'_>) -> Result<(), String> {
         let off = self.old.pointer("/spec/apiServer/enableFloatingIP") == Some(&Value::Bool(false));
         let unset = difference.old.is_null() || difference.old.as_str() == Some("");
@@ -164,7 +155,7 @@ impl Rules<'_> {
         }
     }
 
-    /// May only be made to say what is already so.
+    /// May only be set to the value that is in use.
     fn floating_ip(&self, difference: Difference<'_>) -> Result<(), String> {
         let current = self
             .old
@@ -182,7 +173,7 @@ impl Rules<'_> {
         }
     }
 
-    /// Belongs to whoever sets the host first. A port may be filled in beside a host that the user gave.
+    /// May be set by the user or the manager until it has a host. A port may be added to a host that the user gave.
     fn endpoint(&self, path: &str, difference: Difference<'_>) -> Result<(), String> {
         let host = self
             .old
@@ -272,7 +263,7 @@ impl Rules<'_> {
     }
 }
 
-/// Rules may change and management may begin, but not end: the groups are in use by ports.
+/// Rules may change and management may begin, but not end: ports use the groups.
 fn security_groups(path: &str, difference: Difference<'_>) -> Result<(), String> {
     const FIELD: &str = "spec.managedSecurityGroups";
     if path == FIELD && is_nothing(difference.new) {

@@ -11,7 +11,7 @@ pub(super) struct Difference<'a> {
     pub(super) new: &'a Value,
 }
 
-/// Objects that v1beta1 does not have: their fields come and go one by one there, so they are judged so.
+/// Objects that v1beta1 does not have. Their fields appear and disappear one by one there, so each is compared alone.
 const WRAPPERS: [&str; 3] = [".apiServer", ".managedNetwork", ".managedRouter"];
 
 /// Calls `report` with the path and both sides of every difference, deepest first where lists keep

@@ -1,4 +1,4 @@
-//! One thing that speaks against a change, in the words that clients of Kubernetes know.
+//! One violation, in the form that clients of Kubernetes know.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::webhooks::json::shown;
 pub struct FieldError {
     /// The field, such as `spec.apiServer.port`.
     pub field: String,
-    /// What kind of wrong.
+    /// The kind of violation.
     pub problem: Problem,
     /// What was found, as JSON, cut where it is long; empty where there is nothing to show.
     pub found: String,
@@ -19,12 +19,12 @@ pub struct FieldError {
     pub allowed: String,
 }
 
-/// The kinds of wrong; their texts are those of Kubernetes' own field errors.
+/// The kinds of violations; their texts are those of Kubernetes' own field errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Problem {
     /// The field may not be set or changed here.
     Forbidden,
-    /// The field's value is not taken.
+    /// The field's value is not allowed.
     Invalid,
 }
 

@@ -1,5 +1,5 @@
-//! The operator's word on the gate: judged when it is written, never again. A bypass that has run out
-//! must not stand in the way of the next update of its object.
+//! The gate override annotation. It is validated when it is written and never again: a bypass that has expired must not
+//! prevent the next update of its object.
 
 use jiff::Timestamp;
 use serde_json::Value;

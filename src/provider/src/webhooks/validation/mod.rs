@@ -1,8 +1,8 @@
-//! What the schemas can't say: which fields may change, and when.
+//! What the schemas can't express: which fields may change, and when.
 //!
-//! Pure functions of the old and the new object, both as v1beta2 (v1alpha1 for an OpenStackServer). The
-//! rules are CAPO's, with two of its bugs left out: an OpenStackServer's `identityRef` may change, and an
-//! endpoint's port may be filled in beside a host name that the user gave.
+//! Pure functions of the old and the new object, both as v1beta2 (v1alpha1 for an OpenStackServer). The rules are CAPO's
+//! without two of its bugs: an OpenStackServer's `identityRef` may change, and a port may be added to an endpoint whose
+//! host name the user gave.
 
 mod cluster;
 mod difference;
@@ -75,30 +75,39 @@ impl Kind {
         }
     }
 
-    /// The path that the API server calls, the same as CAPO's.
-    pub fn path(self) -> &'static str {
+    /// The paths that the API server calls: CAPO's since 0.15 first, then those of CAPO 0.12 to 0.14. The older entries of
+    /// the webhook configuration have other names, so they remain when ours are applied over them.
+    pub fn paths(self) -> &'static [&'static str] {
         match self {
-            Self::Cluster => "/validate-infrastructure-cluster-x-k8s-io-v1beta2-openstackcluster",
-            Self::ClusterTemplate => {
-                "/validate-infrastructure-cluster-x-k8s-io-v1beta2-openstackclustertemplate"
-            }
-            Self::Machine => "/validate-infrastructure-cluster-x-k8s-io-v1beta2-openstackmachine",
-            Self::MachineTemplate => {
-                "/validate-infrastructure-cluster-x-k8s-io-v1beta2-openstackmachinetemplate"
-            }
-            Self::Server => "/validate-infrastructure-cluster-x-k8s-io-v1alpha1-openstackserver",
+            Self::Cluster => &[
+                "/validate-infrastructure-cluster-x-k8s-io-v1beta2-openstackcluster",
+                "/validate-infrastructure-cluster-x-k8s-io-v1beta1-openstackcluster",
+            ],
+            Self::ClusterTemplate => &[
+                "/validate-infrastructure-cluster-x-k8s-io-v1beta2-openstackclustertemplate",
+                "/validate-infrastructure-cluster-x-k8s-io-v1beta1-openstackclustertemplate",
+            ],
+            Self::Machine => &[
+                "/validate-infrastructure-cluster-x-k8s-io-v1beta2-openstackmachine",
+                "/validate-infrastructure-cluster-x-k8s-io-v1beta1-openstackmachine",
+            ],
+            Self::MachineTemplate => &[
+                "/validate-infrastructure-cluster-x-k8s-io-v1beta2-openstackmachinetemplate",
+                "/validate-infrastructure-cluster-x-k8s-io-v1beta1-openstackmachinetemplate",
+            ],
+            Self::Server => &["/validate-infrastructure-cluster-x-k8s-io-v1alpha1-openstackserver"],
         }
     }
 }
 
-/// A creation or an update, as it is to be judged.
+/// A creation or an update to validate.
 #[derive(Debug, Clone, Copy)]
 pub struct Change<'a> {
     /// The object before; `None` for a creation.
     pub old: Option<&'a Value>,
     /// The object as it would be.
     pub new: &'a Value,
-    /// Nothing would be stored.
+    /// Whether nothing would be stored.
     pub dry_run: bool,
 }
 
@@ -106,14 +115,14 @@ pub struct Change<'a> {
 const TOPOLOGY_DRY_RUN: &str = "topology.cluster.x-k8s.io/dry-run";
 
 impl Change<'_> {
-    /// A dry run of the topology controller, which compares templates by what the API server makes of
-    /// them: immutability would be in its way.
+    /// A dry run of the topology controller. It has the API server default changed templates to compare them, which
+    /// immutability would prevent.
     fn is_topology_dry_run(&self) -> bool {
         self.dry_run && annotation(self.new, TOPOLOGY_DRY_RUN).is_some()
     }
 }
 
-/// Everything that speaks against the change; empty when it is allowed.
+/// All violations of the rules; empty when the change is allowed.
 pub fn validate(kind: Kind, change: &Change<'_>, now: Timestamp) -> Vec<FieldError> {
     let mut errors = Vec::new();
     match kind {

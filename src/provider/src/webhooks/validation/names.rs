@@ -1,4 +1,4 @@
-//! Errors in the words of the version that the user wrote.
+//! Errors with the field names of the version that the user wrote.
 
 use super::FieldError;
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json, value::RawValue};
 use super::{Change, FieldError, Kind, names, validate};
 use crate::webhooks::{GROUP, conversion, size_estimate};
 
-/// A body that is no AdmissionReview, so that there is no one to answer in its terms.
+/// A body that is no AdmissionReview, so that it can't be answered by one.
 #[derive(Debug, thiserror::Error)]
 pub enum ReviewError {
     /// Not JSON, or JSON of another shape.
@@ -23,7 +23,7 @@ pub enum ReviewError {
         /// As found.
         api_version: String,
     },
-    /// There is nothing to judge.
+    /// There is nothing to validate.
     #[error("the AdmissionReview has no request")]
     NoRequest,
 }
@@ -113,7 +113,7 @@ pub fn review(kind: Kind, body: &[u8], now: Timestamp) -> Result<Answer, ReviewE
 fn judge(kind: Kind, request: &Request<'_>, now: Timestamp) -> Result<(), Value> {
     if request.kind.group != GROUP || request.kind.kind != kind.name() {
         return Err(bad_request(&format!(
-            "{} is validated here, not {} of group {:?}: the webhook configuration names the wrong path",
+            "{} is validated here, not {} of group {:?}: the webhook configuration has the wrong path",
             kind.name(),
             request.kind.kind,
             request.kind.group
@@ -121,7 +121,7 @@ fn judge(kind: Kind, request: &Request<'_>, now: Timestamp) -> Result<(), Value>
     }
     let new = match request.operation.as_str() {
         "CREATE" | "UPDATE" => current(kind, request.object, "object")?,
-        // Nothing else is asked for, and nothing speaks against it.
+        // Other operations are not configured, and always allowed.
         _ => return Ok(()),
     };
     let old = match request.operation.as_str() {
@@ -144,7 +144,7 @@ fn judge(kind: Kind, request: &Request<'_>, now: Timestamp) -> Result<(), Value>
     Err(invalid(kind, &request.name, &errors))
 }
 
-/// The object in the version that is judged, whatever version the API server sent.
+/// The object in the version that is validated, whatever version the API server sent.
 fn current(kind: Kind, object: Option<&RawValue>, field: &str) -> Result<Value, Value> {
     let text = object.map_or("null", RawValue::get);
     size_estimate::check(text).map_err(|error| bad_request(&format!("{field}: {error}")))?;
@@ -169,7 +169,7 @@ fn bad_request(message: &str) -> Value {
 
 /// The Status that the API server itself gives for invalid objects, which clients know how to show.
 fn invalid(kind: Kind, name: &str, errors: &[FieldError]) -> Value {
-    /// A hundred errors help nobody.
+    /// More would not help the reader.
     const SHOWN: usize = 20;
     let shown = errors.get(..SHOWN).unwrap_or(errors);
     let mut texts: Vec<String> = shown.iter().map(ToString::to_string).collect();

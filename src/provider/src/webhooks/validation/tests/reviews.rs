@@ -123,7 +123,7 @@ fn what_is_no_review_is_refused() {
     assert!(
         String::from_utf8(answer.body)
             .unwrap()
-            .contains("the webhook configuration names the wrong path")
+            .contains("the webhook configuration has the wrong path")
     );
 }
 
