@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds what the Dockerfile builds, lays it out as the image has it, and runs it there as the image's user, with the
-# root read-only and nothing else of this machine in sight. Needs root (chroot, mount) and no container engine.
+# Builds the program as the Dockerfile does, lays its files out as in the image, and runs it there as the image's user with
+# a read-only root and no other files of this machine. Needs root (chroot, mount), but no container engine.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 die() { echo "image-check: $*" >&2; exit 1; }
@@ -30,9 +30,9 @@ inside --version
 inside --help >/dev/null
 [ "$(inside manifests | grep -c '^kind: ')" -ge 10 ] || die "manifests are missing from the binary"
 [ "$(inside crds | grep -c '^kind: CustomResourceDefinition')" -ge 5 ] || die "definitions are missing from the binary"
-# Not in a Pod and without a kubeconfig it must end by itself, saying so.
-if told=$(inside --health-addr=127.0.0.1:0 --diagnostics-address=0 --webhook-port=0 2>&1); then
+# Outside a Pod and without a kubeconfig it must end by itself and name what is missing.
+if output=$(inside --health-addr=127.0.0.1:0 --diagnostics-address=0 --webhook-port=0 2>&1); then
   die "it started without a Kubernetes API"
 fi
-grep -q -- --kubeconfig <<<"$told" || die "it did not say what is missing: $told"
+grep -q -- --kubeconfig <<<"$output" || die "it did not name what is missing: $output"
 echo "image-check: ok"

@@ -4,6 +4,7 @@ mod argo;
 mod cli;
 mod cluster_operator;
 mod log;
+mod manifests;
 mod release;
 mod secrets;
 mod state_metrics;

@@ -5,7 +5,7 @@ use clap::Args;
 use crate::manager::NAMESPACE;
 use capo_api::{ConversionTarget, manifests};
 
-/// What can be chosen.
+/// The options of `crds`.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Choices {
     /// Namespace of the manager, whose webhooks convert between versions
@@ -18,20 +18,20 @@ pub(super) struct Choices {
 /// # Errors
 /// Never with the types as they are.
 pub(super) fn yaml(choices: &Choices) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
-    yaml_in(&choices.namespace)
+    yaml_in(&choices.namespace, None)
 }
 
-/// The same for a manager in `namespace`.
-pub(super) fn yaml_in(namespace: &str) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
+/// The same for a manager in `namespace`, whose webhook certificate `authority` signed; cert-manager fills it in if none is
+/// given.
+pub(super) fn yaml_in(
+    namespace: &str,
+    authority: Option<String>,
+) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
     let conversion = match ConversionTarget::default() {
-        ConversionTarget::Service {
-            name,
-            certificate_authority,
-            ..
-        } => ConversionTarget::Service {
+        ConversionTarget::Service { name, .. } => ConversionTarget::Service {
             namespace: namespace.to_owned(),
             name,
-            certificate_authority,
+            certificate_authority: authority,
         },
         other => other,
     };
