@@ -41,41 +41,41 @@ reasons! {
     LoadBalancerPending,
     /// The load balancer, a listener, a pool or a monitor is in ERROR.
     LoadBalancerError,
-    /// No other member serves the API server.
+    /// No other load balancer member serves the API server.
     NoOtherMemberServing,
-    /// The health of members can't be told.
+    /// The health of the members is unknown.
     HealthUnavailable,
     /// The server is not ACTIVE yet, or has no address yet.
     ServerNotReady,
-    /// Nothing was observed yet.
+    /// The manager has not read the load balancer yet.
     NotYetObserved,
-    /// Two objects answer to one name, or two clusters claim one object.
+    /// Two objects have the same name, or two clusters claim one object.
     AmbiguousMatch,
     /// The last observation is too old to decide on.
     ObservationStale,
-    /// OpenStack does not answer, or answers with errors.
+    /// OpenStack does not answer, or answers with server errors.
     OpenStackUnavailable,
-    /// OpenStack asks for fewer calls.
+    /// OpenStack is throttling requests.
     Throttled,
-    /// OpenStack refuses the credentials.
+    /// OpenStack rejects the credentials.
     AuthFailed,
     /// An OpenStack quota is used up.
     QuotaExceeded,
-    /// The operator holds the gate.
+    /// An annotation of the operator holds the gate.
     OperatorHold,
     // The load balancer gate, True.
     /// Every expected member is ACTIVE.
     MembersActive,
-    /// The operator bypasses the gate.
+    /// An annotation of the operator bypasses the gate.
     OperatorBypass,
     /// The cluster has no managed load balancer.
     LoadBalancerDisabled,
     // Conditions of Cluster API and of CAPO.
-    /// All is well.
+    /// Everything is as the spec wants it.
     Ready,
-    /// Something listed in the message is not.
+    /// At least one of the conditions listed in the message is not True.
     NotReady,
-    /// Something listed in the message is unknown.
+    /// At least one of the conditions listed in the message is unknown.
     ReadyUnknown,
     /// Reconciling is paused.
     Paused,
@@ -85,7 +85,7 @@ reasons! {
     Deleting,
     /// The Cluster's infrastructure is not provisioned yet.
     WaitingForClusterInfrastructure,
-    /// The bootstrap data secret is not there yet.
+    /// The Secret with the bootstrap data does not exist yet.
     WaitingForBootstrapData,
     /// The owner reference is not set yet.
     WaitingForOwner,
@@ -97,11 +97,11 @@ reasons! {
     InstanceDeleted,
     /// Deleting the instance failed.
     InstanceDeleteFailed,
-    /// The instance known by its id is not there any more.
+    /// The instance does not exist any more.
     InstanceNotFound,
     /// Creating the instance failed.
     InstanceCreateFailed,
-    /// Something the instance depends on is not there yet.
+    /// An object that the instance depends on does not exist yet.
     DependencyFailed,
     /// Creating a port failed.
     PortCreateFailed,
@@ -119,28 +119,30 @@ reasons! {
     FloatingIPError,
     /// Signing in to OpenStack failed.
     OpenStackAuthenticationFailed,
-    /// OpenStack refuses the request.
+    /// OpenStack rejected a request.
     OpenStackError,
-    /// The object asks for something impossible; the message names field, value and what is allowed.
+    /// The spec has an impossible value; the message names the field, the value and what is allowed.
     InvalidSpec,
-    /// The object asks for something this version does not do yet.
+    /// The spec uses a feature that this version does not support.
     NotSupported,
-    /// The object named does not exist, or more than one does.
+    /// A referenced object does not exist, or several objects match the reference.
     DependencyNotFound,
+    /// A programming error ended the pass over the object.
+    InternalError,
     // Events.
     /// A member was created in the load balancer.
     MemberCreated,
-    /// A member turned ACTIVE.
+    /// A member became ACTIVE.
     MemberActive,
-    /// A member is gone from the load balancer.
+    /// A member was removed from the load balancer.
     MemberRemoved,
-    /// A gate holds Cluster API.
+    /// A gate holds the rollout.
     GateHeld,
-    /// A gate does not hold any more.
+    /// A gate no longer holds the rollout.
     GateOpened,
-    /// A gate is open because the operator says so.
+    /// A gate is open because an annotation of the operator bypasses it.
     GateBypassed,
-    /// The object's namespace may not use the identity it names.
+    /// The object's namespace may not use the identity that the spec names.
     IdentityAccessDenied,
     /// Something was created in OpenStack.
     Created,

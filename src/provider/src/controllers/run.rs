@@ -108,6 +108,7 @@ pub async fn run(parts: Parts, shutdown: CancellationToken) {
     );
     let runner = Runner {
         observer: observer.clone(),
+        client: client.clone(),
         sync_period: settings.sync_period,
         shutdown: shutdown.clone(),
     };

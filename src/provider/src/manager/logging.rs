@@ -32,6 +32,7 @@ pub fn start(verbosity: u8, format: LoggingFormat) {
         .with(filter)
         .with(CountLogLines);
     let lines = fmt::layer().with_writer(std::io::stderr).with_target(false);
+    log_panics();
     // A second start in one process, as in tests, keeps the first log.
     let _ = match format {
         LoggingFormat::Text => registry
@@ -39,4 +40,13 @@ pub fn start(verbosity: u8, format: LoggingFormat) {
             .try_init(),
         LoggingFormat::Json => registry.with(lines.json().flatten_event(true)).try_init(),
     };
+}
+
+/// Writes panics as lines of the log, with the object of the pass in which they happen.
+fn log_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let location = panic.location().map(ToString::to_string);
+        let message = panic.payload_as_str().unwrap_or_default();
+        tracing::error!(location, message, "A task panicked");
+    }));
 }

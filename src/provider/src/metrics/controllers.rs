@@ -18,7 +18,9 @@ use capo_core::Reason;
 pub(super) struct Families {
     passes: IntCounterVec,
     errors: IntCounterVec,
-    never: [IntCounterVec; 3],
+    /// Families of controller-runtime that stay 0 here.
+    never: [IntCounterVec; 2],
+    panics: IntCounterVec,
     durations: HistogramVec,
     retries: IntCounterVec,
     waits: HistogramVec,
@@ -43,9 +45,9 @@ impl Families {
             errors: counters(registry, &catalogue::PASS_ERRORS)?,
             never: [
                 counters(registry, &catalogue::PASS_TERMINAL_ERRORS)?,
-                counters(registry, &catalogue::PASS_PANICS)?,
                 counters(registry, &catalogue::PASS_TIMEOUTS)?,
             ],
+            panics: counters(registry, &catalogue::PASS_PANICS)?,
             durations: histograms(registry, &catalogue::PASS_DURATION)?,
             retries: counters(registry, &catalogue::QUEUE_RETRIES)?,
             waits: histograms(registry, &catalogue::QUEUE_DURATION)?,
@@ -101,6 +103,7 @@ impl Observer for Metrics {
             families.passes.with_label_values(&[name, result]);
         }
         families.errors.with_label_values(&[name]);
+        families.panics.with_label_values(&[name]);
         for never in &families.never {
             never.with_label_values(&[name]);
         }
@@ -146,6 +149,11 @@ impl Observer for Metrics {
             .work
             .with_label_values(&[controller, controller])
             .observe(seconds);
+    }
+
+    fn pass_panicked(&self, controller: &'static str) {
+        let panics = &self.0.controllers.panics;
+        panics.with_label_values(&[controller]).inc();
     }
 
     fn watching(&self, kind: &str, objects: Box<dyn Fn() -> usize + Send + Sync>) {

@@ -14,6 +14,7 @@ pub mod identity;
 mod object_cache;
 mod observer;
 mod outcome;
+mod panicked_pass;
 mod queue_metrics;
 pub(crate) mod related_objects;
 pub(crate) mod runner;

@@ -25,6 +25,11 @@ pub trait Observer: Send + Sync {
         let _ = (controller, outcome, duration);
     }
 
+    /// A pass of `controller` panicked.
+    fn pass_panicked(&self, controller: &'static str) {
+        let _ = controller;
+    }
+
     /// A watch of `kind` starts; `objects` counts what it knows of.
     fn watching(&self, kind: &str, objects: Box<dyn Fn() -> usize + Send + Sync>) {
         let _ = (kind, objects);

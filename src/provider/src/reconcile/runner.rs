@@ -1,10 +1,13 @@
 //! Runs one controller: names of objects in, passes out, bounded in number, never two over one object.
 
-use std::{collections::HashMap, convert::Infallible, fmt::Debug, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap, convert::Infallible, fmt::Debug, panic::AssertUnwindSafe, sync::Arc,
+    time::Duration,
+};
 
-use futures::{StreamExt, future::BoxFuture};
+use futures::{FutureExt, StreamExt, future::BoxFuture};
 use kube::{
-    Resource, ResourceExt,
+    Client, Resource, ResourceExt,
     runtime::{
         controller::{Action, Config, Error},
         reflector::{ObjectRef, Store},
@@ -16,7 +19,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, field};
 
 use super::{
-    Observer, Outcome, QueueMetrics, WorkQueue, backoff::Backoff, capi::CLUSTER_NAME_LABEL, name_of,
+    Observer, Outcome, QueueMetrics, WorkQueue, backoff::Backoff, capi::CLUSTER_NAME_LABEL,
+    name_of, panicked_pass,
 };
 use capo_core::ObjectName;
 
@@ -46,6 +50,8 @@ pub(crate) struct Controller<K: Resource<DynamicType = ()> + 'static, C> {
 pub(crate) struct Runner {
     /// Counts passes.
     pub observer: Arc<dyn Observer>,
+    /// Writes the condition of an object whose pass panicked.
+    pub client: Client,
     /// The pause after a pass that found nothing to do.
     pub sync_period: Duration,
     /// Ends it all.
@@ -69,6 +75,7 @@ impl Runner {
         let state = Arc::new(State {
             controller: name,
             observer: self.observer,
+            client: self.client,
             sync_period: self.sync_period,
             metrics: Arc::default(),
             backoff: Backoff::default(),
@@ -132,6 +139,7 @@ fn reference<K: Resource<DynamicType = ()>>(name: &ObjectName) -> ObjectRef<K> {
 struct State {
     controller: &'static str,
     observer: Arc<dyn Observer>,
+    client: Client,
     sync_period: Duration,
     metrics: Arc<QueueMetrics>,
     backoff: Backoff,
@@ -149,7 +157,18 @@ impl State {
         let waited = self.metrics.begin(&name);
         self.observer.pass_began(self.controller, waited);
         let begun = tokio::time::Instant::now();
-        let outcome = pass(object, context).instrument(span.clone()).await;
+        // Nothing that a panicked pass left half done is trusted: every pass reads its object and OpenStack again.
+        let pass = AssertUnwindSafe(async move { pass(object, context).await }).catch_unwind();
+        let outcome = match pass.instrument(span.clone()).await {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                self.observer.pass_panicked(self.controller);
+                panicked_pass::show::<K>(&self.client, &name)
+                    .instrument(span.clone())
+                    .await;
+                panicked_pass::outcome()
+            }
+        };
         let duration = begun.elapsed();
         self.observer
             .pass(self.controller, outcome.label(), duration);
