@@ -1,4 +1,4 @@
-//! `explain REASON|ALERT`: the long text about a word that conditions, events, metrics and alerts use.
+//! `explain REASON|ALERT`: the long text about a reason of conditions, events and metrics, or about an alert.
 
 use std::process::ExitCode;
 
@@ -13,44 +13,44 @@ const RUNBOOKS: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/runbooks.r
 /// Columns of the text.
 const WIDTH: usize = 80;
 
-/// What can be chosen.
+/// The options of `explain`.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Choices {
     /// A reason, an event or an alert; without one, all of them are listed
-    word: Option<String>,
+    name: Option<String>,
 }
 
-/// Explains, or says what could have been meant.
+/// Prints the text, or similar names.
 pub(super) fn run(choices: &Choices) -> ExitCode {
-    let Some(word) = &choices.word else {
+    let Some(name) = &choices.name else {
         return print(&list());
     };
-    if let Some(text) = text(word) {
+    if let Some(text) = text(name) {
         return print(&text);
     }
-    let meant = alike(word);
+    let meant = similar(name);
     complain(&if meant.is_empty() {
-        format!("{word:?} is no reason, event or alert; capo-rs explain lists them all")
+        format!("{name:?} is no reason, event or alert; capo-rs explain lists all of them")
     } else {
         format!(
-            "{word:?} is no reason, event or alert; is it {}?",
+            "{name:?} is no reason, event or alert; similar names: {}",
             meant.join(", ")
         )
     });
     ExitCode::from(2)
 }
 
-/// The text about `word`, whatever its case.
-fn text(word: &str) -> Option<String> {
+/// The text about `name`, in any case.
+fn text(name: &str) -> Option<String> {
     let reason = Reason::ALL
         .iter()
-        .find(|reason| reason.as_str().eq_ignore_ascii_case(word));
+        .find(|reason| reason.as_str().eq_ignore_ascii_case(name));
     if let Some(reason) = reason {
         return Some(of_reason(*reason));
     }
     let (_, page) = RUNBOOKS
         .iter()
-        .find(|(alert, _)| alert.eq_ignore_ascii_case(word))?;
+        .find(|(alert, _)| alert.eq_ignore_ascii_case(name))?;
     Some((*page).to_owned())
 }
 
@@ -91,16 +91,16 @@ fn list() -> String {
     lines.join("\n") + "\n"
 }
 
-/// What is spelt alike.
-fn alike(word: &str) -> Vec<&'static str> {
-    let word = word.to_ascii_lowercase();
+/// Names that are spelled similarly.
+fn similar(name: &str) -> Vec<&'static str> {
+    let name = name.to_ascii_lowercase();
     Reason::ALL
         .iter()
         .map(|reason| reason.as_str())
         .chain(RUNBOOKS.iter().map(|(alert, _)| *alert))
         .filter(|known| {
             let known = known.to_ascii_lowercase();
-            known.contains(&word) || strsim::damerau_levenshtein(&known, &word) <= 2
+            known.contains(&name) || strsim::damerau_levenshtein(&known, &name) <= 2
         })
         .take(8)
         .collect()
@@ -140,9 +140,9 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_of_the_keys_is_understood() {
-        assert_eq!(alike("MemberPendnig"), ["MemberPending"]);
-        assert!(alike("throttle").contains(&"Throttled"));
-        assert!(alike("xyzzy").is_empty());
+    fn a_typing_error_has_similar_names() {
+        assert_eq!(similar("MemberPendnig"), ["MemberPending"]);
+        assert!(similar("throttle").contains(&"Throttled"));
+        assert!(similar("xyzzy").is_empty());
     }
 }

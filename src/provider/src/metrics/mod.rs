@@ -1,8 +1,8 @@
 //! The metric catalogue, in one place.
 //!
-//! Names of CAPO (`capo_openstack_api_*`) and of controller-runtime keep their meaning, so that existing
-//! boards go on working. States of members, gates, budgets and queues are rendered from what their owners
-//! know, at the moment of the scrape: what is gone vanishes at once and nothing can leak.
+//! Metrics with names of CAPO (`capo_openstack_api_*`) and of controller-runtime have their meaning, so that existing
+//! boards continue to work. States of members, gates, budgets and queues are rendered at the scrape from their owners'
+//! data: series of deleted objects disappear at once, and nothing can leak.
 
 mod buckets;
 pub mod catalogue;
@@ -37,18 +37,18 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Longer label values from outside are cut.
 const LONGEST_LABEL: usize = 253;
 
-/// What the metrics are told at the start.
+/// What the metrics need to know at the start.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Which members are shown one by one (`--metrics-member-detail`).
+    /// Which members have series of their own (`--metrics-member-detail`).
     pub member_detail: MemberDetail,
-    /// How many of them (`--metrics-max-members`).
+    /// How many members may have them (`--metrics-max-members`).
     pub max_members: usize,
-    /// How long a member may be pending before it is worth an alert (`--member-alert-after`).
+    /// How long a member may be pending before an alert fires (`--member-alert-after`).
     pub member_alert_after: Duration,
-    /// The longest time between two looks at anything (`--sync-period`).
+    /// The longest time between two passes over an object (`--sync-period`).
     pub sync_period: Duration,
-    /// What is switched on, by name.
+    /// Features by name, and whether each is on.
     pub features: Vec<(&'static str, bool)>,
 }
 
@@ -64,21 +64,21 @@ impl Default for Settings {
     }
 }
 
-/// Which members are shown one by one. They are always counted.
+/// Which members have series of their own. All members are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum MemberDetail {
-    /// All, or where that would be too many those that are not ACTIVE and ONLINE.
+    /// All, or if there are too many those that are not ACTIVE and ONLINE
     Auto,
-    /// All, however many.
+    /// All, regardless of their number
     Full,
-    /// None.
+    /// None
     Off,
 }
 
-/// What only the leader has.
+/// State that only the leader has.
 #[derive(Clone)]
 pub struct Leading {
-    /// The load balancers' tasks.
+    /// The load balancers' workers.
     pub membership: Membership,
     /// Sign-ins and budgets.
     pub clouds: Clouds,
@@ -103,7 +103,7 @@ impl Metrics {
     /// All families, at zero.
     ///
     /// # Errors
-    /// Never with the catalogue as it is; a name that is not one would be told here.
+    /// Never with the catalogue as it is.
     pub fn new(settings: Settings) -> Result<Self, prometheus::Error> {
         let registry = Registry::new();
         Ok(Self(Arc::new(Families {
@@ -132,7 +132,7 @@ impl Metrics {
         self.with(more)
     }
 
-    /// The same for load balancers of which this is known.
+    /// The same for load balancers with these findings.
     ///
     /// # Errors
     /// Never with the catalogue as it is.
@@ -157,7 +157,7 @@ impl Metrics {
         TextEncoder::new().encode_to_string(&families)
     }
 
-    /// The status of one of the conditions that sum up the manager's work.
+    /// The status of one of the conditions that summarise all objects.
     pub fn operator(&self, condition: &str, status: ConditionStatus) {
         self.0.process.operator(condition, status);
     }
@@ -168,7 +168,7 @@ impl Metrics {
     }
 }
 
-/// A text from outside as a label value: not longer than it may be. Escaping is the encoder's.
+/// A text from outside as a label value, cut to the longest length. The encoder escapes it.
 fn label(text: &str) -> &str {
     text.get(..text.floor_char_boundary(LONGEST_LABEL))
         .unwrap_or(text)

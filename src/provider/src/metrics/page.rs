@@ -8,13 +8,13 @@ use super::catalogue::{ALL, Kind, Metric};
 pub fn page() -> String {
     let mut page = String::from(
         "# Metrics\n\n\
-         Written from the code. `/metrics` shows states of load balancers, members, gates and budgets as they are at the moment of\n\
-         the scrape, and only where this process leads; what is gone is gone from the next scrape. Times are timestamps: an age is\n\
-         `time() - metric`. Drop `instance` and `pod` with `max` or `sum`, so that a change of the leader does not cut a line in two.\n\n\
-         One member costs 17 series, a cluster at most 50 besides with two API ports, all the rest some hundreds for one cloud and\n\
-         under 150 for each further one. Above `--metrics-max-members` (500) members `--metrics-member-detail=auto` shows one by one only those\n\
-         that are not ACTIVE, then those that are not ONLINE, and never more than that number; `full` shows all, `off` none. `capo_lb_members`\n\
-         counts all of them always, and `capo_metrics_member_detail_suppressed` tells that some are only counted.\n\n",
+         Written from the code. `/metrics` shows the states of load balancers, members, gates and budgets at the moment of the scrape,\n\
+         in the leading process only; deleted objects are absent from the next scrape on. Times are timestamps: an age is\n\
+         `time() - metric`. Aggregate `instance` and `pod` away with `max` or `sum`, so that a change of the leader does not split a line.\n\n\
+         One member has 17 series, a cluster with two API ports at most 50 more, and everything else has some hundreds for one cloud\n\
+         and under 150 for each further cloud. Above `--metrics-max-members` (500) members, `--metrics-member-detail=auto` shows only\n\
+         members that are not ACTIVE, then those that are not ONLINE, and never more than that number; `full` shows all, `off` none.\n\
+         `capo_lb_members` always counts all of them, and `capo_metrics_member_detail_suppressed` is 1 while some have no series of their own.\n\n",
     );
     for (title, prefixes) in SECTIONS {
         let _ = write!(
@@ -31,14 +31,14 @@ pub fn page() -> String {
     page
 }
 
-/// Titles, and the beginnings of the names below them; the last takes what is left.
+/// Titles, and the prefixes of the names in each section; the last section has the rest.
 const SECTIONS: &[(&str, &[&str])] = &[
     ("Load balancers and members", &["capo_lb_"]),
     ("Gates", &["capo_gate_"]),
     ("OpenStack", &["capo_openstack_"]),
     ("Controllers", &["controller_runtime_", "workqueue_"]),
     (
-        "Reading and watching",
+        "Reads and watches",
         &["capo_poll_", "capo_watch_", "rest_client_"],
     ),
     ("The process", &[""]),
@@ -55,7 +55,7 @@ fn row(metric: &Metric) -> String {
     let once = if metric.once.is_empty() {
         String::new()
     } else {
-        format!(" Shows once {}.", metric.once)
+        format!(" Appears once {}.", metric.once)
     };
     let buckets = match metric.kind {
         Kind::Histogram(bounds) => {

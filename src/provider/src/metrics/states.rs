@@ -1,4 +1,4 @@
-//! States of load balancers, members and gates, made anew for every scrape.
+//! States of load balancers, members and gates, collected at every scrape.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::{
     label, member_states,
     members::POLLED,
 };
-use capo_core::{MemberStatus, ObjectName, OperatingStatus};
+use capo_core::{GateState, MemberStatus, ObjectName, OperatingStatus};
 use capo_gate::{
     GateName,
     findings::{Findings, Gate, MachineFinding},
@@ -26,16 +26,25 @@ pub(super) const PROVISIONING: [&str; 8] = {
     }
     labels
 };
-pub(super) const OPERATING: [&str; 7] = [
-    "ONLINE",
-    "DRAINING",
-    "OFFLINE",
-    "DEGRADED",
-    "ERROR",
-    "NO_MONITOR",
-    "Unknown",
-];
-const GATE_STATES: [&str; 4] = ["Open", "Held", "Bypassed", "Unknown"];
+/// Labels of operating statuses. One that Octavia learned later is `Unknown`.
+pub(super) const OPERATING: [&str; 7] = {
+    let mut labels = ["Unknown"; 7];
+    let mut index = 0;
+    while index < OperatingStatus::WORDS.len() {
+        labels[index] = OperatingStatus::WORDS[index];
+        index += 1;
+    }
+    labels
+};
+const GATE_STATES: [&str; 4] = {
+    let mut labels = [""; 4];
+    let mut index = 0;
+    while index < labels.len() {
+        labels[index] = GateState::ALL[index].as_str();
+        index += 1;
+    }
+    labels
+};
 
 /// The label of an operating status.
 pub(super) fn operating(status: &OperatingStatus) -> &'static str {
@@ -44,10 +53,10 @@ pub(super) fn operating(status: &OperatingStatus) -> &'static str {
     known.copied().unwrap_or("Unknown")
 }
 
-/// What of every load balancer is known.
+/// The findings of every load balancer.
 pub(super) type All<'a> = &'a [(ObjectName, Arc<Findings>)];
 
-/// The families of every load balancer that is tracked, and how many servers and floating IPs are besides.
+/// The families of every tracked load balancer, and the numbers of servers and floating IPs.
 pub(super) fn families(
     settings: &Settings,
     all: All<'_>,
@@ -116,7 +125,7 @@ fn gates(all: All<'_>) -> [Samples; 3] {
             let asked: Vec<&Gate> = findings.machines.values().map(of).collect();
             let current = overall(&asked, findings.observed.is_some());
             let gate = gate.as_str();
-            state.add_states(&[namespace, name, gate], &GATE_STATES, current);
+            state.add_states(&[namespace, name, gate], &GATE_STATES, current.as_str());
             for (machine, finding) in &findings.machines {
                 if let Gate::Held {
                     reason: why,
@@ -134,7 +143,7 @@ fn gates(all: All<'_>) -> [Samples; 3] {
     [state, reason, since]
 }
 
-/// Where a gate's state is in what was found of a machine.
+/// Selects a gate in the findings of a machine.
 type StateOf = fn(&MachineFinding) -> &Gate;
 
 const GATES: [(GateName, StateOf); 3] = [
@@ -143,16 +152,16 @@ const GATES: [(GateName, StateOf); 3] = [
     (GateName::Finalizer, |machine| &machine.finalizer),
 ];
 
-/// The most restrictive state of any machine; nobody asking is open.
-fn overall(gates: &[&Gate], observed: bool) -> &'static str {
+/// The most restrictive state of any machine; a cluster without a machine at the gate is open.
+fn overall(gates: &[&Gate], observed: bool) -> GateState {
     let any = |wanted: fn(&Gate) -> bool| gates.iter().any(|gate| wanted(gate));
     if any(|gate| matches!(gate, Gate::Held { .. })) {
-        "Held"
+        GateState::Held
     } else if any(|gate| matches!(gate, Gate::Bypassed { .. })) {
-        "Bypassed"
+        GateState::Bypassed
     } else if observed {
-        "Open"
+        GateState::Open
     } else {
-        "Unknown"
+        GateState::Unknown
     }
 }

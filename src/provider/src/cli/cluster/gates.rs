@@ -1,4 +1,4 @@
-//! How the gates stand, told from the objects: which one is asked, and what the conditions answer.
+//! The state of the gates according to the objects: the gate that a machine is at, and its conditions.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -10,34 +10,10 @@ use crate::{
     reconcile::{capi::Machine, deletion_hooks::Hooks},
 };
 use capo_api::v1beta2::OpenStackMachine;
-use capo_core::Reason;
+use capo_core::{GateState, Reason};
 use capo_gate::GateName;
 
-/// A gate's state, in the words of the metric `capo_gate_state`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub(super) enum GateState {
-    /// Nothing is held.
-    Open,
-    /// Something waits.
-    Held,
-    /// Nothing is held because the operator says so.
-    Bypassed,
-    /// Nobody can tell: not looked at yet, or what was seen is too old.
-    Unknown,
-}
-
-impl GateState {
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Open => "Open",
-            Self::Held => "Held",
-            Self::Bypassed => "Bypassed",
-            Self::Unknown => "Unknown",
-        }
-    }
-}
-
-/// One gate as it stands.
+/// One gate and its state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Gate {
@@ -52,7 +28,7 @@ pub(super) struct Gate {
     pub(super) since: Option<Timestamp>,
 }
 
-/// The condition that tells about the gate.
+/// The condition of the gate.
 pub(super) fn condition(conditions: &[Condition]) -> Option<&Condition> {
     conditions
         .iter()
@@ -65,7 +41,7 @@ fn answered(gate: Option<GateName>, condition: Option<&Condition>) -> Gate {
             asked: gate.map(GateName::as_str),
             state: GateState::Unknown,
             reason: Reason::NotYetObserved.as_str().to_owned(),
-            message: "The manager has not looked at it yet".to_owned(),
+            message: "The manager has not read the load balancer yet".to_owned(),
             since: None,
         };
     };
@@ -84,7 +60,7 @@ fn answered(gate: Option<GateName>, condition: Option<&Condition>) -> Gate {
     }
 }
 
-/// The gate that is asked about a machine at the moment; `None` where none is.
+/// The gate that a machine is at; `None` where it is at none.
 pub(super) fn of_machine(object: &OpenStackMachine, machine: Option<&Machine>) -> Option<Gate> {
     let status = object.status.as_ref();
     let conditions = status.map_or(&[][..], |status| &status.conditions);
@@ -111,7 +87,7 @@ pub(super) fn of_machine(object: &OpenStackMachine, machine: Option<&Machine>) -
     Some(answered(Some(asked), condition))
 }
 
-/// The gate of the cluster as a whole: what any machine waits for, else what the load balancer says.
+/// The gate of the cluster as a whole: that of a waiting machine, else that of the load balancer.
 pub(super) fn of_cluster(conditions: &[Condition], machines: &[MachineView]) -> Gate {
     let own = answered(None, condition(conditions));
     let asked = |state: GateState| {
@@ -119,7 +95,7 @@ pub(super) fn of_cluster(conditions: &[Condition], machines: &[MachineView]) -> 
             .iter()
             .filter_map(|machine| Some((machine, machine.gate.as_ref()?)))
             .filter(|(_, gate)| gate.state == state)
-            // The one that waits longest says what to look at.
+            // The machine that waits longest is the one to look at.
             .min_by_key(|(_, gate)| gate.since)
             .map(|(machine, gate)| Gate {
                 message: format!("{}: {}", machine.name, gate.message),

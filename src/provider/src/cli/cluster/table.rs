@@ -4,10 +4,11 @@ use jiff::Timestamp;
 
 use super::{
     Screen,
-    gates::{Gate, GateState},
+    gates::Gate,
     layout::{Cell, Grid, Row, Tone, wrapped},
     view::{MachineView, MemberView, View},
 };
+use capo_core::GateState;
 
 /// Messages are wrapped at this width where there is no terminal.
 const WIDTH: usize = 100;

@@ -2,9 +2,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::events::v1::Event;
 use serde_json::{Value, json};
 
-use super::{
-    Screen, gates::GateState, snapshot::Snapshot, table, table::age, view::View, watch::changes,
-};
+use super::{Screen, snapshot::Snapshot, table, table::age, view::View, watch::changes};
+use capo_core::GateState;
 
 const NOW: &str = "2026-11-21T12:00:00Z";
 

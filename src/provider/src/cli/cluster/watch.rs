@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use super::{
     Screen,
     follow::Follower,
-    gates::{Gate, GateState},
+    gates::Gate,
     snapshot::Objects,
     table::{self, Part},
     view::View,
@@ -22,6 +22,7 @@ use crate::{
     cli::{complain, connection::Connection, wait_for},
     manager::settings::parse_duration,
 };
+use capo_core::GateState;
 
 /// Exit code when the time is up.
 const TIMEOUT: u8 = 3;
