@@ -67,12 +67,12 @@ async fn hooks_go_and_joining_members_come_in_without_a_manager() {
     assert_eq!(output.status.code(), Some(1), "{out}{complaints}");
     for machine in ["m0", "m1"] {
         assert!(
-            out.contains(&format!("hooks taken off: Machine release-hooks/{machine}")),
+            out.contains(&format!("hooks removed: Machine release-hooks/{machine}")),
             "{out}"
         );
     }
     assert!(
-        out.contains("Machines released: 2, members let in: 0, failures: 1"),
+        out.contains("Machines released: 2, members enabled: 0, failures: 1"),
         "{out}"
     );
     assert!(
@@ -96,7 +96,7 @@ async fn hooks_go_and_joining_members_come_in_without_a_manager() {
     let (out, complaints) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{out}{complaints}");
     assert!(
-        out.contains("let in: load balancer member") && out.contains("-6443-m1"),
+        out.contains("enabled: load balancer member") && out.contains("-6443-m1"),
         "{out}"
     );
     assert!(
@@ -105,7 +105,7 @@ async fn hooks_go_and_joining_members_come_in_without_a_manager() {
     );
     until_enabled(&stage, "m1").await;
     let output = run(&kubeconfig, &["--namespace=release-hooks"]).await;
-    assert!(text(&output.stdout).contains("Machines released: 0, members let in: 0, failures: 0"));
+    assert!(text(&output.stdout).contains("Machines released: 0, members enabled: 0, failures: 0"));
 
     // The next manager takes up where things are: m1 is hooked again, m0 goes.
     stage.start().await;
@@ -136,7 +136,7 @@ async fn it_refuses_to_work_beside_a_manager_that_would_put_the_hooks_back() {
         (Some("enforce"), true, "enforces the load balancer gate"),
         (Some("observe"), false, "--load-balancer-gate=observe"),
         (Some("off"), false, "--load-balancer-gate=off"),
-        (None, false, "does not say how it acts on the gate"),
+        (None, false, "does not record a gate mode"),
     ] {
         let leases: Api<Lease> = Api::namespaced(stage.admin.clone(), "release-beside");
         let _ = leases
