@@ -225,6 +225,7 @@ impl Bench {
             let Some((id, call)) = call else { break };
             let answer = match call {
                 Call::Tree => self.trees.pop().map(|tree| Answered::Tree(Ok(tree))),
+                Call::Bundle { .. } => None,
                 Call::Structure => self
                     .structures
                     .pop()

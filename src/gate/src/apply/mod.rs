@@ -5,6 +5,8 @@ pub(crate) mod read;
 pub(crate) mod trouble;
 pub(crate) mod write;
 
+use std::time::Duration;
+
 use crate::{
     apply::{
         trouble::{in_trouble, well},
@@ -12,12 +14,13 @@ use crate::{
     },
     model::{
         call::{InFlight, Purpose, Write},
-        clock::Now,
+        clock::{Now, Stamp},
         desired::{DesiredLoadBalancer, DesiredMachine},
         effect::Effect,
         event::{Answered, Event, ProbeOutcome},
         machine::{Machine, Slot, Stage},
         metric_event::MetricEvent,
+        octavia::{Answer, Tree},
         port::Port,
         state::{Balancer, Ladder, Reads, State},
     },
@@ -55,6 +58,11 @@ pub(crate) fn apply(state: &mut State, event: Event, now: &Now, effects: &mut Ve
                 lookup.under_way = false;
                 lookup.absent = exists == Some(false);
                 lookup.asked = now.instant;
+            }
+        }
+        Event::Sent { id, at } => {
+            if let Some(call) = state.call.as_mut().filter(|call| call.id == id) {
+                call.began = call.began.later(at);
             }
         }
         Event::Answered { id, answer } => {
@@ -174,23 +182,17 @@ fn answered(
     let began = call.began;
     match (call.purpose, answer) {
         (Purpose::Tree, Answered::Tree(answer)) => {
-            effects.push(Effect::Record(MetricEvent::Read(
-                answer.is_ok(),
-                now.since(began.instant),
-            )));
-            state.reads.nudged = false;
-            match answer {
-                Ok(tree) => {
-                    well(state);
-                    count_read(state);
-                    read::tree(state, began, tree, effects);
+            tree_answered(state, began, answer, now, effects)
+        }
+        (Purpose::Bundle, Answered::Bundle { tree, lists }) => {
+            tree_answered(state, began, tree, now, effects);
+            for (port, answer) in lists {
+                match answer {
+                    Ok(details) => read::members(state, port, began, details),
+                    // The pool is gone, and the next tree shows it.
+                    Err(failure) if failure.class == FailureClass::NotFound => {}
+                    Err(failure) => in_trouble(state, failure, now),
                 }
-                Err(failure) if failure.class == FailureClass::NotFound => {
-                    well(state);
-                    count_read(state);
-                    read::not_found(state, began);
-                }
-                Err(failure) => in_trouble(state, failure, now),
             }
         }
         (Purpose::Structure, Answered::Structure(answer)) => match answer {
@@ -246,6 +248,38 @@ fn answered(
         }
         // The shell answered with something else than was asked: as good as no answer.
         _ => {}
+    }
+}
+
+fn tree_answered(
+    state: &mut State,
+    began: Stamp,
+    answer: Answer<Tree>,
+    now: &Now,
+    effects: &mut Vec<Effect>,
+) {
+    effects.push(Effect::Record(MetricEvent::Read(
+        answer.is_ok(),
+        now.since(began.instant),
+    )));
+    state.reads.nudged = false;
+    match answer {
+        Ok(tree) => {
+            well(state);
+            state.reads.round_trip = now.since(began.instant);
+            state.reads.waited = state
+                .reads
+                .tried
+                .map_or(Duration::ZERO, |tried| now.since(tried));
+            count_read(state);
+            read::tree(state, began, tree, effects);
+        }
+        Err(failure) if failure.class == FailureClass::NotFound => {
+            well(state);
+            count_read(state);
+            read::not_found(state, began);
+        }
+        Err(failure) => in_trouble(state, failure, now),
     }
 }
 

@@ -1,10 +1,6 @@
 //! Whether what was read is new enough to decide on.
 
-use crate::model::{
-    clock::Now,
-    port::Port,
-    state::{FRESH, State},
-};
+use crate::model::{clock::Now, port::Port, state::State};
 
 /// The pools' member lists began after our last write, a moment ago.
 pub(crate) fn lists_are_fresh(state: &State, now: &Now) -> bool {
@@ -17,6 +13,7 @@ pub(crate) fn lists_are_fresh(state: &State, now: &Now) -> bool {
 pub(crate) fn port_is_listed(state: &State, port: &Port, now: &Now) -> bool {
     port.pool.is_none()
         || port.listed.is_some_and(|listed| {
-            now.since(listed) <= FRESH && state.last_write.is_none_or(|write| listed >= write)
+            now.since(listed) <= state.fresh_for()
+                && state.last_write.is_none_or(|write| listed >= write)
         })
 }

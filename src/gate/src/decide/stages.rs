@@ -67,7 +67,7 @@ pub(crate) fn carry_release(
         if before == Stage::Serving {
             if matches!(others, Others::Serve(_)) {
                 needs.tree |= !fresh;
-                needs.lists |= fresh && !listed;
+                needs.lists |= !listed;
                 if fresh && listed {
                     machine.stage = Stage::Draining;
                     machine.drained = None;

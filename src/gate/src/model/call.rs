@@ -10,6 +10,12 @@ use capo_core::ObjectName;
 pub enum Call {
     /// The status tree of the desired load balancer.
     Tree,
+    /// The status tree and the members of these pools, by port. They are read at the same time, because one decision rests
+    /// on all of them: read one after the other from a slow Octavia, the first is out of date when the last arrives.
+    Bundle {
+        /// Port and pool.
+        pools: Vec<(u16, String)>,
+    },
     /// Its listeners and pools, attached or not.
     Structure,
     /// The members of a pool.
@@ -66,6 +72,7 @@ impl Sets {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Tree,
+    Bundle,
     Structure,
     Members(u16),
     Numbers(u16),

@@ -38,3 +38,15 @@ pub struct Stamp {
     /// For display.
     pub wall: Timestamp,
 }
+
+impl Stamp {
+    /// The moment that is `instant` on the monotonic clock; never an earlier one.
+    pub(crate) fn later(self, instant: Instant) -> Self {
+        let after = instant.saturating_duration_since(self.instant);
+        let after = jiff::SignedDuration::try_from(after).unwrap_or_default();
+        Self {
+            instant: instant.max(self.instant),
+            wall: self.wall.saturating_add(after).unwrap_or(self.wall),
+        }
+    }
+}

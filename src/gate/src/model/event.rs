@@ -33,6 +33,13 @@ pub enum Event {
     LargeFleet(bool),
     /// Somebody wants a read soon.
     Nudged,
+    /// The first request of a call was sent; until then the call waited for the request budget.
+    Sent {
+        /// The call's number.
+        id: u64,
+        /// When it was sent.
+        at: Instant,
+    },
     /// A call was answered.
     Answered {
         /// The call's number.
@@ -63,6 +70,13 @@ pub enum Event {
 pub enum Answered {
     /// To a read of the tree.
     Tree(Answer<Tree>),
+    /// To reads of the tree and of members that belong to one decision.
+    Bundle {
+        /// The tree.
+        tree: Answer<Tree>,
+        /// The members of each pool, by port.
+        lists: Vec<(u16, Answer<Vec<MemberDetail>>)>,
+    },
     /// To a list of the structure.
     Structure(Answer<Structure>),
     /// To a list of a pool's members.

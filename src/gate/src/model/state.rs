@@ -109,6 +109,10 @@ pub(crate) struct Reads {
     pub(crate) tree: Option<Stamp>,
     /// When the last attempt to read the tree began.
     pub(crate) tried: Option<Instant>,
+    /// From sending the last successful read of the tree to its answer.
+    pub(crate) round_trip: Duration,
+    /// The same with the wait for the request budget before it.
+    pub(crate) waited: Duration,
     /// When the last list of the structure began.
     pub(crate) structure: Option<Instant>,
     /// Structure lists can't be trusted any more: a reply was lost, or something vanished.
@@ -135,7 +139,7 @@ pub(crate) struct Reads {
     pub(crate) factor: f64,
     /// The gap that was to follow the last read, without jitter.
     pub(crate) interval: Duration,
-    /// How old the last read may grow before it tells nothing; never less than [`FRESH`].
+    /// How old the last read may grow before it counts as unknown; never less than [`FRESH`].
     pub(crate) stale_after: Duration,
     /// Which read that was.
     pub(crate) interval_after: Option<Instant>,
@@ -239,13 +243,18 @@ impl State {
             .unwrap_or_else(|| self.provider.orphan_span())
     }
 
-    /// The tree was read after our last write, at most 15 s ago, and is plausible.
+    /// How old a read may be for a gate to open on it. A slow Octavia can't give a younger one than its answers take.
+    pub(crate) fn fresh_for(&self) -> Duration {
+        FRESH.max(self.reads.round_trip.saturating_mul(2))
+    }
+
+    /// The tree was read after our last write, a moment ago, and is plausible.
     pub(crate) fn is_fresh(&self, now: &Now) -> bool {
         self.read_after_write()
             && self
                 .reads
                 .tree
-                .is_some_and(|read| now.since(read.instant) <= FRESH)
+                .is_some_and(|read| now.since(read.instant) <= self.fresh_for())
     }
 
     /// The last read began after our last write ended.
@@ -259,9 +268,9 @@ impl State {
 
     /// The last read is so old that it tells nothing.
     pub(crate) fn is_stale(&self, now: &Now) -> bool {
-        self.reads
-            .tree
-            .is_none_or(|read| now.since(read.instant) > self.reads.stale_after.max(FRESH))
+        self.reads.tree.is_none_or(|read| {
+            now.since(read.instant) > self.reads.stale_after.max(self.fresh_for())
+        })
     }
 
     /// Nothing may be written at all.
@@ -295,7 +304,7 @@ impl State {
     }
 }
 
-/// How old a read may be for a gate to open on it.
+/// How old a read may be for a gate to open on it, where Octavia answers quickly.
 pub(crate) const FRESH: Duration = Duration::from_secs(15);
 
 impl State {

@@ -14,12 +14,13 @@ use std::time::{Duration, Instant};
 use crate::{
     decide::freshness,
     model::{
-        call::{Call, InFlight, Purpose, Sets},
+        call::{Call, InFlight, Purpose, Sets, Write},
         clock::Now,
-        decision::GateDecision,
-        desired::DesiredLoadBalancer,
+        decision::{GateCause, GateDecision},
+        desired::{Deletion, DesiredLoadBalancer},
         effect::Effect,
-        member::Member,
+        machine::Machine,
+        member::{Class, Member},
         port::Port,
         state::State,
     },
@@ -41,7 +42,7 @@ pub(crate) fn act(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
 
 fn begin(state: &mut State, purpose: Purpose, call: Call, now: &Now, effects: &mut Vec<Effect>) {
     let urgency = urgency(state, &purpose);
-    if purpose == Purpose::Tree {
+    if matches!(purpose, Purpose::Tree | Purpose::Bundle) {
         state.reads.tried = Some(now.instant);
     }
     state.calls = state.calls.wrapping_add(1);
@@ -58,20 +59,63 @@ fn begin(state: &mut State, purpose: Purpose, call: Call, now: &Now, effects: &m
     });
 }
 
+/// Only what a gate is short of right now has the gates' priority: if every call had it, none would.
 fn urgency(state: &State, purpose: &Purpose) -> Priority {
-    let gate = state.reads.wanted
-        || state.reads.lists_wanted
-        || state.reads.health_wanted
-        || matches!(purpose, Purpose::Write(_))
-        || state.machines.values().any(|machine| {
-            !machine.want.admitted && matches!(machine.gates.admission, GateDecision::Held(_))
-        });
+    let gate = match purpose {
+        Purpose::Write(write) => gate_waits_for(state, write),
+        Purpose::Tree | Purpose::Bundle | Purpose::Members(_) => {
+            state.reads.wanted
+                || state.reads.lists_wanted
+                || state.machines.values().any(is_short_of_a_read)
+        }
+        Purpose::Structure | Purpose::Numbers(_) => false,
+    };
     if gate {
         Priority::Gate
-    } else if state.reads.ladder.is_some() {
+    } else if state.reads.ladder.is_some()
+        || state.reads.health_wanted
+        || matches!(purpose, Purpose::Write(_))
+    {
         Priority::Settling
     } else {
         Priority::Steady
+    }
+}
+
+/// The next read may open a gate of this machine.
+fn is_short_of_a_read(machine: &Machine) -> bool {
+    let settles = |decision: &GateDecision| {
+        matches!(
+            decision,
+            GateDecision::Held(
+                GateCause::Member(
+                    _,
+                    Class::Missing
+                        | Class::PendingCreate
+                        | Class::PendingUpdate
+                        | Class::PendingDelete
+                ) | GateCause::NotObserved
+                    | GateCause::NotFresh
+                    | GateCause::Draining
+                    | GateCause::Removing
+            )
+        )
+    };
+    let gates = &machine.gates;
+    settles(&gates.admission) || settles(&gates.release) || settles(&gates.finalizer)
+}
+
+/// A gate can't open before this write is done.
+fn gate_waits_for(state: &State, write: &Write) -> bool {
+    match write {
+        Write::MakePart { .. } | Write::Attach { .. } => true,
+        Write::Member { machine, .. } => state.machines.get(machine).is_some_and(|machine| {
+            !machine.want.admitted || machine.restoring || machine.want.deletion != Deletion::No
+        }),
+        Write::RepairPart { .. }
+        | Write::Numbers { .. }
+        | Write::Cidrs { .. }
+        | Write::Prune { .. } => false,
     }
 }
 
@@ -88,7 +132,7 @@ fn next_call(state: &State, due: Option<Instant>, now: &Now) -> Option<(Purpose,
     {
         return None;
     }
-    let tree = || Some((Purpose::Tree, Call::Tree));
+    let tree = || Some(read_tree(state));
     if due.is_none_or(|due| due <= now.instant) {
         return tree();
     }
@@ -96,6 +140,7 @@ fn next_call(state: &State, due: Option<Instant>, now: &Now) -> Option<(Purpose,
         return None;
     }
     if state.reads.lists_wanted
+        && state.is_fresh(now)
         && let Some(call) = list_members(state, |port| !freshness::port_is_listed(state, port, now))
     {
         return Some(call);
@@ -140,6 +185,21 @@ fn next_call(state: &State, due: Option<Instant>, now: &Now) -> Option<(Purpose,
             .clone();
         Some((Purpose::Numbers(port.number), Call::Monitor { monitor }))
     })
+}
+
+/// The tree, and with it the members' lists that the same decision waits for.
+fn read_tree(state: &State) -> (Purpose, Call) {
+    let pools: Vec<(u16, String)> = state
+        .ports
+        .iter()
+        .filter(|_| state.reads.lists_wanted)
+        .filter_map(|port| Some((port.number, port.pool.as_ref()?.id.clone())))
+        .collect();
+    if pools.is_empty() {
+        (Purpose::Tree, Call::Tree)
+    } else {
+        (Purpose::Bundle, Call::Bundle { pools })
+    }
 }
 
 fn list_members(state: &State, wanted: impl Fn(&Port) -> bool) -> Option<(Purpose, Call)> {

@@ -9,7 +9,7 @@ use crate::{
         decision::GateCause,
         member::Owner,
         settings::{REPAIR_EVE, Schedule},
-        state::{FRESH, Ladder, State},
+        state::{Ladder, State},
     },
     plan::prune,
 };
@@ -19,6 +19,8 @@ use capo_core::{Provider, ProvisioningStatus};
 pub(crate) const PROBE_GAP: Duration = Duration::from_secs(5);
 /// How often pure time is looked at while health is waited for.
 const HEALTH_TICK: Duration = Duration::from_secs(1);
+/// How long after a slow answer the next read is due.
+const TURN: Duration = Duration::from_millis(500);
 /// How soon something implausible is read again.
 const SOON: Duration = Duration::from_secs(2);
 
@@ -41,7 +43,8 @@ pub(crate) fn settle(state: &mut State, now: &Now) -> Option<Instant> {
     if state.reads.interval_after != read || gap > state.reads.interval {
         state.reads.interval_after = read;
         state.reads.interval = gap;
-        state.reads.stale_after = gap.saturating_mul(3);
+        // A read that takes longer than the gap is the interval.
+        state.reads.stale_after = gap.max(state.reads.waited).saturating_mul(3);
     }
     due(state, gap)
 }
@@ -155,6 +158,11 @@ fn due(state: &State, gap: Duration) -> Option<Instant> {
         };
         gap = gap.min(soon);
     }
+    // Where an answer takes longer than the gap, something else gets its turn before the next read: or else nothing but
+    // reads would ever be sent.
+    if state.reads.waited >= gap {
+        gap = state.reads.waited + TURN;
+    }
     base.checked_add(gap)
 }
 
@@ -197,7 +205,7 @@ pub(crate) fn alarm(state: &State, due: Option<Instant>, now: &Now) -> Option<In
     // What was read turns stale while a call hangs.
     at(state.reads.tree.and_then(|read| {
         read.instant
-            .checked_add(state.reads.stale_after.max(FRESH) + Duration::from_millis(1))
+            .checked_add(state.reads.stale_after.max(state.fresh_for()) + Duration::from_millis(1))
     }));
     let word = |word: &capo_core::GateOverride| match word {
         capo_core::GateOverride::Bypass { until, .. } => {

@@ -19,7 +19,10 @@ use capo_core::{FailureClass, ObjectName};
 impl World {
     pub(crate) fn carry_out(&mut self, effect: Effect) {
         match effect {
-            Effect::Call { id, call, .. } => self.call(id, call),
+            Effect::Call { id, call, .. } if self.queue_wait.is_zero() => self.call(id, call),
+            Effect::Call { id, call, .. } => {
+                self.later(self.queue_wait, Todo::Send(self.epoch, id, call));
+            }
             Effect::Probe {
                 machine, address, ..
             } => {
@@ -79,6 +82,10 @@ impl World {
         let answer = match (&call, line) {
             (_, Some(Line::Down(class))) => match call {
                 Call::Tree => Answered::Tree(Err(failure(class))),
+                Call::Bundle { .. } => Answered::Bundle {
+                    tree: Err(failure(class)),
+                    lists: Vec::new(),
+                },
                 Call::Structure => Answered::Structure(Err(failure(class))),
                 Call::Members { .. } => Answered::Members(Err(failure(class))),
                 Call::Monitor { .. } => Answered::Monitor(Err(failure(class))),
@@ -89,6 +96,17 @@ impl World {
                 let tree = self.model.tree(now);
                 self.taken = self.model.members().cloned().collect();
                 Answered::Tree(tree)
+            }
+            (Call::Bundle { pools }, _) => {
+                self.tally.trees += 1;
+                self.tally.calls += u32::try_from(pools.len()).unwrap_or(u32::MAX);
+                let tree = self.model.tree(now);
+                self.taken = self.model.members().cloned().collect();
+                let lists = pools
+                    .iter()
+                    .map(|(port, pool)| (*port, self.model.list(pool, now)))
+                    .collect();
+                Answered::Bundle { tree, lists }
             }
             (Call::Structure, _) => Answered::Structure(self.model.structure(now)),
             (Call::Members { pool }, _) => Answered::Members(self.model.list(pool, now)),

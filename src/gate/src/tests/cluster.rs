@@ -105,11 +105,21 @@ impl World {
                 if epoch == self.epoch {
                     if let Event::Answered { answer, .. } = &event {
                         self.outstanding -= 1;
-                        if matches!(answer, Answered::Tree(Ok(_))) {
+                        if matches!(
+                            answer,
+                            Answered::Tree(Ok(_)) | Answered::Bundle { tree: Ok(_), .. }
+                        ) {
                             self.snapshot = std::mem::take(&mut self.taken);
                         }
                     }
                     self.step(event);
+                }
+            }
+            Todo::Send(epoch, id, call) => {
+                if epoch == self.epoch {
+                    let at = self.now;
+                    self.step(Event::Sent { id, at });
+                    self.call(id, call);
                 }
             }
             Todo::HandOver(name) => {

@@ -174,6 +174,10 @@ fn lose(answer: &mut Answered) {
     let lost = failure(FailureClass::Transient);
     *answer = match answer {
         Answered::Tree(_) => Answered::Tree(Err(lost)),
+        Answered::Bundle { .. } => Answered::Bundle {
+            tree: Err(lost),
+            lists: Vec::new(),
+        },
         Answered::Structure(_) => Answered::Structure(Err(lost)),
         Answered::Members(_) => Answered::Members(Err(lost)),
         Answered::Monitor(_) => Answered::Monitor(Err(lost)),

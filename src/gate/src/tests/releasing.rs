@@ -143,7 +143,7 @@ fn it_begins_on_fresh_reads_while_others_serve() {
                 state.ports[1].listed = None;
                 outdate(state, now);
             },
-            (true, false),
+            (true, true),
         ),
         (|state, _| no_other_serves(state), (false, false)),
         (

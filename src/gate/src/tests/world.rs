@@ -11,6 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     model::{
+        call::Call,
         clock::Now,
         desired::{ClusterFacts, DesiredLoadBalancer, Monitor},
         event::{Event, ProbeOutcome},
@@ -66,6 +67,8 @@ pub(crate) struct World {
     pub(crate) nodes: BTreeMap<ObjectName, Node>,
     pub(crate) settings: Settings,
     pub(crate) latency: Duration,
+    /// How long calls wait for the request budget before they are sent.
+    pub(crate) queue_wait: Duration,
     pub(crate) line: VecDeque<Line>,
     pub(crate) routable: bool,
     /// How far the caches of this process are behind: its controllers hand over what was true that long ago, and after
@@ -103,6 +106,7 @@ pub(crate) struct World {
 #[derive(Debug, Clone)]
 pub(crate) enum Todo {
     Feed(u32, Event),
+    Send(u32, u64, Call),
     HandOver(ObjectName),
     Admit(ObjectName),
     ReadServer(ObjectName),
@@ -165,6 +169,7 @@ impl World {
             nodes: BTreeMap::new(),
             settings,
             latency: Duration::from_millis(20),
+            queue_wait: Duration::ZERO,
             line: VecDeque::new(),
             routable: true,
             lag: Duration::ZERO,

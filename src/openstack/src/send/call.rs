@@ -18,6 +18,7 @@ use crate::{
     send::error_text,
     send::retry_after,
     send::transport::Answer,
+    sent,
     service::Service,
     session::Session,
     session::discovery,
@@ -128,6 +129,7 @@ impl Cloud {
         read: &(impl Fn(&[u8]) -> Result<T, serde_json::Error> + Send),
     ) -> Result<Result<T, Unauthorized>, Error> {
         let sent = Instant::now();
+        sent::note(sent);
         self.0.observer.in_flight(call.service, 1);
         let in_flight = InFlight(self, call.service);
         let result = self.exchange(call, session, url).await;

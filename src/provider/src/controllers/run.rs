@@ -218,6 +218,12 @@ fn follow_all(
 fn enqueue(queues: Queues, stores: Stores, membership: Membership) -> impl Fn(&Target) + Send {
     move |target| match target {
         Target::Cluster(name) => queues.clusters.enqueue(name),
+        Target::VanishedCluster(name) => {
+            let key = ObjectRef::new(&name.name).within(&name.namespace);
+            if stores.openstack_clusters.get(&key).is_none() {
+                membership.forget_load_balancer(name);
+            }
+        }
         Target::Machine(name) => {
             // Its finalizer was taken off, so that it went without a pass of ours.
             let key = ObjectRef::new(&name.name).within(&name.namespace);
@@ -370,6 +376,7 @@ fn our_cluster_route(cluster: &OpenStackCluster) -> Route {
         related: owner
             .map(|owner| Target::MachinesOf(ObjectName::new(namespace, &owner.name)))
             .into_iter()
+            .chain([Target::VanishedCluster(name_of(cluster))])
             .collect(),
     }
 }

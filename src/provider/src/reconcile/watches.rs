@@ -29,6 +29,8 @@ use capo_core::ObjectName;
 pub(crate) enum Target {
     /// An `OpenStackCluster`.
     Cluster(ObjectName),
+    /// An `OpenStackCluster` that may be gone without a last pass, because others removed its finalizer.
+    VanishedCluster(ObjectName),
     /// The `OpenStackCluster` of the Cluster with this name.
     ClusterOf(ObjectName),
     /// An `OpenStackMachine`.

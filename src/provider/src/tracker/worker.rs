@@ -6,7 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use futures::{
+    FutureExt, StreamExt,
+    future::{BoxFuture, join, join_all},
+    stream::FuturesUnordered,
+};
 use jiff::Timestamp;
 use parking_lot::RwLock;
 use rand::RngExt;
@@ -18,8 +22,7 @@ use super::{
     registry::MachineLookup,
 };
 use crate::reconcile::WorkQueue;
-use capo_core::ObjectName;
-use capo_core::Priority;
+use capo_core::{ObjectName, Priority};
 use capo_gate::{
     Call, Now, Observer, Settings,
     effect::Effect,
@@ -30,6 +33,8 @@ use capo_gate::{
     state::State,
     step,
 };
+
+use capo_openstack::when_sent;
 
 /// What a worker published last.
 #[derive(Debug, Default)]
@@ -79,7 +84,7 @@ pub(super) struct Worker {
 }
 
 /// What is under way.
-type Pending = FuturesUnordered<BoxFuture<'static, Event>>;
+type Pending = FuturesUnordered<BoxFuture<'static, Vec<Event>>>;
 
 impl Worker {
     /// Runs until it is dropped.
@@ -98,7 +103,7 @@ impl Worker {
                 }
             };
             tokio::select! {
-                Some(event) = pending.next() => events.push(event),
+                Some(arrived) = pending.next() => events.extend(arrived),
                 () = self.inbox.arrived() => unpack(self.inbox.take(), &mut client, &mut events),
                 () = sleep => events.push(Event::Tick),
             }
@@ -138,10 +143,12 @@ impl Worker {
                 let probe = self.prober.probe(address, port, ca.into());
                 pending.push(
                     probe
-                        .map(move |outcome| Event::Probed {
-                            machine,
-                            began,
-                            outcome,
+                        .map(move |outcome| {
+                            vec![Event::Probed {
+                                machine,
+                                began,
+                                outcome,
+                            }]
                         })
                         .boxed(),
                 );
@@ -151,9 +158,11 @@ impl Worker {
                 let lookup = self.lookup.exists(name);
                 pending.push(
                     lookup
-                        .map(move |exists| Event::LookedUp {
-                            machine,
-                            exists: exists.ok(),
+                        .map(move |exists| {
+                            vec![Event::LookedUp {
+                                machine,
+                                exists: exists.ok(),
+                            }]
                         })
                         .boxed(),
                 );
@@ -246,34 +255,64 @@ fn unpack(updates: Updates, client: &mut Client, events: &mut Vec<Event>) {
     }
 }
 
+/// Makes a call. Its answer comes after the moment at which it was sent, because it may have waited for the budget.
 fn send(
     client: &Arc<dyn Octavia>,
     load_balancer: &str,
     id: u64,
     call: Call,
     urgency: Priority,
-) -> BoxFuture<'static, Event> {
-    let answered = move |answer| Event::Answered { id, answer };
+) -> BoxFuture<'static, Vec<Event>> {
+    let answer = answer(client, load_balancer, call, urgency);
+    async move {
+        let (answer, sent) = when_sent(answer).await;
+        let sent = sent.map(|at| Event::Sent {
+            id,
+            at: at.into_std(),
+        });
+        sent.into_iter()
+            .chain([Event::Answered { id, answer }])
+            .collect()
+    }
+    .boxed()
+}
+
+fn answer(
+    client: &Arc<dyn Octavia>,
+    load_balancer: &str,
+    call: Call,
+    urgency: Priority,
+) -> BoxFuture<'static, Answered> {
     match call {
         Call::Tree => client
             .status_tree(load_balancer, urgency)
-            .map(move |answer| answered(Answered::Tree(answer)))
+            .map(Answered::Tree)
             .boxed(),
+        Call::Bundle { pools } => {
+            let tree = client.status_tree(load_balancer, urgency);
+            let lists = pools.into_iter().map(|(port, pool)| {
+                let members = client.members(&pool, urgency);
+                members.map(move |answer| (port, answer))
+            });
+            join(tree, join_all(lists))
+                .map(|(tree, lists)| Answered::Bundle { tree, lists })
+                .boxed()
+        }
         Call::Structure => client
             .structure(load_balancer, urgency)
-            .map(move |answer| answered(Answered::Structure(answer)))
+            .map(Answered::Structure)
             .boxed(),
         Call::Members { pool } => client
             .members(&pool, urgency)
-            .map(move |answer| answered(Answered::Members(answer)))
+            .map(Answered::Members)
             .boxed(),
         Call::Monitor { monitor } => client
             .monitor(&monitor, urgency)
-            .map(move |answer| answered(Answered::Monitor(answer)))
+            .map(Answered::Monitor)
             .boxed(),
         Call::Write(change) => client
             .write(&change, urgency)
-            .map(move |answer| answered(Answered::Written(answer)))
+            .map(Answered::Written)
             .boxed(),
     }
 }

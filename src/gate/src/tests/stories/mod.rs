@@ -3,6 +3,7 @@
 mod members;
 mod open;
 mod releases;
+mod slow;
 mod structure;
 
 use std::time::Duration;

@@ -9,7 +9,7 @@ use super::{
     halt::{Halt, Step},
     load_balancer::reconcile as load_balancer_step,
     memory::NetworkingState,
-    network, not_colliding, observe,
+    network, not_colliding, observe, project,
     reconcile::Reconcile,
     report::{BASTION_READY, LoadBalancerReport, LoadBalancerState},
     router, security_groups, spec,
@@ -56,20 +56,19 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
         namespace: &pass.name.namespace.clone(),
     };
     let cloud = identity::cloud(pass.context, asker, &spec.identity_ref).await;
-    let for_membership = cloud.as_ref().ok().cloned();
     // What is known already goes out first: no gate waits for what else this pass has to do.
-    if pass.seen.load_balancer.is_some() || desired.load_balancer.is_none() {
-        pass.publish(for_membership.clone(), &desired, facts.clone());
+    // Other credentials than the last ones go out only after they were verified.
+    let other = matches!(&cloud, Ok(cloud) if !pass.seen.is_verified(cloud));
+    if !other && (pass.seen.load_balancer.found().is_some() || desired.load_balancer.is_none()) {
+        pass.publish(cloud.as_ref().ok().cloned(), &desired, facts.clone());
     }
     let signed_in = match cloud {
         Ok(cloud) => identity::sign_in(asker, &spec.identity_ref, cloud).await,
         Err(halt) => Err(halt),
     };
-    if let Some(identity) = pass.settle(signed_in) {
-        pass.good(kind::OPENSTACK_AUTHENTICATION_SUCCEEDED);
-        if problems.is_empty() {
-            build(&mut pass, &desired, &identity).await;
-        }
+    let identity = pass.settle(signed_in);
+    if let Some(identity) = &identity {
+        build(&mut pass, &desired, identity, problems.is_empty()).await;
     }
     for problem in problems {
         pass.note(Halt::refused(
@@ -83,7 +82,9 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
         let events = &pass.context.events;
         events.warning(&pass.reference(), Reason::InvalidSpec, "Gate", &note);
     }
-    pass.publish(for_membership, &desired, facts);
+    let cloud = identity.map(|identity| identity.cloud);
+    let cloud = cloud.filter(|cloud| pass.seen.is_verified(cloud));
+    pass.publish(cloud, &desired, facts);
     let ungated = desired.load_balancer.is_none() || pass.related.going();
     release_orphaned(pass.context, &pass.name, &pass.related.machines, ungated).await;
     let findings = pass.context.membership.findings(&pass.name);
@@ -109,7 +110,14 @@ pub(crate) async fn gather_facts(pass: &mut Reconcile<'_>) -> capo_gate::desired
     .await
 }
 
-async fn build(pass: &mut Reconcile<'_>, desired: &DesiredCluster, identity: &Identity) {
+/// Looks for the load balancer first, because gates wait for it: neither a bad value in the spec nor a failure of another
+/// step keeps it unknown.
+async fn build(
+    pass: &mut Reconcile<'_>,
+    desired: &DesiredCluster,
+    identity: &Identity,
+    spec_is_valid: bool,
+) {
     let reference = pass.reference();
     let context = StepContext {
         cloud: &identity.cloud,
@@ -119,21 +127,38 @@ async fn build(pass: &mut Reconcile<'_>, desired: &DesiredCluster, identity: &Id
         events: &pass.context.events,
         object: &reference,
     };
+    let found = match &desired.load_balancer {
+        Some(_) => load_balancer_step::look_up(pass, &context).await,
+        None => Ok(None),
+    };
+    let is_found = matches!(&found, Ok(Some(found)) if !found.is_empty());
+    let verified = project::verify(pass, &context, is_found).await;
+    if pass.settle(verified).is_none() {
+        return;
+    }
+    pass.seen.verified_cloud = Some(identity.cloud.clone());
+    pass.good(kind::OPENSTACK_AUTHENTICATION_SUCCEEDED);
+    let plan = found.map(|found| load_balancer_step::decide(pass, &context, found));
+    let plan = pass.settle(plan);
+    if !spec_is_valid {
+        return;
+    }
     zones(pass, &context).await;
     let Some(networking) = networking(pass, &context).await else {
         return;
     };
     pass.report.networking = Some(networking.clone());
-    match &desired.load_balancer {
-        Some(desired) => {
+    match (&desired.load_balancer, plan) {
+        (Some(desired), Some(Some(plan))) => {
             let network = networking
                 .load_balancer_network
                 .as_ref()
                 .unwrap_or(&networking.network);
-            let step = load_balancer_step::load_balancer(pass, &context, desired, network).await;
+            let step = load_balancer_step::carry_out(pass, &context, desired, network, plan).await;
             pass.settle(step);
         }
-        None => pass.report.balancer = LoadBalancerReport::None,
+        (Some(_), _) => {}
+        (None, _) => pass.report.balancer = LoadBalancerReport::None,
     }
     let step = endpoint(pass, &context, &networking).await;
     pass.settle(step);
@@ -271,7 +296,7 @@ async fn endpoint(
     inputs.external_network = networking.external.is_some();
     let external = networking.external.as_ref().map(|n| n.id.as_str());
     let wants_floating_ip = context.desired.wants_floating_ip();
-    let floating = match (external, pass.seen.load_balancer.clone()) {
+    let floating = match (external, pass.seen.load_balancer.found().cloned()) {
         (Some(external), Some(balancer)) if wants_floating_ip => {
             load_balancer_step::floating_ip(pass, context, external, &balancer).await?
         }
@@ -280,7 +305,7 @@ async fn endpoint(
     let host = match inputs.plan() {
         EndpointPlan::Given { .. } => None,
         EndpointPlan::LoadBalancer { .. } => {
-            let vip = pass.seen.load_balancer.as_ref().and_then(|lb| lb.vip);
+            let vip = pass.seen.load_balancer.found().and_then(|lb| lb.vip);
             let Some(address) = floating.or(vip) else {
                 // What keeps the load balancer from being there tells more than its absence.
                 if pass
@@ -348,7 +373,7 @@ fn report_load_balancer(
         return;
     };
     let networking = pass.seen.networking.as_ref().map(|(there, _, _)| there);
-    if let Some(known) = pass.seen.load_balancer.clone() {
+    if let Some(known) = pass.seen.load_balancer.found().cloned() {
         let ranges = networking
             .map(|there| super::load_balancer::allowed_cidrs::ranges(&desired.allowed_cidrs, there))
             .unwrap_or_default();

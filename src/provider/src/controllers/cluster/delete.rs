@@ -52,7 +52,8 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
     match machines_left(&pass).await {
         Ok(None) => {}
         Ok(Some(message)) => {
-            pass.publish(cloud.ok(), &desired, facts);
+            let cloud = cloud.ok().filter(|cloud| pass.seen.is_verified(cloud));
+            pass.publish(cloud, &desired, facts);
             let ungated = desired.load_balancer.is_none() || pass.related.going();
             release_orphaned(pass.context, &pass.name, &pass.related.machines, ungated).await;
             let wait = Outcome::wait(Reason::Deleting, message.clone(), MACHINES_PAUSE);
@@ -106,7 +107,7 @@ async fn take_down(pass: &Reconcile<'_>, context: &StepContext<'_>) -> Step<()> 
     let known = pass
         .seen
         .load_balancer
-        .as_ref()
+        .found()
         .map(|lb| lb.id.clone())
         .or(context.known.load_balancer.clone());
     delete_steps::delete_all(context, known.as_deref(), &pass.related.cluster_name).await

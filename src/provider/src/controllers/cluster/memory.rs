@@ -8,13 +8,20 @@ use super::{
     security_groups::Groups,
 };
 use crate::controllers::health::Track;
-use capo_openstack::network::{FloatingIp, Network, Router};
+use capo_core::Lookup;
+use capo_openstack::{
+    Cloud,
+    network::{FloatingIp, Network, Router},
+};
 
 /// What this process has seen of one cluster.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Seen {
-    /// The load balancer that was found to be ours.
-    pub load_balancer: Option<KnownLoadBalancer>,
+    /// The load balancer, by the last lookup in the cluster's project.
+    pub load_balancer: Lookup<KnownLoadBalancer>,
+    /// The cloud whose project was found to be the cluster's. Other credentials for the same object are verified before
+    /// anything is done with them.
+    pub verified_cloud: Option<Cloud>,
     /// Load balancers in ERROR that were replaced.
     pub replacements: Replacements,
     /// Since when the Cluster's `RemoteConnectionProbe` is True without a break.
@@ -44,4 +51,11 @@ pub(crate) struct NetworkingState {
     pub load_balancer_network: Option<NetworkState>,
     /// The subnet of machines and members.
     pub primary_subnet: String,
+}
+
+impl Seen {
+    /// Whether these credentials were found to lead to the cluster's project.
+    pub(crate) fn is_verified(&self, cloud: &Cloud) -> bool {
+        self.verified_cloud.as_ref() == Some(cloud)
+    }
 }

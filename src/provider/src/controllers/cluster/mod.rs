@@ -18,6 +18,7 @@ pub(super) mod memory;
 pub mod names;
 mod network;
 mod observe;
+mod project;
 mod reconcile;
 mod report;
 mod resolve;
@@ -159,7 +160,7 @@ async fn paused(mut pass: Reconcile<'_>) -> Outcome {
     let shown = pass.shown();
     let (desired, _) = spec::read(&shown, pass.names(), &pass.object.spec);
     let facts = apply::gather_facts(&mut pass).await;
-    if pass.seen.load_balancer.is_some() {
+    if pass.seen.load_balancer.found().is_some() {
         let object = format!("OpenStackCluster {shown}");
         let asker = super::identity::Asker {
             object: &object,
@@ -167,7 +168,11 @@ async fn paused(mut pass: Reconcile<'_>) -> Outcome {
         };
         let reference = &pass.object.spec.identity_ref;
         let cloud = super::identity::cloud(pass.context, asker, reference).await;
-        pass.publish(cloud.ok(), &desired, facts);
+        pass.publish(
+            cloud.ok().filter(|cloud| pass.seen.is_verified(cloud)),
+            &desired,
+            facts,
+        );
     }
     let message = if pass.related.cluster.as_ref().is_some_and(|c| c.spec.paused) {
         "Cluster spec.paused is set to true"

@@ -14,7 +14,7 @@ use crate::controllers::{
     Context,
     capi::{self, Cluster, ContractReference, Machine},
 };
-use capo_core::{GateOverride, ObjectName, gate_override};
+use capo_core::{GateOverride, ObjectName, gate_override, ids::ServerId};
 use capo_gate::desired::{ClusterFacts, Health};
 
 /// Cluster API's condition on the Cluster: the workload cluster answers through the endpoint.
@@ -87,6 +87,16 @@ impl RelatedObjects {
     /// A control-plane Machine, deleting or not, has a providerID.
     pub(crate) fn machine_admitted(&self) -> bool {
         self.control_plane_machines().any(Machine::is_admitted)
+    }
+
+    /// The ids of the servers of admitted control-plane Machines, a few of them.
+    pub(crate) fn admitted_servers(&self) -> impl Iterator<Item = ServerId> {
+        self.control_plane_machines()
+            .filter_map(|machine| machine.spec.provider_id.as_deref())
+            .filter_map(|id| id.strip_prefix("openstack://")?.rsplit('/').next())
+            .filter(|id| !id.is_empty())
+            .map(ServerId::new)
+            .take(10)
     }
 
     /// Cluster or control plane are going.

@@ -5,7 +5,7 @@ use std::time::Instant;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::{Resource, ResourceExt, api::Patch};
+use kube::{Resource, ResourceExt, api::Patch, runtime::reflector::ObjectRef};
 use serde_json::json;
 
 use super::{
@@ -164,9 +164,14 @@ impl<'a> Reconcile<'a> {
         facts: ClusterFacts,
     ) {
         let desired = desired_load_balancer(self.generation(), &self.seen, desired, facts);
-        self.context
-            .membership
-            .set_load_balancer(&self.name, cloud.map(OctaviaClient), desired);
+        let membership = &self.context.membership;
+        membership.set_load_balancer(&self.name, cloud.map(OctaviaClient), desired);
+        // The object may have vanished during the pass. The store is looked at after the value was published, so that
+        // either this or the watch ends the worker.
+        let key = ObjectRef::new(&self.name.name).within(&self.name.namespace);
+        if self.context.stores.openstack_clusters.get(&key).is_none() {
+            membership.forget_load_balancer(&self.name);
+        }
     }
 
     /// Writes the endpoint into the spec, where it stays for good.
@@ -284,7 +289,7 @@ fn desired_load_balancer(
     desired: &DesiredCluster,
     facts: ClusterFacts,
 ) -> tracker::DesiredLoadBalancer {
-    let known = seen.load_balancer.as_ref();
+    let known = seen.load_balancer.found();
     let networking = seen.networking.as_ref().map(|(there, _, _)| there);
     let provider = known.map(|lb| lb.provider.clone()).unwrap_or_default();
     let load_balancer = desired.load_balancer.as_ref();

@@ -117,7 +117,15 @@ impl Pass<'_> {
             api_server_pod,
             node,
         };
-        self.context.membership.set_machine(&self.name, desired);
+        let membership = &self.context.membership;
+        membership.set_machine(&self.name, desired);
+        // The object may have vanished during the pass. The store is looked at after the value was published, so that
+        // either this or the watch forgets the machine.
+        let key =
+            kube::runtime::reflector::ObjectRef::new(&self.name.name).within(&self.name.namespace);
+        if self.context.stores.openstack_machines.get(&key).is_none() {
+            membership.forget_machine(&self.name);
+        }
         self.findings = self.context.membership.findings(&cluster);
         // What the task said may be older than the look that answered it.
         if self.finding().is_some_and(|finding| finding.server_wanted)

@@ -1,4 +1,4 @@
-//! The load balancer in a pass: which it is, whether to make or replace it, and what its task says.
+//! The load balancer in a pass: which one it is, whether to create or replace it, and what its worker found.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -23,8 +23,11 @@ use crate::{
     },
     kubernetes::conditions::kind,
 };
-use capo_core::{ConditionState, ConditionStatus, FailureClass, ProvisioningStatus, Reason};
+use capo_core::{
+    ConditionState, ConditionStatus, FailureClass, Lookup, ProvisioningStatus, Reason,
+};
 use capo_gate::findings::Findings;
+use capo_openstack::load_balancer::LoadBalancer;
 
 /// Leave to delete a load balancer in ERROR and make it anew; the value is its id.
 pub(crate) const REBUILD_ANNOTATION: &str = "infrastructure.cluster.x-k8s.io/rebuild-load-balancer";
@@ -35,26 +38,37 @@ const SOON: Duration = Duration::from_secs(2);
 
 const CONDITION: &str = kind::API_SERVER_LOAD_BALANCER_READY;
 
-/// Sees to it that there is a load balancer, and that this process knows which. While its task reads it
-/// and finds nothing wrong with the load balancer itself, no call is made.
-pub(crate) async fn load_balancer(
-    pass: &mut Reconcile<'_>,
+/// Looks for the load balancer. `None` where it is known and its worker, which reads it, found nothing wrong with the load
+/// balancer itself: then no call is made.
+pub(crate) async fn look_up(
+    pass: &Reconcile<'_>,
     context: &StepContext<'_>,
-    desired: &DesiredLoadBalancer,
-    network: &NetworkState,
-) -> Step<()> {
+) -> Step<Option<Vec<LoadBalancer>>> {
     let complete = |lb: &KnownLoadBalancer| lb.vip.is_some() && lb.vip_port.is_some();
-    if pass.seen.load_balancer.as_ref().is_some_and(complete) && !needs_a_look(pass) {
-        return Ok(());
+    let seen = pass.seen.load_balancer.found();
+    if seen.is_some_and(complete)
+        && pass.seen.is_verified(context.cloud)
+        && !needs_another_lookup(pass)
+    {
+        return Ok(None);
     }
-    let known = pass
-        .seen
-        .load_balancer
-        .as_ref()
+    let known = seen
         .map(|lb| lb.id.clone())
         .or(context.known.load_balancer.clone());
-    let found = load_balancer::find(context, known.as_deref()).await?;
-    let seen: Vec<FoundLoadBalancer> = found.iter().map(FoundLoadBalancer::from).collect();
+    load_balancer::find(context, known.as_deref())
+        .await
+        .map(Some)
+}
+
+/// What to do about the load balancers that were found; `None` where none was looked for. What the lookup found is
+/// kept at once.
+pub(crate) fn decide(
+    pass: &mut Reconcile<'_>,
+    context: &StepContext<'_>,
+    found: Option<Vec<LoadBalancer>>,
+) -> Option<LoadBalancerPlan> {
+    let found = found?;
+    let states: Vec<FoundLoadBalancer> = found.iter().map(FoundLoadBalancer::from).collect();
     let inputs = LoadBalancerInputs {
         name: context.desired.names.load_balancer(),
         initialised: pass.related.initialised(),
@@ -62,28 +76,44 @@ pub(crate) async fn load_balancer(
         rebuild: pass.annotation(REBUILD_ANNOTATION).map(ToOwned::to_owned),
         replaced: pass.seen.replacements,
     };
+    let plan = plan::plan(&inputs, &states, pass.now);
     let by_id = |id: &str| {
-        found
-            .iter()
-            .find(|lb| lb.id == id)
-            .map(KnownLoadBalancer::from)
+        let known = found.iter().find(|lb| lb.id == id);
+        Lookup::from(known.map(KnownLoadBalancer::from))
     };
-    match plan::plan(&inputs, &seen, pass.now) {
-        LoadBalancerPlan::Use { id } => {
-            pass.seen.load_balancer = by_id(&id);
-            Ok(())
-        }
+    pass.seen.load_balancer = match &plan {
+        LoadBalancerPlan::Use { id }
+        | LoadBalancerPlan::Replace { id, .. }
+        | LoadBalancerPlan::ReplaceLater { id, .. }
+        | LoadBalancerPlan::Broken { id } => by_id(id),
+        LoadBalancerPlan::Create | LoadBalancerPlan::Going { .. } => Lookup::Absent,
+        // One of them may be ours.
+        LoadBalancerPlan::Ambiguous { .. } => Lookup::Unknown,
+    };
+    Some(plan)
+}
+
+/// Carries out the plan, as far as that goes without waiting.
+pub(crate) async fn carry_out(
+    pass: &mut Reconcile<'_>,
+    context: &StepContext<'_>,
+    desired: &DesiredLoadBalancer,
+    network: &NetworkState,
+    plan: LoadBalancerPlan,
+) -> Step<()> {
+    let name = context.desired.names.load_balancer();
+    match plan {
+        LoadBalancerPlan::Use { .. } => Ok(()),
         LoadBalancerPlan::Create => {
-            pass.seen.load_balancer = None;
             pass.seen.floating_ip = None;
-            let made = load_balancer::create(context, desired, network).await?;
-            pass.seen.load_balancer = Some(KnownLoadBalancer::from(&made));
+            let created = load_balancer::create(context, desired, network).await?;
+            pass.seen.load_balancer = Lookup::Found(KnownLoadBalancer::from(&created));
             Ok(())
         }
         LoadBalancerPlan::Going { id } => {
-            pass.seen.load_balancer = None;
-            let text =
-                format!("Load balancer {id} is being deleted; a new one is made when it is gone");
+            let text = format!(
+                "Load balancer {id} is being deleted; a new one is created when it is gone"
+            );
             Err(Halt::wait(
                 CONDITION,
                 Reason::LoadBalancerPending,
@@ -93,15 +123,13 @@ pub(crate) async fn load_balancer(
         }
         LoadBalancerPlan::Replace { id, asked } => {
             if !asked && !nothing_to_lose(pass).await? {
-                pass.seen.load_balancer = by_id(&id);
-                return Err(broken(&inputs.name, &id));
+                return Err(broken(&name, &id));
             }
             replace(pass, context, &id).await
         }
         LoadBalancerPlan::ReplaceLater { id, pause } => {
-            pass.seen.load_balancer = by_id(&id);
             let text = format!(
-                "Load balancer {id} is in ERROR; it is made anew after a pause, as the last one failed too"
+                "Load balancer {id} is in ERROR; it is recreated after a pause, because the last one failed too"
             );
             Err(Halt::wait(
                 CONDITION,
@@ -110,29 +138,22 @@ pub(crate) async fn load_balancer(
                 pause,
             ))
         }
-        LoadBalancerPlan::Broken { id } => {
-            pass.seen.load_balancer = by_id(&id);
-            Err(broken(&inputs.name, &id))
-        }
-        LoadBalancerPlan::Ambiguous { ids } => {
-            pass.seen.load_balancer = None;
-            Err(Halt::refused(
-                CONDITION,
-                Reason::AmbiguousMatch,
-                format!(
-                    "Load balancer name \"{}\" matches {} objects ({}), one is needed; nothing is changed until the \
-                     others are renamed or removed",
-                    inputs.name,
-                    ids.len(),
-                    ids.join(", ")
-                ),
-            ))
-        }
+        LoadBalancerPlan::Broken { id } => Err(broken(&name, &id)),
+        LoadBalancerPlan::Ambiguous { ids } => Err(Halt::refused(
+            CONDITION,
+            Reason::AmbiguousMatch,
+            format!(
+                "Load balancer name \"{name}\" matches {} objects ({}), one is needed; nothing is changed until the \
+                 others are renamed or removed",
+                ids.len(),
+                ids.join(", ")
+            ),
+        )),
     }
 }
 
-/// Whether the load balancer's task saw something that asks for more than it can do.
-fn needs_a_look(pass: &Reconcile<'_>) -> bool {
+/// Whether the load balancer's worker saw something that it can't mend.
+fn needs_another_lookup(pass: &Reconcile<'_>) -> bool {
     let Some(findings) = pass.context.membership.findings(&pass.name) else {
         return false;
     };
@@ -171,8 +192,8 @@ fn broken(name: &str, id: &str) -> Halt {
 }
 
 async fn replace(pass: &mut Reconcile<'_>, context: &StepContext<'_>, id: &str) -> Step<()> {
-    // Its task must not write to it any more; without an id it doesn't.
-    pass.seen.load_balancer = None;
+    // Its worker must not write to it any more, and does not without its id.
+    pass.seen.load_balancer = Lookup::Absent;
     if load_balancer::delete(context, id).await? {
         let count = pass.seen.replacements.map_or(0, |(count, _)| count);
         pass.seen.replacements = Some((count.saturating_add(1), pass.now));

@@ -1,0 +1,45 @@
+//! What is known of an object that was looked for.
+
+/// The result of a lookup. That nothing was found out is not the same as that nothing is there: only
+/// [`Lookup::Absent`] may open, create or delete anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Lookup<T> {
+    /// It was not looked up yet, or the lookup failed.
+    #[default]
+    Unknown,
+    /// It was looked up and does not exist.
+    Absent,
+    /// It was looked up and exists.
+    Found(T),
+}
+
+impl<T> Lookup<T> {
+    /// The object, where it was found.
+    pub fn found(&self) -> Option<&T> {
+        match self {
+            Self::Found(object) => Some(object),
+            Self::Unknown | Self::Absent => None,
+        }
+    }
+
+    /// Whether it was looked up and does not exist.
+    pub fn is_absent(&self) -> bool {
+        matches!(self, Self::Absent)
+    }
+
+    /// The same lookup of a part of the object.
+    pub fn map<U>(self, part: impl FnOnce(T) -> U) -> Lookup<U> {
+        match self {
+            Self::Unknown => Lookup::Unknown,
+            Self::Absent => Lookup::Absent,
+            Self::Found(object) => Lookup::Found(part(object)),
+        }
+    }
+}
+
+/// What a successful lookup found.
+impl<T> From<Option<T>> for Lookup<T> {
+    fn from(found: Option<T>) -> Self {
+        found.map_or(Self::Absent, Self::Found)
+    }
+}
