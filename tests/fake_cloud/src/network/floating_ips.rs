@@ -65,8 +65,8 @@ impl World {
             Some(Value::String(port)) if !port.is_empty() => {
                 self.associate(id, port, given(body, "fixed_ip_address"))?;
             }
-            Some(_) => self.dissociate(id),
-            None => {}
+            // A request without the attribute takes the floating IP off its port too.
+            _ => self.dissociate(id),
         }
         self.change_named(Kind::FloatingIp, id, body, &["description"]);
         Ok(())

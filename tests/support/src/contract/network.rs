@@ -7,6 +7,8 @@ use capo_openstack::network::{
     PortFilter, RouterFilter, RouterInterface, SecurityGroupFilter, SubnetFilter, SubnetUpdate,
     TagFilter, Tagged,
 };
+use reqwest::Method;
+use serde_json::{Value, json};
 
 use super::{CloudUnderTest, Contract, GATE, refused, until};
 
@@ -260,6 +262,20 @@ pub async fn routers_and_floating_ips(under: &impl CloudUnderTest) {
         .await
         .unwrap();
     assert_eq!(off.port_id, None);
+    cloud
+        .associate_floating_ip(&ip.id, Some(&port.id), GATE)
+        .await
+        .unwrap();
+    let url = contract
+        .raw
+        .address("network", &format!("floatingips/{}", ip.id));
+    let nothing = json!({"floatingip": {}});
+    let (status, off) = contract.raw.send(Method::PUT, &url, Some(nothing)).await;
+    assert_eq!(
+        (status, &off["floatingip"]["port_id"]),
+        (200, &Value::Null),
+        "an update that does not name the port takes it off"
+    );
     cloud.delete_floating_ip(&ip.id, GATE).await.unwrap();
     assert!(refused(cloud.floating_ip(&ip.id, GATE).await).is_not_found());
     cloud.delete_port(&port.id, GATE).await.unwrap();
