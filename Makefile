@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/capo-rs
-PROGRAMS := etcd kube-apiserver kubectl cluster-api clusterctl kstatus kube-state-metrics glua prometheus grafana
+PROGRAMS := etcd kube-apiserver kubectl cluster-api capo clusterctl kstatus kube-state-metrics glua prometheus grafana
 CARGO_DENY_VERSION := 0.20.2
 CARGO_DENY := $(CACHE)/cargo-deny-$(CARGO_DENY_VERSION)/bin/cargo-deny
 CARGO_CYCLONEDX_VERSION := 0.5.9
@@ -13,13 +13,16 @@ CARGO_MUTANTS := $(CACHE)/cargo-mutants-$(CARGO_MUTANTS_VERSION)/bin/cargo-mutan
 # The plain rolling update, and one whose second new member stays PENDING.
 SHORT_ROLLOUTS := scenarios::plain::three_replicas scenarios::held::a_pending_member_holds_the_rollout
 
+# CAPO makes, capo-rs takes over and gives back one of each: with a load balancer, without one.
+SHORT_TAKEOVERS := plain no_load_balancer
+
 # Each compiles with its own dependencies alone, not only with what the others bring along.
 CRATES := capo-core capo-openstack capo-gate capo-api capo-rs fake-cloud test-support
 # The test binaries that start none of PROGRAMS (tests/README.md).
 RUST_ONLY := --test documents --test round_trip --test fuzz
 
 .DEFAULT_GOAL := help
-.PHONY: help demo release check test alerts deep mutants rollout test-openstack bench lint deny crds documents image-check programs
+.PHONY: help demo release check test alerts deep mutants rollout takeover test-openstack bench lint deny crds documents image-check programs
 
 help: ## List the goals
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,9 +38,10 @@ check: lint ## Format, clippy, dependencies with advisories, each crate by itsel
 	$(CARGO) test --locked --workspace --no-fail-fast --lib $(RUST_ONLY)
 	@$(MAKE) --no-print-directory deny
 
-test: programs ## Unit tests, the wire, real etcd and kube-apiserver, the fake cloud, two short rollouts
+test: programs ## Unit tests, the wire, real etcd and kube-apiserver, the fake cloud, short rollouts and takeovers
 	$(CARGO) test --locked --workspace --no-fail-fast -- --test-threads=4 --skip=metrics::rollout::a_real
 	$(CARGO) test --locked --test rollout -- --test-threads=2 --exact $(SHORT_ROLLOUTS)
+	CAPO_RS_TAKEOVER="$(SHORT_TAKEOVERS)" $(CARGO) test --locked --test takeover -- --exact $(SHORT_TAKEOVERS)
 	@$(MAKE) --no-print-directory alerts
 
 alerts: programs ## A real Prometheus, every board and alert over a rollout in trouble
@@ -63,6 +67,10 @@ rollout: programs ## Real KubeadmControlPlane rollouts through everything that O
 	$(CARGO) test --locked --test rollout -- --test-threads=3 scenarios::
 	@CAPO_RS_WRITE_ROLLOUTS=1 $(CARGO) test --quiet --locked --test documents rollouts::
 	@cat docs/rollouts.md
+
+takeover: programs ## Installations of the real CAPO, taken over and given back without a call that changes anything
+	$(CARGO) build --quiet --locked --workspace --bins
+	$(CARGO) test --locked --test takeover
 
 test-openstack: programs ## The same client and manager against a real OpenStack (needs root and Debian)
 	tests/openstack/run.sh

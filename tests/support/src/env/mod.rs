@@ -11,6 +11,7 @@
 pub mod api_server;
 pub mod apply;
 pub mod authority;
+pub mod capo;
 pub mod cluster_api;
 pub mod cluster_api_managers;
 pub mod environment;
@@ -25,6 +26,7 @@ pub mod prometheus;
 
 pub use api_server::ApiServer;
 pub use authority::Authority;
+pub use capo::Capo;
 pub use cluster_api::ClusterApi;
 pub use cluster_api_managers::ClusterApiManagers;
 pub use environment::Environment;

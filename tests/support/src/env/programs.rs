@@ -18,6 +18,11 @@ const CLUSTER_API_MODULE: (&str, &str) = (
     "sigs.k8s.io/cluster-api",
 );
 
+const CAPO_MODULE: (&str, &str) = (
+    include_str!("../../programs/capo/go.mod"),
+    "sigs.k8s.io/cluster-api-provider-openstack",
+);
+
 const KSTATUS_MODULE: (&str, &str) = (
     include_str!("../../programs/kstatus/go.mod"),
     "sigs.k8s.io/cli-utils",
@@ -76,6 +81,16 @@ pub fn cluster_api_manager(part: &str) -> Result<PathBuf, Error> {
 /// The folder with Cluster API's definitions and webhook configurations: `<part>/crds/*.yaml` and `<part>/webhooks.yaml`.
 pub fn cluster_api_manifests() -> Result<PathBuf, Error> {
     find("cluster-api-manifests", "cluster-api", CLUSTER_API_MODULE)
+}
+
+/// The manager of CAPO, the Go provider.
+pub fn capo() -> Result<PathBuf, Error> {
+    find("capo", "capo", CAPO_MODULE)
+}
+
+/// The folder with CAPO's definitions and webhook configuration: `crds/*.yaml` and `webhooks.yaml`.
+pub fn capo_manifests() -> Result<PathBuf, Error> {
+    find("capo-manifests", "capo", CAPO_MODULE)
 }
 
 /// The oldest Prometheus that the rules are for, as `tests/support/build.sh` has it.
@@ -163,10 +178,10 @@ fn find_built(
     if path.exists() {
         return Ok(path);
     }
-    let goal = if program.starts_with("cluster-api-") {
-        "cluster-api"
-    } else {
-        program
+    let goal = match program {
+        "capo-manifests" => "capo",
+        program if program.starts_with("cluster-api-") => "cluster-api",
+        program => program,
     };
     Err(format!(
         "{program} {version} is not in {}. Run tests/support/build.sh {goal} (needs Go), \

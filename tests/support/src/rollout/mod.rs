@@ -342,7 +342,7 @@ pub fn folder(name: &str) -> PathBuf {
 }
 
 /// A range of the loopback network of its own for every port: 127.0.0.0/9 in pieces of 256 addresses, without the first.
-fn subnet(port: u16) -> String {
+pub fn subnet(port: u16) -> String {
     let piece = port % 0x7f00 + 0x100;
     format!("127.{}.{}.0/24", piece >> 8, piece & 0xff)
 }

@@ -1,0 +1,248 @@
+//! The way of all clusters: made by CAPO, taken over by capo-rs, given back to CAPO, deleted.
+
+use std::{path::PathBuf, time::Duration};
+
+use futures::future::join_all;
+use serde_json::{Value, json};
+use test_support::env::{Capo, ClusterApiManagers, Installation, Kubernetes, Manager};
+
+use crate::{
+    kinds::Kind,
+    report::Found,
+    site::{Site, Version},
+    swap,
+};
+
+/// Longer than any provider needs between two looks at something that is not complete.
+const QUIET: Duration = Duration::from_secs(12);
+
+/// Runs the course of these kinds side by side.
+pub(crate) async fn run(kinds: &[Kind]) -> Vec<Found> {
+    let kubernetes = Kubernetes::start().await.unwrap();
+    let logs = folder();
+    let _ = std::fs::remove_dir_all(&logs);
+    std::fs::create_dir_all(&logs).unwrap();
+    let client = kubernetes.admin().await.unwrap();
+    let _cluster_api = ClusterApiManagers::start(&kubernetes, &logs).await.unwrap();
+    let capo = Capo::new(&kubernetes).unwrap();
+    capo.install(&client).await.unwrap();
+    let running = capo.start(&logs).await.unwrap();
+
+    let mut sites = Vec::new();
+    for kind in kinds {
+        sites.push((Site::start(*kind, client.clone()).await, Found::new(*kind)));
+    }
+    each(&mut sites, async |site, found| {
+        found.made = made(site).await;
+    })
+    .await;
+
+    // Over to capo-rs.
+    swap::stop(running);
+    let marks = marks(&sites);
+    swap::remove_webhooks(&client).await.unwrap();
+    let installation = Installation::install(&kubernetes).await.unwrap();
+    let observe = ["--load-balancer-gate=observe"];
+    let mut manager = swap::capo_rs(&installation, &logs, &observe).await.unwrap();
+    each(&mut sites, async |site, found| {
+        found.taken_over = two_passes(site, Version::V1Beta2).await;
+    })
+    .await;
+    swap::stop(manager.process);
+    manager = swap::capo_rs(&installation, &logs, &[]).await.unwrap();
+    each_with(&mut sites, &marks, async |site, found, mark| {
+        let enforced = two_passes(site, Version::V1Beta2).await;
+        found.taken_over = found.taken_over.clone().and(enforced);
+        found.written_by_capo_rs = site.writes_since(mark);
+    })
+    .await;
+    each(&mut sites, async |site, found| {
+        found.machines_of_capo_rs = machines_of_capo_rs(site).await;
+    })
+    .await;
+
+    // And back.
+    for (site, _) in &sites {
+        site.until_quiet(QUIET).await;
+    }
+    manager = back(manager, &installation, &logs).await;
+    swap::store_v1beta1(&kubernetes.admin_kubeconfig(), &logs).unwrap();
+    drop(manager);
+    swap::restore(&client, &capo).await.unwrap();
+    let marks = self::marks(&sites);
+    let running = capo.start(&logs).await.unwrap();
+    each_with(&mut sites, &marks, async |site, found, mark| {
+        let looked = two_passes(site, Version::V1Beta1).await;
+        found.written_by_capo = site.writes_since(mark);
+        found.machines_of_capo = match looked {
+            Ok(()) => machines_of_capo(site).await,
+            failed => failed,
+        };
+    })
+    .await;
+    each(&mut sites, async |site, found| {
+        found.deleted = deleted(site).await;
+    })
+    .await;
+    swap::stop(running);
+    sites.into_iter().map(|(_, found)| found).collect()
+}
+
+/// Stops the manager, takes its hooks off, and leaves one behind that serves the webhooks and works on nothing.
+async fn back(manager: Manager, installation: &Installation, logs: &std::path::Path) -> Manager {
+    swap::stop(manager.process);
+    swap::release_hooks(installation).unwrap();
+    let arguments = ["--namespace=capo-system", "--skip-crd-migration-phases=All"];
+    swap::capo_rs(installation, logs, &arguments).await.unwrap()
+}
+
+/// Waits until CAPO's cluster is complete and CAPO changes nothing any more.
+async fn made(site: &Site) -> Result<(), String> {
+    let v = Version::V1Beta1;
+    site.create().await?;
+    let ready = |object: &Value| object["status"]["ready"] == true;
+    site.until("OpenStackCluster", &site.name, v, ready).await?;
+    for machine in ["cp-0", "w-0"] {
+        site.until("OpenStackMachine", machine, v, ready).await?;
+    }
+    if site.kind.has_bastion() {
+        site.until("OpenStackCluster", &site.name, v, |cluster| {
+            cluster["status"]["bastion"]["floatingIP"].is_string()
+        })
+        .await?;
+    }
+    site.members_of("cp-0").await?;
+    for machine in ["cp-0", "w-0"] {
+        site.until("Machine", machine, v, |machine| {
+            machine["spec"]["providerID"].is_string()
+        })
+        .await?;
+    }
+    // The bastion's addresses get into the allowed ranges in the pass after it was made.
+    site.touch(v, "made").await;
+    // What kubeadm would have reported: from now on the gate is in force.
+    let initialised = json!({"status": {"initialization": {"controlPlaneInitialized": true}}});
+    site.patch_status("Cluster", &site.name, initialised).await;
+    site.until_quiet(QUIET).await;
+    Ok(())
+}
+
+/// Waits until every object was looked at by the provider that has just started, and once more.
+async fn two_passes(site: &Site, version: Version) -> Result<(), String> {
+    let mut outcome = Ok(());
+    if let Version::V1Beta2 = version {
+        // CAPO 0.14 does not write this condition.
+        let visited = |object: &Value| condition(object, "Paused").is_some();
+        for (kind, name) in site.objects(version).await {
+            if outcome.is_ok() {
+                outcome = site.until(kind, &name, version, visited).await;
+            }
+        }
+    }
+    tokio::time::sleep(QUIET).await;
+    site.touch(version, &jiff::Timestamp::now().to_string())
+        .await;
+    tokio::time::sleep(QUIET).await;
+    site.until_quiet(QUIET).await;
+    if let Version::V1Beta2 = version {
+        for (kind, name) in [
+            ("OpenStackCluster", site.name.as_str()),
+            ("OpenStackMachine", "cp-0"),
+            ("OpenStackMachine", "w-0"),
+        ] {
+            let object = site.get(kind, name, version).await;
+            let ready = condition(&object, "Ready");
+            if ready.as_deref() != Some("True") {
+                let conditions = &object["status"]["conditions"];
+                outcome = outcome.and(Err(format!("{kind} {name} is not Ready: {conditions:#}")));
+            }
+        }
+    }
+    outcome
+}
+
+/// capo-rs adds a worker and a control-plane machine, and deletes the worker.
+async fn machines_of_capo_rs(site: &Site) -> Result<(), String> {
+    let v = Version::V1Beta2;
+    site.machine("cp-1", true, v).await?;
+    site.machine("w-1", false, v).await?;
+    for machine in ["cp-1", "w-1"] {
+        site.until("OpenStackMachine", machine, v, |machine| {
+            machine["status"]["initialization"]["provisioned"] == true
+        })
+        .await?;
+    }
+    site.members_of("cp-1").await?;
+    // CAPO writes it in every pass, and its webhook refuses another one.
+    for machine in ["cp-0", "cp-1", "w-1"] {
+        let object = site.get("OpenStackMachine", machine, v).await;
+        let provider_id = object["spec"]["providerID"].as_str().unwrap_or_default();
+        if !provider_id.starts_with("openstack:///") {
+            return Err(format!(
+                "{machine} has the provider id {provider_id}; CAPO writes no region"
+            ));
+        }
+    }
+    site.delete("Machine", "w-1").await;
+    site.until("Machine", "w-1", v, Value::is_null).await
+}
+
+/// CAPO adds a worker and a control-plane machine.
+async fn machines_of_capo(site: &Site) -> Result<(), String> {
+    let v = Version::V1Beta1;
+    site.machine("cp-2", true, v).await?;
+    site.machine("w-2", false, v).await?;
+    for machine in ["cp-2", "w-2"] {
+        site.until("OpenStackMachine", machine, v, |machine| {
+            machine["status"]["ready"] == true
+        })
+        .await?;
+    }
+    site.members_of("cp-2").await
+}
+
+async fn deleted(site: &Site) -> Result<(), String> {
+    let v = Version::V1Beta1;
+    site.delete("Cluster", &site.name).await;
+    site.until("OpenStackCluster", &site.name, v, Value::is_null)
+        .await?;
+    let text = format!("{0}-{0}", site.name);
+    let left = site.cloud.control().leftovers(&text);
+    if left.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("left in the cloud: {left:?}"))
+    }
+}
+
+fn condition(object: &Value, kind: &str) -> Option<String> {
+    let conditions = object["status"]["conditions"].as_array()?;
+    let found = conditions.iter().find(|one| one["type"] == kind)?;
+    found["status"].as_str().map(str::to_owned)
+}
+
+fn marks(sites: &[(Site, Found)]) -> Vec<u64> {
+    sites
+        .iter()
+        .map(|(site, _)| site.cloud.control().last_call())
+        .collect()
+}
+
+/// Does something with every site side by side.
+async fn each(sites: &mut [(Site, Found)], act: impl AsyncFn(&Site, &mut Found)) {
+    join_all(sites.iter_mut().map(|(site, found)| act(site, found))).await;
+}
+
+async fn each_with(
+    sites: &mut [(Site, Found)],
+    marks: &[u64],
+    act: impl AsyncFn(&Site, &mut Found, u64),
+) {
+    let all = sites.iter_mut().zip(marks);
+    join_all(all.map(|((site, found), mark)| act(site, found, *mark))).await;
+}
+
+/// Where the logs are, and stay.
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("takeover")
+}
