@@ -10,4 +10,7 @@
 
 mod scenarios;
 
-use test_support::{anomalies, client, env, invariants, rollout, timeline};
+use test_support::{
+    anomalies, client, env, intruder, invariants, objects, plane, player, proof, results, rollout,
+    timeline, workload,
+};

@@ -82,7 +82,7 @@ async fn every_refusal_has_its_class_and_a_stable_text() {
         ),
         (
             ResponseTemplate::new(501).set_body_string("<html><title>501 Not Implemented</title></html>"),
-            C::Invalid,
+            C::NotImplemented,
             "501 Not Implemented",
         ),
         (ResponseTemplate::new(418), C::Invalid, ""),

@@ -11,6 +11,7 @@ mod network;
 mod paging;
 mod ports;
 mod raw;
+mod shared_reads;
 mod sign_in;
 mod storage;
 mod tls;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tokio::{sync::OnceCell, time::Instant};
+use tokio::time::Instant;
 
 use crate::{
     cloud::{Budgets, Cloud, Shared},
@@ -19,6 +19,7 @@ use crate::{
     service::Service,
     session::token::TokenSource,
     settings::ClientSettings,
+    shared_reads::{Reads, aged::Aged},
 };
 
 /// Clouds that are remembered though nobody holds their handle.
@@ -76,12 +77,12 @@ impl Clouds {
         let mut known = self.0.known.lock();
         if let Some((shared, used)) = known.clouds.get_mut(&profile) {
             *used = now;
-            return Ok(Cloud(Arc::clone(shared)));
+            return Ok(Cloud(Arc::clone(shared), None));
         }
         known.forget_unused(now);
         let shared = Arc::new(self.shared(&mut known, profile.clone())?);
         known.clouds.insert(profile, (Arc::clone(&shared), now));
-        Ok(Cloud(shared))
+        Ok(Cloud(shared, None))
     }
 
     /// What every budget in use holds, by the name of its cloud; one name may come several times.
@@ -145,9 +146,10 @@ impl Clouds {
             transport,
             lease: self.0.lease.clone(),
             observer: Arc::clone(&self.0.observer),
-            compute_version: OnceCell::new(),
-            load_balancer_version: OnceCell::new(),
-            network_extensions: OnceCell::new(),
+            compute_version: Aged::default(),
+            load_balancer_version: Aged::default(),
+            network_extensions: Aged::default(),
+            reads: Reads::default(),
         })
     }
 }

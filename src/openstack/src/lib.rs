@@ -22,10 +22,11 @@ mod sent;
 mod service;
 mod session;
 mod settings;
+mod shared_reads;
 pub mod volume;
 mod wire;
 
-pub use cloud::Cloud;
+pub use cloud::{Cloud, SentAt};
 pub use cloud_pool::Clouds;
 pub use error::Error;
 pub use lease::LeaseToken;
@@ -35,3 +36,4 @@ pub use send::budget::Level;
 pub use sent::when_sent;
 pub use service::{ApiVersion, Service};
 pub use settings::ClientSettings;
+pub use shared_reads::{Read, SharedReads};

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     invariants::Promises,
-    rollout::results::{self, Cost},
+    results::{self, Cost},
     rollout::{Rollout, Wish},
 };
 

@@ -15,7 +15,7 @@ mod plain;
 
 use crate::{
     invariants::figures::{Figures, Hold},
-    rollout::verdict::Proof,
+    proof::Proof,
     rollout::{Rollout, Wish},
 };
 

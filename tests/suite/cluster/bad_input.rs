@@ -2,9 +2,7 @@
 
 use serde_json::{Value, json};
 
-use test_support::env::Environment;
-
-use super::quick;
+use super::stage::{Stage, quick};
 use crate::env::cluster_api::condition;
 
 struct Case {
@@ -21,10 +19,7 @@ fn identity(secret: &str, cloud: &str) -> Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_bad_input_names_object_field_found_and_right_and_heals_when_mended() {
     const SIGNED_IN: &str = "OpenStackAuthenticationSucceeded";
-    let stage = Environment::in_namespace("cluster-bad")
-        .cloud(quick())
-        .start()
-        .await;
+    let stage = Stage::set("cluster-bad", quick()).await;
     let good = stage.cloud.clouds_yaml();
     stage.secret("malformed", "clouds: [", None).await;
     stage.secret("bad-pem", &good, Some("no certificate")).await;
@@ -113,7 +108,7 @@ async fn every_bad_input_names_object_field_found_and_right_and_heals_when_mende
     }
     for case in &cases {
         let object = stage
-            .until("OpenStackCluster", case.name, |object| {
+            .until(case.name, |object| {
                 condition(object, case.condition).is_some_and(|(status, _, _)| status == "False")
             })
             .await;
@@ -143,7 +138,6 @@ async fn every_bad_input_names_object_field_found_and_right_and_heals_when_mende
         if case.name == "unknown-cloud" {
             stage
                 .patch(
-                    "OpenStackCluster",
                     case.name,
                     json!({"spec": {"identityRef": {"cloudName": "demo"}}}),
                 )
@@ -159,10 +153,7 @@ async fn a_cloud_without_load_balancing_is_told_apart_and_the_cluster_can_go() {
         hidden_services: vec!["load-balancer".to_owned()],
         ..quick()
     };
-    let stage = Environment::in_namespace("cluster-no-octavia")
-        .cloud(options)
-        .start()
-        .await;
+    let stage = Stage::set("cluster-no-octavia", options).await;
     let infrastructure = stage.cluster("c1", json!({}));
     stage
         .cluster_api
@@ -170,7 +161,7 @@ async fn a_cloud_without_load_balancing_is_told_apart_and_the_cluster_can_go() {
         .await
         .unwrap();
     let object = stage
-        .until("OpenStackCluster", "c1", |object| {
+        .until("c1", |object| {
             condition(object, "APIServerLoadBalancerReady")
                 .is_some_and(|(status, _, _)| status == "False")
         })

@@ -8,17 +8,12 @@ use capo_openstack::{
 use fake_cloud::{Command, Provisioning, SetStatus};
 use serde_json::{Value, json};
 
-use test_support::{
-    env::{Environment, environment::is},
-    waiting::PATIENCE,
-};
-
-use super::quick;
+use super::stage::{PATIENCE, Stage, is, quick};
 use crate::env::cluster_api::condition;
 
 const KIND: &str = "APIServerLoadBalancerReady";
 
-async fn balancers(stage: &Environment, cluster: &str) -> Vec<LoadBalancer> {
+async fn balancers(stage: &Stage, cluster: &str) -> Vec<LoadBalancer> {
     let name = format!(
         "k8s-clusterapi-cluster-{}-{cluster}-kubeapi",
         stage.namespace
@@ -28,7 +23,7 @@ async fn balancers(stage: &Environment, cluster: &str) -> Vec<LoadBalancer> {
         ..LoadBalancerFilter::default()
     };
     stage
-        .openstack()
+        .user()
         .load_balancers(&filter, Priority::Gate)
         .await
         .unwrap()
@@ -45,7 +40,7 @@ fn endpoint(object: &Value) -> Value {
     object["spec"]["controlPlaneEndpoint"]["host"].clone()
 }
 
-fn fail(stage: &Environment, id: &str) {
+fn fail(stage: &Stage, id: &str) {
     let command = Command::SetStatus(SetStatus {
         object: id.to_owned(),
         kind: None,
@@ -58,10 +53,7 @@ fn fail(stage: &Environment, id: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_that_vanished_is_made_anew_behind_the_same_address() {
-    let stage = Environment::in_namespace("balancer-vanished")
-        .cloud(quick())
-        .start()
-        .await;
+    let stage = Stage::set("balancer-vanished", quick()).await;
     stage
         .cluster_api
         .create_cluster("c1", stage.cluster("c1", json!({})))
@@ -69,13 +61,15 @@ async fn one_that_vanished_is_made_anew_behind_the_same_address() {
         .unwrap();
     let first = stage.until_ready("c1").await;
     stage
-        .openstack()
+        .user()
         .delete_load_balancer(&id(&first).as_str().into(), Priority::Gate)
         .await
         .unwrap();
-    stage.nudge("c1");
+    stage
+        .membership
+        .nudge(&capo_core::ObjectName::new(&stage.namespace, "c1"));
     let second = stage
-        .until("OpenStackCluster", "c1", |object| {
+        .until("c1", |object| {
             !id(object).is_empty() && id(object) != id(&first) && is(object, KIND, "True")
         })
         .await;
@@ -90,20 +84,18 @@ async fn one_that_vanished_is_made_anew_behind_the_same_address() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_in_error_is_replaced_while_nothing_can_be_lost_and_else_on_the_operators_word() {
-    let stage = Environment::in_namespace("balancer-error")
-        .cloud(quick())
-        .start()
-        .await;
+    let stage = Stage::set("balancer-error", quick()).await;
     stage
         .cluster_api
         .create_cluster("c1", stage.cluster("c1", json!({})))
         .await
         .unwrap();
     let first = stage.until_ready("c1").await;
+    let name = capo_core::ObjectName::new(&stage.namespace, "c1");
     fail(&stage, &id(&first));
-    stage.nudge("c1");
+    stage.membership.nudge(&name);
     let second = stage
-        .until("OpenStackCluster", "c1", |object| {
+        .until("c1", |object| {
             id(object) != id(&first) && is(object, KIND, "True")
         })
         .await;
@@ -112,9 +104,9 @@ async fn one_in_error_is_replaced_while_nothing_can_be_lost_and_else_on_the_oper
     let initialised = json!({"initialization": {"controlPlaneInitialized": true}});
     stage.patch_status("Cluster", "c1", initialised).await;
     fail(&stage, &id(&second));
-    stage.nudge("c1");
+    stage.membership.nudge(&name);
     let held = stage
-        .until("OpenStackCluster", "c1", |object| {
+        .until("c1", |object| {
             condition(object, KIND).is_some_and(|(status, reason, message)| {
                 status == "False" && reason == "LoadBalancerError" && message.contains("failover")
             })
@@ -126,14 +118,10 @@ async fn one_in_error_is_replaced_while_nothing_can_be_lost_and_else_on_the_oper
 
     let word = json!({"infrastructure.cluster.x-k8s.io/rebuild-load-balancer": id(&second)});
     stage
-        .patch(
-            "OpenStackCluster",
-            "c1",
-            json!({"metadata": {"annotations": word}}),
-        )
+        .patch("c1", json!({"metadata": {"annotations": word}}))
         .await;
     let third = stage
-        .until("OpenStackCluster", "c1", |object| {
+        .until("c1", |object| {
             !id(object).is_empty() && id(object) != id(&second)
         })
         .await;
@@ -143,11 +131,8 @@ async fn one_in_error_is_replaced_while_nothing_can_be_lost_and_else_on_the_oper
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_of_one_name_stop_everything_until_one_is_gone() {
-    let stage = Environment::in_namespace("balancer-twins")
-        .cloud(quick())
-        .start()
-        .await;
-    let user = stage.openstack();
+    let stage = Stage::set("balancer-twins", quick()).await;
+    let user = stage.user();
     let networks = user
         .networks(&NetworkFilter::default(), Priority::Gate)
         .await
@@ -168,7 +153,7 @@ async fn two_of_one_name_stop_everything_until_one_is_gone() {
         .await
         .unwrap();
     let stopped = stage
-        .until("OpenStackCluster", "c1", |object| {
+        .until("c1", |object| {
             condition(object, KIND).is_some_and(|(_, reason, _)| reason == "AmbiguousMatch")
         })
         .await;

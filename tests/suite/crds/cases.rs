@@ -16,9 +16,9 @@ use kube::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
-use test_support::{full_objects as full, webhooks::Served};
+use test_support::full_objects as full;
 
-use crate::env::kstatus;
+use crate::{env::kstatus, webhooks::fixture::Served};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -11,24 +11,18 @@ use super::scene::{
     CONTROL_PLANE_HOOK, WORD, annotate, cluster, has, is_hooked, join, member, member_writes,
     operating, until_held,
 };
-use test_support::{
-    env::{Environment, environment::quick_gate},
-    waiting::PATIENCE,
-};
+use crate::machine::stage::{PATIENCE, Stage, patient};
 
 const GRACE: Duration = Duration::from_secs(3);
 
-async fn with_grace(namespace: &str, grace: Duration) -> Environment {
-    let mut settings = quick_gate();
+async fn with_grace(namespace: &str, grace: Duration) -> Stage {
+    let mut settings = patient();
     settings.drain_grace = grace;
-    Environment::in_namespace(namespace)
-        .gate(settings)
-        .start()
-        .await
+    Stage::set_as(namespace, settings).await
 }
 
 /// The id of a machine's member.
-async fn id_of(stage: &Environment, machine: &str) -> String {
+async fn id_of(stage: &Stage, machine: &str) -> String {
     member(stage, machine).await.unwrap().id.into()
 }
 
@@ -72,7 +66,7 @@ async fn a_member_is_drained_for_its_grace_time_and_gone_before_etcd_and_api_ser
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_provider_that_cannot_drain_goes_without() {
-    let stage = Environment::in_namespace("release-ovn").start().await;
+    let stage = Stage::set("release-ovn").await;
     cluster(&stage, "10.6.0.0/24", "ovn").await;
     join(&stage, &["m0", "m1"]).await;
     // Newcomers come in disabled there, and are enabled by a write of its own.
@@ -132,7 +126,7 @@ async fn a_drained_member_is_restored_when_the_last_other_one_fails_meanwhile() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_three_deleted_at_once_two_go_one_by_one_and_the_last_is_held() {
-    let stage = Environment::in_namespace("release-three").start().await;
+    let stage = Stage::set("release-three").await;
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join(&stage, &["m0", "m1", "m2"]).await;
     let mut ids = Vec::new();

@@ -3,10 +3,4 @@
 mod gates;
 mod images;
 mod servers;
-
-use serde_json::{Value, json};
-
-/// The least that a machine needs.
-pub(crate) fn machine_spec() -> Value {
-    json!({"image": {"filter": {"name": "cirros"}}, "flavor": {"filter": {"name": "m1.small"}}})
-}
+pub(crate) mod stage;

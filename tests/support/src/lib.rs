@@ -19,15 +19,21 @@ pub mod anomalies;
 pub mod client;
 pub mod contract;
 pub mod env;
+pub mod fixture;
 pub mod full_objects;
 pub mod gate;
+pub mod intruder;
 pub mod invariants;
 pub mod monitoring;
+pub mod objects;
+pub mod plane;
+pub mod player;
+pub mod proof;
+pub mod results;
 pub mod rollout;
 pub mod scene;
 pub mod timeline;
-pub mod waiting;
-pub mod webhooks;
+pub mod workload;
 
 /// The absolute path of a file or folder of the repository.
 pub fn repository(path: &str) -> std::path::PathBuf {

@@ -173,7 +173,7 @@ impl Cloud {
         self.one(call, "healthmonitor").await
     }
 
-    /// Asks for a health monitor. A provider that can't do its type answers 501, class Invalid.
+    /// Asks for a health monitor. A provider that can't do its type answers 501, class `NotImplemented`.
     pub async fn create_health_monitor(
         &self,
         new: &NewHealthMonitor,

@@ -47,6 +47,9 @@ impl Cloud {
                 let text = "not sent: this process does not hold the leader lease";
                 return Err(Self::failure(call, FailureClass::LeaseLost, text));
             }
+            if let Some(sent_at) = &self.1 {
+                sent_at.note(permit.given);
+            }
             let attempt = self.attempt(call, &session, address, permit, &read);
             if let Ok(value) = attempt.await? {
                 return Ok(value);

@@ -1,8 +1,8 @@
-//! The request budget of one cloud, credential and service: so many calls a second, so many at once,
-//! and while calls wait, the urgent ones first.
+//! The request budget of one cloud, credential and service: so many calls a second, so many at once, and while calls
+//! wait, the urgent ones first. A call that waits long ages into the next more urgent class.
 //!
-//! `governor` is asked without waiting; who may ask is decided by an ordered queue here, because
-//! governor's own waiters are not in any order. Time is tokio's, so that tests can stop it.
+//! `governor` is polled without waiting. An ordered queue here decides which call may poll it next, because
+//! governor's own waiters have no order. Time is tokio's, so that tests can stop it.
 
 use std::{collections::BTreeMap, num::NonZeroU32, sync::Arc, time::Duration};
 
@@ -64,8 +64,18 @@ pub struct Level {
     pub tokens: f64,
 }
 
-/// A place in the queue: urgent ones first, else in order of arrival.
-type Ticket = (Priority, u64);
+/// A place in the queue: the moment by which a call is due, then the order of arrival.
+type Ticket = (Instant, u64);
+
+/// For how long calls of a more urgent class that arrive later go first. After it a call has aged into that
+/// class, so that no class starves however many urgent calls there are.
+fn head_start(priority: Priority) -> Duration {
+    match priority {
+        Priority::Gate => Duration::ZERO,
+        Priority::Settling => Duration::from_secs(5),
+        Priority::Steady => Duration::from_secs(15),
+    }
+}
 
 /// Why a call is not let through.
 #[derive(Debug)]
@@ -91,6 +101,8 @@ pub(crate) struct Permit {
     ended: bool,
     /// How long it took to get it.
     pub(crate) waited: Duration,
+    /// When it was given: the moment at which the call is sent.
+    pub(crate) given: Instant,
 }
 
 impl Budget {
@@ -122,10 +134,10 @@ impl Budget {
                 match self.attempt(&place, start) {
                     Step::Go(permit) => return Ok(permit),
                     Step::Refused(refusal) => return Err(refusal),
-                    Step::WaitForWord => place.word.notified().await,
+                    Step::WaitForTurn => place.turn.notified().await,
                     Step::WaitUntil(moment) => {
                         tokio::select! {
-                            () = place.word.notified() => {}
+                            () = place.turn.notified() => {}
                             () = tokio::time::sleep_until(moment) => {}
                         }
                     }
@@ -151,15 +163,15 @@ impl Budget {
     }
 
     fn queue(self: &Arc<Self>, priority: Priority) -> Place {
-        let word = Arc::new(Notify::new());
+        let turn = Arc::new(Notify::new());
         let mut state = self.lock();
         state.issued += 1;
-        let ticket = (priority, state.issued);
-        state.waiting.insert(ticket, Arc::clone(&word));
+        let ticket = (Instant::now() + head_start(priority), state.issued);
+        state.waiting.insert(ticket, Arc::clone(&turn));
         Place {
             budget: Arc::clone(self),
             ticket,
-            word,
+            turn,
         }
     }
 
@@ -175,7 +187,7 @@ impl Budget {
         }
         let first = state.waiting.keys().next() == Some(&place.ticket);
         if !first || state.in_flight >= self.limits.in_flight {
-            return Step::WaitForWord;
+            return Step::WaitForTurn;
         }
         match self.limiter.check() {
             Ok(left) => state.left = Some((left.remaining_burst_capacity(), now)),
@@ -193,6 +205,7 @@ impl Budget {
             probe,
             ended: false,
             waited: now - start,
+            given: now,
         })
     }
 
@@ -204,7 +217,7 @@ impl Budget {
 enum Step {
     Go(Permit),
     Refused(Refusal),
-    WaitForWord,
+    WaitForTurn,
     WaitUntil(Instant),
 }
 
@@ -212,7 +225,7 @@ enum Step {
 struct Place {
     budget: Arc<Budget>,
     ticket: Ticket,
-    word: Arc<Notify>,
+    turn: Arc<Notify>,
 }
 
 impl Drop for Place {
@@ -226,14 +239,14 @@ impl Drop for Place {
 
 impl State {
     fn wake_first(&self) {
-        if let Some(word) = self.waiting.values().next() {
-            word.notify_one();
+        if let Some(turn) = self.waiting.values().next() {
+            turn.notify_one();
         }
     }
 }
 
 impl Permit {
-    /// Says how the call ended. `failure` is what callers are told while the way is closed.
+    /// Ends the call. `failure` is what callers get while calls are held back.
     pub(crate) fn end(mut self, ending: Ending, failure: Option<crate::Error>) {
         self.conclude(ending, failure);
     }
@@ -250,9 +263,9 @@ impl Permit {
             state.failure = failure;
         }
         if state.circuit.refuses(now).is_some() {
-            // Everybody in the queue is told, instead of one by one.
-            for word in state.waiting.values() {
-                word.notify_one();
+            // Every call in the queue is woken, instead of one by one.
+            for turn in state.waiting.values() {
+                turn.notify_one();
             }
         } else {
             state.wake_first();

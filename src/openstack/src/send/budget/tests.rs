@@ -180,3 +180,39 @@ async fn the_queue_has_an_end() {
     let refusal = budget.acquire(Priority::Gate).await.unwrap_err();
     assert!(matches!(refusal, Refusal::TooLongAWait));
 }
+
+#[tokio::test(start_paused = true)]
+async fn calls_of_a_lower_class_age_into_the_next() {
+    for (priority, latest) in [(Priority::Settling, 5), (Priority::Steady, 15)] {
+        let budget = Budget::new(LIMITS);
+        for _ in 0..20 {
+            call(&budget, Priority::Gate).await;
+        }
+        // Gate calls arrive faster than the budget lets them through, without end.
+        let urgent = {
+            let budget = Arc::clone(&budget);
+            tokio::spawn(async move {
+                loop {
+                    let budget = Arc::clone(&budget);
+                    tokio::spawn(async move { budget.acquire(Priority::Gate).await.map(drop) });
+                    tokio::time::sleep(Duration::from_millis(90)).await;
+                }
+            })
+        };
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let start = Instant::now();
+        let permit = budget.acquire(priority).await.unwrap();
+        let waited = start.elapsed();
+        urgent.abort();
+        let latest = Duration::from_secs(latest);
+        assert!(
+            waited >= latest / 2,
+            "{priority:?} waited {waited:?}: urgent calls go first"
+        );
+        assert!(
+            waited <= latest + latest / 2,
+            "{priority:?} waited {waited:?}"
+        );
+        assert_eq!(permit.given, start + waited);
+    }
+}

@@ -10,7 +10,7 @@ use kube::{Client, ResourceExt};
 use super::snapshot::{Direct, Snapshot};
 use crate::reconcile::identity::{self, Asker};
 use capo_api::v1beta2::{LoadBalancerMemberStatus, LoadBalancerStatus};
-use capo_core::Priority;
+use capo_core::{Priority, ProvisioningStatus};
 use capo_openstack::{
     ClientSettings, Clouds, LeaseToken, NoObserver,
     load_balancer::{MemberStatus, StatusTree},
@@ -100,7 +100,13 @@ pub(super) fn take_over(
     let (mut active, mut total) = (0, 0);
     for member in ours {
         total += 1;
-        active += i32::from(member.provisioning_status.as_deref() == Some("ACTIVE"));
+        active += i32::from(
+            member
+                .provisioning_status
+                .as_deref()
+                .map(ProvisioningStatus::from)
+                == Some(ProvisioningStatus::Active),
+        );
     }
     balancer.active_members = Some(format!("{active}/{total}"));
 }

@@ -1,5 +1,7 @@
 //! A picture as lines of text.
 
+use capo_core::{OperatingStatus, ProvisioningStatus};
+use capo_openstack::compute::ServerStatus;
 use jiff::Timestamp;
 
 use super::{
@@ -165,12 +167,15 @@ fn gate_cell(gate: &Gate) -> Cell {
 }
 
 fn server_cell(state: Option<&str>) -> Cell {
-    match state {
-        Some("ACTIVE") => Cell::new("ACTIVE", Tone::Good),
-        Some("ERROR") => Cell::new("ERROR", Tone::Bad),
-        Some(other) => Cell::new(other, Tone::Waiting),
-        None => Cell::new("-", Tone::Faint),
-    }
+    let Some(state) = state else {
+        return Cell::new("-", Tone::Faint);
+    };
+    let tone = match ServerStatus::from(state) {
+        ServerStatus::Active => Tone::Good,
+        ServerStatus::Error => Tone::Bad,
+        _ => Tone::Waiting,
+    };
+    Cell::new(state, tone)
 }
 
 fn member_cell(member: Option<&MemberView>) -> Cell {
@@ -185,12 +190,17 @@ fn member_cell(member: Option<&MemberView>) -> Cell {
 }
 
 fn tone_of_member(member: &MemberView) -> Tone {
+    use OperatingStatus as Operating;
+    use ProvisioningStatus as Provisioning;
     match (
-        member.provisioning_status.as_str(),
-        member.operating_status.as_str(),
+        Provisioning::from(member.provisioning_status.as_str()),
+        Operating::from(member.operating_status.as_str()),
     ) {
-        ("ERROR", _) | (_, "ERROR") => Tone::Bad,
-        ("ACTIVE", "ONLINE" | "NO_MONITOR" | "Unknown") => Tone::Good,
+        (Provisioning::Error, _) | (_, Operating::Error) => Tone::Bad,
+        (
+            Provisioning::Active,
+            Operating::Online | Operating::NoMonitor | Operating::Unknown(_),
+        ) => Tone::Good,
         _ => Tone::Waiting,
     }
 }

@@ -16,7 +16,7 @@ use crate::kubernetes::conditions::kind::{
     API_SERVER_LOAD_BALANCER_READY, NETWORK_READY, ROUTER_READY, SECURITY_GROUPS_READY,
 };
 use capo_core::Reason;
-use capo_core::{FailureClass, Priority};
+use capo_core::{FailureClass, Priority, ProvisioningStatus};
 use capo_openstack::{
     Error,
     load_balancer::LoadBalancer,
@@ -91,7 +91,7 @@ fn is_no_service(halt: &Halt) -> bool {
 
 async fn remove_balancer(context: &StepContext<'_>, lb: &LoadBalancer) -> Step<()> {
     let seen = FoundLoadBalancer::from(lb);
-    if seen.provisioning_status != "PENDING_DELETE" {
+    if seen.provisioning_status != ProvisioningStatus::PendingDelete {
         floating_ip::remove(context, lb.vip_port_id.as_deref()).await?;
         if !load_balancer::delete(context, &lb.id).await? {
             return Err(Halt::wait(

@@ -56,7 +56,7 @@ impl From<&LoadBalancer> for FoundLoadBalancer {
         Self {
             id: lb.id.to_string(),
             name: lb.name.clone(),
-            provisioning_status: lb.provisioning_status.as_str().to_owned(),
+            provisioning_status: lb.provisioning_status.clone(),
         }
     }
 }

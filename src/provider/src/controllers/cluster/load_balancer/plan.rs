@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use capo_core::ProvisioningStatus;
+
 /// A load balancer as read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FoundLoadBalancer {
@@ -9,8 +11,8 @@ pub(crate) struct FoundLoadBalancer {
     pub id: String,
     /// Its name.
     pub name: String,
-    /// Its provisioning status, as Octavia spells it.
-    pub provisioning_status: String,
+    /// Its provisioning status.
+    pub provisioning_status: ProvisioningStatus,
 }
 
 /// What to do about the load balancer.
@@ -77,12 +79,14 @@ pub(crate) fn plan(
 ) -> LoadBalancerPlan {
     let ours: Vec<&FoundLoadBalancer> = found
         .iter()
-        .filter(|lb| lb.name == inputs.name && lb.provisioning_status != "DELETED")
+        .filter(|lb| {
+            lb.name == inputs.name && lb.provisioning_status != ProvisioningStatus::Deleted
+        })
         .collect();
     // One that is going does not stand in the way of one that stays.
     let staying: Vec<&&FoundLoadBalancer> = ours
         .iter()
-        .filter(|lb| lb.provisioning_status != "PENDING_DELETE")
+        .filter(|lb| lb.provisioning_status != ProvisioningStatus::PendingDelete)
         .collect();
     match (staying.as_slice(), ours.first()) {
         ([], None) => LoadBalancerPlan::Create,
@@ -104,7 +108,7 @@ fn one_plan(
     now: Instant,
 ) -> LoadBalancerPlan {
     let id = one.id.clone();
-    if one.provisioning_status != "ERROR" {
+    if one.provisioning_status != ProvisioningStatus::Error {
         return LoadBalancerPlan::Use { id };
     }
     if inputs.rebuild.as_deref() == Some(id.as_str()) {
@@ -141,7 +145,7 @@ mod tests {
         FoundLoadBalancer {
             id: id.to_owned(),
             name: name.to_owned(),
-            provisioning_status: status.to_owned(),
+            provisioning_status: status.into(),
         }
     }
 

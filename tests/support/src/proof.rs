@@ -6,7 +6,8 @@ use crate::{
     client::{Target, requests::Requests, watches::Watches, writer::Writer},
     env::manager,
     invariants::{self, Promises, Violation, figures::Figures, secrets},
-    rollout::{Rollout, folder, results},
+    results,
+    rollout::{Rollout, folder},
     timeline::{Timeline, What, render::render},
 };
 
@@ -37,7 +38,7 @@ impl Proof {
     pub async fn begin(rollout: &Rollout) -> Self {
         let timeline = rollout.timeline.clone();
         let target = target(rollout).await;
-        let writer = Writer::start(&target, rollout.machines.serving())
+        let writer = Writer::start(&target, rollout.player.serving())
             .await
             .unwrap();
         let watches = Watches::start(&target, WATCHES, &timeline).await.unwrap();

@@ -188,11 +188,7 @@ pub fn object(kind: &str, version: &str, name: &str, parts: Value) -> DynamicObj
     serde_json::from_value(object).unwrap()
 }
 
-/// Label of a namespace whose objects are not validated on admission, as where the webhook is not installed.
-pub const WITHOUT_ADMISSION: &str = "tests.capo-rs/without-admission";
-
-/// The shipped configuration, with this process's address instead of the Service's, except in namespaces with the label
-/// [`WITHOUT_ADMISSION`].
+/// The shipped configuration, with this process's address instead of the Service's.
 pub fn admission(listening: &Listening) -> Result<Vec<Value>, Error> {
     use base64::Engine as _;
     let bundle =
@@ -210,8 +206,6 @@ pub fn admission(listening: &Listening) -> Result<Vec<Value>, Error> {
             .to_owned();
         webhook["clientConfig"] =
             json!({"url": format!("{}{path}", listening.url), "caBundle": bundle});
-        webhook["namespaceSelector"] =
-            json!({"matchExpressions": [{"key": WITHOUT_ADMISSION, "operator": "DoesNotExist"}]});
     }
     assert_eq!(documents.len(), 1);
     Ok(documents)

@@ -1,13 +1,6 @@
 //! A cluster under test: its cloud, its manager, its machines.
 
-pub mod foreign_client;
 mod look;
-pub mod machines;
-pub mod management_cluster;
-mod manifests;
-pub mod results;
-pub mod verdict;
-pub mod workload_cluster;
 
 use std::{
     net::{SocketAddr, TcpListener},
@@ -30,13 +23,14 @@ use crate::{
         Manager, apply,
         cluster_api::{api, condition},
     },
+    intruder::Intruder,
     invariants::{figures::Figures, secrets},
+    objects,
+    plane::plane,
+    player::{self, Play, Player},
+    results,
     timeline::{Timeline, What, cloud::CloudWatch, management::ManagementWatch},
-};
-
-use self::{
-    foreign_client::ForeignClient, machines::Machines, management_cluster::ManagementCluster,
-    workload_cluster::WorkloadCluster,
+    workload::Workload,
 };
 
 /// Our pre-terminate hook.
@@ -92,10 +86,10 @@ pub struct Rollout {
     /// Its name, and that of its control plane, its infrastructure and its template.
     pub cluster: String,
     pub cloud: FakeCloud,
-    pub workload: Arc<WorkloadCluster>,
+    pub workload: Arc<Workload>,
     /// The manager of this namespace, while it runs.
     pub manager: Mutex<Option<Manager>>,
-    pub machines: Machines,
+    pub player: Player,
     /// Everything that happens to it, from the beginning.
     pub timeline: Timeline,
     watching: (ManagementWatch, CloudWatch),
@@ -107,8 +101,8 @@ pub struct Rollout {
 impl Rollout {
     /// Starts everything and creates the cluster. It does not wait for machines.
     pub async fn start(wish: Wish) -> Self {
-        let management = ManagementCluster::shared().await;
-        let client = management.kubernetes.admin().await.unwrap();
+        let plane = plane().await;
+        let client = plane.kubernetes.admin().await.unwrap();
         let claim = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let cloud = FakeCloud::start(Options {
             durations: wish.durations,
@@ -116,7 +110,7 @@ impl Rollout {
         })
         .await
         .unwrap();
-        let workload = Arc::new(WorkloadCluster::start(wish.name, &folder(wish.name)).unwrap());
+        let workload = Arc::new(Workload::start(wish.name, &folder(wish.name)).unwrap());
         let mut arguments = vec![
             format!("--namespace={}", wish.name),
             "--webhook-port=0".to_owned(),
@@ -127,8 +121,8 @@ impl Rollout {
             ManagementWatch::start(&client, &timeline, wish.name, wish.name),
             CloudWatch::start(cloud.control(), &timeline, wish.name, wish.name),
         );
-        let machines = Machines::start(
-            machines::Cluster {
+        let player = Player::start(
+            Play {
                 timeline: timeline.clone(),
                 client: client.clone(),
                 name: wish.name.to_owned(),
@@ -144,7 +138,7 @@ impl Rollout {
             cloud,
             workload,
             manager: Mutex::new(None),
-            machines,
+            player,
             timeline,
             watching,
             arguments,
@@ -152,7 +146,7 @@ impl Rollout {
         };
         rollout.start_manager(&[]).await;
         let subnet = subnet(rollout.claim.local_addr().unwrap().port());
-        let documents = manifests::documents(
+        let documents = objects::documents(
             &wish,
             &rollout.workload,
             &secrets::clouds_yaml(&rollout.cloud).unwrap(),
@@ -174,7 +168,7 @@ impl Rollout {
             .map(String::as_str)
             .chain(more.iter().copied())
             .collect();
-        let kubeconfig = &ManagementCluster::shared().await.installation.kubeconfig;
+        let kubeconfig = &plane().await.installation.kubeconfig;
         let mut manager = Manager::start(self.workload.folder(), kubeconfig, &arguments).unwrap();
         manager.until_ready().await.unwrap();
         *slot = Some(manager);
@@ -188,7 +182,7 @@ impl Rollout {
     /// The endpoint as clients know it, as soon as there is one.
     pub async fn endpoint(&self) -> SocketAddr {
         self.until("the Cluster has an endpoint", async || {
-            machines::endpoint(&self.client, &self.cluster).await
+            player::endpoint(&self.client, &self.cluster).await
         })
         .await
     }
@@ -278,8 +272,8 @@ impl Rollout {
     }
 
     /// Somebody else with rights in the project.
-    pub async fn foreign_client(&self) -> ForeignClient {
-        ForeignClient::sign_in(self.cloud.auth_url()).await
+    pub async fn intruder(&self) -> Intruder {
+        Intruder::sign_in(self.cloud.auth_url()).await
     }
 
     /// Applies a MachineHealthCheck for the control plane that calls a machine unhealthy so long after its start without a Node.

@@ -1,0 +1,204 @@
+//! Reads that callers share: how many calls they cost, and what is never shared.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use capo_core::{FailureClass, Priority};
+use capo_openstack::{ClientSettings, LeaseToken, compute::NewServer};
+use futures::future::join_all;
+use serde_json::json;
+use wiremock::ResponseTemplate;
+
+use super::{TestCloud, answer, cloud, cloud_with, ok, settings};
+
+const SERVERS: &str = "/compute/v2.1/servers/detail";
+const STEADY: Priority = Priority::Steady;
+
+fn server(id: &str) -> serde_json::Value {
+    json!({"id": id, "name": id, "status": "BUILD", "tenant_id": "p"})
+}
+
+/// A project with so many servers, `s0`, `s1`, …, of which the list lacks some.
+async fn project(servers: usize, unlisted: &[&str]) -> TestCloud {
+    let test = cloud().await;
+    let ids: Vec<String> = (0..servers).map(|number| format!("s{number}")).collect();
+    let listed: Vec<_> = ids
+        .iter()
+        .filter(|id| !unlisted.contains(&id.as_str()))
+        .map(|id| server(id))
+        .collect();
+    let slow = |body| ok(body).set_delay(Duration::from_millis(50));
+    answer(&test, "GET", SERVERS, slow(json!({ "servers": listed }))).await;
+    for id in &ids {
+        let at = format!("/compute/v2.1/servers/{id}");
+        answer(&test, "GET", &at, slow(json!({"server": server(id)}))).await;
+    }
+    test
+}
+
+async fn reads_of_servers(test: &TestCloud) -> usize {
+    let all = test.server.received_requests().await.unwrap();
+    all.iter()
+        .filter(|request| request.url.path().starts_with("/compute/v2.1/servers"))
+        .count()
+}
+
+#[tokio::test]
+async fn a_hundred_callers_cost_one_read_and_one_list() {
+    let test = project(100, &[]).await;
+    let begin = Instant::now();
+    let callers = (0..100).map(|number| {
+        let cloud = test.cloud.clone();
+        async move {
+            let id = format!("s{number}").into();
+            let read = cloud
+                .shared_reads()
+                .server(&id, begin, STEADY)
+                .await
+                .unwrap();
+            assert_eq!(read.value.id, id);
+            assert!(read.sent_at >= begin);
+        }
+    });
+    join_all(callers).await;
+    let calls = reads_of_servers(&test).await;
+    assert!(calls <= 2, "{calls} calls");
+    // Whoever takes an older answer causes no call.
+    let shared = test.cloud.shared_reads();
+    shared.server(&"s7".into(), begin, STEADY).await.unwrap();
+    assert_eq!(reads_of_servers(&test).await, calls);
+    // A newer one is read, alone.
+    let read = shared.server(&"s7".into(), Instant::now(), STEADY).await;
+    assert!(read.unwrap().sent_at > begin);
+    assert_eq!(reads_of_servers(&test).await, calls + 1);
+}
+
+#[tokio::test]
+async fn a_server_that_a_list_lacks_is_read_by_its_id() {
+    let test = project(9, &["s4"]).await;
+    let now = Instant::now();
+    let callers = (0..10).map(|number| {
+        let cloud = test.cloud.clone();
+        async move {
+            let id = format!("s{number}").into();
+            let read = cloud.shared_reads().server(&id, now, STEADY).await;
+            // `s9` is in no answer: the one that names it says so.
+            assert_eq!(read.is_err_and(|error| error.is_not_found()), number == 9);
+        }
+    });
+    join_all(callers).await;
+    assert!(reads_of_servers(&test).await <= 4);
+}
+
+#[tokio::test]
+async fn look_ups_are_made_once_until_they_are_too_old() {
+    let test = cloud().await;
+    let zones =
+        json!({"availabilityZoneInfo": [{"zoneName": "a", "zoneState": {"available": true}}]});
+    let at = "/compute/v2.1/os-availability-zone";
+    answer(
+        &test,
+        "GET",
+        at,
+        ok(zones).set_delay(Duration::from_millis(30)),
+    )
+    .await;
+    let age = Duration::from_secs(30);
+    let ask = || async {
+        test.cloud
+            .shared_reads()
+            .availability_zones(age, STEADY)
+            .await
+    };
+    for found in join_all((0..20).map(|_| ask())).await {
+        assert_eq!(found.unwrap()[0].name, "a");
+    }
+    assert_eq!(test.requests("GET", at).await.len(), 1);
+    tokio::time::pause();
+    tokio::time::advance(age + Duration::from_secs(1)).await;
+    tokio::time::resume();
+    ask().await.unwrap();
+    assert_eq!(test.requests("GET", at).await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_failure_is_shared_by_those_that_waited_for_it_and_not_kept() {
+    let test = cloud().await;
+    let at = "/compute/v2.1/flavors/f1";
+    let failing = ResponseTemplate::new(500).set_delay(Duration::from_millis(30));
+    answer(&test, "GET", at, failing).await;
+    let age = Duration::from_mins(5);
+    let id = "f1".into();
+    let ask = || async { test.cloud.shared_reads().flavor(&id, age, STEADY).await };
+    for found in join_all((0..20).map(|_| ask())).await {
+        assert!(found.unwrap_err().is(FailureClass::Transient));
+    }
+    assert_eq!(test.requests("GET", at).await.len(), 1);
+    ask().await.unwrap_err();
+    assert_eq!(test.requests("GET", at).await.len(), 2);
+}
+
+#[tokio::test]
+async fn an_upgraded_nova_is_noticed_without_a_restart() {
+    let test = super::bare_cloud(settings(), LeaseToken::unlimited()).await;
+    let token = super::token(&test.server.uri(), 3600);
+    answer(&test, "POST", "/identity/v3/auth/tokens", token).await;
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    wiremock::Mock::given(wiremock::matchers::path("/compute/v2.1/"))
+        .respond_with(move |_: &wiremock::Request| {
+            let old = counted.fetch_add(1, Ordering::SeqCst) == 0;
+            let version = if old { "2.38" } else { "2.96" };
+            ok(json!({"version": {"id": "v2.1", "version": version}}))
+        })
+        .mount(&test.server)
+        .await;
+    answer(
+        &test,
+        "POST",
+        "/compute/v2.1/servers",
+        ok(json!({"server": {"id": "s1"}})),
+    )
+    .await;
+    let tagged = NewServer {
+        tags: vec!["t".into()],
+        ..NewServer::default()
+    };
+    for _ in 0..3 {
+        let error = test.cloud.create_server(&tagged, STEADY).await.unwrap_err();
+        assert!(error.is(FailureClass::NoService), "{error}");
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), 1, "the old answer is young");
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(61)).await;
+    tokio::time::resume();
+    test.cloud.create_server(&tagged, STEADY).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_read_is_stamped_when_it_is_sent_and_not_when_it_is_asked_for() {
+    let alone = ClientSettings {
+        max_in_flight: 1,
+        ..settings()
+    };
+    let test = cloud_with(alone, LeaseToken::unlimited()).await;
+    let slow = ok(json!({"flavors": []})).set_delay(Duration::from_millis(300));
+    answer(&test, "GET", "/compute/v2.1/flavors/detail", slow).await;
+    let (first, first_sent) = test.cloud.noting_sent_at();
+    let (second, second_sent) = test.cloud.noting_sent_at();
+    assert_eq!(first_sent.first(), None);
+    // The sign-in and the look at the version are not what is measured.
+    test.cloud.compute_api_version(STEADY).await.unwrap();
+    let asked = Instant::now();
+    let (one, two) = tokio::join!(first.flavors(STEADY), second.flavors(STEADY));
+    one.unwrap();
+    two.unwrap();
+    let waited = second_sent.first().unwrap() - asked;
+    assert!(waited >= Duration::from_millis(250), "{waited:?}");
+    assert!(first_sent.first().unwrap() < second_sent.first().unwrap());
+}
