@@ -19,7 +19,7 @@ SHORT_TAKEOVERS := plain no_load_balancer
 # Each compiles with its own dependencies alone, not only with what the others bring along.
 CRATES := capo-core capo-openstack capo-gate capo-api capo-rs fake-cloud test-support
 # The test binaries that start none of PROGRAMS (tests/README.md).
-RUST_ONLY := --test documents --test round_trip --test fuzz
+RUST_ONLY := --test documents --test wire --test round_trip --test fuzz
 
 .DEFAULT_GOAL := help
 .PHONY: help demo release check test alerts deep mutants rollout takeover test-openstack bench lint deny crds documents image-check programs
