@@ -7,7 +7,7 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
-use test_support::{env, fixture};
+use test_support::{env, webhooks};
 
 use std::{
     sync::{Arc, Mutex},
@@ -23,7 +23,7 @@ use kube::{
 use serde_json::json;
 
 use env::{Kubernetes, apply};
-use fixture::{Listening, api, object};
+use webhooks::{Listening, api, object};
 
 const PARALLEL: usize = 100;
 const APPLIES: usize = 3000;
@@ -84,12 +84,12 @@ async fn main() {
     let listening = Listening::start(|_| {}, Arc::clone(&answers) as Arc<dyn Observer>)
         .await
         .unwrap();
-    apply::apply(&client, &fixture::definitions(&listening).unwrap())
+    apply::apply(&client, &webhooks::definitions(&listening).unwrap())
         .await
         .unwrap();
     applies(&client).await;
     let without = tell("apply without webhook", &mut applies(&client).await);
-    apply::apply(&client, &fixture::admission(&listening).unwrap())
+    apply::apply(&client, &webhooks::admission(&listening).unwrap())
         .await
         .unwrap();
     // Until the API server has taken up the configuration.

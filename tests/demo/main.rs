@@ -19,12 +19,11 @@ use std::{process::ExitCode, sync::Arc, time::Duration};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use serde_json::json;
 
-use test_support::{env, invariants, plane, proof, rollout, timeline};
+use test_support::{env, invariants, rollout, timeline};
 
 use env::Error;
 use invariants::Promises;
-use proof::Proof;
-use rollout::{Rollout, Wish};
+use rollout::{Rollout, Wish, management_cluster::ManagementCluster, verdict::Proof};
 use table::Table;
 use timeline::{What, management::ManagementWatch};
 
@@ -55,7 +54,7 @@ async fn demo() -> Result<bool, Error> {
     let seed = number("SEED")?.unwrap_or_else(rand::random);
     let table = Arc::new(Table::new());
     table.say("Starting etcd and kube-apiserver, Cluster API's three managers, and capo-rs as it is shipped");
-    let plane = plane::plane().await;
+    let management = ManagementCluster::shared().await;
     table.say("Creating the Cluster: network, subnet, router, security groups, load balancer, floating IP,");
     table.say("and a control plane of three machines, each of them a real kube-apiserver");
     let rollout = Rollout::start(Wish {
@@ -89,7 +88,7 @@ async fn demo() -> Result<bool, Error> {
         let proof = serve(&rollout, &table).await;
         tokio::join!(roll(&rollout, &table), killed);
         if std::env::var("KEEP").is_ok_and(|keep| keep == "1") {
-            table.say(&look_around(plane, &rollout).await?);
+            table.say(&look_around(management, &rollout).await?);
             tokio::signal::ctrl_c().await?;
         }
         table.say("Deleting the Cluster");
@@ -198,7 +197,7 @@ fn number(name: &str) -> Result<Option<u64>, Error> {
 }
 
 /// KubeadmControlPlane keeps a kubeconfig of the workload cluster for its users.
-async fn look_around(plane: &plane::Plane, rollout: &Rollout) -> Result<String, Error> {
+async fn look_around(management: &ManagementCluster, rollout: &Rollout) -> Result<String, Error> {
     let folder = rollout.workload.folder();
     let workload = folder.join("workload.kubeconfig");
     let secret = rollout
@@ -210,7 +209,7 @@ async fn look_around(plane: &plane::Plane, rollout: &Rollout) -> Result<String, 
         base64::engine::general_purpose::STANDARD.decode(value.as_str().unwrap_or_default())?
     };
     std::fs::write(&workload, content)?;
-    let management = plane.kubernetes.admin_kubeconfig();
+    let management = management.kubernetes.admin_kubeconfig();
     let management = management.display();
     let kubectl = format!("kubectl --kubeconfig {management} -n {CLUSTER}");
     Ok(format!(

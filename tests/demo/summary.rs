@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use fake_cloud::Service;
 
-use crate::{invariants::Rule, proof::Verdict};
+use crate::{invariants::Rule, rollout::verdict::Verdict};
 
 /// The summary of a run and of its calls to OpenStack.
 pub(crate) fn text(verdict: &Verdict, calls: &BTreeMap<(Service, String), u64>) -> String {

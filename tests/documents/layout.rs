@@ -71,7 +71,12 @@ fn quoted_and_linked(page: &str) -> Vec<&str> {
 }
 
 /// Pages that lead through the repository; their paths are those of its top.
-const GUIDES: [&str; 1] = ["tests/README.md"];
+const GUIDES: [&str; 4] = [
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "docs/architecture.md",
+    "tests/README.md",
+];
 
 /// Folders at the top that a path can begin with.
 const TOPS: [&str; 7] = [

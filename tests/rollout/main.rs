@@ -10,7 +10,4 @@
 
 mod scenarios;
 
-use test_support::{
-    anomalies, client, env, intruder, invariants, objects, plane, player, proof, results, rollout,
-    timeline, workload,
-};
+use test_support::{anomalies, client, env, invariants, rollout, timeline};

@@ -8,7 +8,7 @@ use super::complete;
 use crate::{
     env::cluster_api::condition,
     invariants::Promises,
-    proof::Proof,
+    rollout::verdict::Proof,
     rollout::{HOOK, Rollout, Wish, name_of},
 };
 
@@ -40,7 +40,7 @@ async fn of_three_machines_deleted_at_once_the_last_stays() {
     rollout
         .stays_held(&last, "NoOtherMemberServing", Duration::from_secs(20))
         .await;
-    assert_eq!(rollout.player.alive().len(), 3, "an API server died");
+    assert_eq!(rollout.machines.alive().len(), 3, "an API server died");
     let held = rollout.get("OpenStackMachine", &last).await.unwrap();
     let (_, _, message) = condition(&held, "APIServerLoadBalancerReady").unwrap();
     assert!(message.contains("bypass"), "no way out is named: {message}");
@@ -131,7 +131,7 @@ async fn a_dead_machine_is_let_go_and_replaced() {
     let machines = rollout.machines().await;
     let dead = machines.first().unwrap();
     // What was under way at that moment is lost, and nothing later.
-    rollout.player.crash(dead);
+    rollout.machines.crash(dead);
     let proof = Proof::begin(&rollout).await;
     rollout.delete("Machine", dead).await;
     rollout
@@ -164,7 +164,7 @@ async fn three_become_one() {
     let survivor = after.first().unwrap();
     assert!(before.contains(survivor));
     assert_eq!(
-        rollout.player.alive().into_keys().collect::<Vec<_>>(),
+        rollout.machines.alive().into_keys().collect::<Vec<_>>(),
         after
     );
     proof.end(rollout, &Promises::default()).await;

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::complete;
 use crate::{
     invariants::{Promises, Rule, World},
-    proof::{Proof, Verdict},
+    rollout::verdict::{Proof, Verdict},
     rollout::{Rollout, Wish},
     timeline::{ApiServer, Member, What},
 };
@@ -33,7 +33,7 @@ pub(super) async fn verdict(rollout: &Rollout, proof: Proof) -> Verdict {
         ..Promises::default()
     };
     let verdict = proof.verdict(rollout, &promises).await;
-    crate::results::write(&rollout.cluster, &verdict.figures);
+    crate::rollout::results::write(&rollout.cluster, &verdict.figures);
     verdict
 }
 

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     invariants::Promises,
-    results::{self, Cost},
+    rollout::results::{self, Cost},
     rollout::{Rollout, Wish},
 };
 

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::{
     env::programs,
-    plane::plane,
+    rollout::management_cluster::ManagementCluster,
     rollout::{Rollout, Wish},
 };
 
@@ -24,7 +24,10 @@ async fn the_reason_of_a_hold_is_on_the_screen() {
     let new = rollout.machine_after(&known).await;
     rollout.breaks(json!({"hold": {"member": new, "status": "PENDING_CREATE"}}));
     rollout.until_held(&new, "MemberPending").await;
-    let kubeconfig = plane().await.kubernetes.admin_kubeconfig();
+    let kubeconfig = ManagementCluster::shared()
+        .await
+        .kubernetes
+        .admin_kubeconfig();
     let describe = |more: &[&str]| {
         let output = Command::new(programs::clusterctl().unwrap())
             .args([

@@ -8,7 +8,7 @@ use super::complete;
 use crate::{
     env::cluster_api::condition,
     invariants::Promises,
-    proof::Proof,
+    rollout::verdict::Proof,
     rollout::{HOOK, Rollout, Wish},
 };
 
@@ -25,7 +25,7 @@ async fn a_deleted_load_balancer_is_made_again() {
     let machines = rollout.machines().await;
     // Nothing may serve for a while: the cluster is off line, and that is somebody else's doing.
     rollout.breaks(json!({"operation": {"operation": "load-balancer-create", "duration": 15}}));
-    rollout.intruder().await.delete_load_balancer().await;
+    rollout.foreign_client().await.delete_load_balancer().await;
     let victim = machines.first().unwrap();
     rollout.delete("Machine", victim).await;
     rollout
@@ -64,7 +64,7 @@ async fn a_load_balancer_that_others_keep_busy() {
     })
     .await;
     let storm = rollout
-        .intruder()
+        .foreign_client()
         .await
         .keep_busy(Duration::from_millis(1500));
     rollout.roll().await;

@@ -60,7 +60,7 @@ async fn a_cluster_goes_without_its_load_balancer() {
     rollout.delete("Machine", &machine).await;
     rollout.until_held(&machine, "NoOtherMemberServing").await;
     rollout.stop_manager().await;
-    rollout.intruder().await.delete_load_balancer().await;
+    rollout.foreign_client().await.delete_load_balancer().await;
     rollout.delete("Cluster", &rollout.cluster).await;
     rollout.start_manager(&[]).await;
     rollout.end().await;
@@ -94,7 +94,7 @@ async fn without_a_cluster_no_hook_stays() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_first_machine_that_never_comes_up_is_replaced() {
     let rollout = Rollout::start(one("never-up")).await;
-    rollout.player.set_boot(Duration::from_hours(1));
+    rollout.machines.set_boot(Duration::from_hours(1));
     rollout.health_check(60).await;
     let first = rollout.machine_after(&[]).await;
     rollout
@@ -102,7 +102,7 @@ async fn a_first_machine_that_never_comes_up_is_replaced() {
             machine["spec"]["providerID"].is_string()
         })
         .await;
-    rollout.player.set_boot(Duration::from_secs(5));
+    rollout.machines.set_boot(Duration::from_secs(5));
     let second = rollout.machine_after(std::slice::from_ref(&first)).await;
     // The second may take as long as it likes.
     rollout.delete("MachineHealthCheck", &rollout.cluster).await;

@@ -95,7 +95,7 @@ async fn a_member_that_fails_later_holds_the_old_machine() {
     rollout
         .stays_held(&old, "NoOtherMemberServing", Duration::from_secs(20))
         .await;
-    assert!(rollout.player.alive().contains_key(&old), "{old} is dead");
+    assert!(rollout.machines.alive().contains_key(&old), "{old} is dead");
     rollout.mends(json!({"release": ""}));
     rollout.until_complete().await;
     assert_eq!(rollout.machines().await, [new]);

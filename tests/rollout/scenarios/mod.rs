@@ -15,7 +15,7 @@ mod plain;
 
 use crate::{
     invariants::figures::{Figures, Hold},
-    proof::Proof,
+    rollout::verdict::Proof,
     rollout::{Rollout, Wish},
 };
 

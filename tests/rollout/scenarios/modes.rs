@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     env::cluster_api::condition,
-    plane::plane,
+    rollout::management_cluster::ManagementCluster,
     rollout::{HOOK, Rollout, Wish},
 };
 
@@ -63,7 +63,10 @@ async fn a_gate_that_is_off_lets_a_held_machine_go() {
 async fn released_hooks_let_a_held_machine_go() {
     let (rollout, machine) = held("released").await;
     rollout.stop_manager().await;
-    let kubeconfig = plane().await.kubernetes.admin_kubeconfig();
+    let kubeconfig = ManagementCluster::shared()
+        .await
+        .kubernetes
+        .admin_kubeconfig();
     let mut command = Command::new(env!("CARGO_BIN_EXE_capo-rs"));
     command
         .arg("release-hooks")

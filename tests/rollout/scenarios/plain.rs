@@ -14,13 +14,13 @@ async fn replace_all(wish: Wish, boot: Option<Duration>) {
     let ports = 1 + wish.more_ports.len();
     let replicas = usize::try_from(wish.replicas).unwrap();
     let (rollout, proof) = complete(wish).await;
-    let before = rollout.player.alive();
+    let before = rollout.machines.alive();
     if let Some(boot) = boot {
-        rollout.player.set_boot(boot);
+        rollout.machines.set_boot(boot);
     }
     rollout.roll().await;
     rollout.until_complete().await;
-    let after = rollout.player.alive();
+    let after = rollout.machines.alive();
     assert_eq!((before.len(), after.len()), (replicas, replicas));
     assert!(
         before.keys().all(|machine| !after.contains_key(machine)),

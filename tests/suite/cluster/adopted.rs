@@ -3,7 +3,12 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::stage::{PATIENCE, Stage, is, quick};
+use test_support::{
+    env::{Environment, environment::is},
+    waiting::PATIENCE,
+};
+
+use super::quick;
 use crate::{
     contract::{Access, Raw, until},
     env::apply::apply,
@@ -108,7 +113,10 @@ impl Capo {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[expect(clippy::too_many_lines, reason = "everything that CAPO leaves behind")]
 async fn a_cluster_that_capo_made_is_taken_over_without_a_write() {
-    let stage = Stage::set("capo-made", quick()).await;
+    let stage = Environment::in_namespace("capo-made")
+        .cloud(quick())
+        .start()
+        .await;
     let (base, tag) = ("capo-made-c1", "of-capo-made-c1");
     let description = format!("Created by cluster-api-provider-openstack cluster {base}");
     let access = Access {
@@ -279,12 +287,13 @@ async fn a_cluster_that_capo_made_is_taken_over_without_a_write() {
     // Unpaused under the other deployment: everything is found to be as it should.
     stage
         .patch(
+            "OpenStackCluster",
             "c1",
             json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": null}}}),
         )
         .await;
     let taken = stage
-        .until("c1", |cluster| {
+        .until("OpenStackCluster", "c1", |cluster| {
             is(cluster, "Ready", "True") && is(cluster, "APIServerLoadBalancerReady", "True")
         })
         .await;

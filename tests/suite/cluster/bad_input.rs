@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::stage::{Stage, quick};
+use test_support::env::Environment;
+
+use super::quick;
 use crate::env::cluster_api::condition;
 
 struct Case {
@@ -19,7 +21,10 @@ fn identity(secret: &str, cloud: &str) -> Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_bad_input_names_object_field_found_and_right_and_heals_when_mended() {
     const SIGNED_IN: &str = "OpenStackAuthenticationSucceeded";
-    let stage = Stage::set("cluster-bad", quick()).await;
+    let stage = Environment::in_namespace("cluster-bad")
+        .cloud(quick())
+        .start()
+        .await;
     let good = stage.cloud.clouds_yaml();
     stage.secret("malformed", "clouds: [", None).await;
     stage.secret("bad-pem", &good, Some("no certificate")).await;
@@ -108,7 +113,7 @@ async fn every_bad_input_names_object_field_found_and_right_and_heals_when_mende
     }
     for case in &cases {
         let object = stage
-            .until(case.name, |object| {
+            .until("OpenStackCluster", case.name, |object| {
                 condition(object, case.condition).is_some_and(|(status, _, _)| status == "False")
             })
             .await;
@@ -138,6 +143,7 @@ async fn every_bad_input_names_object_field_found_and_right_and_heals_when_mende
         if case.name == "unknown-cloud" {
             stage
                 .patch(
+                    "OpenStackCluster",
                     case.name,
                     json!({"spec": {"identityRef": {"cloudName": "demo"}}}),
                 )
@@ -153,7 +159,10 @@ async fn a_cloud_without_load_balancing_is_told_apart_and_the_cluster_can_go() {
         hidden_services: vec!["load-balancer".to_owned()],
         ..quick()
     };
-    let stage = Stage::set("cluster-no-octavia", options).await;
+    let stage = Environment::in_namespace("cluster-no-octavia")
+        .cloud(options)
+        .start()
+        .await;
     let infrastructure = stage.cluster("c1", json!({}));
     stage
         .cluster_api
@@ -161,7 +170,7 @@ async fn a_cloud_without_load_balancing_is_told_apart_and_the_cluster_can_go() {
         .await
         .unwrap();
     let object = stage
-        .until("c1", |object| {
+        .until("OpenStackCluster", "c1", |object| {
             condition(object, "APIServerLoadBalancerReady")
                 .is_some_and(|(status, _, _)| status == "False")
         })

@@ -4,13 +4,18 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::stage::{PATIENCE, Stage, is, quick};
+use test_support::{
+    env::{Environment, environment::is},
+    waiting::PATIENCE,
+};
+
+use super::quick;
 use crate::{
     contract::{Access, Raw},
     env::{apply::apply, cluster_api::condition},
 };
 
-async fn user(stage: &Stage, name: &str) -> Raw {
+async fn user(stage: &Environment, name: &str) -> Raw {
     Raw::sign_in(&Access {
         auth_url: stage.cloud.auth_url(),
         user: name.to_owned(),
@@ -42,7 +47,7 @@ async fn network(raw: &Raw, name: &str, cidr: &str) -> (Value, Value) {
     (id, made["subnet"]["id"].clone())
 }
 
-fn made_by_us(stage: &Stage, label: &str) -> usize {
+fn made_by_us(stage: &Environment, label: &str) -> usize {
     let calls = stage.cloud.control().calls_since(0);
     calls
         .iter()
@@ -52,7 +57,10 @@ fn made_by_us(stage: &Stage, label: &str) -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_user_brings_along_is_used_and_stays() {
-    let stage = Stage::set("brought", quick()).await;
+    let stage = Environment::in_namespace("brought")
+        .cloud(quick())
+        .start()
+        .await;
     let raw = user(&stage, "demo").await;
     let (own, own_subnet) = network(&raw, "machines", "10.8.0.0/24").await;
     let (front, front_subnet) = network(&raw, "front", "10.9.0.0/24").await;
@@ -140,7 +148,10 @@ async fn what_the_user_brings_along_is_used_and_stays() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_router_takes_the_external_addresses_it_is_given() {
-    let stage = Stage::set("router-addresses", quick()).await;
+    let stage = Environment::in_namespace("router-addresses")
+        .cloud(quick())
+        .start()
+        .await;
     // Nobody else sees the subnets of an external network, or may choose addresses there.
     let raw = user(&stage, "admin").await;
     let public = raw.get("network", "networks?name=public").await.1["networks"][0]["id"].clone();
@@ -175,7 +186,10 @@ async fn a_router_takes_the_external_addresses_it_is_given() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn shared_credentials_are_for_the_namespaces_that_are_let_in() {
-    let stage = Stage::set("shared-credentials", quick()).await;
+    let stage = Environment::in_namespace("shared-credentials")
+        .cloud(quick())
+        .start()
+        .await;
     let vault = "shared-credentials-vault";
     let secret = json!({"apiVersion": "v1", "kind": "Secret",
         "metadata": {"name": "prod", "namespace": vault},
@@ -195,7 +209,7 @@ async fn shared_credentials_are_for_the_namespaces_that_are_let_in() {
         .await
         .unwrap();
     let denied = stage
-        .until("c1", |object| {
+        .until("OpenStackCluster", "c1", |object| {
             is(object, "OpenStackAuthenticationSucceeded", "False")
         })
         .await;

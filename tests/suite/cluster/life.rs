@@ -2,12 +2,17 @@
 
 use serde_json::{Value, json};
 
-use super::stage::{Stage, is, quick};
+use test_support::env::{Environment, environment::is};
+
+use super::quick;
 use crate::env::cluster_api::condition;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_managed_cluster_is_made_kept_and_taken_down_completely() {
-    let stage = Stage::set("cluster-life", quick()).await;
+    let stage = Environment::in_namespace("cluster-life")
+        .cloud(quick())
+        .start()
+        .await;
     let infrastructure = stage.cluster("c1", json!({}));
     stage
         .cluster_api
@@ -91,7 +96,7 @@ async fn a_managed_cluster_is_made_kept_and_taken_down_completely() {
     stage.delete("c1").await;
 }
 
-async fn version(stage: &Stage) -> Value {
+async fn version(stage: &Environment) -> Value {
     let object = stage
         .cluster_api
         .get("OpenStackCluster", "c1")
@@ -103,7 +108,10 @@ async fn version(stage: &Stage) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_paused_cluster_is_not_touched_until_it_is_unpaused() {
-    let stage = Stage::set("cluster-paused", quick()).await;
+    let stage = Environment::in_namespace("cluster-paused")
+        .cloud(quick())
+        .start()
+        .await;
     let mut infrastructure = stage.cluster("c1", json!({}));
     infrastructure["metadata"]["annotations"] = json!({"cluster.x-k8s.io/paused": ""});
     stage
@@ -112,13 +120,16 @@ async fn a_paused_cluster_is_not_touched_until_it_is_unpaused() {
         .await
         .unwrap();
     let paused = stage
-        .until("c1", |object| is(object, "Paused", "True"))
+        .until("OpenStackCluster", "c1", |object| {
+            is(object, "Paused", "True")
+        })
         .await;
     assert!(is(&paused, "Ready", "Unknown"));
     assert_eq!(paused["metadata"]["finalizers"], Value::Null);
     assert_eq!(stage.writes_since(0), Vec::<String>::new());
     stage
         .patch(
+            "OpenStackCluster",
             "c1",
             json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": null}}}),
         )
@@ -130,7 +141,10 @@ async fn a_paused_cluster_is_not_touched_until_it_is_unpaused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_load_balancer_the_endpoint_is_a_floating_ip_or_what_the_user_says() {
-    let stage = Stage::set("cluster-endpoints", quick()).await;
+    let stage = Environment::in_namespace("cluster-endpoints")
+        .cloud(quick())
+        .start()
+        .await;
     let none = json!({"managedLoadBalancer": {"enabled": false}});
     let cases = [
         ("floating", json!({"apiServer": none})),

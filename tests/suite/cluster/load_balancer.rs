@@ -8,12 +8,17 @@ use capo_openstack::{
 use fake_cloud::{Command, Provisioning, SetStatus};
 use serde_json::{Value, json};
 
-use super::stage::{PATIENCE, Stage, is, quick};
+use test_support::{
+    env::{Environment, environment::is},
+    waiting::PATIENCE,
+};
+
+use super::quick;
 use crate::env::cluster_api::condition;
 
 const KIND: &str = "APIServerLoadBalancerReady";
 
-async fn balancers(stage: &Stage, cluster: &str) -> Vec<LoadBalancer> {
+async fn balancers(stage: &Environment, cluster: &str) -> Vec<LoadBalancer> {
     let name = format!(
         "k8s-clusterapi-cluster-{}-{cluster}-kubeapi",
         stage.namespace
@@ -23,7 +28,7 @@ async fn balancers(stage: &Stage, cluster: &str) -> Vec<LoadBalancer> {
         ..LoadBalancerFilter::default()
     };
     stage
-        .user()
+        .openstack()
         .load_balancers(&filter, Priority::Gate)
         .await
         .unwrap()
@@ -40,7 +45,7 @@ fn endpoint(object: &Value) -> Value {
     object["spec"]["controlPlaneEndpoint"]["host"].clone()
 }
 
-fn fail(stage: &Stage, id: &str) {
+fn fail(stage: &Environment, id: &str) {
     let command = Command::SetStatus(SetStatus {
         object: id.to_owned(),
         kind: None,
@@ -53,7 +58,10 @@ fn fail(stage: &Stage, id: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_that_vanished_is_made_anew_behind_the_same_address() {
-    let stage = Stage::set("balancer-vanished", quick()).await;
+    let stage = Environment::in_namespace("balancer-vanished")
+        .cloud(quick())
+        .start()
+        .await;
     stage
         .cluster_api
         .create_cluster("c1", stage.cluster("c1", json!({})))
@@ -61,15 +69,13 @@ async fn one_that_vanished_is_made_anew_behind_the_same_address() {
         .unwrap();
     let first = stage.until_ready("c1").await;
     stage
-        .user()
+        .openstack()
         .delete_load_balancer(&id(&first).as_str().into(), Priority::Gate)
         .await
         .unwrap();
-    stage
-        .membership
-        .nudge(&capo_core::ObjectName::new(&stage.namespace, "c1"));
+    stage.nudge("c1");
     let second = stage
-        .until("c1", |object| {
+        .until("OpenStackCluster", "c1", |object| {
             !id(object).is_empty() && id(object) != id(&first) && is(object, KIND, "True")
         })
         .await;
@@ -84,18 +90,20 @@ async fn one_that_vanished_is_made_anew_behind_the_same_address() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_in_error_is_replaced_while_nothing_can_be_lost_and_else_on_the_operators_word() {
-    let stage = Stage::set("balancer-error", quick()).await;
+    let stage = Environment::in_namespace("balancer-error")
+        .cloud(quick())
+        .start()
+        .await;
     stage
         .cluster_api
         .create_cluster("c1", stage.cluster("c1", json!({})))
         .await
         .unwrap();
     let first = stage.until_ready("c1").await;
-    let name = capo_core::ObjectName::new(&stage.namespace, "c1");
     fail(&stage, &id(&first));
-    stage.membership.nudge(&name);
+    stage.nudge("c1");
     let second = stage
-        .until("c1", |object| {
+        .until("OpenStackCluster", "c1", |object| {
             id(object) != id(&first) && is(object, KIND, "True")
         })
         .await;
@@ -104,9 +112,9 @@ async fn one_in_error_is_replaced_while_nothing_can_be_lost_and_else_on_the_oper
     let initialised = json!({"initialization": {"controlPlaneInitialized": true}});
     stage.patch_status("Cluster", "c1", initialised).await;
     fail(&stage, &id(&second));
-    stage.membership.nudge(&name);
+    stage.nudge("c1");
     let held = stage
-        .until("c1", |object| {
+        .until("OpenStackCluster", "c1", |object| {
             condition(object, KIND).is_some_and(|(status, reason, message)| {
                 status == "False" && reason == "LoadBalancerError" && message.contains("failover")
             })
@@ -118,10 +126,14 @@ async fn one_in_error_is_replaced_while_nothing_can_be_lost_and_else_on_the_oper
 
     let word = json!({"infrastructure.cluster.x-k8s.io/rebuild-load-balancer": id(&second)});
     stage
-        .patch("c1", json!({"metadata": {"annotations": word}}))
+        .patch(
+            "OpenStackCluster",
+            "c1",
+            json!({"metadata": {"annotations": word}}),
+        )
         .await;
     let third = stage
-        .until("c1", |object| {
+        .until("OpenStackCluster", "c1", |object| {
             !id(object).is_empty() && id(object) != id(&second)
         })
         .await;
@@ -131,8 +143,11 @@ async fn one_in_error_is_replaced_while_nothing_can_be_lost_and_else_on_the_oper
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_of_one_name_stop_everything_until_one_is_gone() {
-    let stage = Stage::set("balancer-twins", quick()).await;
-    let user = stage.user();
+    let stage = Environment::in_namespace("balancer-twins")
+        .cloud(quick())
+        .start()
+        .await;
+    let user = stage.openstack();
     let networks = user
         .networks(&NetworkFilter::default(), Priority::Gate)
         .await
@@ -153,7 +168,7 @@ async fn two_of_one_name_stop_everything_until_one_is_gone() {
         .await
         .unwrap();
     let stopped = stage
-        .until("c1", |object| {
+        .until("OpenStackCluster", "c1", |object| {
             condition(object, KIND).is_some_and(|(_, reason, _)| reason == "AmbiguousMatch")
         })
         .await;

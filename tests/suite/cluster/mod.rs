@@ -6,4 +6,20 @@ mod brought;
 mod life;
 mod load_balancer;
 mod refused;
-mod stage;
+
+use fake_cloud::{Durations, Options};
+
+/// A cloud in which a load balancer takes its steps one after the other, as quickly as tests can follow.
+fn quick() -> Options {
+    Options {
+        durations: Durations {
+            load_balancer_create: 0.5,
+            load_balancer_delete: 0.3,
+            operation: 0.1,
+            agent: 0.1,
+            ..Durations::default()
+        },
+        data_path: false,
+        ..Options::default()
+    }
+}

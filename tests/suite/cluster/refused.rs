@@ -2,12 +2,20 @@
 
 use serde_json::json;
 
-use super::stage::{PATIENCE, Stage, is, quick};
+use test_support::{
+    env::{Environment, environment::is},
+    waiting::PATIENCE,
+};
+
+use super::quick;
 use crate::env::cluster_api::condition;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_not_supported_yet_is_refused_by_name_and_the_rest_goes_on() {
-    let stage = Stage::set("not-yet", quick()).await;
+    let stage = Environment::in_namespace("not-yet")
+        .cloud(quick())
+        .start()
+        .await;
     let machine = json!({"identityRef": {"type": "Secret", "name": "cloud-config", "cloudName": "demo"},
         "flavor": {"filter": {"name": "m1.small"}}, "image": {"filter": {"name": "cirros"}}});
     let change = json!({
@@ -20,7 +28,7 @@ async fn what_is_not_supported_yet_is_refused_by_name_and_the_rest_goes_on() {
         .await
         .unwrap();
     let cluster = stage
-        .until("c1", |object| {
+        .until("OpenStackCluster", "c1", |object| {
             object["status"]["initialization"]["provisioned"] == true
         })
         .await;

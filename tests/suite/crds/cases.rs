@@ -16,9 +16,9 @@ use kube::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
-use test_support::full_objects as full;
+use test_support::{full_objects as full, webhooks::Served};
 
-use crate::{env::kstatus, webhooks::fixture::Served};
+use crate::env::kstatus;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -6,11 +6,11 @@ use super::scene::{
     PRE_TERMINATE, address, annotate, balancer_name, cluster, create, has_joined, is_hooked,
     is_provisioned, join, member, member_writes, stranger, until_held, until_warned,
 };
-use crate::machine::stage::{Stage, told};
+use test_support::env::{Environment, environment::status_and_reason};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hook_is_ours_by_its_key_and_put_back_while_nothing_is_deleted() {
-    let stage = Stage::set("hook-edited").await;
+    let stage = Environment::in_namespace("hook-edited").start().await;
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join(&stage, &["m0"]).await;
     annotate(&stage, "Machine", "m0", json!({PRE_TERMINATE: null})).await;
@@ -32,7 +32,7 @@ async fn a_hook_is_ours_by_its_key_and_put_back_while_nothing_is_deleted() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_control_plane_machine_without_its_label_is_known_by_its_owner() {
-    let stage = Stage::set("no-label").await;
+    let stage = Environment::in_namespace("no-label").start().await;
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join(&stage, &["m0"]).await;
     let control_plane = stage.get("KubeadmControlPlane", "c1").await;
@@ -58,14 +58,14 @@ async fn a_control_plane_machine_without_its_label_is_known_by_its_owner() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_machine_without_an_owner_says_whom_it_waits_for() {
-    let stage = Stage::set("no-owner").await;
+    let stage = Environment::in_namespace("no-owner").start().await;
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     let object = |name: &str, owners: Value| {
         json!({
             "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackMachine",
             "metadata": {"name": name, "namespace": stage.namespace, "ownerReferences": owners,
                 "labels": {"cluster.x-k8s.io/cluster-name": "c1"}},
-            "spec": crate::machine::stage::machine_spec(),
+            "spec": crate::machine::machine_spec(),
         })
     };
     let gone = json!([{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "name": "was-here",
@@ -97,7 +97,7 @@ async fn a_machine_without_an_owner_says_whom_it_waits_for() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_foreign_member_in_the_way_is_named_and_left_alone() {
-    let stage = Stage::set("foreign").await;
+    let stage = Environment::in_namespace("foreign").start().await;
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join(&stage, &["m0"]).await;
 
@@ -168,14 +168,14 @@ async fn a_foreign_member_in_the_way_is_named_and_left_alone() {
         "{left:?}"
     );
     assert_eq!(
-        told(&stage.get("OpenStackMachine", "m2").await, "Ready").0,
+        status_and_reason(&stage.get("OpenStackMachine", "m2").await, "Ready").0,
         "True"
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hook_whose_machine_is_gone_is_taken_off_when_its_member_is() {
-    let stage = Stage::set("hook-orphan").await;
+    let stage = Environment::in_namespace("hook-orphan").start().await;
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join(&stage, &["m0"]).await;
     // Somebody strips the finalizer: the last member that serves stays, and so does the hook, not in silence.
@@ -197,7 +197,7 @@ async fn a_hook_whose_machine_is_gone_is_taken_off_when_its_member_is() {
     assert!(member(&stage, "m0").await.is_none());
 }
 
-async fn strip(stage: &Stage, name: &str) {
+async fn strip(stage: &Environment, name: &str) {
     stage
         .cluster_api
         .delete("OpenStackMachine", name)

@@ -5,13 +5,14 @@ use serde_json::{Value, json};
 
 use super::scene::{cluster, create, gate, is_provisioned, join, until_held, until_warned};
 use crate::{
+    env::{Environment, environment::status_and_reason},
     env::{apply::apply, cluster_api::condition},
-    machine::stage::{Stage, machine_spec, told},
+    machine::machine_spec,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_younger_of_two_clusters_that_claim_one_load_balancer_stops_and_says_why() {
-    let stage = Stage::set("claims-balancer").await;
+    let stage = Environment::in_namespace("claims-balancer").start().await;
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join(&stage, &["m0"]).await;
     let first = stage.get("OpenStackCluster", "c1").await;
@@ -59,7 +60,7 @@ async fn the_younger_of_two_clusters_that_claim_one_load_balancer_stops_and_says
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_machine_for_one_server_gets_nothing_and_takes_nothing_with_it() {
-    let stage = Stage::set("claims-server").await;
+    let stage = Environment::in_namespace("claims-server").start().await;
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join(&stage, &["m0"]).await;
     let provider_id = stage.get("OpenStackMachine", "m0").await["spec"]["providerID"].clone();
@@ -72,7 +73,7 @@ async fn a_second_machine_for_one_server_gets_nothing_and_takes_nothing_with_it(
         .unwrap();
     let refused = stage
         .until("OpenStackMachine", "copy", |machine| {
-            told(machine, "InstanceReady") == ("False", "AmbiguousMatch")
+            status_and_reason(machine, "InstanceReady") == ("False", "AmbiguousMatch")
         })
         .await;
     let (_, _, message) = condition(&refused, "InstanceReady").unwrap();
@@ -85,14 +86,14 @@ async fn a_second_machine_for_one_server_gets_nothing_and_takes_nothing_with_it(
     stage.until("Machine", "copy", Value::is_null).await;
     assert_eq!(stage.calls("server_delete"), 0);
     assert_eq!(
-        told(&stage.get("OpenStackMachine", "m0").await, "Ready").0,
+        status_and_reason(&stage.get("OpenStackMachine", "m0").await, "Ready").0,
         "True"
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_machines_with_one_openstackmachine_are_told_by_name() {
-    let stage = Stage::set("claims-machine").await;
+    let stage = Environment::in_namespace("claims-machine").start().await;
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join(&stage, &["m0"]).await;
     let rival = json!({
@@ -118,7 +119,7 @@ async fn two_machines_with_one_openstackmachine_are_told_by_name() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_held_machine_is_told_of_the_health_check_that_will_give_it_up() {
-    let stage = Stage::set("health-check").await;
+    let stage = Environment::in_namespace("health-check").start().await;
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join(&stage, &["m0"]).await;
     let check = json!({

@@ -10,9 +10,11 @@ use super::{
     api_server::ApiServer,
     scene::{address, first_up, gate, join, until_held},
 };
+use test_support::webhooks::Served;
+
 use crate::{
-    env::{Authority, Kubernetes, kubernetes::free_port},
-    machine::stage::Stage,
+    env::Environment,
+    env::{Authority, kubernetes::free_port},
 };
 
 const LOCAL: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
@@ -25,7 +27,7 @@ async fn probe(port: u16, authority: &Authority) -> ProbeOutcome {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_real_kube_apiserver_is_ready_under_its_own_authority_only() {
-    let kubernetes = Kubernetes::shared().await;
+    let kubernetes = &Served::shared().await.kubernetes;
     let port: u16 = kubernetes
         .url()
         .rsplit_once(':')
@@ -144,7 +146,7 @@ async fn without_a_monitor_an_answer_of_200_releases_and_nothing_less() {
 }
 
 /// What KubeadmControlPlane says of the machine's API server.
-async fn pod_health(stage: &Stage, name: &str, status: &str) {
+async fn pod_health(stage: &Environment, name: &str, status: &str) {
     let machine = stage.get("Machine", name).await;
     let mut conditions = machine["status"]["conditions"].as_array().unwrap().clone();
     for condition in &mut conditions {

@@ -8,10 +8,10 @@ use super::{
         JOINING, address, cluster, create, first_up, is_provisioned, join, member, member_writes,
     },
 };
-use crate::machine::stage::{PATIENCE, Stage};
+use test_support::{env::Environment, waiting::PATIENCE};
 
 /// Comes back when the machine's member gets traffic and its tag is off.
-pub(super) async fn until_enabled(stage: &Stage, name: &str) {
+pub(super) async fn until_enabled(stage: &Environment, name: &str) {
     let begun = Instant::now();
     loop {
         let found = member(stage, name).await.unwrap();
@@ -24,7 +24,7 @@ pub(super) async fn until_enabled(stage: &Stage, name: &str) {
     }
 }
 
-async fn is_joining(stage: &Stage, name: &str) -> bool {
+async fn is_joining(stage: &Environment, name: &str) -> bool {
     let found = member(stage, name).await.unwrap();
     !found.admin_state_up && found.tags.iter().any(|tag| tag == JOINING)
 }
@@ -58,7 +58,7 @@ async fn a_member_that_joins_serving_ones_gets_traffic_when_its_api_server_answe
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_that_an_operator_took_down_stays_down_and_does_not_count() {
-    let stage = Stage::set("admin-down").await;
+    let stage = Environment::in_namespace("admin-down").start().await;
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join(&stage, &["m0", "m1"]).await;
     let down = member(&stage, "m1").await.unwrap();

@@ -12,10 +12,10 @@ use super::{
         operating, until_held,
     },
 };
-use crate::machine::stage::Stage;
+use test_support::env::Environment;
 
 /// m0 is held at our hook, as m1 joins admin-down; then the manager stops.
-async fn held_and_joining(namespace: &str, range: &str) -> (Stage, ApiServer) {
+async fn held_and_joining(namespace: &str, range: &str) -> (Environment, ApiServer) {
     let (mut stage, _, server) = first_up(namespace, range).await;
     join(&stage, &["m1"]).await;
     stage.cluster_api.delete("Machine", "m0").await.unwrap();
@@ -77,7 +77,9 @@ async fn observing_says_what_it_would_hold_and_holds_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn observing_says_that_a_release_would_be_held() {
-    let mut stage = Stage::set("mode-observe-release").await;
+    let mut stage = Environment::in_namespace("mode-observe-release")
+        .start()
+        .await;
     stage.settings.mode = GateMode::Observe;
     stage.stop().await;
     stage.start().await;

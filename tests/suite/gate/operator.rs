@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::scene::{
     WORD, annotate, cluster, create, gate, is_provisioned, join, until_held, until_warned,
 };
-use crate::{env::cluster_api::condition, machine::stage::Stage};
+use test_support::env::{Environment, cluster_api::condition};
 
 fn bypass(left: SignedDuration) -> Value {
     json!({WORD: format!("bypass until={} reason=ticket 12", Timestamp::now() + left)})
@@ -14,7 +14,7 @@ fn bypass(left: SignedDuration) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_holds_what_would_go_and_ends_when_it_is_taken_away() {
-    let stage = Stage::set("word-hold").await;
+    let stage = Environment::in_namespace("word-hold").start().await;
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join(&stage, &["m0", "m1"]).await;
     let hold = json!({WORD: "hold reason=change freeze"});
@@ -47,7 +47,7 @@ async fn a_hold_holds_what_would_go_and_ends_when_it_is_taken_away() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bypass_lets_in_shows_everywhere_and_runs_out() {
-    let stage = Stage::set("word-bypass").await;
+    let stage = Environment::in_namespace("word-bypass").start().await;
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join(&stage, &["m0"]).await;
     stage.command(json!({"hold": {"member": "-m1", "status": "PENDING_CREATE"}}));
@@ -96,7 +96,10 @@ async fn a_bypass_lets_in_shows_everywhere_and_runs_out() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_word_that_is_none_opens_nothing_and_is_told_by_condition_and_event() {
-    let stage = Stage::set("word-refused").await;
+    let stage = Environment::in_namespace("word-refused")
+        .without_admission()
+        .start()
+        .await;
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join(&stage, &["m0"]).await;
     stage.cluster_api.delete("Machine", "m0").await.unwrap();

@@ -7,12 +7,9 @@ use super::scene::{
     CONTROL_PLANE_HOOK, PRE_DRAIN, PRE_TERMINATE, cluster, has, has_joined, member, operating,
     until_held,
 };
-use crate::{
-    env::cluster_api::condition,
-    machine::stage::{Stage, machine_spec},
-};
+use crate::{env::Environment, env::cluster_api::condition, machine::machine_spec};
 
-async fn join_old(stage: &Stage, names: &[&str]) {
+async fn join_old(stage: &Environment, names: &[&str]) {
     for name in names {
         stage
             .cluster_api
@@ -26,7 +23,7 @@ async fn join_old(stage: &Stage, names: &[&str]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_old_machine_is_held_before_its_node_is_drained() {
-    let stage = Stage::set("pre-drain").await;
+    let stage = Environment::in_namespace("pre-drain").start().await;
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join_old(&stage, &["m0", "m1"]).await;
     operating(&stage, "m1", "ERROR").await;
@@ -54,7 +51,7 @@ async fn an_old_machine_is_held_before_its_node_is_drained() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_cluster_api_passes_over_it_the_other_hook_still_holds_server_and_member() {
-    let stage = Stage::set("pre-drain-passed").await;
+    let stage = Environment::in_namespace("pre-drain-passed").start().await;
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join_old(&stage, &["m0"]).await;
     // No other control-plane machine stays: pre-drain hooks are not waited for.
@@ -80,7 +77,7 @@ async fn where_cluster_api_passes_over_it_the_other_hook_still_holds_server_and_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_machine_that_is_updated_in_place_carries_what_its_version_needs() {
-    let stage = Stage::set("pre-drain-version").await;
+    let stage = Environment::in_namespace("pre-drain-version").start().await;
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join_old(&stage, &["m0"]).await;
     let version = |version: &str| serde_json::json!({"spec": {"version": version}});

@@ -11,18 +11,24 @@ use super::scene::{
     CONTROL_PLANE_HOOK, WORD, annotate, cluster, has, is_hooked, join, member, member_writes,
     operating, until_held,
 };
-use crate::machine::stage::{PATIENCE, Stage, patient};
+use test_support::{
+    env::{Environment, environment::quick_gate},
+    waiting::PATIENCE,
+};
 
 const GRACE: Duration = Duration::from_secs(3);
 
-async fn with_grace(namespace: &str, grace: Duration) -> Stage {
-    let mut settings = patient();
+async fn with_grace(namespace: &str, grace: Duration) -> Environment {
+    let mut settings = quick_gate();
     settings.drain_grace = grace;
-    Stage::set_as(namespace, settings).await
+    Environment::in_namespace(namespace)
+        .gate(settings)
+        .start()
+        .await
 }
 
 /// The id of a machine's member.
-async fn id_of(stage: &Stage, machine: &str) -> String {
+async fn id_of(stage: &Environment, machine: &str) -> String {
     member(stage, machine).await.unwrap().id.into()
 }
 
@@ -66,7 +72,7 @@ async fn a_member_is_drained_for_its_grace_time_and_gone_before_etcd_and_api_ser
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_provider_that_cannot_drain_goes_without() {
-    let stage = Stage::set("release-ovn").await;
+    let stage = Environment::in_namespace("release-ovn").start().await;
     cluster(&stage, "10.6.0.0/24", "ovn").await;
     join(&stage, &["m0", "m1"]).await;
     // Newcomers come in disabled there, and are enabled by a write of its own.
@@ -126,7 +132,7 @@ async fn a_drained_member_is_restored_when_the_last_other_one_fails_meanwhile() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_three_deleted_at_once_two_go_one_by_one_and_the_last_is_held() {
-    let stage = Stage::set("release-three").await;
+    let stage = Environment::in_namespace("release-three").start().await;
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join(&stage, &["m0", "m1", "m2"]).await;
     let mut ids = Vec::new();

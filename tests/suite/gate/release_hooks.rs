@@ -13,13 +13,10 @@ use super::{
     joining::until_enabled,
     scene::{PRE_TERMINATE, first_up, has, is_hooked, join, member, until_held},
 };
-use crate::{
-    env::{Kubernetes, apply::apply},
-    machine::stage::Stage,
-};
+use crate::{env::Environment, env::apply::apply};
 
 /// Somebody with exactly the shipped role for this command.
-async fn releaser(stage: &Stage, kubernetes: &Kubernetes) -> std::path::PathBuf {
+async fn releaser(stage: &Environment) -> std::path::PathBuf {
     let name = format!("releaser-of-{}", stage.namespace);
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount",
         "metadata": {"name": name, "namespace": "capo-system"}});
@@ -29,7 +26,8 @@ async fn releaser(stage: &Stage, kubernetes: &Kubernetes) -> std::path::PathBuf 
         "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "capo-system"}],
     });
     apply(&stage.admin, &[account, binding]).await.unwrap();
-    kubernetes
+    stage
+        .kubernetes
         .kubeconfig_of_service_account("capo-system", &name)
         .await
         .unwrap()
@@ -53,16 +51,15 @@ fn text(bytes: &[u8]) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hooks_go_and_joining_members_come_in_without_a_manager() {
-    let kubernetes = Kubernetes::shared().await;
     let (mut stage, _, _m0) = first_up("release-hooks", "127.95.0.0/24").await;
     join(&stage, &["m1"]).await;
     stage.cluster_api.delete("Machine", "m0").await.unwrap();
     until_held(&stage, "m0", "NoOtherMemberServing", &[]).await;
     stage.stop().await;
-    let kubeconfig = releaser(&stage, kubernetes).await;
+    let kubeconfig = releaser(&stage).await;
 
     // The credentials are gone: the hooks go all the same, and it is said what could not be done.
-    let broken = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cloud", "namespace": stage.namespace},
+    let broken = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cloud-config", "namespace": stage.namespace},
         "stringData": {"clouds.yaml": "clouds: {}"}});
     apply(&stage.admin, &[broken]).await.unwrap();
     let output = run(&kubeconfig, &["--namespace=release-hooks"]).await;
@@ -70,12 +67,12 @@ async fn hooks_go_and_joining_members_come_in_without_a_manager() {
     assert_eq!(output.status.code(), Some(1), "{out}{complaints}");
     for machine in ["m0", "m1"] {
         assert!(
-            out.contains(&format!("hooks taken off: Machine release-hooks/{machine}")),
+            out.contains(&format!("hooks removed: Machine release-hooks/{machine}")),
             "{out}"
         );
     }
     assert!(
-        out.contains("Machines released: 2, members let in: 0, failures: 1"),
+        out.contains("Machines released: 2, members enabled: 0, failures: 1"),
         "{out}"
     );
     assert!(
@@ -92,14 +89,14 @@ async fn hooks_go_and_joining_members_come_in_without_a_manager() {
     assert!(!member(&stage, "m1").await.unwrap().admin_state_up);
 
     // With credentials the rest is done; a second run finds nothing more to do.
-    let mended = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cloud", "namespace": stage.namespace},
+    let mended = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cloud-config", "namespace": stage.namespace},
         "stringData": {"clouds.yaml": stage.cloud.clouds_yaml()}});
     apply(&stage.admin, &[mended]).await.unwrap();
     let output = run(&kubeconfig, &["--namespace=release-hooks"]).await;
     let (out, complaints) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{out}{complaints}");
     assert!(
-        out.contains("let in: load balancer member") && out.contains("-6443-m1"),
+        out.contains("enabled: load balancer member") && out.contains("-6443-m1"),
         "{out}"
     );
     assert!(
@@ -108,7 +105,7 @@ async fn hooks_go_and_joining_members_come_in_without_a_manager() {
     );
     until_enabled(&stage, "m1").await;
     let output = run(&kubeconfig, &["--namespace=release-hooks"]).await;
-    assert!(text(&output.stdout).contains("Machines released: 0, members let in: 0, failures: 0"));
+    assert!(text(&output.stdout).contains("Machines released: 0, members enabled: 0, failures: 0"));
 
     // The next manager takes up where things are: m1 is hooked again, m0 goes.
     stage.start().await;
@@ -118,9 +115,8 @@ async fn hooks_go_and_joining_members_come_in_without_a_manager() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_refuses_to_work_beside_a_manager_that_would_put_the_hooks_back() {
-    let kubernetes = Kubernetes::shared().await;
-    let stage = Stage::set("release-beside").await;
-    let kubeconfig = releaser(&stage, kubernetes).await;
+    let stage = Environment::in_namespace("release-beside").start().await;
+    let kubeconfig = releaser(&stage).await;
     let lease = |mode: Option<&str>| {
         let annotations = mode.map(|mode| {
             json!({"infrastructure.cluster.x-k8s.io/load-balancer-gate-mode": format!("{mode} manager-1")})
@@ -140,7 +136,7 @@ async fn it_refuses_to_work_beside_a_manager_that_would_put_the_hooks_back() {
         (Some("enforce"), true, "enforces the load balancer gate"),
         (Some("observe"), false, "--load-balancer-gate=observe"),
         (Some("off"), false, "--load-balancer-gate=off"),
-        (None, false, "does not say how it acts on the gate"),
+        (None, false, "does not record a gate mode"),
     ] {
         let leases: Api<Lease> = Api::namespaced(stage.admin.clone(), "release-beside");
         let _ = leases

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use super::api_server::ApiServer;
 use crate::{
     env::{Authority, apply::apply, cluster_api::condition},
-    machine::stage::{Stage, identity, machine_spec},
+    env::{Environment, environment::identity},
+    machine::machine_spec,
 };
 
 pub(super) const PRE_TERMINATE: &str =
@@ -27,7 +28,7 @@ pub(super) const WORD: &str = "infrastructure.cluster.x-k8s.io/load-balancer-gat
 pub(super) const JOINING: &str = "capo-rs-joining";
 
 /// A cluster `c1` with a managed network and load balancer, whose health monitor is quick.
-pub(super) async fn cluster(stage: &Stage, range: &str, provider: &str) {
+pub(super) async fn cluster(stage: &Environment, range: &str, provider: &str) {
     let spec = json!({
         "identityRef": identity(),
         "managedSubnets": [{"cidr": range}],
@@ -49,7 +50,7 @@ pub(super) async fn cluster(stage: &Stage, range: &str, provider: &str) {
 }
 
 /// Creates a control-plane machine.
-pub(super) async fn create(stage: &Stage, name: &str) {
+pub(super) async fn create(stage: &Environment, name: &str) {
     stage
         .cluster_api
         .create_machine("c1", name, true, machine_spec())
@@ -58,7 +59,7 @@ pub(super) async fn create(stage: &Stage, name: &str) {
 }
 
 /// Creates control-plane machines one after the other, as a control plane does.
-pub(super) async fn join(stage: &Stage, names: &[&str]) {
+pub(super) async fn join(stage: &Environment, names: &[&str]) {
     for name in names {
         create(stage, name).await;
         has_joined(stage, name).await;
@@ -66,7 +67,7 @@ pub(super) async fn join(stage: &Stage, names: &[&str]) {
 }
 
 /// Comes back when the machine is admitted, has a node and carries our hook.
-pub(super) async fn has_joined(stage: &Stage, name: &str) {
+pub(super) async fn has_joined(stage: &Environment, name: &str) {
     stage
         .until("Machine", name, |machine| {
             machine["status"]["nodeRef"].is_object() && is_hooked(machine)
@@ -75,8 +76,8 @@ pub(super) async fn has_joined(stage: &Stage, name: &str) {
 }
 
 /// A cluster whose members' health nobody tells, and its first machine `m0`, whose API server is up.
-pub(super) async fn first_up(namespace: &str, range: &str) -> (Stage, Authority, ApiServer) {
-    let stage = Stage::set(namespace).await;
+pub(super) async fn first_up(namespace: &str, range: &str) -> (Environment, Authority, ApiServer) {
+    let stage = Environment::in_namespace(namespace).start().await;
     stage.command(json!({"assumed_health": "silent"}));
     let authority = authority(&stage).await;
     cluster(&stage, range, "amphora").await;
@@ -87,7 +88,7 @@ pub(super) async fn first_up(namespace: &str, range: &str) -> (Stage, Authority,
 }
 
 /// The cluster's authority, as Cluster API keeps it.
-async fn authority(stage: &Stage) -> Authority {
+async fn authority(stage: &Environment) -> Authority {
     let authority = Authority::new("cluster authority").unwrap();
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret",
@@ -116,7 +117,12 @@ pub(super) fn gate(object: &Value) -> (&str, &str, &str) {
 }
 
 /// Comes back when the machine's condition has this reason and its message all of these words.
-pub(super) async fn until_held(stage: &Stage, name: &str, reason: &str, words: &[&str]) -> Value {
+pub(super) async fn until_held(
+    stage: &Environment,
+    name: &str,
+    reason: &str,
+    words: &[&str],
+) -> Value {
     stage
         .until("OpenStackMachine", name, |machine| {
             let (status, shown, message) = gate(machine);
@@ -126,7 +132,7 @@ pub(super) async fn until_held(stage: &Stage, name: &str, reason: &str, words: &
 }
 
 /// The machine's own address.
-pub(super) async fn address(stage: &Stage, name: &str) -> IpAddr {
+pub(super) async fn address(stage: &Environment, name: &str) -> IpAddr {
     let machine = stage
         .until("OpenStackMachine", name, |machine| {
             internal(machine).is_some()
@@ -144,7 +150,7 @@ fn internal(machine: &Value) -> Option<IpAddr> {
 }
 
 /// The endpoint's pool.
-pub(super) async fn pool(stage: &Stage) -> Pool {
+pub(super) async fn pool(stage: &Environment) -> Pool {
     let cloud = stage.openstack();
     let filter = LoadBalancerFilter {
         name: Some(balancer_name(stage)),
@@ -155,12 +161,12 @@ pub(super) async fn pool(stage: &Stage) -> Pool {
     pools.into_iter().next().unwrap()
 }
 
-pub(super) fn balancer_name(stage: &Stage) -> String {
+pub(super) fn balancer_name(stage: &Environment) -> String {
     format!("k8s-clusterapi-cluster-{}-c1-kubeapi", stage.namespace)
 }
 
 /// A machine's member, as its user sees it.
-pub(super) async fn member(stage: &Stage, machine: &str) -> Option<Member> {
+pub(super) async fn member(stage: &Environment, machine: &str) -> Option<Member> {
     let pool = pool(stage).await;
     let members = stage
         .openstack()
@@ -174,7 +180,7 @@ pub(super) async fn member(stage: &Stage, machine: &str) -> Option<Member> {
 }
 
 /// Makes a member by hand and waits until Octavia has done so.
-pub(super) async fn stranger(stage: &Stage, name: &str, address: IpAddr) -> Member {
+pub(super) async fn stranger(stage: &Environment, name: &str, address: IpAddr) -> Member {
     let (cloud, pool) = (stage.openstack(), pool(stage).await);
     let new = NewMember {
         name: name.to_owned(),
@@ -196,7 +202,7 @@ pub(super) async fn stranger(stage: &Stage, name: &str, address: IpAddr) -> Memb
 }
 
 /// Writes of members since call number `since`, as `PUT <name or id> <body>`.
-pub(super) fn member_writes(stage: &Stage, since: u64) -> Vec<fake_cloud::Call> {
+pub(super) fn member_writes(stage: &Environment, since: u64) -> Vec<fake_cloud::Call> {
     stage
         .cloud
         .control()
@@ -211,7 +217,7 @@ pub(super) fn member_writes(stage: &Stage, since: u64) -> Vec<fake_cloud::Call> 
 }
 
 /// How a member reads to its health monitor from now on.
-pub(super) async fn operating(stage: &Stage, machine: &str, status: &str) {
+pub(super) async fn operating(stage: &Environment, machine: &str, status: &str) {
     let member = member(stage, machine).await.unwrap();
     stage.command(
         json!({"set_status": {"object": member.id, "kind": "member", "operating": status}}),
@@ -219,7 +225,7 @@ pub(super) async fn operating(stage: &Stage, machine: &str, status: &str) {
 }
 
 /// Sets or removes annotations.
-pub(super) async fn annotate(stage: &Stage, kind: &str, name: &str, annotations: Value) {
+pub(super) async fn annotate(stage: &Environment, kind: &str, name: &str, annotations: Value) {
     stage
         .patch(
             kind,
@@ -230,7 +236,7 @@ pub(super) async fn annotate(stage: &Stage, kind: &str, name: &str, annotations:
 }
 
 /// Warnings about an object, as `reason: note`.
-pub(super) async fn warnings(stage: &Stage, kind: &str, name: &str) -> Vec<String> {
+pub(super) async fn warnings(stage: &Environment, kind: &str, name: &str) -> Vec<String> {
     let events: Api<Event> = Api::namespaced(stage.admin.clone(), &stage.namespace);
     let list = events.list(&ListParams::default()).await.unwrap();
     list.items
@@ -252,7 +258,7 @@ pub(super) async fn warnings(stage: &Stage, kind: &str, name: &str) -> Vec<Strin
 }
 
 /// Comes back when a warning about an object has all of these words.
-pub(super) async fn until_warned(stage: &Stage, kind: &str, name: &str, words: &[&str]) {
+pub(super) async fn until_warned(stage: &Environment, kind: &str, name: &str, words: &[&str]) {
     let begun = std::time::Instant::now();
     loop {
         let warnings = warnings(stage, kind, name).await;
@@ -261,7 +267,7 @@ pub(super) async fn until_warned(stage: &Stage, kind: &str, name: &str, words: &
             return;
         }
         assert!(
-            begun.elapsed() < crate::machine::stage::PATIENCE,
+            begun.elapsed() < test_support::waiting::PATIENCE,
             "no warning about {kind} {name} with {words:?}: {warnings:#?}"
         );
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;

@@ -2,7 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::stage::{Stage, identity, machine_spec, told};
+use test_support::env::{
+    Environment,
+    environment::{identity, status_and_reason},
+};
+
+use super::machine_spec;
 
 const HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/capo-load-balancer-member";
 
@@ -15,12 +20,12 @@ fn is_hooked(machine: &Value) -> bool {
 }
 
 fn gate(object: &Value) -> (&str, &str) {
-    told(object, "APIServerLoadBalancerReady")
+    status_and_reason(object, "APIServerLoadBalancerReady")
 }
 
 /// A cluster with a managed network and a load balancer, whose first machine is up.
-async fn cluster_with_one_machine(namespace: &str) -> Stage {
-    let stage = Stage::set(namespace).await;
+async fn cluster_with_one_machine(namespace: &str) -> Environment {
+    let stage = Environment::in_namespace(namespace).start().await;
     stage
         .cluster_api
         .create_cluster(
@@ -47,7 +52,7 @@ async fn cluster_with_one_machine(namespace: &str) -> Stage {
     stage
 }
 
-async fn control_plane_machine(stage: &Stage, name: &str) {
+async fn control_plane_machine(stage: &Environment, name: &str) {
     stage
         .cluster_api
         .create_machine("c1", name, true, machine_spec())
@@ -71,8 +76,8 @@ async fn a_machine_is_held_until_octavia_has_provisioned_its_member() {
         held["spec"]["providerID"].is_string(),
         "set as soon as the server exists"
     );
-    assert_eq!(told(&held, "InstanceReady"), ("True", "Ready"));
-    assert_eq!(told(&held, "Ready"), ("False", "NotReady"));
+    assert_eq!(status_and_reason(&held, "InstanceReady"), ("True", "Ready"));
+    assert_eq!(status_and_reason(&held, "Ready"), ("False", "NotReady"));
     assert_eq!(held["status"]["activeMembers"], "0/1");
     // While it is held, nobody else waits.
     stage
@@ -87,7 +92,7 @@ async fn a_machine_is_held_until_octavia_has_provisioned_its_member() {
     assert_eq!(gate(&machine), ("True", "MembersActive"));
     stage
         .until("OpenStackMachine", "m1", |machine| {
-            told(machine, "Ready") == ("True", "Ready")
+            status_and_reason(machine, "Ready") == ("True", "Ready")
         })
         .await;
 }
@@ -139,7 +144,10 @@ async fn the_last_serving_machine_is_held_at_our_hook_until_another_serves() {
     stage.until("Machine", "m0", Value::is_null).await;
     assert_eq!(stage.leftovers("m0"), Vec::<String>::new());
     let survivor = stage.get("OpenStackMachine", "m1").await;
-    assert_eq!(told(&survivor, "InstanceReady"), ("True", "Ready"));
+    assert_eq!(
+        status_and_reason(&survivor, "InstanceReady"),
+        ("True", "Ready")
+    );
     assert_eq!(gate(&survivor), ("True", "MembersActive"));
     assert!(is_hooked(&stage.get("Machine", "m1").await));
 }
@@ -168,7 +176,7 @@ async fn a_hook_that_a_user_took_off_is_not_put_back() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wiped_statuses_come_back_at_once_and_change_nothing_in_openstack() {
     let stage = cluster_with_one_machine("wiped").await;
-    let is_ready = |object: &Value| told(object, "Ready") == ("True", "Ready");
+    let is_ready = |object: &Value| status_and_reason(object, "Ready") == ("True", "Ready");
     stage.until("OpenStackCluster", "c1", is_ready).await;
     stage.until("OpenStackMachine", "m0", is_ready).await;
     let since = stage.cloud.control().last_call();
@@ -200,7 +208,7 @@ async fn a_server_object_deleted_alone_waits_for_the_gate() {
         .unwrap();
     stage
         .until("OpenStackServer", "m0", |server| {
-            told(server, "InstanceReady") == ("False", "NoOtherMemberServing")
+            status_and_reason(server, "InstanceReady") == ("False", "NoOtherMemberServing")
         })
         .await;
     assert_eq!(stage.calls("server_delete"), 0);

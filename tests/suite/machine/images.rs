@@ -2,8 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::stage::{Stage, identity, told};
 use crate::env::{apply::apply, cluster_api::condition};
+use test_support::env::{
+    Environment,
+    environment::{identity, status_and_reason},
+};
 
 /// The kind as far as it is read: any spec, any status.
 fn definition() -> Value {
@@ -21,7 +24,7 @@ fn definition() -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_image_object_is_missed_by_name_waited_for_and_used() {
-    let stage = Stage::set("image-object").await;
+    let stage = Environment::in_namespace("image-object").start().await;
     stage.foreign_cluster("c1").await;
     let spec = json!({"identityRef": identity(), "flavor": {"filter": {"name": "m1.small"}},
         "image": {"imageRef": {"name": "node"}}});
@@ -61,7 +64,7 @@ async fn an_image_object_is_missed_by_name_waited_for_and_used() {
     apply(&stage.admin, &[image("True")]).await.unwrap();
     stage
         .until("OpenStackMachine", "w1", |machine| {
-            told(machine, "Ready") == ("True", "Ready")
+            status_and_reason(machine, "Ready") == ("True", "Ready")
         })
         .await;
     let server = stage.get("OpenStackServer", "w1").await;
@@ -69,7 +72,7 @@ async fn an_image_object_is_missed_by_name_waited_for_and_used() {
 }
 
 /// The id of the cloud's image `cirros`.
-async fn glance_id(stage: &Stage) -> String {
+async fn glance_id(stage: &Environment) -> String {
     let query = capo_openstack::image::ImageFilter {
         name: Some("cirros".to_owned()),
         ..Default::default()

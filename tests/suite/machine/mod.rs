@@ -3,4 +3,10 @@
 mod gates;
 mod images;
 mod servers;
-pub(crate) mod stage;
+
+use serde_json::{Value, json};
+
+/// The least that a machine needs.
+pub(crate) fn machine_spec() -> Value {
+    json!({"image": {"filter": {"name": "cirros"}}, "flavor": {"filter": {"name": "m1.small"}}})
+}

@@ -2,11 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::stage::{Stage, machine_spec, told};
+use test_support::env::{Environment, environment::status_and_reason};
+
+use super::machine_spec;
 use crate::env::cluster_api::condition;
 
 fn is_ready(object: &Value) -> bool {
-    told(object, "Ready") == ("True", "Ready")
+    status_and_reason(object, "Ready") == ("True", "Ready")
 }
 
 fn is_provisioned(object: &Value) -> bool {
@@ -15,7 +17,7 @@ fn is_provisioned(object: &Value) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_comes_and_goes_while_octavia_hangs() {
-    let stage = Stage::set("worker-life").await;
+    let stage = Environment::in_namespace("worker-life").start().await;
     stage.command(json!({"fault": {"match": {"service": "load-balancer"}, "hang": true}}));
     stage.foreign_cluster("c1").await;
     let mut spec = machine_spec();
@@ -41,7 +43,10 @@ async fn a_worker_comes_and_goes_while_octavia_hangs() {
         addresses.last().unwrap(),
         &json!({"type": "InternalDNS", "address": "w1"})
     );
-    assert_eq!(told(&machine, "APIServerLoadBalancerReady"), ("", ""));
+    assert_eq!(
+        status_and_reason(&machine, "APIServerLoadBalancerReady"),
+        ("", "")
+    );
     let server = stage.get("OpenStackServer", "w1").await;
     assert_eq!(
         server["status"]["resources"]["ports"]
@@ -76,7 +81,7 @@ async fn a_worker_comes_and_goes_while_octavia_hangs() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_status_that_was_lost_comes_back_and_changes_nothing_in_openstack() {
-    let mut stage = Stage::set("lost-status").await;
+    let mut stage = Environment::in_namespace("lost-status").start().await;
     stage.foreign_cluster("c1").await;
     stage
         .cluster_api
@@ -115,7 +120,7 @@ async fn a_status_that_was_lost_comes_back_and_changes_nothing_in_openstack() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_image_or_flavor_that_does_not_exist_is_named_and_mended() {
-    let stage = Stage::set("bad-names").await;
+    let stage = Environment::in_namespace("bad-names").start().await;
     stage.foreign_cluster("c1").await;
     for (name, spec, words) in [
         (
@@ -136,7 +141,7 @@ async fn an_image_or_flavor_that_does_not_exist_is_named_and_mended() {
             .unwrap();
         let machine = stage
             .until("OpenStackMachine", name, |machine| {
-                told(machine, "InstanceReady") == ("False", "DependencyNotFound")
+                status_and_reason(machine, "InstanceReady") == ("False", "DependencyNotFound")
             })
             .await;
         let shown = machine["status"]["conditions"].to_string();
@@ -151,7 +156,7 @@ async fn an_image_or_flavor_that_does_not_exist_is_named_and_mended() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn address_pairs_of_a_port_that_exists_are_refused_by_name() {
-    let stage = Stage::set("pairs").await;
+    let stage = Environment::in_namespace("pairs").start().await;
     stage.foreign_cluster("c1").await;
     let mut spec = machine_spec();
     spec["ports"] = json!([{"allowedAddressPairs": [{"ipAddress": "10.7.0.0/24"}]}]);
@@ -170,8 +175,8 @@ async fn address_pairs_of_a_port_that_exists_are_refused_by_name() {
         .await;
     let refused = stage
         .until("OpenStackMachine", "w1", |machine| {
-            told(machine, "PortsReady") == ("False", "NotSupported")
-                && told(machine, "Ready").0 == "False"
+            status_and_reason(machine, "PortsReady") == ("False", "NotSupported")
+                && status_and_reason(machine, "Ready").0 == "False"
         })
         .await;
     let (_, _, message) = condition(&refused, "PortsReady").unwrap();
@@ -194,7 +199,7 @@ async fn address_pairs_of_a_port_that_exists_are_refused_by_name() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_that_was_lost_makes_nothing_twice() {
-    let stage = Stage::set("lost-answers").await;
+    let stage = Environment::in_namespace("lost-answers").start().await;
     stage.foreign_cluster("c1").await;
     for label in ["port_create", "server_create"] {
         stage.command(
@@ -214,7 +219,7 @@ async fn an_answer_that_was_lost_makes_nothing_twice() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_vanished_is_told_and_not_made_again() {
-    let stage = Stage::set("vanished").await;
+    let stage = Environment::in_namespace("vanished").start().await;
     stage.foreign_cluster("c1").await;
     stage
         .cluster_api
@@ -233,7 +238,7 @@ async fn a_server_that_vanished_is_told_and_not_made_again() {
         .await;
     let machine = stage
         .until("OpenStackMachine", "w1", |machine| {
-            told(machine, "InstanceReady") == ("False", "InstanceNotFound")
+            status_and_reason(machine, "InstanceReady") == ("False", "InstanceNotFound")
         })
         .await;
     assert!(is_provisioned(&machine), "what was said stays said");
@@ -245,7 +250,7 @@ async fn a_server_that_vanished_is_told_and_not_made_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_paused_machine_is_left_alone() {
-    let stage = Stage::set("paused").await;
+    let stage = Environment::in_namespace("paused").start().await;
     stage.foreign_cluster("c1").await;
     stage
         .patch("Cluster", "c1", json!({"spec": {"paused": true}}))
@@ -257,7 +262,7 @@ async fn a_paused_machine_is_left_alone() {
         .unwrap();
     stage
         .until("OpenStackMachine", "w1", |machine| {
-            told(machine, "Paused") == ("True", "Paused")
+            status_and_reason(machine, "Paused") == ("True", "Paused")
         })
         .await;
     assert_eq!(stage.get("OpenStackServer", "w1").await, Value::Null);
@@ -265,14 +270,17 @@ async fn a_paused_machine_is_left_alone() {
         .patch("Cluster", "c1", json!({"spec": {"paused": false}}))
         .await;
     let machine = stage.until("OpenStackMachine", "w1", is_ready).await;
-    assert_eq!(told(&machine, "Paused"), ("False", "NotPaused"));
+    assert_eq!(
+        status_and_reason(&machine, "Paused"),
+        ("False", "NotPaused")
+    );
     // Its server hears of the next pause too, and of its end.
     for (paused, status) in [(true, "True"), (false, "False")] {
         let change = json!({"spec": {"paused": paused}});
         stage.patch("Cluster", "c1", change).await;
         stage
             .until("OpenStackServer", "w1", |server| {
-                told(server, "Paused").0 == status
+                status_and_reason(server, "Paused").0 == status
             })
             .await;
     }

@@ -13,7 +13,7 @@ use kube::{
     core::{ApiResource, GroupVersionKind},
 };
 use serde_json::json;
-use test_support::{fixture::Served, repository};
+use test_support::{repository, webhooks::Served};
 
 use crate::env::{ClusterApiManagers, apply, programs};
 

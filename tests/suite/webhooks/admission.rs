@@ -7,7 +7,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::fixture::{Served, api, namespace, object};
+use test_support::webhooks::{Served, api, namespace, object};
 
 const ID: &str = "3a5ae2f8-0c2a-4e0e-9f0e-1d1d1d1d1d1d";
 const OTHER: &str = "00000000-0000-4000-8000-000000000000";

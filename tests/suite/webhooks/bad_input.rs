@@ -9,8 +9,8 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::fixture::{api, object};
 use crate::env::{Installation, Kubernetes, Manager};
+use test_support::webhooks::{api, object};
 
 /// The longest that any answer may take on a busy machine, without optimisation: what an API server gives a conversion.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -14,8 +14,8 @@ use kube::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::fixture::{Served, api, namespace};
 use crate::env::programs;
+use test_support::webhooks::{Served, api, namespace};
 
 const NAMESPACE: &str = "kubectl";
 const OLD: &str = "openstackcluster.v1beta1.infrastructure.cluster.x-k8s.io";

@@ -17,7 +17,7 @@ use tokio::{
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-use super::fixture::{Listening, write_pair};
+use test_support::webhooks::{Listening, write_pair};
 
 const VALIDATE: &str = "/validate-infrastructure-cluster-x-k8s-io-v1beta2-openstackmachine";
 

@@ -13,8 +13,8 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::fixture::{Served, api, namespace, object};
 use crate::env::apply;
+use test_support::webhooks::{Served, api, namespace, object};
 
 const DEFINITION: &str = "openstackmachinetemplates.infrastructure.cluster.x-k8s.io";
 const KIND: &str = "OpenStackMachineTemplate";

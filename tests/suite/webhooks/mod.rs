@@ -3,7 +3,6 @@
 
 mod admission;
 mod bad_input;
-pub(crate) use test_support::fixture;
 mod kubectl;
 mod listener;
 mod migration;

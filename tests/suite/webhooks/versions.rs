@@ -8,7 +8,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::fixture::{Served, api, namespace, object};
+use test_support::webhooks::{Served, api, namespace, object};
 
 const CLUSTER: &str = "OpenStackCluster";
 

@@ -1,16 +1,14 @@
 //! Everything that a test of the whole looks at and pulls on.
 
-use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use fake_cloud::{Durations, FakeCloud, Options};
 use serde_json::{Value, json};
+pub(crate) use test_support::waiting::PATIENCE;
 use tokio::net::TcpListener;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::env::{ClusterApi, Installation, Kubernetes, Manager, apply::apply};
-
-/// More than any step takes on a slow machine.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Lease times that let a test see a lease end.
 pub(crate) const SHORT_LEASE: [&str; 4] = [

@@ -19,21 +19,15 @@ pub mod anomalies;
 pub mod client;
 pub mod contract;
 pub mod env;
-pub mod fixture;
 pub mod full_objects;
 pub mod gate;
-pub mod intruder;
 pub mod invariants;
 pub mod monitoring;
-pub mod objects;
-pub mod plane;
-pub mod player;
-pub mod proof;
-pub mod results;
 pub mod rollout;
 pub mod scene;
 pub mod timeline;
-pub mod workload;
+pub mod waiting;
+pub mod webhooks;
 
 /// The absolute path of a file or folder of the repository.
 pub fn repository(path: &str) -> std::path::PathBuf {

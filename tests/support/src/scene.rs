@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use fake_cloud::FakeCloud;
 use serde_json::{Value, json};
 
+pub use crate::waiting::PATIENCE;
+
 use crate::env::{ClusterApi, Installation, Kubernetes, apply::apply, manager::Manager};
 
-/// More than anything takes on a busy machine.
-pub const PATIENCE: Duration = Duration::from_mins(2);
 /// Where everything happens.
 pub const NAMESPACE: &str = "default";
 

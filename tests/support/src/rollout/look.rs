@@ -179,7 +179,7 @@ impl Rollout {
                 }
             }
         }
-        lines.push(format!("alive: {:?}", self.player.alive()));
+        lines.push(format!("alive: {:?}", self.machines.alive()));
         lines.push(render(&self.timeline.entries()));
         lines.join("\n")
     }

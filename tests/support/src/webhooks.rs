@@ -188,7 +188,11 @@ pub fn object(kind: &str, version: &str, name: &str, parts: Value) -> DynamicObj
     serde_json::from_value(object).unwrap()
 }
 
-/// The shipped configuration, with this process's address instead of the Service's.
+/// Label of a namespace whose objects are not validated on admission, as where the webhook is not installed.
+pub const WITHOUT_ADMISSION: &str = "tests.capo-rs/without-admission";
+
+/// The shipped configuration, with this process's address instead of the Service's, except in namespaces with the label
+/// [`WITHOUT_ADMISSION`].
 pub fn admission(listening: &Listening) -> Result<Vec<Value>, Error> {
     use base64::Engine as _;
     let bundle =
@@ -206,6 +210,8 @@ pub fn admission(listening: &Listening) -> Result<Vec<Value>, Error> {
             .to_owned();
         webhook["clientConfig"] =
             json!({"url": format!("{}{path}", listening.url), "caBundle": bundle});
+        webhook["namespaceSelector"] =
+            json!({"matchExpressions": [{"key": WITHOUT_ADMISSION, "operator": "DoesNotExist"}]});
     }
     assert_eq!(documents.len(), 1);
     Ok(documents)

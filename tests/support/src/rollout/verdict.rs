@@ -6,8 +6,7 @@ use crate::{
     client::{Target, requests::Requests, watches::Watches, writer::Writer},
     env::manager,
     invariants::{self, Promises, Violation, figures::Figures, secrets},
-    results,
-    rollout::{Rollout, folder},
+    rollout::{Rollout, folder, results},
     timeline::{Timeline, What, render::render},
 };
 
@@ -38,7 +37,7 @@ impl Proof {
     pub async fn begin(rollout: &Rollout) -> Self {
         let timeline = rollout.timeline.clone();
         let target = target(rollout).await;
-        let writer = Writer::start(&target, rollout.player.serving())
+        let writer = Writer::start(&target, rollout.machines.serving())
             .await
             .unwrap();
         let watches = Watches::start(&target, WATCHES, &timeline).await.unwrap();

@@ -13,7 +13,7 @@ use crate::env::{ApiServer, Authority, Error, Etcd, Guarded, authority::Pair};
 pub const PORT: u16 = 6443;
 
 /// What all API servers of a cluster share.
-pub struct Workload {
+pub struct WorkloadCluster {
     etcd: Etcd,
     /// The cluster's CA.
     pub authority: Authority,
@@ -23,7 +23,7 @@ pub struct Workload {
     folder: PathBuf,
 }
 
-impl Workload {
+impl WorkloadCluster {
     /// Starts its etcd. Everything is written to `folder`, which is emptied first; the logs stay there.
     pub fn start(name: &str, folder: &Path) -> Result<Self, Error> {
         if folder.exists() {

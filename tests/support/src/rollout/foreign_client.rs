@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Signed in as a member of the project.
-pub struct Intruder(Raw);
+pub struct ForeignClient(Raw);
 
 /// Somebody at work, until this is dropped.
 pub struct Busy(JoinHandle<()>);
@@ -23,7 +23,7 @@ impl Drop for Busy {
     }
 }
 
-impl Intruder {
+impl ForeignClient {
     pub async fn sign_in(auth_url: String) -> Self {
         let demo = || "demo".to_owned();
         let access = Access {

@@ -1,6 +1,13 @@
 //! A cluster under test: its cloud, its manager, its machines.
 
+pub mod foreign_client;
 mod look;
+pub mod machines;
+pub mod management_cluster;
+mod manifests;
+pub mod results;
+pub mod verdict;
+pub mod workload_cluster;
 
 use std::{
     net::{SocketAddr, TcpListener},
@@ -23,14 +30,13 @@ use crate::{
         Manager, apply,
         cluster_api::{api, condition},
     },
-    intruder::Intruder,
     invariants::{figures::Figures, secrets},
-    objects,
-    plane::plane,
-    player::{self, Play, Player},
-    results,
     timeline::{Timeline, What, cloud::CloudWatch, management::ManagementWatch},
-    workload::Workload,
+};
+
+use self::{
+    foreign_client::ForeignClient, machines::Machines, management_cluster::ManagementCluster,
+    workload_cluster::WorkloadCluster,
 };
 
 /// Our pre-terminate hook.
@@ -86,10 +92,10 @@ pub struct Rollout {
     /// Its name, and that of its control plane, its infrastructure and its template.
     pub cluster: String,
     pub cloud: FakeCloud,
-    pub workload: Arc<Workload>,
+    pub workload: Arc<WorkloadCluster>,
     /// The manager of this namespace, while it runs.
     pub manager: Mutex<Option<Manager>>,
-    pub player: Player,
+    pub machines: Machines,
     /// Everything that happens to it, from the beginning.
     pub timeline: Timeline,
     watching: (ManagementWatch, CloudWatch),
@@ -101,8 +107,8 @@ pub struct Rollout {
 impl Rollout {
     /// Starts everything and creates the cluster. It does not wait for machines.
     pub async fn start(wish: Wish) -> Self {
-        let plane = plane().await;
-        let client = plane.kubernetes.admin().await.unwrap();
+        let management = ManagementCluster::shared().await;
+        let client = management.kubernetes.admin().await.unwrap();
         let claim = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let cloud = FakeCloud::start(Options {
             durations: wish.durations,
@@ -110,7 +116,7 @@ impl Rollout {
         })
         .await
         .unwrap();
-        let workload = Arc::new(Workload::start(wish.name, &folder(wish.name)).unwrap());
+        let workload = Arc::new(WorkloadCluster::start(wish.name, &folder(wish.name)).unwrap());
         let mut arguments = vec![
             format!("--namespace={}", wish.name),
             "--webhook-port=0".to_owned(),
@@ -121,8 +127,8 @@ impl Rollout {
             ManagementWatch::start(&client, &timeline, wish.name, wish.name),
             CloudWatch::start(cloud.control(), &timeline, wish.name, wish.name),
         );
-        let player = Player::start(
-            Play {
+        let machines = Machines::start(
+            machines::Cluster {
                 timeline: timeline.clone(),
                 client: client.clone(),
                 name: wish.name.to_owned(),
@@ -138,7 +144,7 @@ impl Rollout {
             cloud,
             workload,
             manager: Mutex::new(None),
-            player,
+            machines,
             timeline,
             watching,
             arguments,
@@ -146,7 +152,7 @@ impl Rollout {
         };
         rollout.start_manager(&[]).await;
         let subnet = subnet(rollout.claim.local_addr().unwrap().port());
-        let documents = objects::documents(
+        let documents = manifests::documents(
             &wish,
             &rollout.workload,
             &secrets::clouds_yaml(&rollout.cloud).unwrap(),
@@ -168,7 +174,7 @@ impl Rollout {
             .map(String::as_str)
             .chain(more.iter().copied())
             .collect();
-        let kubeconfig = &plane().await.installation.kubeconfig;
+        let kubeconfig = &ManagementCluster::shared().await.installation.kubeconfig;
         let mut manager = Manager::start(self.workload.folder(), kubeconfig, &arguments).unwrap();
         manager.until_ready().await.unwrap();
         *slot = Some(manager);
@@ -182,7 +188,7 @@ impl Rollout {
     /// The endpoint as clients know it, as soon as there is one.
     pub async fn endpoint(&self) -> SocketAddr {
         self.until("the Cluster has an endpoint", async || {
-            player::endpoint(&self.client, &self.cluster).await
+            machines::endpoint(&self.client, &self.cluster).await
         })
         .await
     }
@@ -272,8 +278,8 @@ impl Rollout {
     }
 
     /// Somebody else with rights in the project.
-    pub async fn intruder(&self) -> Intruder {
-        Intruder::sign_in(self.cloud.auth_url()).await
+    pub async fn foreign_client(&self) -> ForeignClient {
+        ForeignClient::sign_in(self.cloud.auth_url()).await
     }
 
     /// Applies a MachineHealthCheck for the control plane that calls a machine unhealthy so long after its start without a Node.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{env::Error, rollout::Wish, workload::Workload};
+use crate::{env::Error, rollout::Wish, rollout::workload_cluster::WorkloadCluster};
 
 /// The Kubernetes version of every machine.
 const VERSION: &str = "v1.34.4";
@@ -10,9 +10,9 @@ const VERSION: &str = "v1.34.4";
 const IDENTITY: (&str, &str) = ("cloud-config", "demo");
 
 /// Everything of one cluster, in the order in which it is applied. Its namespace carries its name.
-pub fn documents(
+pub(super) fn documents(
     wish: &Wish,
-    workload: &Workload,
+    workload: &WorkloadCluster,
     clouds_yaml: &str,
     subnet: &str,
 ) -> Result<Vec<Value>, Error> {
@@ -36,7 +36,7 @@ pub fn documents(
 }
 
 /// KubeadmControlPlane makes all others itself; without a key for etcd's it takes etcd for external.
-fn certificates(name: &str, workload: &Workload) -> Result<[Value; 3], Error> {
+fn certificates(name: &str, workload: &WorkloadCluster) -> Result<[Value; 3], Error> {
     let secret = |purpose: &str, content: Value| {
         json!({
             "apiVersion": "v1", "kind": "Secret", "type": "cluster.x-k8s.io/secret",

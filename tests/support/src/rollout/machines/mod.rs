@@ -24,8 +24,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use self::node::Deed;
 use crate::{
     env::{Error, Guarded, api_server, cluster_api::api},
+    rollout::workload_cluster::{PORT, WorkloadCluster},
     timeline::{self, ApiServer, Timeline},
-    workload::{PORT, Workload},
 };
 
 const CONTROL_PLANE_HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/kcp-cleanup";
@@ -35,36 +35,36 @@ const BOOT: Duration = Duration::from_secs(5);
 /// Between two tries of something that fails as long as the cluster is not there.
 const AGAIN: Duration = Duration::from_millis(250);
 
-/// What the player plays.
-pub struct Play {
+/// The cluster whose machines are simulated.
+pub struct Cluster {
     /// Of the management plane.
     pub client: Client,
     /// Namespace, and name of the Cluster.
     pub name: String,
-    pub workload: Arc<Workload>,
+    pub workload: Arc<WorkloadCluster>,
     /// Ports besides the API server's on which a machine listens.
     pub more_ports: Vec<u16>,
     /// Where lives and deaths of API servers are written down.
     pub timeline: Timeline,
 }
 
-/// The player at work; machines die when it is dropped.
-pub struct Player {
-    stage: Arc<Stage>,
+/// The machines of one cluster; their API servers end when this is dropped.
+pub struct Machines {
+    simulation: Arc<Simulation>,
     _end: DropGuard,
 }
 
-struct Stage {
-    play: Play,
+struct Simulation {
+    cluster: Cluster,
     /// From a server's start to the start of its API server.
     boot: Mutex<Duration>,
     endpoint: OnceCell<SocketAddr>,
-    machines: Mutex<Machines>,
+    lives: Mutex<Lives>,
     end: CancellationToken,
 }
 
 #[derive(Default)]
-struct Machines {
+struct Lives {
     alive: BTreeMap<String, Alive>,
     /// They must not boot any more.
     dead: BTreeSet<String>,
@@ -76,29 +76,29 @@ struct Alive {
     life: CancellationToken,
 }
 
-impl Player {
-    /// Starts to play.
-    pub fn start(play: Play, cloud: &Control) -> Self {
+impl Machines {
+    /// Starts to follow the cloud and the Machines.
+    pub fn start(cluster: Cluster, cloud: &Control) -> Self {
         let end = CancellationToken::new();
-        let stage = Arc::new(Stage {
-            play,
+        let simulation = Arc::new(Simulation {
+            cluster,
             boot: Mutex::new(BOOT),
             endpoint: OnceCell::new(),
-            machines: Mutex::default(),
+            lives: Mutex::default(),
             end: end.clone(),
         });
-        tokio::spawn(stage.clone().follow_cloud(cloud.clone()));
-        tokio::spawn(stage.clone().follow_machines());
+        tokio::spawn(simulation.clone().follow_cloud(cloud.clone()));
+        tokio::spawn(simulation.clone().follow_machines());
         Self {
-            stage,
+            simulation,
             _end: end.drop_guard(),
         }
     }
 
     /// Machines whose API server was started and not killed, with their addresses.
     pub fn alive(&self) -> BTreeMap<String, IpAddr> {
-        self.stage
-            .machines()
+        self.simulation
+            .lives()
             .alive
             .iter()
             .map(|(name, alive)| (name.clone(), alive.address))
@@ -107,9 +107,9 @@ impl Player {
 
     /// The addresses of the API servers that have answered and were not killed, at each moment that it is asked.
     pub fn serving(&self) -> impl Fn() -> Vec<SocketAddr> + Send + Sync + use<> {
-        let stage = self.stage.clone();
+        let simulation = self.simulation.clone();
         move || {
-            let machines = stage.machines();
+            let machines = simulation.lives();
             let serving = machines
                 .alive
                 .values()
@@ -123,7 +123,7 @@ impl Player {
     /// From now on API servers start so long after their servers.
     pub fn set_boot(&self, boot: Duration) {
         *self
-            .stage
+            .simulation
             .boot
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = boot;
@@ -131,20 +131,20 @@ impl Player {
 
     /// Kills the API server of a machine whose kubelet lives on and says so of its Pod.
     pub fn crash(&self, machine: &str) {
-        if let Some(alive) = self.stage.machines().alive.get_mut(machine) {
-            self.stage.note_death(machine);
+        if let Some(alive) = self.simulation.lives().alive.get_mut(machine) {
+            self.simulation.note_death(machine);
             drop(alive.api_server.take());
         }
-        let (stage, machine) = (self.stage.clone(), machine.to_owned());
+        let (simulation, machine) = (self.simulation.clone(), machine.to_owned());
         tokio::spawn(async move {
-            stage.until_done(&machine, Deed::ReportCrash).await;
+            simulation.until_done(&machine, Deed::ReportCrash).await;
         });
     }
 }
 
-impl Stage {
-    fn machines(&self) -> MutexGuard<'_, Machines> {
-        self.machines.lock().unwrap_or_else(PoisonError::into_inner)
+impl Simulation {
+    fn lives(&self) -> MutexGuard<'_, Lives> {
+        self.lives.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn follow_cloud(self: Arc<Self>, cloud: Control) {
@@ -169,18 +169,18 @@ impl Stage {
                 }
                 Ok(CloudEvent::ServerDown { name, .. }) => self.kill(&name),
                 Ok(_) => {}
-                Err(RecvError::Lagged(missed)) => panic!("the player missed {missed} events"),
+                Err(RecvError::Lagged(missed)) => panic!("the simulation missed {missed} events"),
                 Err(RecvError::Closed) => break,
             }
         }
-        let all: Vec<String> = self.machines().alive.keys().cloned().collect();
+        let all: Vec<String> = self.lives().alive.keys().cloned().collect();
         for machine in all {
             self.kill(&machine);
         }
     }
 
     async fn follow_machines(self: Arc<Self>) {
-        let machines = api(&self.play.client, &self.play.name, "Machine");
+        let machines = api(&self.cluster.client, &self.cluster.name, "Machine");
         let mut events = pin!(watcher::watcher(machines, watcher::Config::default()));
         loop {
             let event = tokio::select! {
@@ -207,18 +207,18 @@ impl Stage {
             .as_str()
             .unwrap_or_default()
             .to_owned();
-        if !self.machines().dead.insert(server.clone()) {
+        if !self.lives().dead.insert(server.clone()) {
             return;
         }
         self.kill(&server);
-        let stage = self.clone();
+        let simulation = self.clone();
         tokio::spawn(async move {
-            stage.until_done(&server, Deed::RemovePods).await;
+            simulation.until_done(&server, Deed::RemovePods).await;
         });
     }
 
     fn kill(&self, machine: &str) {
-        let mut machines = self.machines();
+        let mut machines = self.lives();
         let Some(alive) = machines.alive.remove(machine) else {
             return;
         };
@@ -230,13 +230,13 @@ impl Stage {
     /// Written down before it happens: nobody may count on that API server any more.
     fn note_death(&self, machine: &str) {
         let killed = timeline::What::ApiServer(machine.to_owned(), ApiServer::Killed);
-        self.play.timeline.note(killed);
+        self.cluster.timeline.note(killed);
     }
 
     fn boot(self: Arc<Self>, machine: String, server: String, address: IpAddr) {
         let life = self.end.child_token();
         {
-            let mut machines = self.machines();
+            let mut machines = self.lives();
             if machines.dead.contains(&machine) || machines.alive.contains_key(&machine) {
                 return;
             }
@@ -255,7 +255,7 @@ impl Stage {
                         panic!("{machine} did not boot: {error}");
                     }
                     // What it listens on besides stays until it dies.
-                    let listeners = self.play.more_ports.iter().map(|port| listen(address, *port));
+                    let listeners = self.cluster.more_ports.iter().map(|port| listen(address, *port));
                     futures::future::join_all(listeners).await;
                 }
             }
@@ -266,20 +266,23 @@ impl Stage {
         let boot = *self.boot.lock().unwrap_or_else(PoisonError::into_inner);
         tokio::time::sleep(boot).await;
         let endpoint = self.endpoint().await;
-        let mut process = self
-            .play
+        let mut process =
+            self.cluster
+                .workload
+                .start_api_server(machine, address, endpoint.ip())?;
+        let own = self
+            .cluster
             .workload
-            .start_api_server(machine, address, endpoint.ip())?;
-        let own = self.play.workload.client(SocketAddr::new(address, PORT))?;
+            .client(SocketAddr::new(address, PORT))?;
         api_server::until_ready(&mut process, &own).await?;
         {
-            let mut machines = self.machines();
+            let mut machines = self.lives();
             let Some(alive) = machines.alive.get_mut(machine) else {
                 return Ok(());
             };
             alive.api_server = Some(process);
             let ready = timeline::What::ApiServer(machine.to_owned(), ApiServer::Ready);
-            self.play.timeline.note(ready);
+            self.cluster.timeline.note(ready);
         }
         let provider_id = format!("openstack:///{server}");
         self.until_done(machine, Deed::Join { provider_id }).await;
@@ -292,7 +295,8 @@ impl Stage {
             .endpoint
             .get_or_init(|| async {
                 loop {
-                    if let Some(endpoint) = endpoint(&self.play.client, &self.play.name).await {
+                    if let Some(endpoint) = endpoint(&self.cluster.client, &self.cluster.name).await
+                    {
                         return endpoint;
                     }
                     tokio::time::sleep(AGAIN).await;
@@ -306,7 +310,7 @@ impl Stage {
         let trying = async {
             loop {
                 // A client of its own each time: none clings to a dead connection.
-                if let Ok(client) = self.play.workload.client(self.endpoint().await)
+                if let Ok(client) = self.cluster.workload.client(self.endpoint().await)
                     && deed.carry_out(&client, machine).await.is_ok()
                 {
                     return;

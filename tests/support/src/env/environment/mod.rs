@@ -1,0 +1,135 @@
+//! What a test of the controllers needs: a namespace of the kube-apiserver that the tests of its binary share, a cloud
+//! of its own, a scripted Cluster API, and the controllers in this process with exactly the shipped role.
+//!
+//! ```ignore
+//! let environment = Environment::in_namespace("paused").start().await;
+//! let environment = Environment::in_namespace("slow").cloud(options).gate(settings).start().await;
+//! ```
+
+mod controllers;
+mod objects;
+mod openstack;
+
+use std::path::PathBuf;
+
+use fake_cloud::{Durations, FakeCloud, Options};
+use kube::Client;
+use serde_json::json;
+
+use self::controllers::{Controllers, Passes};
+use super::{ClusterApi, Kubernetes, apply::apply};
+use crate::webhooks::{Served, WITHOUT_ADMISSION};
+
+pub use self::{
+    controllers::quick_gate,
+    objects::{identity, is, status_and_reason},
+};
+
+/// The Secret that every object of a test refers to.
+const CREDENTIALS: &str = "cloud-config";
+
+/// One test's environment; its controllers stop when it is dropped.
+pub struct Environment {
+    /// The kube-apiserver that the tests of this binary share.
+    pub kubernetes: &'static Kubernetes,
+    /// Where all of it is.
+    pub namespace: String,
+    /// The Kubernetes API, as cluster-admin.
+    pub admin: Client,
+    /// Cluster API, as a script.
+    pub cluster_api: ClusterApi,
+    /// OpenStack, as a fake.
+    pub cloud: FakeCloud,
+    /// How members are tracked from the next [`Environment::start`] on.
+    pub settings: capo_gate::Settings,
+    /// The shipped ServiceAccount's kubeconfig.
+    kubeconfig: PathBuf,
+    passes: Passes,
+    controllers: Option<Controllers>,
+}
+
+/// What an environment is started with.
+#[must_use]
+pub struct Builder {
+    namespace: String,
+    cloud: Options,
+    gate: capo_gate::Settings,
+    admission: bool,
+}
+
+/// A cloud in which nothing takes longer than it must. Its load balancers pass no traffic on: members look healthy although
+/// nothing listens at their addresses.
+pub fn quick_cloud() -> Options {
+    Options {
+        durations: Durations {
+            server_build: 0.2,
+            load_balancer_create: 0.2,
+            operation: 0.1,
+            ..Durations::instant()
+        },
+        data_path: false,
+        ..Options::default()
+    }
+}
+
+impl Builder {
+    /// With this cloud instead of [`quick_cloud`].
+    pub fn cloud(mut self, options: Options) -> Self {
+        self.cloud = options;
+        self
+    }
+
+    /// With these settings of the gate instead of [`quick_gate`].
+    pub fn gate(mut self, settings: capo_gate::Settings) -> Self {
+        self.gate = settings;
+        self
+    }
+
+    /// Objects are not validated on admission: the controllers meet whatever the schema lets through.
+    pub fn without_admission(mut self) -> Self {
+        self.admission = false;
+        self
+    }
+
+    /// Sets everything up and starts the controllers.
+    pub async fn start(self) -> Environment {
+        let kubernetes = &Served::shared().await.kubernetes;
+        kubernetes.install_cluster_api().await.unwrap();
+        let kubeconfig = kubernetes.install_provider().await.unwrap();
+        let admin = kubernetes.admin().await.unwrap();
+        let cloud = FakeCloud::start(self.cloud).await.unwrap();
+        let mut namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}});
+        if !self.admission {
+            namespace["metadata"]["labels"] = json!({WITHOUT_ADMISSION: ""});
+        }
+        apply(&admin, &[namespace]).await.unwrap();
+        let mut environment = Environment {
+            kubernetes,
+            cluster_api: ClusterApi::play(admin.clone(), &self.namespace),
+            namespace: self.namespace,
+            admin,
+            cloud,
+            settings: self.gate,
+            kubeconfig,
+            passes: Passes::default(),
+            controllers: None,
+        };
+        let clouds_yaml = environment.cloud.clouds_yaml();
+        environment.secret(CREDENTIALS, &clouds_yaml, None).await;
+        environment.start().await;
+        environment
+    }
+}
+
+impl Environment {
+    /// An environment in `namespace`, which no other test of the binary uses.
+    pub fn in_namespace(namespace: &str) -> Builder {
+        Builder {
+            namespace: namespace.to_owned(),
+            cloud: quick_cloud(),
+            gate: quick_gate(),
+            admission: true,
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Objects in an environment's namespace.
+
+use k8s_openapi::api::events::v1::Event;
+use kube::{
+    Api,
+    api::{ListParams, Patch, PatchParams},
+};
+use serde_json::{Value, json};
+
+use super::{CREDENTIALS, Environment};
+use crate::{
+    env::{
+        apply::apply,
+        cluster_api::{api, condition},
+    },
+    waiting::PATIENCE,
+};
+
+/// The identity that all objects of a test refer to.
+pub fn identity() -> Value {
+    json!({"type": "Secret", "name": CREDENTIALS, "cloudName": "demo"})
+}
+
+/// Whether a condition has a status.
+pub fn is(object: &Value, kind: &str, status: &str) -> bool {
+    condition(object, kind).is_some_and(|(found, _, _)| found == status)
+}
+
+/// The status and the reason of a condition; both empty where the object does not have it.
+pub fn status_and_reason<'a>(object: &'a Value, kind: &str) -> (&'a str, &'a str) {
+    let (status, reason, _) = condition(object, kind).unwrap_or_default();
+    (status, reason)
+}
+
+impl Environment {
+    /// Writes a Secret with credentials.
+    pub async fn secret(&self, name: &str, clouds_yaml: &str, cacert: Option<&str>) {
+        let mut data = json!({"clouds.yaml": clouds_yaml});
+        if let Some(pem) = cacert {
+            data["cacert"] = json!(pem);
+        }
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": name, "namespace": self.namespace},
+            "stringData": data,
+        });
+        apply(&self.admin, &[secret]).await.unwrap();
+    }
+
+    /// An ordinary OpenStackCluster whose network and load balancer are managed; `change` is merged into its spec.
+    pub fn cluster(&self, name: &str, change: Value) -> Value {
+        let mut spec = json!({
+            "managedSubnets": [{"cidr": "10.6.0.0/24", "dnsNameservers": ["9.9.9.9"]}],
+            "managedSecurityGroups": {"allowAllInClusterTraffic": false},
+            "apiServer": {"managedLoadBalancer": {"enabled": true}},
+            "tags": [format!("of-{}-{name}", self.namespace)],
+            "identityRef": identity(),
+        });
+        json_patch::merge(&mut spec, &change);
+        json!({
+            "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackCluster",
+            "metadata": {"name": name, "namespace": self.namespace}, "spec": spec,
+        })
+    }
+
+    /// Creates a Cluster whose OpenStackCluster somebody else reconciles: it is provisioned, has a network in the cloud, and
+    /// none of our controllers touches it.
+    pub async fn foreign_cluster(&self, name: &str) {
+        let network = self.network(name).await;
+        self.cluster_api
+            .create_cluster(
+                name,
+                json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackCluster",
+                    "metadata": {"name": name, "namespace": self.namespace,
+                        "annotations": {"cluster.x-k8s.io/managed-by": "somebody"}},
+                    "spec": {"identityRef": identity()}}),
+            )
+            .await
+            .unwrap();
+        let status = json!({"initialization": {"provisioned": true},
+            "network": {"id": network, "name": name, "subnets": []}});
+        self.patch_status("OpenStackCluster", name, status).await;
+    }
+
+    /// The object as it is; null where there is none.
+    pub async fn get(&self, kind: &str, name: &str) -> Value {
+        let found = self.cluster_api.get(kind, name).await.unwrap();
+        found.unwrap_or_default()
+    }
+
+    /// The object as soon as `wanted` holds for it.
+    pub async fn until(&self, kind: &str, name: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        self.cluster_api
+            .wait_for(kind, name, PATIENCE, wanted)
+            .await
+            .unwrap()
+    }
+
+    /// The OpenStackCluster as soon as it is provisioned and Ready.
+    pub async fn until_ready(&self, name: &str) -> Value {
+        self.until("OpenStackCluster", name, |object| {
+            object["status"]["initialization"]["provisioned"] == true && is(object, "Ready", "True")
+        })
+        .await
+    }
+
+    /// Merges `change` into an object.
+    pub async fn patch(&self, kind: &str, name: &str, change: Value) {
+        api(&self.admin, &self.namespace, kind)
+            .patch(name, &PatchParams::default(), &Patch::Merge(change))
+            .await
+            .unwrap();
+    }
+
+    /// Merges `status` into an object's status.
+    pub async fn patch_status(&self, kind: &str, name: &str, status: Value) {
+        let change = Patch::Merge(json!({"status": status}));
+        api(&self.admin, &self.namespace, kind)
+            .patch_status(name, &PatchParams::default(), &change)
+            .await
+            .unwrap();
+    }
+
+    /// Empties an object's status.
+    pub async fn wipe_status(&self, kind: &str, name: &str) {
+        let patch = json!([{"op": "replace", "path": "/status", "value": {}}]);
+        let patch: Patch<()> = Patch::Json(serde_json::from_value(patch).unwrap());
+        api(&self.admin, &self.namespace, kind)
+            .patch_status(name, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
+    }
+
+    /// Deletes the Cluster and waits until nothing of it is left, in Kubernetes and in the cloud.
+    pub async fn delete(&self, name: &str) {
+        self.cluster_api.delete("Cluster", name).await.unwrap();
+        self.until("OpenStackCluster", name, Value::is_null).await;
+        for text in [
+            format!("of-{}-{name}", self.namespace),
+            format!("{}-{name}", self.namespace),
+        ] {
+            assert_eq!(self.cloud.control().leftovers(&text), [], "{text}");
+        }
+    }
+
+    /// Notes of the warnings about an object.
+    pub async fn warnings(&self, name: &str) -> Vec<String> {
+        let events: Api<Event> = Api::namespaced(self.admin.clone(), &self.namespace);
+        let list = events.list(&ListParams::default()).await.unwrap();
+        let about = |event: &Event| {
+            let regarding = event.regarding.as_ref();
+            regarding.is_some_and(|object| object.name.as_deref() == Some(name))
+        };
+        list.items
+            .into_iter()
+            .filter(|event| event.type_.as_deref() == Some("Warning") && about(event))
+            .map(|event| event.note.unwrap_or_default())
+            .collect()
+    }
+}

@@ -1,0 +1,49 @@
+//! The management cluster that all scenarios of a run share: Cluster API and capo-rs, installed once.
+
+use tokio::sync::OnceCell;
+
+use crate::{
+    env::{ClusterApiManagers, Installation, Kubernetes, Manager},
+    rollout::folder,
+};
+
+/// It lives as long as this process; so do its children.
+pub struct ManagementCluster {
+    pub kubernetes: &'static Kubernetes,
+    /// What every manager of capo-rs is started with.
+    pub installation: Installation,
+    _cluster_api: ClusterApiManagers,
+    /// Serves the webhooks, and works for no namespace with objects in it.
+    _webhooks: Manager,
+}
+
+impl ManagementCluster {
+    /// The one of this process; the first call starts it.
+    pub async fn shared() -> &'static Self {
+        static SHARED: OnceCell<ManagementCluster> = OnceCell::const_new();
+        SHARED
+            .get_or_init(|| async {
+                let kubernetes = Kubernetes::shared().await;
+                let logs = folder("management-plane");
+                if logs.exists() {
+                    std::fs::remove_dir_all(&logs).unwrap();
+                }
+                std::fs::create_dir_all(&logs).unwrap();
+                let cluster_api = ClusterApiManagers::start(kubernetes, &logs).await.unwrap();
+                let installation = Installation::install(kubernetes).await.unwrap();
+                let mut arguments = installation.arguments();
+                arguments.push("--namespace=capo-system".to_owned());
+                let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+                let mut webhooks =
+                    Manager::start(&logs, &installation.kubeconfig, &arguments).unwrap();
+                webhooks.until_ready().await.unwrap();
+                Self {
+                    kubernetes,
+                    installation,
+                    _cluster_api: cluster_api,
+                    _webhooks: webhooks,
+                }
+            })
+            .await
+    }
+}
