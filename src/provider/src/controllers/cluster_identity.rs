@@ -11,11 +11,11 @@ use kube::{Api, core::Selector};
 use serde_json::Value;
 
 use super::{Context, Outcome};
-use crate::reconcile::{StepError, StepResult, is_left_alone};
-use crate::status::{
+use crate::kubernetes::{
     conditions::{Conditions, kind},
     patch::write_status,
 };
+use crate::reconcile::{StepError, StepResult, is_left_alone};
 use capo_api::v1alpha1::{OpenStackClusterIdentity, OpenStackClusterIdentitySpec};
 use capo_core::FailureClass;
 use capo_core::{ConditionState, Reason};

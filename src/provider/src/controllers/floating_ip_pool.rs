@@ -9,11 +9,11 @@ use kube::ResourceExt;
 use serde_json::Value;
 
 use super::{Context, Outcome};
-use crate::reconcile::is_left_alone;
-use crate::status::{
+use crate::kubernetes::{
     conditions::{Conditions, kind},
     patch::write_status,
 };
+use crate::reconcile::is_left_alone;
 use capo_api::v1alpha1::OpenStackFloatingIPPool;
 use capo_core::{ConditionState, Reason};
 

@@ -1,5 +1,5 @@
-//! Conditions as Cluster API wants them: all of ours from the first visit, a transition time that
-//! moves only with the status, Ready as the sum of the others. Plain functions.
+//! Conditions as Cluster API wants them: all of ours from the first pass, a transition time that changes only with the
+//! status, and Ready as the summary of the others. Plain functions.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -12,29 +12,29 @@ const LONGEST_MESSAGE: usize = 32_768;
 
 /// The types of conditions that we write.
 pub mod kind {
-    /// Sum of all the others.
+    /// The summary of all the others.
     pub const READY: &str = "Ready";
     /// Reconciling is paused. The only one of ours that is bad when True.
     pub const PAUSED: &str = "Paused";
-    /// OpenStack takes our credentials.
+    /// OpenStack accepts the credentials.
     pub const OPENSTACK_AUTHENTICATION_SUCCEEDED: &str = "OpenStackAuthenticationSucceeded";
-    /// Network and subnets are there.
+    /// Network and subnets exist.
     pub const NETWORK_READY: &str = "NetworkReady";
-    /// The router is there, with gateway and interfaces.
+    /// The router exists, with gateway and interfaces.
     pub const ROUTER_READY: &str = "RouterReady";
-    /// The security groups are there, with their rules.
+    /// The security groups exist, with their rules.
     pub const SECURITY_GROUPS_READY: &str = "SecurityGroupsReady";
-    /// Clients can know where the API server is.
+    /// The address of the API server is known.
     pub const API_ENDPOINT_READY: &str = "APIEndpointReady";
     /// The load balancer and every member that should be in it are ACTIVE.
     pub const API_SERVER_LOAD_BALANCER_READY: &str = "APIServerLoadBalancerReady";
-    /// The server is there.
+    /// The server is ACTIVE.
     pub const INSTANCE_READY: &str = "InstanceReady";
     /// The machine is reachable through the API endpoint, as CAPO calls it.
     pub const API_SERVER_INGRESS_READY: &str = "APIServerIngressReady";
-    /// The server has the floating IP it was promised from a pool.
+    /// The server has the floating IP from the pool that the spec names.
     pub const FLOATING_ADDRESS_FROM_POOL_READY: &str = "FloatingAddressFromPoolReady";
-    /// The server's ports are as the spec has them; told only where they are not.
+    /// The server's ports are as in the spec; present only where they are not.
     pub const PORTS_READY: &str = "PortsReady";
 }
 

@@ -1,8 +1,10 @@
-//! Events: the same one told again makes its count grow, and nobody can make us flood the API server.
+//! Events: a repeated event increases a count, and no object can cause more than a bounded number of writes.
+//!
+//! kube's Recorder is not used: it awaits a write per event, has no bound per object, and writes every repetition.
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -18,13 +20,14 @@ use kube::{
     Api, Client,
     api::{Patch, PatchParams, PostParams},
 };
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use capo_core::Reason;
 
-/// The same words about the same object are one event with a count, until they were not told for so long.
+/// The same text about the same object is one event with a count, until it was not repeated for this time.
 const SERIES: Duration = Duration::from_mins(30);
 /// The count of an event is written this often at most.
 const COUNT_AFTER: Duration = Duration::from_mins(1);
@@ -33,9 +36,9 @@ const BURST: u32 = 20;
 const REFILL: Duration = Duration::from_secs(30);
 /// Objects remembered for the two rules above.
 const REMEMBERED: usize = 10_000;
-/// Events waiting to be sent. What does not fit is dropped: conditions say it too.
+/// Events waiting to be sent. More are dropped: conditions have the same content.
 const QUEUE: usize = 256;
-/// Who tells.
+/// The reporting controller.
 const CONTROLLER: &str = "capo-rs";
 /// The API server refuses longer notes.
 const LONGEST_NOTE: usize = 1_000;
@@ -43,17 +46,17 @@ const LONGEST_NOTE: usize = 1_000;
 /// Hands events to the one task that sends them. Never waits. Cheap to clone.
 #[derive(Clone)]
 pub struct Events {
-    queue: mpsc::Sender<Letter>,
+    queue: mpsc::Sender<Write>,
     memory: Arc<Mutex<Memory>>,
     counter: Arc<Counter>,
 }
 
-/// Told of every event that is handed over, with Normal or Warning.
+/// Counts every queued event, with Normal or Warning.
 type Counter = dyn Fn(Reason, &'static str) + Send + Sync;
 
-/// What is told.
+/// The content of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Told {
+struct Content {
     warning: bool,
     reason: Reason,
     action: &'static str,
@@ -62,38 +65,38 @@ struct Told {
 
 /// One write of an event.
 #[derive(Debug)]
-struct Letter {
+struct Write {
     about: ObjectReference,
-    told: Told,
+    content: Content,
     /// The event's own name.
     name: String,
-    /// How often it was told by now.
+    /// How often it occurred by now.
     count: i32,
 }
 
 impl Events {
-    /// The recorder, and the task that sends what it is given until `shutdown`. `instance` names this
-    /// process in the events; `counter` is told of each, with Normal or Warning.
+    /// The recorder, and the task that sends its events until `shutdown`. `instance` names this process in the events;
+    /// `counter` counts each, with Normal or Warning.
     pub fn new(
         client: Client,
         instance: String,
         counter: impl Fn(Reason, &'static str) + Send + Sync + 'static,
         shutdown: CancellationToken,
     ) -> (Self, impl Future<Output = ()> + Send) {
-        let (queue, mut waiting) = mpsc::channel::<Letter>(QUEUE);
+        let (queue, mut waiting) = mpsc::channel::<Write>(QUEUE);
         let send = async move {
             loop {
                 let next = tokio::select! {
                     next = waiting.recv() => next,
                     () = shutdown.cancelled() => None,
                 };
-                let Some(letter) = next else { return };
-                let namespace = letter.about.namespace.as_deref().unwrap_or("default");
+                let Some(write) = next else { return };
+                let namespace = write.about.namespace.as_deref().unwrap_or("default");
                 let events: Api<Event> = Api::namespaced(client.clone(), namespace);
-                let sending = letter.send(&events, &instance, Timestamp::now());
+                let sending = write.send(&events, &instance, Timestamp::now());
                 let sending = tokio::time::timeout(Duration::from_secs(10), sending);
                 if let Ok(Err(error)) = sending.await {
-                    tracing::debug!(%error, "An event was not taken");
+                    tracing::debug!(%error, "An event was not accepted");
                 }
             }
         };
@@ -107,7 +110,7 @@ impl Events {
         (events, send)
     }
 
-    /// Tells of something that went as it should.
+    /// Publishes an event about something that went well.
     pub fn normal(
         &self,
         about: &ObjectReference,
@@ -115,10 +118,10 @@ impl Events {
         action: &'static str,
         note: &str,
     ) {
-        self.tell(about, false, reason, action, note);
+        self.publish(about, false, reason, action, note);
     }
 
-    /// Tells of something that is wrong.
+    /// Publishes an event about a problem.
     pub fn warning(
         &self,
         about: &ObjectReference,
@@ -126,10 +129,10 @@ impl Events {
         action: &'static str,
         note: &str,
     ) {
-        self.tell(about, true, reason, action, note);
+        self.publish(about, true, reason, action, note);
     }
 
-    fn tell(
+    fn publish(
         &self,
         about: &ObjectReference,
         warning: bool,
@@ -138,7 +141,7 @@ impl Events {
         note: &str,
     ) {
         let end = note.floor_char_boundary(LONGEST_NOTE);
-        let told = Told {
+        let content = Content {
             warning,
             reason,
             action,
@@ -153,19 +156,18 @@ impl Events {
         let admitted = self
             .memory
             .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .admit(key, &told, name, Instant::now());
+            .admit(key, &content, name, Instant::now());
         let Some((name, count)) = admitted else {
             return;
         };
-        let kind = told.kind();
-        let letter = Letter {
+        let kind = content.kind();
+        let write = Write {
             about: about.clone(),
-            told,
+            content,
             name,
             count,
         };
-        if self.queue.try_send(letter).is_ok() {
+        if self.queue.try_send(write).is_ok() {
             (self.counter)(reason, kind);
         } else {
             tracing::debug!("An event was dropped, too many are waiting");
@@ -173,8 +175,8 @@ impl Events {
     }
 }
 
-impl Letter {
-    /// Creates the event, or lets the count of the one that is there grow.
+impl Write {
+    /// Creates the event, or increases the count of the existing one.
     async fn send(
         self,
         events: &Api<Event>,
@@ -195,13 +197,13 @@ impl Letter {
                 Err(error) => return Err(error),
             }
         }
-        let event = self.told.event(self.name, self.about, instance, now);
+        let event = self.content.event(self.name, self.about, instance, now);
         events.create(&PostParams::default(), &event).await?;
         Ok(())
     }
 }
 
-impl Told {
+impl Content {
     fn kind(&self) -> &'static str {
         if self.warning { "Warning" } else { "Normal" }
     }
@@ -231,21 +233,21 @@ impl Told {
     }
 }
 
-/// What was told about which object, and how much more may be.
+/// The events of each object, and how many more it may have.
 #[derive(Debug, Default)]
 struct Memory(HashMap<String, Allowance>);
 
 #[derive(Debug)]
 struct Allowance {
-    told: Vec<Series>,
+    content: Vec<Series>,
     left: u32,
     refilled: Instant,
 }
 
-/// Words that were told, and how often.
+/// One event and its repetitions.
 #[derive(Debug)]
 struct Series {
-    told: Told,
+    content: Content,
     name: String,
     count: i32,
     last: Instant,
@@ -257,7 +259,7 @@ impl Memory {
     fn admit(
         &mut self,
         object: String,
-        event: &Told,
+        event: &Content,
         name: String,
         now: Instant,
     ) -> Option<(String, i32)> {
@@ -269,12 +271,12 @@ impl Memory {
             }
         }
         let known = self.0.entry(object).or_insert_with(|| Allowance {
-            told: Vec::new(),
+            content: Vec::new(),
             left: BURST,
             refilled: now,
         });
         known
-            .told
+            .content
             .retain(|series| now.saturating_duration_since(series.last) < SERIES);
         let rounds = now.saturating_duration_since(known.refilled).as_secs() / REFILL.as_secs();
         if let Ok(rounds) = u32::try_from(rounds)
@@ -283,7 +285,11 @@ impl Memory {
             known.left = known.left.saturating_add(rounds).min(BURST);
             known.refilled = now;
         }
-        if let Some(series) = known.told.iter_mut().find(|series| series.told == *event) {
+        if let Some(series) = known
+            .content
+            .iter_mut()
+            .find(|series| series.content == *event)
+        {
             series.count = series.count.saturating_add(1);
             series.last = now;
             let early = now.saturating_duration_since(series.written) < COUNT_AFTER;
@@ -298,8 +304,8 @@ impl Memory {
             return None;
         }
         known.left -= 1;
-        known.told.push(Series {
-            told: event.clone(),
+        known.content.push(Series {
+            content: event.clone(),
             name: name.clone(),
             count: 1,
             last: now,
@@ -313,8 +319,8 @@ impl Memory {
 mod tests {
     use super::*;
 
-    fn told(note: &str) -> Told {
-        Told {
+    fn content(note: &str) -> Content {
+        Content {
             warning: true,
             reason: Reason::InvalidSpec,
             action: "Reconcile",
@@ -323,10 +329,15 @@ mod tests {
     }
 
     #[test]
-    fn the_same_words_are_one_event_with_a_count() {
+    fn the_same_text_is_one_event_with_a_count() {
         let (mut memory, start) = (Memory::default(), Instant::now());
         let mut admit = |object: &str, name: &str, at: Duration| {
-            let admitted = memory.admit(object.to_owned(), &told("x"), name.to_owned(), start + at);
+            let admitted = memory.admit(
+                object.to_owned(),
+                &content("x"),
+                name.to_owned(),
+                start + at,
+            );
             admitted.map(|(name, count)| format!("{name}{count}"))
         };
         let seconds = Duration::from_secs;
@@ -344,9 +355,9 @@ mod tests {
         let admitted = |memory: &mut Memory, at| {
             (0..100)
                 .filter(|n| {
-                    let told = told(&format!("{at:?}{n}"));
+                    let content = content(&format!("{at:?}{n}"));
                     memory
-                        .admit("a".to_owned(), &told, "e".to_owned(), at)
+                        .admit("a".to_owned(), &content, "e".to_owned(), at)
                         .is_some()
                 })
                 .count()
@@ -372,7 +383,7 @@ mod tests {
                 let name = format!("e{second}");
                 written += i32::from(
                     memory
-                        .admit("a".to_owned(), &told(note), name, now)
+                        .admit("a".to_owned(), &content(note), name, now)
                         .is_some(),
                 );
             }
@@ -383,7 +394,7 @@ mod tests {
         let remembered = memory
             .0
             .values()
-            .map(|known| known.told.len())
+            .map(|known| known.content.len())
             .sum::<usize>();
         assert!(remembered <= 40, "{remembered}");
     }

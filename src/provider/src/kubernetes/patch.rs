@@ -7,26 +7,25 @@ use kube::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
-/// Another writer may be in between every time; after so many tries the next pass goes on.
+/// Another client may write between every read and write; after this many attempts the next pass tries again.
 const TRIES: usize = 4;
 
 /// The name under which the API server records our writes.
 pub const FIELD_MANAGER: &str = "capo-rs";
 
-/// What became of a write.
+/// The result of a write.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Written<K> {
-    /// The status stood there already.
+    /// The object already had this status.
     Unchanged,
     /// The status was written; the object as the API server has it now.
     Changed(Box<K>),
-    /// The object is gone.
+    /// The object does not exist any more.
     Gone,
 }
 
-/// Makes the status of `object` what `build` says it should be, by a merge patch of the difference.
-/// `build` is asked again with a fresh object when somebody else wrote in between, so that conditions
-/// of others are never overwritten.
+/// Gives `object` the status that `build` returns, by a merge patch of the difference. When another client wrote in
+/// between, `build` runs again with the fresh object, so that conditions of other clients are never overwritten.
 pub async fn write_status<K>(
     api: &Api<K>,
     object: &K,

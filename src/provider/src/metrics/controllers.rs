@@ -1,11 +1,8 @@
 //! Passes, queues and watches, under the names of controller-runtime and its work queue, and our own.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use parking_lot::{Mutex, MutexGuard};
 use prometheus::{HistogramVec, IntCounterVec, Registry, proto::MetricFamily};
 
 use super::{
@@ -92,7 +89,7 @@ impl Families {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 }
 

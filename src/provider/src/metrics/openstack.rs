@@ -2,10 +2,10 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use prometheus::{
     GaugeVec, HistogramVec, IntCounterVec, IntGaugeVec, Registry, proto::MetricFamily,
 };
@@ -107,7 +107,7 @@ impl Families {
 
     /// Counts a request that is made again: the last one of its name to this cloud failed.
     fn again(&self, cloud: &str, api: &str, request: &'static str, failure: Option<&'static str>) {
-        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failed = self.failed.lock();
         let key = (cloud.to_owned(), request);
         let before = match failure {
             Some(cause) => failed.insert(key, cause),
@@ -120,7 +120,7 @@ impl Families {
 
     fn cloud<'a>(&self, cloud: &'a str) -> &'a str {
         let cloud = label(cloud);
-        let mut clouds = self.clouds.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut clouds = self.clouds.lock();
         if clouds.contains(cloud) {
             return cloud;
         }

@@ -4,5 +4,4 @@ mod explained;
 pub mod roll_up;
 pub mod transitions;
 
-pub use crate::kubernetes::{conditions, events, patch};
 pub use explained::{Explanation, explanation};

@@ -2,10 +2,12 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    panic::AssertUnwindSafe,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
-use futures::{Stream, future::BoxFuture, stream};
+use futures::{FutureExt, Stream, future::BoxFuture, stream};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -24,6 +26,8 @@ use capo_gate::{
     octavia::Octavia,
 };
 
+/// The pause before a worker that panicked is started again: the same input may make it panic again.
+const RESTART_PAUSE: Duration = Duration::from_secs(10);
 /// How many publications may wait for their reader.
 const PUBLICATIONS: usize = 1_024;
 
@@ -141,15 +145,7 @@ impl Membership {
                     .post(|updates| updates.load_balancer = Some((client, desired)));
             }
             None => {
-                let running = self.start(cluster, client.clone(), desired.clone());
-                running.inbox.post(|updates| {
-                    updates.load_balancer = Some((client, desired));
-                    updates.machines = entry
-                        .machines
-                        .iter()
-                        .map(|(name, machine)| (name.clone(), Some(machine.clone())))
-                        .collect();
-                });
+                let running = self.start_with_machines(cluster, client, desired, &entry.machines);
                 entry.running = Some(running);
             }
         }
@@ -283,8 +279,56 @@ impl Membership {
             listener: Arc::clone(&self.0.listener),
         };
         let stop = running.stop.clone();
+        let (membership, cluster) = (self.clone(), cluster.clone());
         self.0.workers.spawn(async move {
-            stop.run_until_cancelled(worker.run()).await;
+            let work = stop.run_until_cancelled(worker.run());
+            if AssertUnwindSafe(work).catch_unwind().await.is_err() {
+                stop.run_until_cancelled(tokio::time::sleep(RESTART_PAUSE))
+                    .await;
+                membership.restart(&cluster, &stop);
+            }
+        });
+        running
+    }
+
+    /// Starts a worker in the place of one that panicked, and hands everything over again. `stop` is that of the worker
+    /// that panicked: nothing is restarted where it was stopped or replaced in the meantime.
+    fn restart(&self, cluster: &ObjectName, stop: &CancellationToken) {
+        let mut clusters = self.lock();
+        if stop.is_cancelled() {
+            return;
+        }
+        let Some(entry) = clusters.entries.get_mut(cluster) else {
+            return;
+        };
+        if let Some(old) = entry.running.take() {
+            tracing::warn!(OpenStackCluster = %cluster, "Restarting the worker of a load balancer");
+            let running = self.start_with_machines(
+                cluster,
+                old.client.clone(),
+                old.desired.clone(),
+                &entry.machines,
+            );
+            entry.running = Some(running);
+        }
+        clusters.settle_claims();
+    }
+
+    /// Starts a worker and hands over the load balancer and its machines.
+    fn start_with_machines(
+        &self,
+        cluster: &ObjectName,
+        client: Client,
+        desired: DesiredLoadBalancer,
+        machines: &BTreeMap<ObjectName, DesiredMachine>,
+    ) -> Running {
+        let running = self.start(cluster, client.clone(), desired.clone());
+        running.inbox.post(|updates| {
+            updates.load_balancer = Some((client, desired));
+            updates.machines = machines
+                .iter()
+                .map(|(name, machine)| (name.clone(), Some(machine.clone())))
+                .collect();
         });
         running
     }

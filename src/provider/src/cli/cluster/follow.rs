@@ -1,11 +1,6 @@
 //! The objects of one cluster, followed by watches.
 
-use std::{
-    collections::BTreeMap,
-    fmt::Debug,
-    pin::pin,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, fmt::Debug, pin::pin, sync::Arc};
 
 use futures::StreamExt;
 use k8s_openapi::api::events::v1::Event;
@@ -17,6 +12,7 @@ use kube::{
         watcher::{self, watcher},
     },
 };
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
@@ -140,11 +136,7 @@ impl Follower {
 
     /// What keeps the picture from being the newest.
     pub(super) fn trouble(&self) -> Option<Trouble> {
-        let troubles = self
-            .shared
-            .trouble
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let troubles = self.shared.trouble.lock();
         let worst = troubles.values().find(|trouble| trouble.is_final);
         worst.or_else(|| troubles.values().next()).cloned()
     }
@@ -196,10 +188,7 @@ where
     let task = tokio::spawn(async move {
         let mut events = pin!(events);
         while let Some(event) = events.next().await {
-            let mut troubles = shared
-                .trouble
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut troubles = shared.trouble.lock();
             match event {
                 Ok(_) => troubles.remove(kind),
                 Err(error) => troubles.insert(kind, trouble(kind, &error)),

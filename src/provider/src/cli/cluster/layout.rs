@@ -1,6 +1,8 @@
-//! Tables of cells with a tone, laid out by the widest cell of a column.
+//! Tables of cells with a tone; the widest cell of a column sets its width.
 
-/// How a cell is meant.
+use anstyle::{AnsiColor, Style};
+
+/// The meaning of a cell, shown as its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
     Plain,
@@ -11,13 +13,13 @@ pub(super) enum Tone {
 }
 
 impl Tone {
-    fn code(self) -> &'static str {
+    fn style(self) -> Style {
         match self {
-            Self::Plain => "",
-            Self::Good => "32",
-            Self::Waiting => "33",
-            Self::Bad => "31",
-            Self::Faint => "2",
+            Self::Plain => Style::new(),
+            Self::Good => AnsiColor::Green.on_default(),
+            Self::Waiting => AnsiColor::Yellow.on_default(),
+            Self::Bad => AnsiColor::Red.on_default(),
+            Self::Faint => Style::new().dimmed(),
         }
     }
 }
@@ -27,16 +29,16 @@ impl Tone {
 pub(super) struct Cell {
     pub(super) text: String,
     tone: Tone,
-    /// It changed a moment ago.
+    /// The cell changed a moment ago.
     fresh: bool,
-    /// It grows with time: never called changed.
+    /// The text grows with time, which is no change.
     pub(super) ticks: bool,
 }
 
 impl Cell {
     pub(super) fn new(text: impl Into<String>, tone: Tone) -> Self {
         let text: String = text.into();
-        // Text from outside must not steer the terminal.
+        // Text from outside must not control the terminal.
         let text = text.replace(|c: char| c.is_control(), " ");
         Self {
             text,
@@ -60,18 +62,13 @@ impl Cell {
 
     fn drawn(&self, width: Option<usize>, colour: bool) -> String {
         let text = width.map_or_else(|| self.text.clone(), |width| fit(&self.text, width));
-        let mut codes = self.tone.code().to_owned();
+        let mut style = self.tone.style();
         if self.fresh {
-            codes = if codes.is_empty() {
-                "7".to_owned()
-            } else {
-                format!("{codes};7")
-            };
+            style = style.invert();
         }
-        if colour && !codes.is_empty() && !text.trim().is_empty() {
-            let end = text.trim_end().len();
-            let (shown, rest) = text.split_at(end);
-            format!("\x1b[{codes}m{shown}\x1b[0m{rest}")
+        if colour && !style.is_plain() && !text.trim().is_empty() {
+            let (shown, rest) = text.split_at(text.trim_end().len());
+            format!("{style}{shown}{style:#}{rest}")
         } else {
             text
         }
@@ -81,12 +78,12 @@ impl Cell {
 /// A line of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Row {
-    /// What it is about, the same from one drawing to the next.
+    /// Identifies the row from one drawing to the next.
     pub(super) key: String,
     pub(super) cells: Vec<Cell>,
 }
 
-/// A table. Its last column takes what is left of the width.
+/// A table. Its last column has the rest of the width.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Grid {
     pub(super) head: Vec<String>,
@@ -104,13 +101,13 @@ impl Grid {
         widths
     }
 
-    /// The columns it needs to show every cell whole.
+    /// The width at which no cell is cut.
     pub(super) fn width(&self) -> usize {
         let widths = self.widths();
         widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1)
     }
 
-    /// Marks the cells whose text `changed` calls changed a moment ago.
+    /// Marks the cells whose text changed a moment ago according to `changed`.
     pub(super) fn freshen(&mut self, mut changed: impl FnMut(&str, usize, &str) -> bool) {
         for row in &mut self.rows {
             for (column, cell) in row.cells.iter_mut().enumerate() {

@@ -7,7 +7,7 @@ use super::{
     reconcile::Reconcile,
     step_context::StepContext,
 };
-use crate::status::conditions::kind::OPENSTACK_AUTHENTICATION_SUCCEEDED;
+use crate::kubernetes::conditions::kind::OPENSTACK_AUTHENTICATION_SUCCEEDED;
 use capo_core::{FailureClass, Priority, Reason};
 
 /// Stops the pass where a control-plane Machine is admitted, and neither the load balancer nor the managed network nor the

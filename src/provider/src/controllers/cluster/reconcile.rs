@@ -20,7 +20,7 @@ use super::{
 use crate::tracker::OctaviaClient;
 use crate::{
     controllers::{Context, Outcome},
-    status::{
+    kubernetes::{
         conditions::kind,
         patch::{self, Written},
     },

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{failure_domains::Zone, load_balancer::KnownLoadBalancer, memory::NetworkingState};
 use crate::{
     controllers::cluster::members,
-    status::{
+    kubernetes::{
         conditions::{Conditions, kind},
         events::Events,
     },

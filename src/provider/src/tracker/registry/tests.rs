@@ -1,6 +1,13 @@
 //! What reaches which worker, and what is published to whom.
 
-use std::{any::Any, sync::Arc, time::Duration};
+use std::{
+    any::Any,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use futures::{FutureExt, StreamExt, future::BoxFuture};
 
@@ -83,6 +90,44 @@ impl Octavia for Quiet {
             message: format!("nothing is to be changed: {change:?}"),
         };
         std::future::ready(Err(failure)).boxed()
+    }
+}
+
+/// A client whose first read panics.
+struct PanicsOnce(AtomicBool);
+
+impl Octavia for PanicsOnce {
+    fn is_same(&self, _: &dyn Octavia) -> bool {
+        true
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn status_tree(&self, id: &str, priority: Priority) -> BoxFuture<'static, Answer<Tree>> {
+        assert!(self.0.swap(true, Ordering::SeqCst), "the first read");
+        Quiet.status_tree(id, priority)
+    }
+
+    fn structure(&self, id: &str, priority: Priority) -> BoxFuture<'static, Answer<Structure>> {
+        Quiet.structure(id, priority)
+    }
+
+    fn members(
+        &self,
+        id: &str,
+        priority: Priority,
+    ) -> BoxFuture<'static, Answer<Vec<MemberDetail>>> {
+        Quiet.members(id, priority)
+    }
+
+    fn monitor(&self, id: &str, priority: Priority) -> BoxFuture<'static, Answer<Monitor>> {
+        Quiet.monitor(id, priority)
+    }
+
+    fn write(&self, change: &Change, priority: Priority) -> BoxFuture<'static, Answer<Written>> {
+        Quiet.write(change, priority)
     }
 }
 
@@ -234,4 +279,23 @@ async fn what_is_handed_over_for_one_load_balancer_does_not_reach_another() {
     let clusters = membership.lock();
     let running = clusters.entries[&name("b")].running.as_ref().unwrap();
     assert!(matches!(running.inbox.take().claimed_by, Some(Claim(None))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_panicked_is_started_again_with_everything_it_was_given() {
+    let membership = settled(&["a"]).await;
+    let client = PanicsOnce(AtomicBool::new(false));
+    membership.set_load_balancer(&name("b"), Some(client), load_balancer("b"));
+    membership.set_machine(&name("m"), machine("b"));
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let observed = |cluster: &str| {
+        let findings = membership.findings(&name(cluster))?;
+        findings.observed
+    };
+    assert_eq!(observed("b"), None);
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert!(observed("b").is_some());
+    let findings = membership.findings(&name("b")).unwrap();
+    assert!(findings.machines.contains_key(&name("m")));
+    assert!(observed("a").is_some());
 }
