@@ -3,6 +3,7 @@
 mod gates;
 mod images;
 mod servers;
+mod takeover;
 
 use serde_json::{Value, json};
 

@@ -107,7 +107,12 @@ impl Conditions {
     /// Sets Ready to the sum of the conditions named: any False is `NotReady`, else any Unknown or
     /// missing one is `ReadyUnknown`, else `Ready`. Conditions outside `counted` don't pull it down.
     pub fn sum_up(&mut self, counted: &[&str]) {
-        let verdict = sum(&self.list, counted);
+        self.sum_up_with(counted, None);
+    }
+
+    /// The same, with the failure of a step that has no condition of its own.
+    pub fn sum_up_with(&mut self, counted: &[&str], failure: Option<&ConditionState>) {
+        let verdict = sum(&self.list, counted, failure);
         self.set(kind::READY, &verdict);
     }
 
@@ -124,7 +129,7 @@ impl Conditions {
 }
 
 /// Ready as Cluster API sums up conditions.
-fn sum(list: &[Condition], counted: &[&str]) -> ConditionState {
+fn sum(list: &[Condition], counted: &[&str], failure: Option<&ConditionState>) -> ConditionState {
     let mut bad = Vec::new();
     let mut unknown = Vec::new();
     for kind in counted {
@@ -138,6 +143,14 @@ fn sum(list: &[Condition], counted: &[&str]) -> ConditionState {
                     _ => unknown.push(line),
                 }
             }
+        }
+    }
+    if let Some(failure) = failure {
+        let line = format!("* Reconciling failed: {}", failure.message);
+        match failure.status {
+            ConditionStatus::True => {}
+            ConditionStatus::False => bad.push(line),
+            ConditionStatus::Unknown => unknown.push(line),
         }
     }
     let (status, reason) = match (bad.is_empty(), unknown.is_empty()) {

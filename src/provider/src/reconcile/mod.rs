@@ -15,6 +15,7 @@ mod object_cache;
 mod observer;
 mod outcome;
 mod panicked_pass;
+pub(crate) mod provider_id;
 mod queue_metrics;
 pub(crate) mod related_objects;
 pub(crate) mod runner;

@@ -4,13 +4,14 @@ use std::{sync::Arc, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture};
 use jiff::Timestamp;
-use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
+use kube::{Resource, ResourceExt};
 
 use super::{
     FINALIZER, Step,
     gate::{self, Answer},
     observe::Surroundings,
     report::{self, Report},
+    server_object::identity_to_set,
     translate,
 };
 use crate::{
@@ -18,11 +19,16 @@ use crate::{
         Context, Outcome, capi,
         server::{kubernetes_failed, sight::Sight},
     },
-    kubernetes::patch::{Written, set_finalizer, write_status},
+    kubernetes::{
+        conditions::kind,
+        patch::{Written, set_finalizer, write_status},
+    },
     reconcile::{
+        StepError,
         capi::Machine,
         deletion_hooks,
         health_check::{self, Deadline},
+        related_objects::cached_or_read,
     },
 };
 use capo_api::v1beta2::{OpenStackCluster, OpenStackMachine};
@@ -51,14 +57,18 @@ pub(in crate::controllers) fn pass(
     .boxed()
 }
 
-/// Comes back with `Ok` when the server of the machine `name` may go, for whoever is about to delete it:
-/// its object may have been deleted alone, or by a foreground deletion that does not wait for the machine.
+/// Comes back with `Ok` when the server of the machine `name` may be deleted. Its object may have been deleted
+/// alone, or by a foreground deletion that does not wait for the machine. A machine that is absent from the
+/// store is read from the API server: only one that does not exist opens this gate.
 pub(in crate::controllers) async fn may_server_go(
     name: &ObjectName,
     context: &Context,
 ) -> Step<()> {
-    let key = ObjectRef::new(&name.name).within(&name.namespace);
-    let Some(object) = context.stores.openstack_machines.get(&key) else {
+    let store = &context.stores.openstack_machines;
+    let found = cached_or_read(store, &context.client, &name.namespace, &name.name)
+        .await
+        .map_err(|error| kubernetes_failed("Reading the OpenStackMachine", &error))?;
+    let Some(object) = found else {
         return Ok(());
     };
     let mut pass = Pass::of((*object).clone(), context).await?;
@@ -184,10 +194,13 @@ impl<'a> Pass<'a> {
             }
             None => self.make_server(&machine, &cluster).await?,
         };
-        self.keep_provider_id(&server, &cluster).await?;
+        // Neither of the two steps depends on the other one.
+        let identified = self.set_provider_id(&server).await;
+        let mended = self.mend_server(&server, &cluster).await;
+        identified?;
         let answer = gate::admission(&self.question());
         self.provisioned |= answer == Answer::Open;
-        self.mend_server(&server, &cluster).await?;
+        mended?;
         if server.metadata.deletion_timestamp.is_some() {
             return Err(waiting(
                 Reason::InstanceDeleted,
@@ -302,7 +315,11 @@ impl<'a> Pass<'a> {
             .as_ref()
             .and_then(|status| status.observed_generation);
         observed == server.metadata.generation
-            && server.spec.identity_ref == *translate::identity(&self.object.spec, cluster)
+            && identity_to_set(
+                &server.spec.identity_ref,
+                translate::identity(&self.object.spec, cluster),
+            )
+            .is_none()
     }
 
     fn load_balancer(&self) -> Option<ConditionState> {
@@ -417,6 +434,7 @@ impl<'a> Pass<'a> {
                 .as_ref()
                 .and_then(|server| server.spec.availability_zone.clone())
                 .filter(|zone| !zone.is_empty()),
+            failure: failure(&outcome),
             complete: outcome == Outcome::Done && self.server_has_caught_up(),
         };
         let api = self.context.api::<OpenStackMachine>(&self.name.namespace);
@@ -432,7 +450,17 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// A wait for something that a watch tells about.
+/// What Ready shows of a pass that failed. A conflict is over with the next pass, seconds later.
+fn failure(outcome: &Outcome) -> Option<ConditionState> {
+    match outcome {
+        Outcome::Failed { class, .. } if !class.is_conflict() => {
+            Some(StepError::of(kind::READY, outcome.clone()).state)
+        }
+        _ => None,
+    }
+}
+
+/// A wait for something that a watch shows.
 pub(super) fn waiting(reason: Reason, message: &str) -> Outcome {
     Outcome::wait(reason, message, WATCHED)
 }

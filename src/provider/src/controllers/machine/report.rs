@@ -31,6 +31,8 @@ pub(super) struct Report<'a> {
     pub server: Option<&'a OpenStackServer>,
     /// Where it lies.
     pub failure_domain: Option<String>,
+    /// Why the pass failed. Ready shows it, whatever step it was.
+    pub failure: Option<ConditionState>,
     /// Nothing failed and nothing is waited for, here and at the server. Until then Ready may be True of what was
     /// there before, so the status does not count as this generation's.
     pub complete: bool,
@@ -105,7 +107,7 @@ pub(super) fn status(object: &OpenStackMachine, report: &Report<'_>, now: Timest
         }
         None => conditions.remove(kind::PORTS_READY),
     }
-    conditions.sum_up(&counted);
+    conditions.sum_up_with(&counted, report.failure.as_ref());
     if !report.paused && report.complete {
         status.observed_generation = Some(generation);
     }
@@ -264,6 +266,7 @@ mod tests {
             provisioned: false,
             server,
             failure_domain: None,
+            failure: None,
             complete: true,
         }
     }
@@ -288,6 +291,29 @@ mod tests {
         }
         assert_eq!(status["observedGeneration"], json!(2));
         assert_eq!(status.get("initialization"), None);
+    }
+
+    #[test]
+    fn a_pass_that_fails_makes_the_machine_not_ready_whatever_step_it_was() {
+        let server = server("True");
+        let refused = "Setting spec.providerID: Kubernetes answered 403: denied";
+        for failure in [
+            ConditionState::unmet(Reason::DependencyFailed, refused),
+            ConditionState::unknown(Reason::DependencyFailed, refused),
+        ] {
+            let report = Report {
+                failure: Some(failure.clone()),
+                ..report(Some(&server), None)
+            };
+            let status = status(&object(&json!(null)), &report, Timestamp::UNIX_EPOCH);
+            let ready = condition(&status, "Ready").unwrap();
+            assert_eq!(ready["status"], failure.status.as_str());
+            assert!(ready["message"].as_str().unwrap().contains(refused));
+            assert_eq!(
+                condition(&status, "InstanceReady").unwrap()["status"],
+                "True"
+            );
+        }
     }
 
     #[test]

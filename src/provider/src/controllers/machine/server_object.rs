@@ -20,10 +20,11 @@ use crate::{
         server::kubernetes_failed,
     },
     kubernetes::patch::is_conflict,
+    reconcile::provider_id,
 };
 use capo_api::{
     v1alpha1::OpenStackServer,
-    v1beta2::{OpenStackCluster, OpenStackMachine},
+    v1beta2::{IdentityRef, OpenStackCluster, OpenStackMachine, OpenStackMachineSpec},
 };
 use capo_core::Reason;
 
@@ -44,7 +45,9 @@ impl Pass<'_> {
             .status
             .as_ref()
             .and_then(|status| status.network.as_ref());
-        if network.and_then(|network| network.id.as_ref()).is_none() {
+        if needs_cluster_network(&self.object.spec)
+            && network.and_then(|network| network.id.as_ref()).is_none()
+        {
             return Err(waiting(
                 Reason::WaitingForClusterInfrastructure,
                 "Waiting for the cluster's network to be known",
@@ -127,7 +130,7 @@ impl Pass<'_> {
             );
         }
         let identity = translate::identity(&self.object.spec, cluster);
-        if server.spec.identity_ref != *identity {
+        if let Some(identity) = identity_to_set(&server.spec.identity_ref, identity) {
             patch.insert("spec".to_owned(), json!({ "identityRef": identity }));
         }
         if patch.is_empty() || server.metadata.deletion_timestamp.is_some() {
@@ -144,26 +147,16 @@ impl Pass<'_> {
         }
     }
 
-    /// Sets `spec.providerID` as soon as the server exists: a deletion finds its Node by it.
-    pub(super) async fn keep_provider_id(
-        &mut self,
-        server: &OpenStackServer,
-        cluster: &OpenStackCluster,
-    ) -> Step<()> {
-        let Some(id) = server
-            .status
-            .as_ref()
-            .and_then(|status| status.instance_id.as_deref())
-        else {
+    /// Sets `spec.providerID` as soon as the server exists: a deletion finds its Node by it. One that names
+    /// this server already is never rewritten, whatever its region.
+    pub(super) async fn set_provider_id(&mut self, server: &OpenStackServer) -> Step<()> {
+        let status = server.status.as_ref();
+        let Some(id) = status.and_then(|status| status.instance_id.as_deref()) else {
             return Ok(());
         };
-        let region = translate::identity(&self.object.spec, cluster)
-            .region
-            .as_deref();
-        let wanted = translate::provider_id(region, id);
-        if self.object.spec.provider_id.as_deref() == Some(wanted.as_str()) {
+        let Some(wanted) = provider_id_to_set(&self.object.spec, id) else {
             return Ok(());
-        }
+        };
         let api = self.context.api::<OpenStackMachine>(&self.name.namespace);
         let patch = Patch::Merge(json!({
             "metadata": { "uid": self.object.uid() },
@@ -177,7 +170,107 @@ impl Pass<'_> {
                 self.object = written;
                 Ok(())
             }
-            Err(error) => Err(kubernetes_failed("Setting the provider id", &error)),
+            Err(error) => Err(kubernetes_failed("Setting spec.providerID", &error)),
+        }
+    }
+}
+
+/// The provider id that a machine with the server `id` lacks.
+fn provider_id_to_set(spec: &OpenStackMachineSpec, id: &str) -> Option<String> {
+    let present = spec.provider_id.as_deref();
+    if present.and_then(provider_id::server_id) == Some(id) {
+        return None;
+    }
+    let identity = spec.identity_ref.as_ref();
+    let region = identity.and_then(|identity| identity.region.as_deref());
+    Some(provider_id::provider_id(region, id))
+}
+
+/// The identity that a server's object is to have instead of the one it has. Its region can't change: what
+/// exists in one region is not found in another.
+pub(super) fn identity_to_set(present: &IdentityRef, wanted: &IdentityRef) -> Option<IdentityRef> {
+    let wanted = IdentityRef {
+        region: present.region.clone(),
+        ..wanted.clone()
+    };
+    (*present != wanted).then_some(wanted)
+}
+
+/// Whether a machine needs the cluster's network: for ports that name none.
+fn needs_cluster_network(spec: &OpenStackMachineSpec) -> bool {
+    spec.ports.is_empty() || spec.ports.iter().any(|port| port.network.is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn spec(more: &Value) -> OpenStackMachineSpec {
+        let mut spec = json!({"image": {"id": "i"}, "flavor": {"id": "f"}});
+        for (key, value) in more.as_object().unwrap() {
+            spec[key] = value.clone();
+        }
+        serde_json::from_value(spec).unwrap()
+    }
+
+    #[test]
+    fn a_provider_id_that_names_the_server_is_never_rewritten() {
+        let own = json!({"name": "n", "cloudName": "c", "region": "R2"});
+        for (more, expected) in [
+            (json!({}), Some("openstack:///42")),
+            (
+                json!({"identityRef": own.clone()}),
+                Some("openstack://R2/42"),
+            ),
+            (json!({"providerID": "openstack:///42"}), None),
+            (json!({"providerID": "openstack://R1/42"}), None),
+            (
+                json!({"providerID": "openstack:///42", "identityRef": own}),
+                None,
+            ),
+            (
+                json!({"providerID": "openstack:///41"}),
+                Some("openstack:///42"),
+            ),
+            (json!({"providerID": ""}), Some("openstack:///42")),
+        ] {
+            assert_eq!(
+                provider_id_to_set(&spec(&more), "42").as_deref(),
+                expected,
+                "{more}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_changed_identity_reaches_the_server_without_its_region() {
+        let identity = |name: &str, region: Option<&str>| IdentityRef {
+            name: name.to_owned(),
+            region: region.map(str::to_owned),
+            ..IdentityRef::default()
+        };
+        let present = identity("a", Some("R1"));
+        assert_eq!(identity_to_set(&present, &present), None);
+        assert_eq!(identity_to_set(&present, &identity("a", Some("R2"))), None);
+        assert_eq!(
+            identity_to_set(&present, &identity("b", None)),
+            Some(identity("b", Some("R1")))
+        );
+    }
+
+    #[test]
+    fn only_ports_without_a_network_need_the_clusters() {
+        let port = json!({"network": {"id": "n"}});
+        for (ports, expected) in [
+            (json!([]), true),
+            (json!([{}]), true),
+            (json!([port.clone(), {}]), true),
+            (json!([port]), false),
+        ] {
+            let spec = spec(&json!({"ports": ports}));
+            assert_eq!(needs_cluster_network(&spec), expected, "{ports}");
         }
     }
 }

@@ -30,11 +30,6 @@ pub(super) fn identity<'a>(
         .unwrap_or(&cluster.spec.identity_ref)
 }
 
-/// The provider id of a server: `openstack://<region>/<id>`, without a region where the identity names none.
-pub(super) fn provider_id(region: Option<&str>, server: &str) -> String {
-    format!("openstack://{}/{server}", region.unwrap_or_default())
-}
-
 /// The server that a machine needs.
 pub(super) fn server_spec(
     spec: &OpenStackMachineSpec,
@@ -272,11 +267,5 @@ mod tests {
             fixed(elsewhere, &subnets),
             json!({"network": {"id": "other"}})
         );
-    }
-
-    #[test]
-    fn provider_ids_as_the_cloud_provider_writes_them() {
-        assert_eq!(provider_id(None, "42"), "openstack:///42");
-        assert_eq!(provider_id(Some("R1"), "42"), "openstack://R1/42");
     }
 }

@@ -19,7 +19,7 @@ use capo_openstack::{
     Cloud, Error,
     compute::{Server, ServerStatus},
     network::{Port, PortFilter},
-    volume::VolumeStatus,
+    volume::{Volume, VolumeStatus},
 };
 
 const READ: Priority = Priority::Settling;
@@ -62,17 +62,26 @@ impl Deletion<'_> {
     async fn server(&self, seen: &mut Leftover) -> Step<()> {
         let read_at = Instant::now();
         let found = self.find_server().await?;
+        let sights = &self.context.servers.sights;
+        let before = sights.get(self.owner).map(|sight| sight.server.state);
         let state = found.as_ref().map_or(ServerState::Absent, report::state);
         let addresses = found.as_ref().map(report::addresses);
-        seen.news = self
-            .context
-            .servers
-            .sights
-            .record(self.owner, state, addresses, read_at);
+        seen.news = sights.record(self.owner, state, addresses, read_at);
         let Some(server) = found else {
+            let what = format!("server {}", self.owner.name);
+            self.context.servers.doubts.check(self.owner, &what)?;
+            // One 404 can be a proxy's.
+            if self.was_begun() && before != Some(ServerState::Absent) {
+                return Err(waiting(
+                    "The server was absent in one read; it is looked for once more",
+                ));
+            }
             return Ok(());
         };
-        let under_way = server.task_state.as_deref() == Some("deleting");
+        let under_way = matches!(
+            server.task_state.as_deref(),
+            Some("deleting" | "soft-deleting")
+        );
         let id = server.id.clone();
         seen.server = Some(server);
         if !under_way {
@@ -81,6 +90,11 @@ impl Deletion<'_> {
                 .map_err(|error| failed(&error, Reason::InstanceDeleteFailed))?;
         }
         Err(waiting("The server is being deleted"))
+    }
+
+    /// Something may have been made for the object: its names were resolved, which comes before any creation.
+    fn was_begun(&self) -> bool {
+        self.progress.resolved.is_some() || self.progress.instance_id.is_some()
     }
 
     /// A machine's server does not go before its load balancer members.
@@ -99,7 +113,10 @@ impl Deletion<'_> {
                 Err(error) if error.is_not_found() => None,
                 Err(error) => return Err(failed(&error, Reason::InstanceDeleteFailed)),
             },
-            None => instance::find(self.cloud, &self.owner.name, self.claims).await?,
+            None => {
+                let found = instance::named(self.cloud, &self.owner.name).await?;
+                instance::unclaimed(found, &self.owner.name, self.claims, self.was_begun())?
+            }
         };
         Ok(found.filter(|server| {
             !matches!(
@@ -111,6 +128,10 @@ impl Deletion<'_> {
 
     async fn ports(&self) -> Step<()> {
         if self.leftover_ports(true).await?.is_empty() {
+            for (name, _) in self.port_names() {
+                let what = format!("port {name}");
+                self.context.servers.doubts.check(self.owner, &what)?;
+            }
             return Ok(());
         }
         if self.leftover_ports(false).await?.is_empty() {
@@ -227,8 +248,12 @@ impl Deletion<'_> {
             .map_err(|error| failed(&error, Reason::InstanceDeleteFailed))
     }
 
-    /// Attached volumes go with their server; those of a server that never came to be don't.
+    /// Attached volumes are deleted by Nova with their server; those of a server that never came to be are not.
     async fn volumes(&self) -> Step<()> {
+        if self.progress.instance_id.is_none() && self.claims.has_servers() {
+            // Volumes of these names belong to the object of the same name in another namespace.
+            return Ok(());
+        }
         let mut left = false;
         for name in volume_names(&self.owner.name, &self.object.spec) {
             let found = match self.cloud.volumes(&name, READ).await {
@@ -237,22 +262,19 @@ impl Deletion<'_> {
                 Err(error) if error.class() == FailureClass::NoService => Vec::new(),
                 Err(error) => return Err(failed(&error, Reason::InstanceDeleteFailed)),
             };
+            if found.is_empty() {
+                let what = format!("volume {name}");
+                self.context.servers.doubts.check(self.owner, &what)?;
+            }
             for volume in found {
-                let server = self.progress.instance_id.as_deref();
-                let elsewhere = volume
-                    .attachments
-                    .iter()
-                    .any(|attachment| Some(attachment.server_id.as_str()) != server);
-                if elsewhere {
-                    continue;
-                }
-                left = true;
-                if matches!(
-                    volume.status,
-                    VolumeStatus::Available | VolumeStatus::Error | VolumeStatus::ErrorDeleting
-                ) {
-                    gone(self.cloud.delete_volume(&volume.id, Priority::Gate).await)
-                        .map_err(|error| failed(&error, Reason::InstanceDeleteFailed))?;
+                match volume_plan(&volume, self.progress.instance_id.as_deref()) {
+                    VolumePlan::Leave => {}
+                    VolumePlan::Await => left = true,
+                    VolumePlan::Delete => {
+                        left = true;
+                        gone(self.cloud.delete_volume(&volume.id, Priority::Gate).await)
+                            .map_err(|error| failed(&error, Reason::InstanceDeleteFailed))?;
+                    }
                 }
             }
         }
@@ -261,6 +283,34 @@ impl Deletion<'_> {
         } else {
             Ok(())
         }
+    }
+}
+
+/// What a deletion does about one volume of our names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum VolumePlan {
+    /// It is not ours, or Nova deletes it.
+    Leave,
+    /// Its deletion is under way.
+    Await,
+    /// It is ours and free.
+    Delete,
+}
+
+/// `server` is the id of the server that the object had, if it ever had one. What is still attached to that
+/// one, or being detached from it, is Nova's to delete: on clouds that delete softly only after days.
+fn volume_plan(volume: &Volume, server: Option<&str>) -> VolumePlan {
+    let elsewhere = volume
+        .attachments
+        .iter()
+        .any(|attachment| Some(attachment.server_id.as_str()) != server);
+    match volume.status {
+        _ if elsewhere => VolumePlan::Leave,
+        VolumeStatus::Available | VolumeStatus::Error | VolumeStatus::ErrorDeleting => {
+            VolumePlan::Delete
+        }
+        _ if server.is_some() => VolumePlan::Leave,
+        _ => VolumePlan::Await,
     }
 }
 
@@ -284,4 +334,44 @@ fn gone(answer: Result<(), Error>) -> Result<(), Error> {
 
 fn waiting(message: &str) -> Outcome {
     Outcome::wait(Reason::Deleting, message, Duration::from_secs(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_volume_is_waited_for_only_where_nova_does_not_delete_it() {
+        use VolumePlan::{Await, Delete, Leave};
+        for (status, attached_to, server, expected) in [
+            ("available", None, None, Delete),
+            ("available", None, Some("1"), Delete),
+            ("error", None, Some("1"), Delete),
+            ("error_deleting", None, None, Delete),
+            ("creating", None, None, Await),
+            ("deleting", None, None, Await),
+            // The server is deleted softly, or its attachment is stale.
+            ("in-use", Some("1"), Some("1"), Leave),
+            ("detaching", Some("1"), Some("1"), Leave),
+            ("deleting", None, Some("1"), Leave),
+            // Another server's.
+            ("in-use", Some("2"), Some("1"), Leave),
+            ("in-use", Some("2"), None, Leave),
+        ] {
+            let attachments: Vec<_> = attached_to
+                .iter()
+                .map(|server| json!({"server_id": server}))
+                .collect();
+            let volume: Volume = serde_json::from_value(json!({"id": "v", "name": "m1-root",
+                "status": status, "size": 1, "attachments": attachments}))
+            .unwrap();
+            assert_eq!(
+                volume_plan(&volume, server),
+                expected,
+                "{status} {attached_to:?} {server:?}"
+            );
+        }
+    }
 }

@@ -25,27 +25,45 @@ const LONGEST_USER_DATA: usize = 65_535;
 /// The key of the Secret that holds the user data, by Cluster API's contract.
 const USER_DATA_KEY: &str = "value";
 
-/// The server of exactly this name in our project, if there is one.
+/// The server of exactly this name in our project, if there is one. One that another object holds is an error.
 pub(super) async fn find(cloud: &Cloud, name: &str, claims: &Claims) -> Step<Option<Server>> {
-    let filter = ServerFilter {
-        name: Some(name.to_owned()),
-        tags: Vec::new(),
-    };
-    let mut found = cloud
-        .servers(&filter, Priority::Settling)
-        .await
-        .map_err(|error| failed(&error, Reason::OpenStackError))?;
-    if let Some((server, by)) = found
+    let found = named(cloud, name).await?;
+    let claimed = found
         .iter()
-        .find_map(|server| claims.server(&server.id).map(|by| (server, by)))
-    {
+        .find_map(|server| claims.server(&server.id).map(|by| (server, by)));
+    if let Some((server, by)) = claimed {
         return Err(ambiguous(format!(
             "the server {} named {name} belongs to the OpenStackServer {by}; two objects of one name can't share a project",
             server.id
         )));
     }
+    unclaimed(found, name, claims, true)
+}
+
+/// The servers of exactly this name in our project.
+pub(super) async fn named(cloud: &Cloud, name: &str) -> Step<Vec<Server>> {
+    let filter = ServerFilter {
+        name: Some(name.to_owned()),
+        tags: Vec::new(),
+    };
+    cloud
+        .servers(&filter, Priority::Settling)
+        .await
+        .map_err(|error| failed(&error, Reason::OpenStackError))
+}
+
+/// The server of those `found` that no other object holds. Several are an error, unless nothing was ever
+/// made for the object: then none of them is its own.
+pub(super) fn unclaimed(
+    mut found: Vec<Server>,
+    name: &str,
+    claims: &Claims,
+    was_begun: bool,
+) -> Step<Option<Server>> {
+    found.retain(|server| claims.server(&server.id).is_none());
     match (found.pop(), found.is_empty()) {
         (one, true) => Ok(one),
+        (_, false) if !was_begun => Ok(None),
         (_, false) => Err(ambiguous(format!(
             "more than one server is named {name}; delete the ones that are not used"
         ))),
@@ -200,6 +218,26 @@ mod tests {
             )])),
             ..Secret::default()
         }
+    }
+
+    #[test]
+    fn a_copy_finds_no_server_that_another_object_holds() {
+        let server = |id: &str| -> Server {
+            serde_json::from_value(json!({"id": id, "name": "m1", "status": "ACTIVE"})).unwrap()
+        };
+        let mut claims = Claims::default();
+        let holder = ObjectName::new("first", "m1");
+        claims.servers.insert("1".to_owned(), holder);
+        let found = |ids: &[&str], was_begun| {
+            let servers = ids.iter().map(|id| server(id)).collect();
+            unclaimed(servers, "m1", &claims, was_begun)
+                .map(|found| found.map(|server| server.id.to_string()))
+        };
+        assert_eq!(found(&[], true), Ok(None));
+        assert_eq!(found(&["1"], true), Ok(None));
+        assert_eq!(found(&["1", "2"], true), Ok(Some("2".to_owned())));
+        assert!(found(&["2", "3"], true).is_err());
+        assert_eq!(found(&["2", "3"], false), Ok(None));
     }
 
     #[test]

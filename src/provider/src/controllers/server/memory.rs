@@ -14,8 +14,8 @@ use crate::controllers::Outcome;
 use capo_core::{ObjectName, Reason};
 use capo_openstack::Error;
 
-/// So long may OpenStack go on with a request whose answer was lost, and the object appear late.
-const DOUBT: Duration = Duration::from_secs(30);
+/// For so long OpenStack may still carry out a request whose answer was lost: twice the time-out of a call.
+const DOUBT: Duration = Duration::from_secs(60);
 
 /// One per process. Cheap to clone.
 #[derive(Debug, Clone, Default)]

@@ -11,13 +11,13 @@ mod filters;
 mod instance;
 mod memory;
 pub mod names;
+mod ownership;
 mod pass;
 mod ports;
 mod report;
 mod resolve;
 pub mod sight;
 mod volumes;
-mod whose;
 
 use std::collections::BTreeMap;
 
@@ -96,6 +96,10 @@ impl Claims {
 
     fn server(&self, id: &str) -> Option<&ObjectName> {
         self.servers.get(id)
+    }
+
+    fn has_servers(&self) -> bool {
+        !self.servers.is_empty()
     }
 
     fn port(&self, id: &str) -> Option<&ObjectName> {

@@ -9,11 +9,11 @@ use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
 use super::{
     Claims, FINALIZER, Progress, Step,
     delete::{Deletion, Leftover},
-    failed, instance, kubernetes_failed,
+    failed, instance, kubernetes_failed, names, ownership,
     ports::{Extensions, Ports, ambiguous},
     report::{self, Report},
     resolve::Resolver,
-    volumes, whose,
+    volumes,
 };
 use crate::{
     controllers::{
@@ -27,7 +27,7 @@ use capo_api::v1alpha1::OpenStackServer;
 use capo_core::{ConditionState, ObjectName, Reason};
 use capo_core::{FailureClass, Priority};
 use capo_gate::desired::ServerState;
-use capo_openstack::{Cloud, compute::Server};
+use capo_openstack::{Cloud, compute::Server, network::PortFilter};
 
 /// A pass over `object`.
 pub(in crate::controllers) fn pass(
@@ -36,7 +36,7 @@ pub(in crate::controllers) fn pass(
 ) -> BoxFuture<'static, Outcome> {
     async move {
         let name = ObjectName::new(object.namespace().unwrap_or_default(), object.name_any());
-        let (progress, holder) = whose::progress(&object, &name, &context);
+        let (progress, holder) = ownership::progress(&object, &name, &context);
         Pass {
             name,
             context: &context,
@@ -73,7 +73,9 @@ struct Pass<'a> {
 
 impl Pass<'_> {
     async fn run(mut self) -> Outcome {
-        if capi::has_annotation(self.object.meta(), capi::DELETE_FOR_MOVE_ANNOTATION) {
+        if capi::has_annotation(self.object.meta(), capi::DELETE_FOR_MOVE_ANNOTATION)
+            || !ownership::is_watched(&self.object, self.context)
+        {
             return Outcome::Done;
         }
         if self.is_paused() {
@@ -172,13 +174,23 @@ impl Pass<'_> {
         let identity = self.identity().await?;
         self.keep().await?;
         if let Some(id) = self.progress.instance_id.clone() {
-            return self.look(&identity.cloud, &id).await;
+            let ended = self.look(&identity.cloud, &id).await;
+            let has_ports = !self.object.spec.ports.is_empty();
+            if has_ports && self.server.is_some() && self.progress.port_ids.is_empty() {
+                // The status was lost.
+                self.find_ports(&identity, &id).await?;
+            }
+            return ended;
         }
         let claims = self.claims();
-        self.resolve(&identity.cloud).await?;
+        // A server that exists is adopted even where its image or flavor can't be found any more.
         if let Some(server) = instance::find(&identity.cloud, &self.name.name, &claims).await? {
-            self.adopt(&identity, &claims, server).await
+            if let Err(outcome) = self.resolve(&identity).await {
+                tracing::debug!(?outcome, "Adopting a server without resolving its spec");
+            }
+            self.adopt(&identity, server).await
         } else {
+            self.resolve(&identity).await?;
             self.create(&identity, &claims).await
         }
     }
@@ -197,12 +209,13 @@ impl Pass<'_> {
     }
 
     /// Looks the names in the spec up, once, and writes down what they mean before anything is made.
-    async fn resolve(&mut self, cloud: &Cloud) -> Step<()> {
+    async fn resolve(&mut self, identity: &Identity) -> Step<()> {
         if self.progress.resolved.is_some() {
             return Ok(());
         }
         let resolver = Resolver {
-            cloud,
+            cloud: &identity.cloud,
+            project: &identity.project,
             client: &self.context.client,
             namespace: &self.name.namespace,
             name: &self.name.name,
@@ -271,25 +284,37 @@ impl Pass<'_> {
     }
 
     /// Takes over a server of our name, with its ports: after a lost answer or a wiped status.
-    async fn adopt(&mut self, identity: &Identity, claims: &Claims, server: Server) -> Step<()> {
+    async fn adopt(&mut self, identity: &Identity, server: Server) -> Step<()> {
         let read_at = Instant::now();
-        let ports = Ports {
-            cloud: &identity.cloud,
-            project: &identity.project,
-            owner: &self.name,
-            claims,
-            server_id: Some(&server.id),
-        };
-        let wanted = self.progress.resolved.clone().unwrap_or_default().ports;
-        let mut port_ids = Vec::with_capacity(wanted.len());
-        for port in &wanted {
-            let found = ports.find(&port.name, Some(&port.network_id)).await?;
-            port_ids.extend(found.map(|port| port.id.into()));
+        if self.progress.port_ids.is_empty() {
+            self.find_ports(identity, &server.id).await?;
         }
-        self.progress.port_ids = port_ids;
         tracing::info!(instance = %server.id, "Adopting the server of this name");
         self.see(server, read_at);
         self.ended()
+    }
+
+    /// The ports of a server that exists, in the order of the spec.
+    async fn find_ports(&mut self, identity: &Identity, server: &str) -> Step<()> {
+        let filter = PortFilter {
+            device_id: Some(server.to_owned()),
+            project_id: Some(identity.project.clone()),
+            ..PortFilter::default()
+        };
+        let found = identity
+            .cloud
+            .ports(&filter, Priority::Settling)
+            .await
+            .map_err(|error| failed(&error, Reason::OpenStackError))?;
+        let ports = self.object.spec.ports.iter().enumerate();
+        let names = ports
+            .map(|(index, port)| names::port(&self.name.name, port.name_suffix.as_deref(), index));
+        let port = |name: String| found.iter().find(|port| port.name == name);
+        self.progress.port_ids = names
+            .filter_map(port)
+            .map(|port| port.id.to_string())
+            .collect();
+        Ok(())
     }
 
     /// Makes ports, volumes and server, as far as this pass gets.

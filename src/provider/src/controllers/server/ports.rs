@@ -210,9 +210,11 @@ fn new_port(wanted: &ResolvedPortSpec, extensions: Extensions) -> Step<NewPort> 
             (true, []) => None,
             (true, groups) => Some(groups.iter().map(|id| id.as_str().into()).collect()),
         },
+        // Neutron refuses pairs on a port whose security is off.
         allowed_address_pairs: wanted
             .allowed_address_pairs
             .iter()
+            .filter(|_| guarded)
             .map(|pair| AddressPair {
                 ip_address: pair.ip_address.clone(),
                 mac_address: pair.mac_address.clone().filter(|text| !text.is_empty()),
@@ -315,11 +317,13 @@ mod tests {
     }
 
     #[test]
-    fn an_unguarded_port_has_no_groups() {
+    fn an_unguarded_port_has_neither_groups_nor_address_pairs() {
         let port = request(
-            &json!({"enablePortSecurity": false, "securityGroups": ["g"]}),
+            &json!({"enablePortSecurity": false, "securityGroups": ["g"],
+                "allowedAddressPairs": [{"ipAddress": "10.0.0.0/24"}]}),
             false,
         );
+        assert_eq!(port.get("allowed_address_pairs"), None);
         assert_eq!(port["security_groups"], json!([]));
         assert_eq!(port["port_security_enabled"], json!(false));
     }

@@ -4,7 +4,7 @@
 use futures::future::try_join_all;
 
 use super::{Step, boot::Boot, failed, filters, missing, names};
-use crate::controllers::server::names::merged_tags;
+use crate::controllers::{Outcome, server::names::merged_tags};
 use capo_api::{
     v1alpha1::{OpenStackServerSpec, ResolvedServerSpec},
     v1beta2::{
@@ -12,8 +12,7 @@ use capo_api::{
         ServerGroupParam, SubnetParam,
     },
 };
-use capo_core::Priority;
-use capo_core::Reason;
+use capo_core::{FailureClass, Priority, Reason, ids::ProjectId};
 use capo_openstack::Cloud;
 
 const PRIORITY: Priority = Priority::Settling;
@@ -22,6 +21,8 @@ const PRIORITY: Priority = Priority::Settling;
 pub(super) struct Resolver<'a> {
     /// The cloud.
     pub cloud: &'a Cloud,
+    /// The project of the credentials.
+    pub project: &'a ProjectId,
     /// The management cluster, for images that are Kubernetes objects.
     pub client: &'a kube::Client,
     /// The server's namespace.
@@ -114,7 +115,7 @@ impl Resolver<'_> {
         };
         let security_groups = try_join_all(groups.iter().enumerate().map(|(at, group)| {
             let field = format!("{field}.securityGroups[{at}]");
-            self.security_group(group, field)
+            self.security_groups(group, field)
         }))
         .await?;
         Ok(ResolvedPortSpec {
@@ -129,7 +130,7 @@ impl Resolver<'_> {
             tags: merged_tags(&self.spec.tags, &port.tags),
             trunk: port.trunk.or(self.spec.trunk),
             fixed_ips,
-            security_groups,
+            security_groups: each_once(security_groups.into_iter().flatten()),
             admin_state_up: port.admin_state_up,
             mac_address: port.mac_address.clone(),
             allowed_address_pairs: port.allowed_address_pairs.clone(),
@@ -197,24 +198,45 @@ impl Resolver<'_> {
         })
     }
 
-    async fn security_group(&self, param: &SecurityGroupParam, field: String) -> Step<String> {
-        match param {
-            SecurityGroupParam { id: Some(id), .. } => Ok(id.clone()),
-            SecurityGroupParam {
-                filter: Some(filter),
-                ..
-            } => {
-                let groups = self
-                    .cloud
-                    .security_groups(&filters::security_groups(filter), PRIORITY)
-                    .await
-                    .map_err(|error| failed(&error, Reason::DependencyFailed))?;
-                let what = "security group that matches the filter";
-                Ok(filters::only_one(groups, &field, what, |group| &group.id)?
-                    .id
-                    .into())
-            }
-            _ => Err(missing(&field, "id or filter")),
+    /// Every group that a reference means. A filter means all groups of the project that match it.
+    async fn security_groups(
+        &self,
+        param: &SecurityGroupParam,
+        field: String,
+    ) -> Step<Vec<String>> {
+        let SecurityGroupParam { id, filter } = param;
+        if let Some(id) = id {
+            return Ok(vec![id.clone()]);
+        }
+        let Some(filter) = filter else {
+            return Err(missing(&field, "id or filter"));
+        };
+        let mut query = filters::security_groups(filter);
+        // An administrator sees the groups of all projects, and groups can be shared between projects.
+        query.project_id = query.project_id.or_else(|| Some(self.project.clone()));
+        let groups = self
+            .cloud
+            .security_groups(&query, PRIORITY)
+            .await
+            .map_err(|error| failed(&error, Reason::DependencyFailed))?;
+        if groups.is_empty() {
+            return Err(Outcome::failed(
+                FailureClass::NotFound,
+                Reason::DependencyNotFound,
+                format!("{field}.filter: no security group that matches it found"),
+            ));
+        }
+        Ok(groups.into_iter().map(|group| group.id.into()).collect())
+    }
+}
+
+/// Neutron refuses a list that names a group twice.
+fn each_once(ids: impl Iterator<Item = String>) -> Vec<String> {
+    let mut list = Vec::new();
+    for id in ids {
+        if !list.contains(&id) {
+            list.push(id);
         }
     }
+    list
 }

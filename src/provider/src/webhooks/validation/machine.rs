@@ -14,23 +14,18 @@ pub(super) fn validate(change: &Change<'_>, errors: &mut Vec<FieldError>) {
         return;
     };
     differences("spec", old.get("spec"), new, &mut |path, difference| {
-        let first_provider_id = path == "spec.providerID" && is_unset(difference.old);
-        if first_provider_id || is_identity(path, errors, difference.new) || is_address_pairs(path)
+        if path == "spec.providerID"
+            || is_identity(path, errors, difference.new)
+            || is_address_pairs(path)
         {
             return;
         }
-        let allowed = match path {
-            "spec.providerID" => {
-                format!(
-                    "is set once and was {}",
-                    crate::webhooks::json::shown(difference.old)
-                )
-            }
-            _ => "can't be changed; of an OpenStackMachine's spec only identityRef, \
-                  ports[].allowedAddressPairs and, once, providerID may change"
-                .to_owned(),
-        };
-        errors.push(FieldError::forbidden(path, difference.new, allowed));
+        errors.push(FieldError::forbidden(
+            path,
+            difference.new,
+            "can't be changed; of an OpenStackMachine's spec only providerID, identityRef and \
+             ports[].allowedAddressPairs may change",
+        ));
     });
 }
 
@@ -154,8 +149,4 @@ fn is_address_pairs(path: &str) -> bool {
     let inside = rest.strip_prefix(".allowedAddressPairs");
     index.bytes().all(|byte| byte.is_ascii_digit())
         && inside.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-}
-
-fn is_unset(value: &Value) -> bool {
-    value.is_null() || value.as_str() == Some("")
 }

@@ -66,6 +66,11 @@ impl Environment {
     /// Creates a Cluster whose OpenStackCluster somebody else reconciles: it is provisioned, has a network in the cloud, and
     /// none of our controllers touches it.
     pub async fn foreign_cluster(&self, name: &str) {
+        self.foreign_cluster_with(name, identity()).await;
+    }
+
+    /// The same with another identity.
+    pub async fn foreign_cluster_with(&self, name: &str, identity: Value) {
         let network = self.network(name).await;
         self.cluster_api
             .create_cluster(
@@ -73,7 +78,7 @@ impl Environment {
                 json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackCluster",
                     "metadata": {"name": name, "namespace": self.namespace,
                         "annotations": {"cluster.x-k8s.io/managed-by": "somebody"}},
-                    "spec": {"identityRef": identity()}}),
+                    "spec": {"identityRef": identity}}),
             )
             .await
             .unwrap();

@@ -3,7 +3,10 @@
 use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
 
 use super::Progress;
-use crate::controllers::Context;
+use crate::{
+    controllers::Context,
+    reconcile::{capi::WATCH_FILTER_LABEL, name_of, provider_id},
+};
 use capo_api::v1alpha1::OpenStackServer;
 use capo_core::ObjectName;
 
@@ -32,7 +35,7 @@ pub(super) fn progress(
     progress.instance_id = None;
     let theirs = Progress::of(holder).port_ids;
     progress.port_ids.retain(|port| !theirs.contains(port));
-    (progress, Some((id, name_of(holder))))
+    (progress, Some((id, name_of(&**holder))))
 }
 
 /// Of two objects that name one server, the one whose status says so had it first, or else the older one.
@@ -45,10 +48,6 @@ fn had_it_first(other: &OpenStackServer, object: &OpenStackServer, id: &str) -> 
     says_so(other) && (!says_so(object) || age(other) < age(object))
 }
 
-fn name_of(object: &OpenStackServer) -> ObjectName {
-    ObjectName::new(object.namespace().unwrap_or_default(), object.name_any())
-}
-
 /// The server that a machine's provider id names: a machine that had one never gets another, though
 /// the server's own object or its status was lost.
 fn server_of_machine(object: &OpenStackServer, context: &Context) -> Option<String> {
@@ -58,13 +57,33 @@ fn server_of_machine(object: &OpenStackServer, context: &Context) -> Option<Stri
         .find(|owner| owner.kind == "OpenStackMachine")?;
     let key = ObjectRef::new(&owner.name).within(&object.namespace()?);
     let machine = context.stores.openstack_machines.get(&key)?;
-    named_server(machine.spec.provider_id.as_deref()?).map(str::to_owned)
+    provider_id::server_id(machine.spec.provider_id.as_deref()?).map(str::to_owned)
 }
 
-/// The id in `openstack://<region>/<id>`.
-fn named_server(provider_id: &str) -> Option<&str> {
-    let (_, id) = provider_id.strip_prefix("openstack://")?.split_once('/')?;
-    (!id.is_empty() && !id.contains('/')).then_some(id)
+/// Whether this manager looks after the object. With `--watch-filter` it does where the object carries the
+/// label itself, as one of ours does, or where its owner does: CAPO puts the label on no `OpenStackServer`.
+pub(super) fn is_watched(object: &OpenStackServer, context: &Context) -> bool {
+    let Some(filter) = &context.settings.watch_filter else {
+        return true;
+    };
+    let namespace = object.namespace().unwrap_or_default();
+    let stores = &context.stores;
+    // These stores hold only what carries the label.
+    let owned = object.owner_references().iter().any(|owner| {
+        let (machine, cluster) = (ObjectRef::new(&owner.name), ObjectRef::new(&owner.name));
+        match owner.kind.as_str() {
+            "OpenStackMachine" => stores
+                .openstack_machines
+                .get(&machine.within(&namespace))
+                .is_some(),
+            "OpenStackCluster" => stores
+                .openstack_clusters
+                .get(&cluster.within(&namespace))
+                .is_some(),
+            _ => false,
+        }
+    });
+    owned || object.labels().get(WATCH_FILTER_LABEL) == Some(filter)
 }
 
 #[cfg(test)]
@@ -100,22 +119,5 @@ mod tests {
         let (mute, other) = (server("a", early, None), server("a", early, Some("2")));
         let object = server("b", late, Some("1"));
         assert!(!had_it_first(&mute, &object, "1") && !had_it_first(&other, &object, "1"));
-    }
-
-    #[test]
-    fn a_provider_id_names_one_server() {
-        assert_eq!(named_server("openstack:///42"), Some("42"));
-        assert_eq!(named_server("openstack://region/42"), Some("42"));
-        for odd in [
-            "",
-            "42",
-            "openstack:",
-            "openstack://",
-            "openstack://R1/",
-            "aws:///z/i",
-            "openstack://a/b/c",
-        ] {
-            assert_eq!(named_server(odd), None, "{odd}");
-        }
     }
 }

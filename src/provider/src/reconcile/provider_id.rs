@@ -1,0 +1,41 @@
+//! The provider id of a machine: `openstack://<region>/<server id>`, the same text that kubelet is started with.
+
+/// The provider id of a server. The region is that of the machine's own identity, and empty where the machine
+/// has none: kubelet's provider id has no region then either, whatever its cluster's region is.
+pub(crate) fn provider_id(region: Option<&str>, server: &str) -> String {
+    format!("openstack://{}/{server}", region.unwrap_or_default())
+}
+
+/// The server that a provider id names.
+pub(crate) fn server_id(provider_id: &str) -> Option<&str> {
+    let (_, id) = provider_id.strip_prefix("openstack://")?.split_once('/')?;
+    (!id.is_empty() && !id.contains('/')).then_some(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_provider_id_is_what_the_cloud_provider_writes() {
+        assert_eq!(provider_id(None, "42"), "openstack:///42");
+        assert_eq!(provider_id(Some("R1"), "42"), "openstack://R1/42");
+    }
+
+    #[test]
+    fn a_provider_id_names_one_server() {
+        assert_eq!(server_id("openstack:///42"), Some("42"));
+        assert_eq!(server_id("openstack://region/42"), Some("42"));
+        for odd in [
+            "",
+            "42",
+            "openstack:",
+            "openstack://",
+            "openstack://R1/",
+            "aws:///z/i",
+            "openstack://a/b/c",
+        ] {
+            assert_eq!(server_id(odd), None, "{odd}");
+        }
+    }
+}
