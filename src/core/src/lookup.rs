@@ -22,6 +22,11 @@ impl<T> Lookup<T> {
         }
     }
 
+    /// Whether the lookup came to a result.
+    pub fn is_known(&self) -> bool {
+        !matches!(self, Self::Unknown)
+    }
+
     /// Whether it was looked up and does not exist.
     pub fn is_absent(&self) -> bool {
         matches!(self, Self::Absent)

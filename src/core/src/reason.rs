@@ -146,6 +146,8 @@ reasons! {
     IdentityAccessDenied,
     /// Something was created in OpenStack.
     Created,
+    /// Something was changed in OpenStack.
+    Updated,
     /// Something was deleted in OpenStack.
     Deleted,
 }

@@ -111,13 +111,144 @@ impl Capo {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[expect(clippy::too_many_lines, reason = "everything that CAPO leaves behind")]
 async fn a_cluster_that_capo_made_is_taken_over_without_a_write() {
-    let stage = Environment::in_namespace("capo-made")
+    take_over("capo-made", false).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_with_a_bastion_is_taken_over_without_a_write() {
+    take_over("capo-bastion", true).await;
+}
+
+/// What CAPO leaves behind of a bastion.
+struct Bastion {
+    group: Value,
+    port: Value,
+    server: Value,
+    floating: Value,
+}
+
+impl Bastion {
+    fn address(&self) -> &Value {
+        &self.port["fixed_ips"][0]["ip_address"]
+    }
+
+    fn floating_address(&self) -> &Value {
+        &self.floating["floating_ip_address"]
+    }
+
+    fn status(&self) -> Value {
+        json!({"id": self.server["id"], "name": "c1-bastion", "state": "ACTIVE", "ip": self.address(),
+            "floatingIP": self.floating_address()})
+    }
+}
+
+fn bastion_machine() -> Value {
+    json!({"identityRef": {"type": "Secret", "name": "cloud-config", "cloudName": "demo"},
+        "flavor": {"filter": {"name": "m1.small"}}, "image": {"filter": {"name": "cirros"}}})
+}
+
+impl Capo {
+    /// A bastion with its group, from which every node lets SSH in.
+    async fn bastion(
+        &self,
+        base: &str,
+        network: &Value,
+        external: &Value,
+        nodes: [&Value; 2],
+    ) -> Bastion {
+        let tag = format!("of-{base}");
+        let name = format!("k8s-cluster-{base}-secgroup-bastion");
+        let body = json!({"name": name, "description": "Cluster API managed group"});
+        let group = self
+            .make("network", "security-groups", "security_group", body)
+            .await;
+        self.tag("security-groups", &group["id"], &tag).await;
+        let group = group["id"].clone();
+        let ssh = |into: &Value, from: Value| {
+            json!({"security_group_id": into, "direction": "ingress", "ethertype": "IPv4", "protocol": "tcp",
+                "port_range_min": 22, "port_range_max": 22, "remote_group_id": from})
+        };
+        let mut rules = vec![ssh(&group, Value::Null)];
+        rules.extend(nodes.map(|node| ssh(node, group.clone())));
+        for rule in rules {
+            self.make(
+                "network",
+                "security-group-rules",
+                "security_group_rule",
+                rule,
+            )
+            .await;
+        }
+        let port = json!({"name": "c1-bastion-0", "network_id": network, "security_groups": [group],
+            "description": "Created by cluster-api-provider-openstack cluster c1"});
+        let port = self.make("network", "ports", "port", port).await;
+        self.tag("ports", &port["id"], &tag).await;
+        let flavor = self
+            .listed("compute", "flavors/detail", "flavors", "m1.small")
+            .await;
+        let image = self.listed("image", "images", "images", "cirros").await;
+        let server = json!({"name": "c1-bastion", "flavorRef": flavor["id"], "imageRef": image["id"],
+            "networks": [{"port": port["id"]}]});
+        let server = self.make("compute", "servers", "server", server).await;
+        let path = format!("servers/{}", server["id"].as_str().unwrap());
+        until("the bastion is ACTIVE", async || {
+            self.raw.get("compute", &path).await.1["server"]["status"] == "ACTIVE"
+        })
+        .await;
+        let floating = json!({"floating_network_id": external, "port_id": port["id"],
+            "description": format!("Created by cluster-api-provider-openstack cluster {base}")});
+        let floating = self
+            .make("network", "floatingips", "floatingip", floating)
+            .await;
+        self.tag("floatingips", &floating["id"], &tag).await;
+        Bastion {
+            group,
+            port,
+            server,
+            floating,
+        }
+    }
+}
+
+/// The `OpenStackServer` of a bastion, with its status.
+async fn bastion_object(stage: &Environment, bastion: &Bastion, network: &Value) {
+    let owner = stage
+        .cluster_api
+        .get("OpenStackCluster", "c1")
+        .await
+        .unwrap()
+        .unwrap();
+    let machine = bastion_machine();
+    let object = json!({
+        "apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1", "kind": "OpenStackServer",
+        "metadata": {"name": "c1-bastion", "namespace": stage.namespace,
+            "labels": {"cluster.x-k8s.io/cluster-name": "c1"},
+            "finalizers": ["openstackserver.infrastructure.cluster.x-k8s.io"],
+            "ownerReferences": [{"apiVersion": owner["apiVersion"], "kind": "OpenStackCluster", "name": "c1",
+                "uid": owner["metadata"]["uid"]}]},
+        "spec": {"identityRef": machine["identityRef"], "flavor": "m1.small", "image": machine["image"], "sshKeyName": "",
+            "ports": [{"network": {"id": network}, "securityGroups": [{"id": bastion.group}],
+                "description": "Created by cluster-api-provider-openstack cluster c1"}]},
+    });
+    apply(&stage.admin, &[object]).await.unwrap();
+    let status = json!({"ready": true, "instanceID": bastion.server["id"], "instanceState": "ACTIVE",
+        "resolved": {"imageID": bastion.server["image"]["id"], "flavorID": bastion.server["flavor"]["id"],
+            "ports": [{"name": "c1-bastion-0", "networkID": network, "securityGroups": [bastion.group]}]},
+        "resources": {"ports": [{"id": bastion.port["id"]}]}});
+    stage
+        .patch_status("OpenStackServer", "c1-bastion", status)
+        .await;
+}
+
+#[expect(clippy::too_many_lines, reason = "everything that CAPO leaves behind")]
+async fn take_over(namespace: &str, with_bastion: bool) {
+    let stage = Environment::in_namespace(namespace)
         .cloud(quick())
         .start()
         .await;
-    let (base, tag) = ("capo-made-c1", "of-capo-made-c1");
+    let (base, tag) = (format!("{namespace}-c1"), format!("of-{namespace}-c1"));
+    let (base, tag) = (base.as_str(), tag.as_str());
     let description = format!("Created by cluster-api-provider-openstack cluster {base}");
     let access = Access {
         auth_url: stage.cloud.auth_url(),
@@ -158,6 +289,13 @@ async fn a_cluster_that_capo_made_is_taken_over_without_a_write() {
     capo.put("network", &path, json!({"subnet_id": subnet["id"]}))
         .await;
     let (control_plane, worker) = capo.security_groups(base, tag).await;
+    let bastion = if with_bastion {
+        let nodes = [&control_plane, &worker];
+        let (network, external) = (&network["id"], &public["id"]);
+        Some(capo.bastion(base, network, external, nodes).await)
+    } else {
+        None
+    };
 
     // Load balancer and its floating IP.
     let balancer_name = format!("{named}-kubeapi");
@@ -174,7 +312,18 @@ async fn a_cluster_that_capo_made_is_taken_over_without_a_write() {
         .await;
     capo.tag("floatingips", &floating["id"], tag).await;
     let port_name = format!("{balancer_name}-6443");
-    let listener = json!({"name": port_name, "loadbalancer_id": id, "protocol": "TCP", "protocol_port": 6443, "tags": [tag]});
+    let mut listener = json!({"name": port_name, "loadbalancer_id": id, "protocol": "TCP", "protocol_port": 6443, "tags": [tag]});
+    if let Some(bastion) = &bastion {
+        let whole = |address: &Value| format!("{}/32", address.as_str().unwrap());
+        let gateway = &router["external_gateway_info"]["external_fixed_ips"][0]["ip_address"];
+        listener["allowed_cidrs"] = json!([
+            "10.6.0.0/24",
+            "192.0.2.0/24",
+            whole(gateway),
+            whole(bastion.address()),
+            whole(bastion.floating_address()),
+        ]);
+    }
     let listener = capo
         .make("load-balancer", "listeners", "listener", listener)
         .await;
@@ -214,7 +363,12 @@ async fn a_cluster_that_capo_made_is_taken_over_without_a_write() {
     let mark = stage.cloud.control().last_call();
 
     // The objects, as CAPO leaves them: paused, as its operator does before the deployments are swapped.
-    let mut infrastructure = stage.cluster("c1", json!({}));
+    let change = match with_bastion {
+        true => json!({"bastion": {"enabled": true, "spec": bastion_machine()},
+            "apiServer": {"managedLoadBalancer": {"allowedCIDRs": ["192.0.2.0/24"]}}}),
+        false => json!({}),
+    };
+    let mut infrastructure = stage.cluster("c1", change);
     infrastructure["metadata"]["annotations"] = json!({"cluster.x-k8s.io/paused": ""});
     infrastructure["metadata"]["finalizers"] =
         json!(["openstackcluster.infrastructure.cluster.x-k8s.io"]);
@@ -253,6 +407,14 @@ async fn a_cluster_that_capo_made_is_taken_over_without_a_write() {
                 "securityGroups": [{"id": control_plane}]}]},
     });
     apply(&stage.admin, &[object]).await.unwrap();
+    let (bastion_status, bastion_group) = match &bastion {
+        Some(bastion) => {
+            bastion_object(&stage, bastion, &network["id"]).await;
+            let name = format!("k8s-cluster-{base}-secgroup-bastion");
+            (bastion.status(), json!({"id": bastion.group, "name": name}))
+        }
+        None => (Value::Null, Value::Null),
+    };
     for (kind, name, status) in [
         (
             "OpenStackServer",
@@ -278,7 +440,8 @@ async fn a_cluster_that_capo_made_is_taken_over_without_a_write() {
             "controlPlaneSecurityGroup": {"id": control_plane, "name": format!("k8s-cluster-{base}-secgroup-controlplane")},
             "workerSecurityGroup": {"id": worker, "name": format!("k8s-cluster-{base}-secgroup-worker")},
             "apiServerManagedLoadBalancer": {"id": id, "name": balancer_name, "ip": floating["floating_ip_address"],
-                "internalIP": balancer["vip_address"]}}),
+                "internalIP": balancer["vip_address"]},
+            "bastion": bastion_status, "bastionSecurityGroup": bastion_group}),
         ),
     ] {
         stage.patch_status(kind, name, status).await;
@@ -306,6 +469,18 @@ async fn a_cluster_that_capo_made_is_taken_over_without_a_write() {
         .await
         .unwrap();
     stage.one_more_pass("c1").await;
+    if let Some(bastion) = &bastion {
+        let taken = stage
+            .until("OpenStackCluster", "c1", |cluster| !cluster.is_null())
+            .await;
+        assert_eq!(
+            taken["status"]["bastion"]["floatingIP"],
+            *bastion.floating_address()
+        );
+        assert_eq!(taken["status"]["bastionSecurityGroup"]["id"], bastion.group);
+        let allowed = &taken["status"]["apiServerManagedLoadBalancer"]["allowedCIDRs"];
+        assert_eq!(allowed.as_array().map(Vec::len), Some(5), "{allowed}");
+    }
     let written = stage.writes_since(mark);
     assert_eq!(written, Vec::<String>::new(), "taking over changes nothing");
     stage.delete("c1").await;

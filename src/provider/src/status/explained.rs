@@ -278,7 +278,7 @@ fn progress(reason: Reason) -> (&'static str, &'static str) {
             "An event: an annotation of the operator keeps a gate open, regardless of the members.",
             "Remove the annotation to restore the gate before the bypass expires.",
         ),
-        Reason::Ready | Reason::NotPaused | Reason::Created | Reason::Deleted => {
+        Reason::Ready | Reason::NotPaused | Reason::Created | Reason::Updated | Reason::Deleted => {
             ("Everything is as expected.", "Nothing needs to be done.")
         }
         _ => ("", ""),

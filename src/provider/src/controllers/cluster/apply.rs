@@ -1,20 +1,25 @@
-//! The pass over a cluster that is to be: as many steps as possible, each only where something is missing.
+//! The pass over a cluster that is not being deleted: each step changes only what is missing, and none waits.
 
 use std::{sync::Arc, time::Duration};
 
 use super::{
+    bastion,
     desired::DesiredCluster,
     endpoint::EndpointPlan,
     failure_domains, floating_ip,
-    halt::{Halt, Step},
-    load_balancer::reconcile as load_balancer_step,
-    memory::NetworkingState,
-    network, not_colliding, observe, project,
-    reconcile::Reconcile,
-    report::{BASTION_READY, LoadBalancerReport, LoadBalancerState},
-    router, security_groups, spec,
+    load_balancer::{plan::LoadBalancerPlan, reconcile as load_balancer_step},
+    network::{self, NetworkState},
+    not_colliding, observe, project,
+    reconcile::{Published, Reconcile, supports_allowed_cidrs},
+    report::{LoadBalancerReport, LoadBalancerState},
+    router, security_groups,
+    spec::{
+        self,
+        problems::{Part, Problem},
+    },
     step_context::StepContext,
 };
+use crate::reconcile::{StepError, StepResult};
 use crate::{
     controllers::{
         Outcome,
@@ -23,9 +28,11 @@ use crate::{
     kubernetes::conditions::kind,
     reconcile::deletion_hooks::release_orphaned,
 };
-use capo_core::Priority;
-use capo_core::{ConditionState, GateOverride, Reason, gate_override};
+use capo_core::{
+    ConditionState, FailureClass, GateOverride, Lookup, Priority, Reason, gate_override,
+};
 use capo_gate::findings::Findings;
+use capo_openstack::network::Network;
 
 /// What was read of the network is good for this long, as no pass of ours depends on its last change.
 const NETWORKING_AGE: Duration = Duration::from_mins(5);
@@ -34,19 +41,14 @@ const ZONES_AGE: Duration = Duration::from_mins(10);
 /// How soon to look again for a load balancer that is being made, should its task not wake us.
 const LOAD_BALANCER_PAUSE: Duration = Duration::from_secs(10);
 
-/// Makes the cloud match the object as far as that goes without waiting.
+/// Makes the cloud match the object as far as that is possible without waiting.
 pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
     let shown = pass.shown();
     let spec = pass.object.spec.clone();
     let (desired, problems) = spec::read(&shown, pass.names(), &spec);
-    if let Some(message) = spec::not_supported(&shown, &spec) {
-        pass.report.set_condition(
-            BASTION_READY,
-            ConditionState::unmet(Reason::NotSupported, message),
-        );
-    }
-    if let Err(halt) = not_colliding(&pass) {
-        pass.note(halt);
+    bastion::report(&mut pass);
+    if let Err(step_error) = not_colliding(&pass) {
+        pass.note(step_error);
         return pass.end().await;
     }
     let facts = gather_facts(&mut pass).await;
@@ -56,35 +58,30 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
         namespace: &pass.name.namespace.clone(),
     };
     let cloud = identity::cloud(pass.context, asker, &spec.identity_ref).await;
+    let published = Published {
+        cloud: cloud.as_ref().ok().cloned(),
+        facts,
+    };
     // What is known already goes out first: no gate waits for what else this pass has to do.
-    // Other credentials than the last ones go out only after they were verified.
-    let other = matches!(&cloud, Ok(cloud) if !pass.seen.is_verified(cloud));
-    if !other && (pass.seen.load_balancer.found().is_some() || desired.load_balancer.is_none()) {
-        pass.publish(cloud.as_ref().ok().cloned(), &desired, facts.clone());
+    // Credentials other than the last ones go out only after they were verified.
+    let cloud_changed = matches!(&cloud, Ok(cloud) if !pass.seen.is_verified(cloud));
+    if !cloud_changed {
+        pass.publish(&desired, &problems, &published);
     }
     let signed_in = match cloud {
         Ok(cloud) => identity::sign_in(asker, &spec.identity_ref, cloud).await,
-        Err(halt) => Err(halt),
+        Err(step_error) => Err(step_error),
     };
-    let identity = pass.settle(signed_in);
-    if let Some(identity) = &identity {
-        build(&mut pass, &desired, identity, problems.is_empty()).await;
+    if let Some(identity) = pass.settle(signed_in) {
+        act(&mut pass, &desired, &problems, &published, &identity).await;
     }
-    for problem in problems {
-        pass.note(Halt::refused(
-            problem.condition,
-            problem.reason,
-            problem.message,
-        ));
-    }
-    if let GateOverride::Refused { message } = &facts.operator {
+    report_problems(&mut pass, &desired, problems.clone());
+    if let GateOverride::Refused { message } = &published.facts.operator {
         let note = format!("Annotation {}: {message}", gate_override::KEY);
         let events = &pass.context.events;
         events.warning(&pass.reference(), Reason::InvalidSpec, "Gate", &note);
     }
-    let cloud = identity.map(|identity| identity.cloud);
-    let cloud = cloud.filter(|cloud| pass.seen.is_verified(cloud));
-    pass.publish(cloud, &desired, facts);
+    pass.publish(&desired, &problems, &published);
     let ungated = desired.load_balancer.is_none() || pass.related.going();
     release_orphaned(pass.context, &pass.name, &pass.related.machines, ungated).await;
     let findings = pass.context.membership.findings(&pass.name);
@@ -94,6 +91,46 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
         load_balancer_step::await_generation(&mut pass, findings.as_deref(), LOAD_BALANCER_PAUSE);
     }
     pass.end().await
+}
+
+/// Shows every value of the spec that can't be used.
+fn report_problems(pass: &mut Reconcile<'_>, desired: &DesiredCluster, problems: Vec<Problem>) {
+    for problem in problems {
+        if problem.part.is_optional() {
+            let events = &pass.context.events;
+            events.warning(
+                &pass.reference(),
+                Reason::InvalidSpec,
+                "Reconcile",
+                &problem.message,
+            );
+        } else {
+            pass.note(StepError::refused(
+                problem.part.condition(),
+                Reason::InvalidSpec,
+                problem.message,
+            ));
+        }
+    }
+    let restricted = desired
+        .load_balancer
+        .as_ref()
+        .is_some_and(|lb| lb.allowed_cidrs.is_some());
+    let provider = pass
+        .seen
+        .load_balancer
+        .found()
+        .map(|lb| lb.provider.as_str());
+    if restricted && provider.is_some_and(|provider| !supports_allowed_cidrs(provider)) {
+        let note = format!(
+            "OpenStackCluster {}: spec.apiServer.managedLoadBalancer.allowedCIDRs is not in force, because Octavia's \
+             provider {} does not support it: every address may connect",
+            desired.object,
+            provider.unwrap_or_default()
+        );
+        let events = &pass.context.events;
+        events.warning(&pass.reference(), Reason::NotSupported, "Reconcile", &note);
+    }
 }
 
 /// The facts that gates ask for, as of now.
@@ -110,13 +147,12 @@ pub(crate) async fn gather_facts(pass: &mut Reconcile<'_>) -> capo_gate::desired
     .await
 }
 
-/// Looks for the load balancer first, because gates wait for it: neither a bad value in the spec nor a failure of another
-/// step keeps it unknown.
-async fn build(
+async fn act(
     pass: &mut Reconcile<'_>,
     desired: &DesiredCluster,
+    problems: &[Problem],
+    published: &Published,
     identity: &Identity,
-    spec_is_valid: bool,
 ) {
     let reference = pass.reference();
     let context = StepContext {
@@ -124,9 +160,11 @@ async fn build(
         project: identity.project.clone(),
         desired,
         known: pass.known_ids(),
+        machine_admitted: pass.related.machine_admitted(),
         events: &pass.context.events,
         object: &reference,
     };
+    // Gates depend on the load balancer: nothing else that may fail stands before this lookup.
     let found = match &desired.load_balancer {
         Some(_) => load_balancer_step::look_up(pass, &context).await,
         None => Ok(None),
@@ -139,41 +177,38 @@ async fn build(
     pass.seen.verified_cloud = Some(identity.cloud.clone());
     pass.good(kind::OPENSTACK_AUTHENTICATION_SUCCEEDED);
     let plan = found.map(|found| load_balancer_step::decide(pass, &context, found));
-    let plan = pass.settle(plan);
-    if !spec_is_valid {
-        return;
-    }
+    let plan = pass.settle(plan).flatten();
+    pass.publish(desired, problems, published);
     zones(pass, &context).await;
-    let Some(networking) = networking(pass, &context).await else {
-        return;
-    };
-    pass.report.networking = Some(networking.clone());
+    networking(pass, &context, problems).await;
+    pass.report.networking = pass.seen.networking.clone();
     match (&desired.load_balancer, plan) {
-        (Some(desired), Some(Some(plan))) => {
-            let network = networking
-                .load_balancer_network
-                .as_ref()
-                .unwrap_or(&networking.network);
-            let step = load_balancer_step::carry_out(pass, &context, desired, network, plan).await;
+        (None, _) => pass.report.load_balancer = LoadBalancerReport::None,
+        (Some(_), None) => {}
+        // The port that the load balancer would listen on is not certain.
+        (Some(_), Some(LoadBalancerPlan::Create)) if !desired.is_port_known(problems) => {}
+        (Some(desired), Some(plan)) => {
+            let step = load_balancer_step::carry_out(pass, &context, desired, plan).await;
             pass.settle(step);
         }
-        (Some(_), _) => {}
-        (None, _) => pass.report.balancer = LoadBalancerReport::None,
     }
-    let step = endpoint(pass, &context, &networking).await;
-    pass.settle(step);
+    if !has_problem(problems, Part::Endpoint) {
+        let step = endpoint(pass, &context).await;
+        pass.settle(step);
+    }
 }
 
-/// Network, router and groups: as read a short while ago for this generation, or looked after now.
-async fn networking(
-    pass: &mut Reconcile<'_>,
-    context: &StepContext<'_>,
-) -> Option<NetworkingState> {
-    if let Some((known, generation, at)) = &pass.seen.networking
-        && *generation == pass.generation()
-        && pass.now.saturating_duration_since(*at) < NETWORKING_AGE
+fn has_problem(problems: &[Problem], part: Part) -> bool {
+    problems.iter().any(|problem| problem.part == part)
+}
+
+/// Network, router and groups: as read a short while ago for this generation, or looked after now. Each part goes as far
+/// as it can without the others, and keeps what was read of it before where it fails.
+async fn networking(pass: &mut Reconcile<'_>, context: &StepContext<'_>, problems: &[Problem]) {
+    if let Some((generation, at)) = pass.seen.networking_read
+        && generation == pass.generation()
+        && pass.now.saturating_duration_since(at) < NETWORKING_AGE
     {
-        let known = known.clone();
         for kind in [
             kind::NETWORK_READY,
             kind::ROUTER_READY,
@@ -181,68 +216,116 @@ async fn networking(
         ] {
             pass.good(kind);
         }
-        return Some(known);
+        return;
     }
-    pass.seen.networking = None;
+    pass.seen.networking_read = None;
     let external = network::external(context, &context.desired.external).await;
-    let external = pass.settle(external)?;
-    let network = network::network(context).await;
-    let network = pass.settle(network)?;
-    let primary_subnet = primary_subnet(context, &network).await;
-    let primary_subnet = pass.settle(primary_subnet)?;
-    pass.good(kind::NETWORK_READY);
-    let router = router::router(context, &network, external.as_ref()).await;
-    let router = pass.settle(router);
-    if router.is_some() {
+    let external = pass.settle(external).map(Lookup::from);
+    let network = if has_problem(problems, Part::Network) {
+        network::find(context).await
+    } else {
+        network::network(context).await.map(Some)
+    };
+    let network = pass.settle(network).flatten();
+    let mut complete = external.is_some() && network.is_some();
+    if let Some(external) = external.clone() {
+        pass.seen.networking.external = external;
+    }
+    if let Some(network) = network {
+        let primary = primary_subnet(context, &network).await;
+        let primary = pass.settle(primary);
+        complete &= primary.is_some();
+        if let Some(primary) = primary {
+            pass.seen.networking.primary_subnet = Lookup::Found(primary);
+        }
+        if complete {
+            pass.good(kind::NETWORK_READY);
+        }
+        let external = external
+            .as_ref()
+            .filter(|_| !has_problem(problems, Part::Router));
+        complete &= router(pass, context, &network, external).await;
+        complete &= groups(pass, context, &network).await;
+        pass.seen.networking.network = Lookup::Found(network);
+    }
+    complete &= load_balancer_network(pass, context, problems).await;
+    if complete {
+        pass.seen.networking_read = Some((pass.generation(), pass.now));
+    }
+}
+
+/// The router step; without a known external network, or with a value that can't be used, the router is only read.
+async fn router(
+    pass: &mut Reconcile<'_>,
+    context: &StepContext<'_>,
+    network: &NetworkState,
+    external: Option<&Lookup<Network>>,
+) -> bool {
+    let step = match external {
+        Some(external) => router::router(context, network, external.found()).await,
+        None => router::find(context).await,
+    };
+    let Some(router) = pass.settle(step) else {
+        return false;
+    };
+    pass.seen.networking.router = router.into();
+    if external.is_some() {
         pass.good(kind::ROUTER_READY);
     }
+    external.is_some()
+}
+
+async fn groups(
+    pass: &mut Reconcile<'_>,
+    context: &StepContext<'_>,
+    network: &NetworkState,
+) -> bool {
     let groups = match &context.desired.security {
         Some(desired) => {
             let groups = security_groups::groups(context, desired, &network.ranges()).await;
-            pass.settle(groups).map(Some)
+            match pass.settle(groups) {
+                Some(groups) => Lookup::Found(groups),
+                None => return false,
+            }
         }
-        None => Some(None),
+        None => Lookup::Absent,
     };
-    if groups.is_some() {
-        pass.good(kind::SECURITY_GROUPS_READY);
-    }
-    let balancer_network = match &context.desired.load_balancer {
-        Some(desired) if desired.network.is_some() || !desired.subnets.is_empty() => {
-            let field = "spec.apiServer.managedLoadBalancer";
-            let (network_field, subnets_field) =
-                (format!("{field}.network"), format!("{field}.subnets"));
-            let found = network::existing(
-                context,
-                desired.network.as_ref(),
-                &desired.subnets,
-                &network_field,
-                &subnets_field,
-            )
-            .await;
-            pass.settle(found).map(Some)
-        }
-        Some(_) => Some(Some(network.clone())),
-        None => Some(None),
-    };
-    let networking = NetworkingState {
-        external,
-        network,
-        router: router?,
-        groups: groups?,
-        load_balancer_network: balancer_network?,
-        primary_subnet,
-    };
-    pass.seen.networking = Some((networking.clone(), pass.generation(), pass.now));
-    Some(networking)
+    pass.seen.networking.groups = groups;
+    pass.good(kind::SECURITY_GROUPS_READY);
+    true
 }
 
-async fn primary_subnet(
+async fn load_balancer_network(
+    pass: &mut Reconcile<'_>,
     context: &StepContext<'_>,
-    network: &network::NetworkState,
-) -> Step<String> {
-    if let Some(lookup) = &context.desired.primary_subnet {
+    problems: &[Problem],
+) -> bool {
+    let own = context
+        .desired
+        .load_balancer
+        .as_ref()
+        .filter(|lb| lb.has_own_network());
+    let Some(desired) = own else {
+        pass.seen.networking.load_balancer_network = Lookup::Absent;
+        return true;
+    };
+    if has_problem(problems, Part::LoadBalancerNetwork) {
+        return false;
+    }
+    let found = network::of_load_balancer(context, desired).await;
+    match pass.settle(found) {
+        Some(network) => {
+            pass.seen.networking.load_balancer_network = Lookup::Found(network);
+            true
+        }
+        None => false,
+    }
+}
+
+async fn primary_subnet(context: &StepContext<'_>, network: &NetworkState) -> StepResult<String> {
+    if let Some(reference) = &context.desired.primary_subnet {
         let within = Some(network.network.id.as_str());
-        let subnet = network::subnet_by(context, lookup, within, "spec.primarySubnet").await?;
+        let subnet = network::subnet_by(context, reference, within, "spec.primarySubnet").await?;
         return Ok(subnet.id.into());
     }
     Ok(network
@@ -269,12 +352,7 @@ async fn zones(pass: &mut Reconcile<'_>, context: &StepContext<'_>) {
                 names
             }
             Err(error) => {
-                pass.note(Halt::cloud(
-                    kind::API_ENDPOINT_READY,
-                    Reason::OpenStackError,
-                    "Listing availability zones for status.failureDomains",
-                    &error,
-                ));
+                zones_failed(pass, &error);
                 return;
             }
         },
@@ -286,15 +364,42 @@ async fn zones(pass: &mut Reconcile<'_>, context: &StepContext<'_>) {
     ));
 }
 
+/// The zones that are in the status stay. A cluster that is not provisioned yet waits for them, because its first machines
+/// would be placed without them, unless the credentials may not list zones at all.
+fn zones_failed(pass: &mut Reconcile<'_>, error: &capo_openstack::Error) {
+    const DOING: &str = "Listing availability zones for status.failureDomains";
+    let note = format!("{DOING}: {error}");
+    let events = &pass.context.events;
+    events.warning(
+        &pass.reference(),
+        Reason::OpenStackError,
+        "Reconcile",
+        &note,
+    );
+    if error.class() == FailureClass::Denied {
+        return;
+    }
+    let step_error = StepError::cloud(kind::READY, Reason::OpenStackError, DOING, error);
+    if !pass.is_provisioned() {
+        pass.report.ready = Some(step_error.state);
+    }
+    pass.note_wait(step_error.outcome);
+}
+
 /// Where the API server is reached, with the floating IP that it takes.
-async fn endpoint(
-    pass: &mut Reconcile<'_>,
-    context: &StepContext<'_>,
-    networking: &NetworkingState,
-) -> Step<()> {
+async fn endpoint(pass: &mut Reconcile<'_>, context: &StepContext<'_>) -> StepResult<()> {
     let mut inputs = context.desired.endpoint.clone();
-    inputs.external_network = networking.external.is_some();
-    let external = networking.external.as_ref().map(|n| n.id.as_str());
+    let external = pass.seen.networking.external.clone();
+    if !external.is_known() && inputs.floating_ip && inputs.external_network {
+        // NetworkReady shows why it is unknown; an endpoint that exists stays as it is.
+        return Ok(());
+    }
+    inputs.external_network = external.found().is_some();
+    if inputs.floating_ip && inputs.external_network && !pass.seen.networking.router.is_known() {
+        // A floating IP works through the router, and RouterReady shows why that is unknown.
+        return Ok(());
+    }
+    let external = external.found().map(|network| network.id.as_str());
     let wants_floating_ip = context.desired.wants_floating_ip();
     let floating = match (external, pass.seen.load_balancer.found().cloned()) {
         (Some(external), Some(balancer)) if wants_floating_ip => {
@@ -307,12 +412,9 @@ async fn endpoint(
         EndpointPlan::LoadBalancer { .. } => {
             let vip = pass.seen.load_balancer.found().and_then(|lb| lb.vip);
             let Some(address) = floating.or(vip) else {
-                // What keeps the load balancer from being there tells more than its absence.
-                if pass
-                    .report
-                    .condition(kind::API_SERVER_LOAD_BALANCER_READY)
-                    .is_none()
-                {
+                // What keeps the load balancer from being created has a condition of its own.
+                let told = pass.report.condition(kind::API_SERVER_LOAD_BALANCER_READY);
+                if told.is_none() && pass.seen.networking.network.is_known() {
                     let text = "The load balancer has no address yet";
                     let verdict = ConditionState::unmet(Reason::APIEndpointConfigFailed, text);
                     pass.report.set_condition(kind::API_ENDPOINT_READY, verdict);
@@ -327,7 +429,7 @@ async fn endpoint(
         }
         EndpointPlan::FixedIp { host, .. } => Some(host),
         EndpointPlan::Nowhere => {
-            return Err(Halt::refused(
+            return Err(StepError::refused(
                 kind::API_ENDPOINT_READY,
                 Reason::APIEndpointConfigFailed,
                 format!(
@@ -364,6 +466,8 @@ fn report_load_balancer(
     findings: Option<&Arc<Findings>>,
 ) {
     const KIND: &str = kind::API_SERVER_LOAD_BALANCER_READY;
+    let wants_floating_ip =
+        desired.wants_floating_ip() && pass.seen.networking.external != Lookup::Absent;
     let Some(desired) = &desired.load_balancer else {
         let verdict = ConditionState {
             message: "spec.apiServer.managedLoadBalancer is not enabled".to_owned(),
@@ -372,22 +476,23 @@ fn report_load_balancer(
         pass.report.set_condition(KIND, verdict);
         return;
     };
-    let networking = pass.seen.networking.as_ref().map(|(there, _, _)| there);
     if let Some(known) = pass.seen.load_balancer.found().cloned() {
-        let ranges = networking
-            .map(|there| super::load_balancer::allowed_cidrs::ranges(&desired.allowed_cidrs, there))
-            .unwrap_or_default();
-        let balancer = LoadBalancerState {
-            floating_ip: pass
-                .seen
-                .floating_ip
-                .as_ref()
-                .and_then(|(fip, _)| fip.floating_ip_address),
+        let ranges = match supports_allowed_cidrs(&known.provider) {
+            true => pass.allowed_cidrs(desired.allowed_cidrs.as_deref()),
+            false => Some(Vec::new()),
+        };
+        let floating_ip = match &pass.seen.floating_ip {
+            Some((fip, _)) => fip.floating_ip_address.into(),
+            None if wants_floating_ip => Lookup::Unknown,
+            None => Lookup::Absent,
+        };
+        let state = LoadBalancerState {
+            floating_ip,
             known,
-            allowed_cidrs: ranges.iter().map(ToString::to_string).collect(),
+            allowed_cidrs: ranges.map(|ranges| ranges.iter().map(ToString::to_string).collect()),
             findings: findings.cloned(),
         };
-        pass.report.balancer = LoadBalancerReport::Known(Box::new(balancer));
+        pass.report.load_balancer = LoadBalancerReport::Known(Box::new(state));
     }
     load_balancer_step::tell(pass, findings.map(Arc::as_ref), LOAD_BALANCER_PAUSE);
 }

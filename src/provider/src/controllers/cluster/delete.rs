@@ -7,13 +7,12 @@ use kube::{ResourceExt, api::DeleteParams};
 use super::{
     FINALIZER,
     apply::gather_facts,
-    delete_steps,
-    halt::{Halt, Step},
-    observe,
-    reconcile::{Reconcile, kubernetes_failed},
+    delete_steps, observe,
+    reconcile::{Published, Reconcile, kubernetes_failed},
     spec,
     step_context::StepContext,
 };
+use crate::reconcile::{StepError, StepResult};
 use crate::{
     controllers::{
         Outcome,
@@ -39,7 +38,7 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
         return Outcome::Done;
     }
     let shown = pass.shown();
-    let (desired, _) = spec::read(&shown, pass.names(), &pass.object.spec);
+    let (desired, problems) = spec::read(&shown, pass.names(), &pass.object.spec);
     let facts = gather_facts(&mut pass).await;
     let object = format!("OpenStackCluster {shown}");
     let namespace = pass.name.namespace.clone();
@@ -52,8 +51,11 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
     match machines_left(&pass).await {
         Ok(None) => {}
         Ok(Some(message)) => {
-            let cloud = cloud.ok().filter(|cloud| pass.seen.is_verified(cloud));
-            pass.publish(cloud, &desired, facts);
+            let published = Published {
+                cloud: cloud.ok(),
+                facts,
+            };
+            pass.publish(&desired, &problems, &published);
             let ungated = desired.load_balancer.is_none() || pass.related.going();
             release_orphaned(pass.context, &pass.name, &pass.related.machines, ungated).await;
             let wait = Outcome::wait(Reason::Deleting, message.clone(), MACHINES_PAUSE);
@@ -67,7 +69,7 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
     pass.context.membership.forget_load_balancer(&pass.name);
     let identity = match cloud {
         Ok(cloud) => identity::sign_in(asker, &reference, cloud).await,
-        Err(halt) => Err(halt),
+        Err(step_error) => Err(step_error),
     };
     let Some(identity) = pass.settle(identity) else {
         let text = "Deleting: waiting for working credentials, without which nothing can be removed from OpenStack";
@@ -81,6 +83,7 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
         project: identity.project.clone(),
         desired: &desired,
         known: pass.known_ids(),
+        machine_admitted: false,
         events: &pass.context.events,
         object: &told,
     };
@@ -93,16 +96,16 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
             }
             Err(failed) => failed,
         },
-        Err(halt) => {
-            let text = halt.state.message.clone();
+        Err(step_error) => {
+            let text = step_error.state.message.clone();
             pass.report.ready = Some(ConditionState::unmet(Reason::Deleting, text));
-            pass.note(halt);
+            pass.note(step_error);
             pass.end().await
         }
     }
 }
 
-async fn take_down(pass: &Reconcile<'_>, context: &StepContext<'_>) -> Step<()> {
+async fn take_down(pass: &Reconcile<'_>, context: &StepContext<'_>) -> StepResult<()> {
     bastion(pass, context).await?;
     let known = pass
         .seen
@@ -144,12 +147,12 @@ async fn machines_left(pass: &Reconcile<'_>) -> Result<Option<String>, kube::Err
 }
 
 /// A bastion that CAPO made goes first, with its floating IP unless the user named it.
-async fn bastion(pass: &Reconcile<'_>, context: &StepContext<'_>) -> Step<()> {
+async fn bastion(pass: &Reconcile<'_>, context: &StepContext<'_>) -> StepResult<()> {
     const CONDITION: &str = super::report::BASTION_READY;
     let name = format!("{}-bastion", pass.related.cluster_name);
     let servers = pass.context.api::<OpenStackServer>(&pass.name.namespace);
     let failed = |e: &kube::Error| {
-        Halt::kubernetes(CONDITION, &format!("Deleting OpenStackServer {name}"), e)
+        StepError::kubernetes(CONDITION, &format!("Deleting OpenStackServer {name}"), e)
     };
     let Some(server) = servers.get_opt(&name).await.map_err(|e| failed(&e))? else {
         return Ok(());
@@ -170,10 +173,10 @@ async fn bastion(pass: &Reconcile<'_>, context: &StepContext<'_>) -> Step<()> {
             .map_err(|e| failed(&e))?;
     }
     let text = format!("OpenStackServer {name} is being deleted");
-    Err(Halt::wait(CONDITION, Reason::Deleting, text, SOON))
+    Err(StepError::wait(CONDITION, Reason::Deleting, text, SOON))
 }
 
-async fn bastion_floating_ip(pass: &Reconcile<'_>, context: &StepContext<'_>) -> Step<()> {
+async fn bastion_floating_ip(pass: &Reconcile<'_>, context: &StepContext<'_>) -> StepResult<()> {
     let Some(address) = context.known.bastion_floating_ip else {
         return Ok(());
     };
@@ -184,7 +187,7 @@ async fn bastion_floating_ip(pass: &Reconcile<'_>, context: &StepContext<'_>) ->
     }
     let failed = |e: &capo_openstack::Error| {
         let doing = format!("Giving the bastion's floating IP {address} back");
-        Halt::cloud(
+        StepError::cloud(
             super::report::BASTION_READY,
             Reason::FloatingIPError,
             &doing,

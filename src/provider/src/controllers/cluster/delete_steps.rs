@@ -6,7 +6,6 @@ use std::time::Duration;
 use super::{
     desired::DesiredNetwork,
     floating_ip,
-    halt::{Halt, Step},
     load_balancer::{self, plan::FoundLoadBalancer},
     names::Role,
     network, router, security_groups,
@@ -15,6 +14,7 @@ use super::{
 use crate::kubernetes::conditions::kind::{
     API_SERVER_LOAD_BALANCER_READY, NETWORK_READY, ROUTER_READY, SECURITY_GROUPS_READY,
 };
+use crate::reconcile::{StepError, StepResult};
 use capo_core::Reason;
 use capo_core::{FailureClass, Priority, ProvisioningStatus};
 use capo_openstack::{
@@ -31,7 +31,7 @@ pub(crate) async fn delete_all(
     context: &StepContext<'_>,
     known_lb: Option<&str>,
     cluster: &str,
-) -> Step<()> {
+) -> StepResult<()> {
     balancer(context, known_lb).await?;
     if matches!(context.desired.network, DesiredNetwork::Managed(_)) {
         let network = network::find_managed(context).await?;
@@ -49,22 +49,22 @@ pub(crate) async fn delete_all(
     Ok(())
 }
 
-async fn balancer(context: &StepContext<'_>, known: Option<&str>) -> Step<()> {
+async fn balancer(context: &StepContext<'_>, known: Option<&str>) -> StepResult<()> {
     if context.desired.load_balancer.is_none() && known.is_none() {
         return floating_ip::remove(context, None).await;
     }
     let found = match load_balancer::find(context, known).await {
         Ok(found) => found,
         // A cloud without load balancing never gave us one.
-        Err(halt) if known.is_none() && is_no_service(&halt) => Vec::new(),
-        Err(halt) => return Err(halt),
+        Err(step_error) if known.is_none() && is_no_service(&step_error) => Vec::new(),
+        Err(step_error) => return Err(step_error),
     };
     match found.as_slice() {
         [] => floating_ip::remove(context, None).await,
         [one] => remove_balancer(context, one).await,
         several => {
             let ids: Vec<&str> = several.iter().map(|lb| lb.id.as_str()).collect();
-            Err(Halt::refused(
+            Err(StepError::refused(
                 API_SERVER_LOAD_BALANCER_READY,
                 Reason::AmbiguousMatch,
                 format!(
@@ -79,9 +79,9 @@ async fn balancer(context: &StepContext<'_>, known: Option<&str>) -> Step<()> {
     }
 }
 
-fn is_no_service(halt: &Halt) -> bool {
+fn is_no_service(step_error: &StepError) -> bool {
     matches!(
-        halt.outcome,
+        step_error.outcome,
         crate::controllers::Outcome::Failed {
             class: FailureClass::NoService,
             ..
@@ -89,12 +89,12 @@ fn is_no_service(halt: &Halt) -> bool {
     )
 }
 
-async fn remove_balancer(context: &StepContext<'_>, lb: &LoadBalancer) -> Step<()> {
+async fn remove_balancer(context: &StepContext<'_>, lb: &LoadBalancer) -> StepResult<()> {
     let seen = FoundLoadBalancer::from(lb);
     if seen.provisioning_status != ProvisioningStatus::PendingDelete {
         floating_ip::remove(context, lb.vip_port_id.as_deref()).await?;
         if !load_balancer::delete(context, &lb.id).await? {
-            return Err(Halt::wait(
+            return Err(StepError::wait(
                 API_SERVER_LOAD_BALANCER_READY,
                 Reason::LoadBalancerPending,
                 format!(
@@ -106,7 +106,7 @@ async fn remove_balancer(context: &StepContext<'_>, lb: &LoadBalancer) -> Step<(
         }
         context.deleted("load balancer", &lb.name, &lb.id);
     }
-    Err(Halt::wait(
+    Err(StepError::wait(
         API_SERVER_LOAD_BALANCER_READY,
         Reason::Deleting,
         format!("Load balancer {} is being deleted", lb.name),
@@ -114,9 +114,9 @@ async fn remove_balancer(context: &StepContext<'_>, lb: &LoadBalancer) -> Step<(
     ))
 }
 
-async fn remove_router(context: &StepContext<'_>, network: Option<&Network>) -> Step<()> {
+async fn remove_router(context: &StepContext<'_>, network: Option<&Network>) -> StepResult<()> {
     let failed = |doing: &str, error: &Error| {
-        Halt::cloud(ROUTER_READY, Reason::OpenStackError, doing, error)
+        StepError::cloud(ROUTER_READY, Reason::OpenStackError, doing, error)
     };
     let given = context.desired.router.existing.is_some();
     // A router of the user's loses our interfaces only; they are found through our network.
@@ -126,7 +126,12 @@ async fn remove_router(context: &StepContext<'_>, network: Option<&Network>) -> 
         (router::find_managed(context).await?, None)
     };
     let interfaces = match (&router, owners) {
-        (Some(router), _) => router::interfaces(context, &router.id).await?,
+        // Interfaces to networks that are not the cluster's were put there by somebody else.
+        (Some(router), _) => router::interfaces(context, &router.id)
+            .await?
+            .into_iter()
+            .filter(|port| network.is_some_and(|network| network.id == port.network_id))
+            .collect(),
         (None, Some(network)) => ports_of(context, network)
             .await?
             .into_iter()
@@ -169,7 +174,7 @@ async fn remove_router(context: &StepContext<'_>, network: Option<&Network>) -> 
     }
 }
 
-async fn ports_of(context: &StepContext<'_>, network: &Network) -> Step<Vec<Port>> {
+async fn ports_of(context: &StepContext<'_>, network: &Network) -> StepResult<Vec<Port>> {
     let filter = PortFilter {
         network_id: Some(network.id.clone()),
         ..PortFilter::default()
@@ -179,7 +184,7 @@ async fn ports_of(context: &StepContext<'_>, network: &Network) -> Step<Vec<Port
         .ports(&filter, Priority::Settling)
         .await
         .map_err(|e| {
-            Halt::cloud(
+            StepError::cloud(
                 NETWORK_READY,
                 Reason::OpenStackError,
                 "Listing the network's ports",
@@ -190,7 +195,11 @@ async fn ports_of(context: &StepContext<'_>, network: &Network) -> Step<Vec<Port
 
 /// Ports that servers of ours left: on our network, with exactly our description, on no device. Names
 /// are no evidence: those of one cluster can begin like those of another.
-async fn leftover_ports(context: &StepContext<'_>, network: &Network, cluster: &str) -> Step<()> {
+async fn leftover_ports(
+    context: &StepContext<'_>,
+    network: &Network,
+    cluster: &str,
+) -> StepResult<()> {
     let description = format!("Created by cluster-api-provider-openstack cluster {cluster}");
     for port in ports_of(context, network).await? {
         if port.description != description || !port.device_id.is_empty() {
@@ -212,7 +221,7 @@ async fn leftover_ports(context: &StepContext<'_>, network: &Network, cluster: &
     Ok(())
 }
 
-async fn remove_network(context: &StepContext<'_>, network: &Network) -> Step<()> {
+async fn remove_network(context: &StepContext<'_>, network: &Network) -> StepResult<()> {
     match context
         .cloud
         .delete_network(&network.id, Priority::Settling)
@@ -224,7 +233,7 @@ async fn remove_network(context: &StepContext<'_>, network: &Network) -> Step<()
             return Err(still_used(context, network, &error).await);
         }
         Err(error) => {
-            return Err(Halt::cloud(
+            return Err(StepError::cloud(
                 NETWORK_READY,
                 Reason::OpenStackError,
                 &format!("Deleting network {}", network.name),
@@ -240,10 +249,10 @@ async fn remove_network(context: &StepContext<'_>, network: &Network) -> Step<()
 }
 
 /// Says which ports hold a network.
-async fn still_used(context: &StepContext<'_>, network: &Network, error: &Error) -> Halt {
+async fn still_used(context: &StepContext<'_>, network: &Network, error: &Error) -> StepError {
     let ports = match ports_of(context, network).await {
         Ok(ports) => ports,
-        Err(halt) => return halt,
+        Err(step_error) => return step_error,
     };
     let mut names: Vec<String> = ports
         .iter()
@@ -272,7 +281,7 @@ async fn still_used(context: &StepContext<'_>, network: &Network, error: &Error)
     }
     names.sort();
     names.truncate(10);
-    Halt::wait(
+    StepError::wait(
         NETWORK_READY,
         Reason::Deleting,
         format!(
@@ -284,7 +293,7 @@ async fn still_used(context: &StepContext<'_>, network: &Network, error: &Error)
     )
 }
 
-async fn remove_group(context: &StepContext<'_>, role: Role) -> Step<()> {
+async fn remove_group(context: &StepContext<'_>, role: Role) -> StepResult<()> {
     let Some(group) = security_groups::find(context, role).await? else {
         return Ok(());
     };
@@ -308,20 +317,20 @@ async fn remove_group(context: &StepContext<'_>, role: Role) -> Step<()> {
 }
 
 /// What is still used is waited for; anything else is failed.
-fn in_use(condition: &'static str, doing: &str, error: &Error) -> Halt {
+fn in_use(condition: &'static str, doing: &str, error: &Error) -> StepError {
     if error.class().is_conflict() {
-        return Halt::wait(
+        return StepError::wait(
             condition,
             Reason::Deleting,
             format!("{doing} waits for what uses it: {error}"),
             SOON,
         );
     }
-    Halt::cloud(condition, Reason::OpenStackError, doing, error)
+    StepError::cloud(condition, Reason::OpenStackError, doing, error)
 }
 
-fn going(condition: &'static str, what: &str, name: &str) -> Halt {
-    Halt::wait(
+fn going(condition: &'static str, what: &str, name: &str) -> StepError {
+    StepError::wait(
         condition,
         Reason::Deleting,
         format!("{what} {name} is being deleted"),

@@ -4,7 +4,12 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use super::{endpoint::EndpointInputs, names::Names, security_groups::rules::Rule};
+use super::{
+    endpoint::EndpointInputs,
+    names::Names,
+    security_groups::rules::Rule,
+    spec::problems::{Part, Problem},
+};
 use capo_gate::desired::Monitor;
 use capo_openstack::network::{AllocationPool, NetworkFilter, RouterFilter, SubnetFilter};
 
@@ -38,6 +43,8 @@ pub(crate) struct DesiredCluster {
     pub security: Option<DesiredSecurityGroups>,
     /// The managed load balancer.
     pub load_balancer: Option<DesiredLoadBalancer>,
+    /// A bastion is enabled.
+    pub bastion: bool,
     /// `spec.apiServer.floatingIP`.
     pub floating_ip: Option<IpAddr>,
     /// What decides on the endpoint.
@@ -100,6 +107,8 @@ pub(crate) struct DesiredRouter {
 /// Managed security groups.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct DesiredSecurityGroups {
+    /// Every rule of the spec could be parsed.
+    pub complete: bool,
     /// Everything within the cluster may pass.
     pub allow_all_in_cluster: bool,
     /// The user's rules for control-plane machines, then those for all.
@@ -134,8 +143,8 @@ pub(crate) struct DesiredLoadBalancer {
     pub subnets: Vec<Reference<SubnetFilter>>,
     /// Ports besides the API server's.
     pub additional_ports: Vec<u16>,
-    /// Who may connect; empty is everybody.
-    pub allowed_cidrs: Vec<IpNet>,
+    /// Who may connect besides the cluster itself; `None` is everybody.
+    pub allowed_cidrs: Option<Vec<IpNet>>,
     /// The health monitors' numbers.
     pub monitor: Monitor,
 }
@@ -156,9 +165,24 @@ impl DesiredCluster {
         ports
     }
 
+    /// Whether the port of the load balancer is certain: the endpoint has one, or the spec's can be used.
+    pub(crate) fn is_port_known(&self, problems: &[Problem]) -> bool {
+        self.endpoint.given_port.is_some()
+            || !problems
+                .iter()
+                .any(|problem| problem.part == Part::Endpoint)
+    }
+
     /// A floating IP is desired in front of the API server, if there is a network for it.
     pub(crate) fn wants_floating_ip(&self) -> bool {
         self.endpoint.floating_ip && self.external != DesiredExternalNetwork::Off
+    }
+}
+
+impl DesiredLoadBalancer {
+    /// Whether it may be in another network than the cluster's.
+    pub(crate) fn has_own_network(&self) -> bool {
+        self.network.is_some() || !self.subnets.is_empty()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Where the API server is reached. A plain decision on what the spec says and what exists.
 
-use std::net::IpAddr;
+use std::{collections::BTreeSet, net::IpAddr};
 
 /// Kubernetes' own port.
 pub(crate) const DEFAULT_PORT: u16 = 6443;
@@ -59,6 +59,17 @@ impl EndpointInputs {
     /// The port that API servers listen on, whatever the host will be.
     pub(crate) fn port(&self) -> u16 {
         self.given_port.or(self.api_port).unwrap_or(DEFAULT_PORT)
+    }
+
+    /// The ports that API servers may listen on at the nodes. The port of an endpoint that is not ours says nothing
+    /// about the nodes behind it.
+    pub(crate) fn node_ports(&self) -> BTreeSet<u16> {
+        let ours = self.load_balancer || self.given_host.is_none();
+        let of_endpoint = self.given_port.filter(|_| ours);
+        [Some(DEFAULT_PORT), self.api_port, of_endpoint]
+            .into_iter()
+            .flatten()
+            .collect()
     }
 
     /// How the endpoint comes about.
@@ -185,6 +196,22 @@ mod tests {
         for (name, inputs, plan) in cases {
             assert_eq!(inputs.plan(), plan, "{name}");
         }
+    }
+
+    #[test]
+    fn the_nodes_ports_always_include_the_default_one() {
+        let ports = |inputs: EndpointInputs| Vec::from_iter(inputs.node_ports());
+        let given = |load_balancer, api_port| EndpointInputs {
+            given_host: Some("api.example.com".to_owned()),
+            given_port: Some(443),
+            api_port,
+            load_balancer,
+            ..inputs()
+        };
+        assert_eq!(ports(inputs()), [6443]);
+        assert_eq!(ports(given(false, None)), [6443]);
+        assert_eq!(ports(given(false, Some(8443))), [6443, 8443]);
+        assert_eq!(ports(given(true, None)), [443, 6443]);
     }
 
     #[test]

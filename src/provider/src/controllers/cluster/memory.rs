@@ -28,29 +28,14 @@ pub(crate) struct Seen {
     pub remote_connection: Track,
     /// The cluster's CA, and when it was read.
     pub authority: Option<(String, Instant)>,
-    /// Network and all that goes with it, and when it was read, for which generation.
-    pub networking: Option<(NetworkingState, i64, Instant)>,
+    /// Network and all that goes with it, each part as it was last read.
+    pub networking: Networking,
+    /// For which generation and when all of the networking was read without an error.
+    pub networking_read: Option<(i64, Instant)>,
     /// Nova's availability zones, and when they were read.
     pub zones: Option<(Vec<String>, Instant)>,
     /// The API server's floating IP, and when it was read.
     pub floating_ip: Option<(FloatingIp, Instant)>,
-}
-
-/// Network and all that goes with it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct NetworkingState {
-    /// The external network.
-    pub external: Option<Network>,
-    /// The cluster's network.
-    pub network: NetworkState,
-    /// The router.
-    pub router: Option<Router>,
-    /// The managed security groups.
-    pub groups: Option<Groups>,
-    /// The load balancer's network, which is the cluster's unless said otherwise.
-    pub load_balancer_network: Option<NetworkState>,
-    /// The subnet of machines and members.
-    pub primary_subnet: String,
 }
 
 impl Seen {
@@ -58,4 +43,21 @@ impl Seen {
     pub(crate) fn is_verified(&self, cloud: &Cloud) -> bool {
         self.verified_cloud.as_ref() == Some(cloud)
     }
+}
+
+/// Network and all that goes with it. A part that could not be read again keeps its last value.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Networking {
+    /// The external network.
+    pub external: Lookup<Network>,
+    /// The cluster's network.
+    pub network: Lookup<NetworkState>,
+    /// The subnet of machines and members.
+    pub primary_subnet: Lookup<String>,
+    /// The router.
+    pub router: Lookup<Router>,
+    /// The managed security groups.
+    pub groups: Lookup<Groups>,
+    /// The load balancer's own network; absent where it is in the cluster's.
+    pub load_balancer_network: Lookup<NetworkState>,
 }

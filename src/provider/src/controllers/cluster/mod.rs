@@ -5,13 +5,13 @@
 //! to its tracker, and writes the status if it changed ([`report`]).
 
 mod apply;
+mod bastion;
 mod delete;
 mod delete_steps;
 mod desired;
 mod endpoint;
 mod failure_domains;
 mod floating_ip;
-pub(crate) mod halt;
 mod load_balancer;
 mod members;
 pub(super) mod memory;
@@ -33,7 +33,6 @@ use futures::{FutureExt, future::BoxFuture};
 use kube::ResourceExt;
 
 use self::{
-    halt::{Halt, Step},
     names::Names,
     observe::RelatedObjects,
     reconcile::{Reconcile, kubernetes_failed},
@@ -43,6 +42,7 @@ use super::{
     capi::{self, has_annotation},
 };
 use crate::kubernetes::conditions::kind;
+use crate::reconcile::{StepError, StepResult};
 use capo_api::v1beta2::OpenStackCluster;
 use capo_core::{ConditionState, Reason};
 
@@ -158,7 +158,7 @@ fn is_untouchable(object: &OpenStackCluster, related: &RelatedObjects) -> bool {
 
 async fn paused(mut pass: Reconcile<'_>) -> Outcome {
     let shown = pass.shown();
-    let (desired, _) = spec::read(&shown, pass.names(), &pass.object.spec);
+    let (desired, problems) = spec::read(&shown, pass.names(), &pass.object.spec);
     let facts = apply::gather_facts(&mut pass).await;
     if pass.seen.load_balancer.found().is_some() {
         let object = format!("OpenStackCluster {shown}");
@@ -168,11 +168,11 @@ async fn paused(mut pass: Reconcile<'_>) -> Outcome {
         };
         let reference = &pass.object.spec.identity_ref;
         let cloud = super::identity::cloud(pass.context, asker, reference).await;
-        pass.publish(
-            cloud.ok().filter(|cloud| pass.seen.is_verified(cloud)),
-            &desired,
+        let published = reconcile::Published {
+            cloud: cloud.ok(),
             facts,
-        );
+        };
+        pass.publish(&desired, &problems, &published);
     }
     let message = if pass.related.cluster.as_ref().is_some_and(|c| c.spec.paused) {
         "Cluster spec.paused is set to true"
@@ -190,7 +190,7 @@ async fn paused(mut pass: Reconcile<'_>) -> Outcome {
 }
 
 /// Two Clusters whose names make one name: the younger one stops, so that it takes nothing of the other's.
-fn not_colliding(pass: &Reconcile<'_>) -> Step<()> {
+fn not_colliding(pass: &Reconcile<'_>) -> StepResult<()> {
     let names = pass.names();
     let age = |object: &OpenStackCluster| {
         let created = object.metadata.creation_timestamp.as_ref().map(|t| t.0);
@@ -211,7 +211,7 @@ fn not_colliding(pass: &Reconcile<'_>) -> Step<()> {
     let Some(other) = older.first() else {
         return Ok(());
     };
-    Err(Halt::refused(
+    Err(StepError::refused(
         kind::NETWORK_READY,
         Reason::AmbiguousMatch,
         format!(

@@ -1,13 +1,8 @@
 //! Whether credentials lead to the project that a cluster's objects are in.
 
-use super::{
-    desired::DesiredNetwork,
-    halt::{Halt, Step},
-    network,
-    reconcile::Reconcile,
-    step_context::StepContext,
-};
+use super::{desired::DesiredNetwork, network, reconcile::Reconcile, step_context::StepContext};
 use crate::kubernetes::conditions::kind::OPENSTACK_AUTHENTICATION_SUCCEEDED;
+use crate::reconcile::{StepError, StepResult};
 use capo_core::{FailureClass, Priority, Reason};
 
 /// Stops the pass where a control-plane Machine is admitted, and neither the load balancer nor the managed network nor the
@@ -18,7 +13,7 @@ pub(crate) async fn verify(
     pass: &Reconcile<'_>,
     context: &StepContext<'_>,
     load_balancer_found: bool,
-) -> Step<()> {
+) -> StepResult<()> {
     if load_balancer_found
         || pass.seen.is_verified(context.cloud)
         || !pass.related.machine_admitted()
@@ -38,7 +33,7 @@ pub(crate) async fn verify(
             Err(error) => {
                 let doing =
                     "Looking for the control plane's servers in the project of the credentials";
-                return Err(Halt::cloud(
+                return Err(StepError::cloud(
                     OPENSTACK_AUTHENTICATION_SUCCEEDED,
                     Reason::OpenStackError,
                     doing,
@@ -47,7 +42,7 @@ pub(crate) async fn verify(
             }
         }
     }
-    Err(Halt::failed(
+    Err(StepError::failed(
         OPENSTACK_AUTHENTICATION_SUCCEEDED,
         FailureClass::Conflict,
         Reason::OpenStackAuthenticationFailed,

@@ -3,20 +3,25 @@
 use std::time::Instant;
 
 use futures::future::BoxFuture;
+use ipnet::IpNet;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource, ResourceExt, api::Patch, runtime::reflector::ObjectRef};
 use serde_json::json;
 
 use super::{
+    bastion,
     desired::DesiredCluster,
-    halt::{Halt, Step, kubernetes_text},
+    desired::DesiredLoadBalancer,
+    load_balancer::allowed_cidrs,
     memory::Seen,
     names::Names,
     observe::RelatedObjects,
     report::{self, Report},
+    spec::problems::Problem,
     step_context::KnownIds,
 };
+use crate::reconcile::{StepError, StepResult, kubernetes_text};
 use crate::tracker::OctaviaClient;
 use crate::{
     controllers::{Context, Outcome},
@@ -27,7 +32,8 @@ use crate::{
 };
 use capo_api::v1beta2::{ApiEndpoint, OpenStackCluster};
 use capo_core::FailureClass;
-use capo_core::{ConditionState, ObjectName, Reason};
+use capo_core::Lookup;
+use capo_core::{ConditionState, GateOverride, ObjectName, Reason};
 use capo_gate::desired::{self as tracker, ClusterFacts};
 use capo_openstack::Cloud;
 
@@ -47,7 +53,7 @@ pub(crate) struct Reconcile<'a> {
     pub report: Report,
     /// When the pass began.
     pub now: Instant,
-    halts: Vec<Outcome>,
+    outcomes: Vec<Outcome>,
 }
 
 impl<'a> Reconcile<'a> {
@@ -70,7 +76,7 @@ impl<'a> Reconcile<'a> {
             seen,
             report: Report::default(),
             now: Instant::now(),
-            halts: Vec::new(),
+            outcomes: Vec::new(),
         }
     }
 
@@ -100,19 +106,20 @@ impl<'a> Reconcile<'a> {
     }
 
     /// Notes why a step did not come to its end; other steps go on.
-    pub(crate) fn note(&mut self, halt: Halt) {
-        self.report.set_condition(halt.condition, halt.state);
-        self.halts.push(halt.outcome);
+    pub(crate) fn note(&mut self, step_error: StepError) {
+        self.report
+            .set_condition(step_error.condition, step_error.state);
+        self.outcomes.push(step_error.outcome);
     }
 
     /// Notes that something takes its time that another condition tells of.
     pub(crate) fn note_wait(&mut self, outcome: Outcome) {
-        self.halts.push(outcome);
+        self.outcomes.push(outcome);
     }
 
     /// The value of a step, or nothing and a note.
-    pub(crate) fn settle<T>(&mut self, step: Step<T>) -> Option<T> {
-        step.map_err(|halt| self.note(halt)).ok()
+    pub(crate) fn settle<T>(&mut self, step: StepResult<T>) -> Option<T> {
+        step.map_err(|step_error| self.note(step_error)).ok()
     }
 
     /// Tells that a condition holds.
@@ -123,7 +130,7 @@ impl<'a> Reconcile<'a> {
 
     /// Whether nothing has stopped the pass so far.
     pub(crate) fn is_clear(&self) -> bool {
-        self.halts.is_empty()
+        self.outcomes.is_empty()
     }
 
     /// Ids from the status, as hints.
@@ -146,26 +153,67 @@ impl<'a> Reconcile<'a> {
             external_network: status.external_network.as_ref().map(|n| n.id.clone()),
             router: status.router.as_ref().map(|r| r.id.clone()),
             load_balancer: balancer.and_then(|lb| lb.id.clone()),
+            vip: balancer
+                .and_then(|lb| lb.internal_ip.as_deref())
+                .and_then(|ip| ip.parse().ok()),
             floating_ip: floating.and_then(|ip| ip.parse().ok()),
             control_plane_group: status
                 .control_plane_security_group
                 .as_ref()
                 .map(|g| g.id.clone()),
             worker_group: status.worker_security_group.as_ref().map(|g| g.id.clone()),
+            bastion_group: status.bastion_security_group.as_ref().map(|g| g.id.clone()),
             bastion_floating_ip: bastion.and_then(|ip| ip.parse().ok()),
         }
     }
 
-    /// Hands the load balancer and the facts around it to its task.
+    /// Whether the cluster was provisioned once, by its status.
+    pub(crate) fn is_provisioned(&self) -> bool {
+        let status = self.object.status.as_ref();
+        let initialization = status.and_then(|status| status.initialization.as_ref());
+        initialization.and_then(|initialization| initialization.provisioned) == Some(true)
+    }
+
+    /// Who may connect to the load balancer, once every address of the cluster itself is known.
+    pub(crate) fn allowed_cidrs(&self, allowed: Option<&[IpNet]>) -> Option<Vec<IpNet>> {
+        let bastion = bastion::addresses(self);
+        allowed_cidrs::ranges(allowed, &self.seen.networking, bastion.as_deref())
+    }
+
+    /// Publishes the load balancer and the facts around it to its tracker. While it is unknown whether there is one, the
+    /// tracker gets nothing, because it would take that for "there is none"; but what opens every gate it always gets.
     pub(crate) fn publish(
         &self,
-        cloud: Option<Cloud>,
         desired: &DesiredCluster,
-        facts: ClusterFacts,
+        problems: &[Problem],
+        published: &Published,
     ) {
-        let desired = desired_load_balancer(self.generation(), &self.seen, desired, facts);
+        let facts = &published.facts;
+        let opens_every_gate =
+            facts.cluster_deleting || matches!(facts.operator, GateOverride::Bypass { .. });
+        let is_known = desired.is_port_known(problems)
+            && match &desired.load_balancer {
+                None => true,
+                Some(load_balancer) => is_load_balancer_known(&self.seen, load_balancer),
+            };
+        if !is_known && !opens_every_gate {
+            return;
+        }
+        let spec = desired.load_balancer.as_ref();
+        let restriction = spec.and_then(|spec| spec.allowed_cidrs.as_deref());
+        let load_balancer = DesiredTracking {
+            generation: self.generation(),
+            seen: &self.seen,
+            desired,
+            allowed_cidrs: self.allowed_cidrs(restriction),
+        };
+        let cloud = published
+            .cloud
+            .clone()
+            .filter(|cloud| self.seen.is_verified(cloud));
+        let load_balancer = load_balancer.for_tracker(facts.clone());
         let membership = &self.context.membership;
-        membership.set_load_balancer(&self.name, cloud.map(OctaviaClient), desired);
+        membership.set_load_balancer(&self.name, cloud.map(OctaviaClient), load_balancer);
         // The object may have vanished during the pass. The store is looked at after the value was published, so that
         // either this or the watch ends the worker.
         let key = ObjectRef::new(&self.name.name).within(&self.name.namespace);
@@ -175,7 +223,7 @@ impl<'a> Reconcile<'a> {
     }
 
     /// Writes the endpoint into the spec, where it stays for good.
-    pub(crate) async fn write_endpoint(&mut self, host: &str, port: u16) -> Step<()> {
+    pub(crate) async fn write_endpoint(&mut self, host: &str, port: u16) -> StepResult<()> {
         let endpoint = ApiEndpoint {
             host: Some(host.to_owned()),
             port: Some(port.into()),
@@ -193,13 +241,13 @@ impl<'a> Reconcile<'a> {
             Ok(written) => {
                 // Our own write makes a generation of its own; nothing has to be read anew for it.
                 let generation = written.metadata.generation.unwrap_or_default();
-                if let Some((_, seen_for, _)) = &mut self.seen.networking {
+                if let Some((seen_for, _)) = &mut self.seen.networking_read {
                     *seen_for = generation;
                 }
                 self.object = written;
                 Ok(())
             }
-            Err(error) => Err(Halt::kubernetes(
+            Err(error) => Err(StepError::kubernetes(
                 kind::API_ENDPOINT_READY,
                 "Writing spec.controlPlaneEndpoint",
                 &error,
@@ -244,7 +292,7 @@ impl<'a> Reconcile<'a> {
     }
 
     async fn finish(mut self) -> Outcome {
-        let outcome = worst(std::mem::take(&mut self.halts));
+        let outcome = worst(std::mem::take(&mut self.outcomes));
         self.report.complete = outcome == Outcome::Done;
         let written = self.write().await;
         let uid = self.object.metadata.uid.as_deref();
@@ -282,39 +330,73 @@ pub(crate) fn kubernetes_failed(doing: &str, error: &kube::Error) -> Outcome {
     Outcome::failed(class, Reason::DependencyFailed, message)
 }
 
-/// What the load balancer's task is told.
-fn desired_load_balancer(
-    generation: i64,
-    seen: &Seen,
-    desired: &DesiredCluster,
-    facts: ClusterFacts,
-) -> tracker::DesiredLoadBalancer {
-    let known = seen.load_balancer.found();
-    let networking = seen.networking.as_ref().map(|(there, _, _)| there);
-    let provider = known.map(|lb| lb.provider.clone()).unwrap_or_default();
-    let load_balancer = desired.load_balancer.as_ref();
-    let member_subnet = networking.and_then(|there| {
-        let other = there.load_balancer_network.as_ref()?;
-        (other.network.id != there.network.network.id).then(|| there.primary_subnet.clone())
-    });
-    tracker::DesiredLoadBalancer {
-        generation,
-        enabled: load_balancer.is_some(),
-        id: known.map(|lb| lb.id.clone()),
-        name: desired.names.load_balancer(),
-        allowed_cidrs: networking.filter(|_| provider != "ovn").and_then(|there| {
-            Some(super::load_balancer::allowed_cidrs::ranges(
-                &load_balancer?.allowed_cidrs,
-                there,
-            ))
-        }),
-        provider,
-        ports: desired.ports(),
-        monitor: load_balancer.map_or(super::desired::DEFAULT_MONITOR, |spec| spec.monitor),
-        tags: desired.tags.clone(),
-        member_subnet,
-        cluster: facts,
+/// What a pass publishes to the load balancer's tracker besides the load balancer itself.
+pub(crate) struct Published {
+    /// The cloud, where the credentials could be read.
+    pub cloud: Option<Cloud>,
+    /// The facts that gates depend on.
+    pub facts: ClusterFacts,
+}
+
+/// Whether everything is known that the tracker needs: which load balancer it is, if any, and the subnet that its members
+/// must have where they are in another network. A member that was created without it would never be corrected.
+fn is_load_balancer_known(seen: &Seen, desired: &DesiredLoadBalancer) -> bool {
+    let networking = &seen.networking;
+    match seen.load_balancer {
+        Lookup::Unknown => false,
+        Lookup::Absent => true,
+        Lookup::Found(_) if desired.has_own_network() => {
+            networking.load_balancer_network.is_known()
+                && networking.network.is_known()
+                && networking.primary_subnet.is_known()
+        }
+        Lookup::Found(_) => true,
     }
+}
+
+/// Whether a provider of Octavia can restrict who connects.
+pub(crate) fn supports_allowed_cidrs(provider: &str) -> bool {
+    provider != "ovn"
+}
+
+/// The load balancer as its tracker needs it.
+struct DesiredTracking<'a> {
+    generation: i64,
+    seen: &'a Seen,
+    desired: &'a DesiredCluster,
+    allowed_cidrs: Option<Vec<IpNet>>,
+}
+
+impl DesiredTracking<'_> {
+    fn for_tracker(self, facts: ClusterFacts) -> tracker::DesiredLoadBalancer {
+        let known = self.seen.load_balancer.found();
+        let provider = known.map(|lb| lb.provider.clone()).unwrap_or_default();
+        let load_balancer = self.desired.load_balancer.as_ref();
+        tracker::DesiredLoadBalancer {
+            generation: self.generation,
+            enabled: load_balancer.is_some(),
+            id: known.map(|lb| lb.id.clone()),
+            name: self.desired.names.load_balancer(),
+            allowed_cidrs: self
+                .allowed_cidrs
+                .filter(|_| load_balancer.is_some() && supports_allowed_cidrs(&provider)),
+            provider,
+            ports: self.desired.ports(),
+            monitor: load_balancer.map_or(super::desired::DEFAULT_MONITOR, |spec| spec.monitor),
+            tags: self.desired.tags.clone(),
+            member_subnet: member_subnet(self.seen),
+            cluster: facts,
+        }
+    }
+}
+
+/// The subnet of members, where the load balancer is in another network.
+fn member_subnet(seen: &Seen) -> Option<String> {
+    let networking = &seen.networking;
+    let own = networking.load_balancer_network.found()?;
+    let cluster = networking.network.found()?;
+    let primary = networking.primary_subnet.found()?;
+    (own.network.id != cluster.network.id).then(|| primary.clone())
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::Value;
 
-use super::{failure_domains::Zone, load_balancer::KnownLoadBalancer, memory::NetworkingState};
+use super::{failure_domains::Zone, load_balancer::KnownLoadBalancer, memory::Networking};
 use crate::{
     controllers::cluster::members,
     kubernetes::{
@@ -18,7 +18,7 @@ use capo_api::v1beta2::{
     FailureDomain, Initialization, LoadBalancerStatus, NetworkStatus, NetworkStatusWithSubnets,
     OpenStackCluster, OpenStackClusterStatus, RouterStatus, SecurityGroupStatus, SubnetStatus,
 };
-use capo_core::{ConditionState, ConditionStatus, ObjectName, Reason};
+use capo_core::{ConditionState, ConditionStatus, Lookup, ObjectName, Reason};
 use capo_gate::findings::Findings;
 use capo_openstack::network::{Network, Router};
 
@@ -43,9 +43,9 @@ pub(crate) struct Report {
     /// Ready in a case where it is no sum.
     pub ready: Option<ConditionState>,
     /// Network and all that goes with it.
-    pub networking: Option<NetworkingState>,
+    pub networking: Networking,
     /// The load balancer.
-    pub balancer: LoadBalancerReport,
+    pub load_balancer: LoadBalancerReport,
     /// Failure domains.
     pub zones: Option<Vec<Zone>>,
     /// Everything a machine needs is there.
@@ -74,10 +74,10 @@ pub(crate) enum LoadBalancerReport {
 pub(crate) struct LoadBalancerState {
     /// The load balancer.
     pub known: KnownLoadBalancer,
-    /// The floating IP before it.
-    pub floating_ip: Option<std::net::IpAddr>,
-    /// Who may connect.
-    pub allowed_cidrs: Vec<String>,
+    /// The floating IP before it; absent where none is desired.
+    pub floating_ip: Lookup<std::net::IpAddr>,
+    /// Who may connect; `None` while that is unknown.
+    pub allowed_cidrs: Option<Vec<String>>,
     /// What is in it.
     pub findings: Option<std::sync::Arc<Findings>>,
 }
@@ -170,17 +170,23 @@ impl Report {
     }
 
     fn fill(&self, status: &mut OpenStackClusterStatus, namespace: &str) {
-        if let Some(seen) = &self.networking {
-            status.network = Some(network_status(&seen.network));
-            status.external_network = seen.external.as_ref().map(external_status);
-            status.router = seen.router.as_ref().map(router_status);
+        let seen = &self.networking;
+        set(&mut status.network, &seen.network, network_status);
+        set(
+            &mut status.external_network,
+            &seen.external,
+            external_status,
+        );
+        set(&mut status.router, &seen.router, router_status);
+        if seen.groups.is_known() {
             let group = |(id, name): &(String, String)| SecurityGroupStatus {
                 name: name.clone(),
                 id: id.clone(),
             };
-            let groups = seen.groups.as_ref();
+            let groups = seen.groups.found();
             status.control_plane_security_group = groups.map(|g| group(&g.control_plane));
             status.worker_security_group = groups.map(|g| group(&g.worker));
+            status.bastion_security_group = groups.and_then(|g| g.bastion.as_ref()).map(group);
         }
         if let Some(zones) = &self.zones {
             status.failure_domains = zones
@@ -192,19 +198,20 @@ impl Report {
                 })
                 .collect();
         }
-        if let LoadBalancerReport::None = &self.balancer {
+        if let LoadBalancerReport::None = &self.load_balancer {
             status.api_server_managed_load_balancer = None;
         }
-        if let LoadBalancerReport::Known(balancer) = &self.balancer {
+        if let LoadBalancerReport::Known(balancer) = &self.load_balancer {
             let before = status
                 .api_server_managed_load_balancer
                 .take()
                 .unwrap_or_default();
-            let network = self
-                .networking
-                .as_ref()
-                .and_then(|seen| seen.load_balancer_network.as_ref())
-                .map(network_status);
+            let network = match &seen.load_balancer_network {
+                Lookup::Unknown => None,
+                // In the cluster's network, which CAPO shows here too.
+                Lookup::Absent => seen.network.found().map(network_status),
+                Lookup::Found(own) => Some(network_status(own)),
+            };
             status.api_server_managed_load_balancer =
                 Some(balancer.status(before, network, namespace));
         }
@@ -231,12 +238,14 @@ impl LoadBalancerState {
         LoadBalancerStatus {
             name: known.name.clone(),
             id: Some(known.id.clone()),
-            ip: self
-                .floating_ip
-                .map(|ip| ip.to_string())
-                .or_else(|| internal.clone()),
+            ip: match &self.floating_ip {
+                Lookup::Found(ip) => Some(ip.to_string()),
+                Lookup::Absent => internal.clone(),
+                // The VIP is not the address that clients use, not even for a moment.
+                Lookup::Unknown => before.ip,
+            },
             internal_ip: internal,
-            allowed_cidrs: self.allowed_cidrs.clone(),
+            allowed_cidrs: self.allowed_cidrs.clone().unwrap_or(before.allowed_cidrs),
             tags: known
                 .tags
                 .iter()
@@ -248,6 +257,15 @@ impl LoadBalancerState {
             active_members: active,
             members: list,
         }
+    }
+}
+
+/// Sets a part of the status to what a lookup came to; what is unknown stays as it was.
+fn set<T, S>(part: &mut Option<S>, lookup: &Lookup<T>, status: impl Fn(&T) -> S) {
+    match lookup {
+        Lookup::Unknown => {}
+        Lookup::Absent => *part = None,
+        Lookup::Found(found) => *part = Some(status(found)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Which of the objects that answered is ours: by the id we know, else by name, never by guess.
 
-use super::halt::{Halt, Step};
+use crate::reconcile::{StepError, StepResult};
 use capo_core::Reason;
 
 /// What a search came to.
@@ -28,12 +28,12 @@ pub(crate) fn resolve<T>(found: Vec<T>, known: Option<&str>, id: impl Fn(&T) -> 
 }
 
 impl<T> Match<T> {
-    /// One or none; several are a halt that names `what` they are.
-    pub(crate) fn at_most_one(self, condition: &'static str, what: &str) -> Step<Option<T>> {
+    /// One or none; several are an error that names `what` they are.
+    pub(crate) fn at_most_one(self, condition: &'static str, what: &str) -> StepResult<Option<T>> {
         match self {
             Self::None => Ok(None),
             Self::One(one) => Ok(Some(one)),
-            Self::Several(ids) => Err(Halt::refused(
+            Self::Several(ids) => Err(StepError::refused(
                 condition,
                 Reason::AmbiguousMatch,
                 format!(
@@ -46,10 +46,10 @@ impl<T> Match<T> {
         }
     }
 
-    /// Exactly one; none and several are halts.
-    pub(crate) fn exactly_one(self, condition: &'static str, what: &str) -> Step<T> {
+    /// Exactly one; none and several are outcomes.
+    pub(crate) fn exactly_one(self, condition: &'static str, what: &str) -> StepResult<T> {
         self.at_most_one(condition, what)?.ok_or_else(|| {
-            Halt::refused(
+            StepError::refused(
                 condition,
                 Reason::DependencyNotFound,
                 format!("{what} matches nothing in this project, one is needed"),
@@ -81,12 +81,13 @@ mod tests {
 
     #[test]
     fn several_stop_everything_and_name_what_is_needed() {
-        let halt = picked(&["b", "a"], None)
+        let step_error = picked(&["b", "a"], None)
             .at_most_one("NetworkReady", "Network \"n\"")
             .unwrap_err();
-        assert_eq!(halt.state.reason, Reason::AmbiguousMatch);
+        assert_eq!(step_error.state.reason, Reason::AmbiguousMatch);
         assert!(
-            halt.state
+            step_error
+                .state
                 .message
                 .starts_with("Network \"n\" matches 2 objects (a, b)")
         );

@@ -2,11 +2,9 @@
 
 use k8s_openapi::api::core::v1::ObjectReference;
 
-use super::{
-    desired::DesiredCluster,
-    halt::{Halt, Step},
-};
+use super::desired::DesiredCluster;
 use crate::kubernetes::events::Events;
+use crate::reconcile::{StepError, StepResult};
 use capo_core::Priority;
 use capo_core::Reason;
 use capo_core::ids::ProjectId;
@@ -22,6 +20,8 @@ pub(crate) struct StepContext<'a> {
     pub desired: &'a DesiredCluster,
     /// Ids from the status. They are hints: what they point to is read before it is used.
     pub known: KnownIds,
+    /// A control-plane Machine was admitted, so that the network must exist.
+    pub machine_admitted: bool,
     /// Where events go.
     pub events: &'a Events,
     /// The object, for events.
@@ -41,12 +41,16 @@ pub(crate) struct KnownIds {
     pub router: Option<String>,
     /// `status.apiServerManagedLoadBalancer.id`
     pub load_balancer: Option<String>,
+    /// `status.apiServerManagedLoadBalancer.internalIP`
+    pub vip: Option<std::net::IpAddr>,
     /// `status.apiServerManagedLoadBalancer.ip`
     pub floating_ip: Option<std::net::IpAddr>,
     /// `status.controlPlaneSecurityGroup.id`
     pub control_plane_group: Option<String>,
     /// `status.workerSecurityGroup.id`
     pub worker_group: Option<String>,
+    /// `status.bastionSecurityGroup.id`
+    pub bastion_group: Option<String>,
     /// `status.bastion.floatingIP`, which has the same description as ours.
     pub bastion_floating_ip: Option<std::net::IpAddr>,
 }
@@ -68,13 +72,32 @@ impl StepContext<'_> {
             .normal(self.object, Reason::Deleted, "Delete", &note);
     }
 
+    /// Reports that the cloud's default is used in place of a provider or flavor that it does not have.
+    pub(crate) fn warn_default(&self, field: &str, found: &str, right: &str) {
+        let note = format!(
+            "OpenStackCluster {}: spec.apiServer.managedLoadBalancer.{field} is \"{found}\", which this cloud's load \
+             balancing does not have, so its default is used; {right}",
+            self.desired.object
+        );
+        self.events
+            .warning(self.object, Reason::DependencyNotFound, "Create", &note);
+    }
+
+    /// Reports that something was changed.
+    pub(crate) fn updated(&self, kind: &str, name: &str, id: &str, change: &str) {
+        tracing::info!(resource = kind, name, id, change, "Updated in OpenStack");
+        let note = format!("Updated {kind} {name} with id {id}: {change}");
+        self.events
+            .normal(self.object, Reason::Updated, "Update", &note);
+    }
+
     /// Sees to it that an object of ours carries the tags it should, and leaves further ones alone.
     pub(crate) async fn tag(
         &self,
         condition: &'static str,
         object: Tagged<'_>,
         present: &[String],
-    ) -> Step<()> {
+    ) -> StepResult<()> {
         let missing = |tag: &&String| !present.contains(tag);
         if !self.desired.tags.iter().any(|tag| missing(&tag)) {
             return Ok(());
@@ -92,7 +115,7 @@ impl StepContext<'_> {
             Ok(()) => Ok(()),
             // A Neutron without tags on this kind: nothing depends on them.
             Err(error) if error.is_not_found() => Ok(()),
-            Err(error) => Err(Halt::cloud(
+            Err(error) => Err(StepError::cloud(
                 condition,
                 Reason::OpenStackError,
                 "Setting tags",

@@ -1,30 +1,111 @@
-//! Who may connect to the load balancer. Plain data.
+//! Which addresses may connect to the load balancer. Plain data.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, net::IpAddr};
 
 use ipnet::IpNet;
 
-use crate::controllers::cluster::memory::NetworkingState;
+use crate::controllers::cluster::memory::Networking;
+use capo_core::Lookup;
 
-/// The ranges of the spec, and those of the cluster itself, IPv4 and in order. Without any in the spec
-/// everybody may connect, which is an empty list.
-pub(crate) fn ranges(wished: &[IpNet], networking: &NetworkingState) -> Vec<IpNet> {
-    if wished.is_empty() {
-        return Vec::new();
-    }
-    let gateways = networking
-        .router
+/// The ranges of the spec and those of the cluster itself, IPv4 and in order. Without a restriction in the spec
+/// everybody may connect, which is an empty list. `None` as long as an address of the cluster itself is unknown: a list
+/// without it would lock the cluster out.
+pub(crate) fn ranges(
+    allowed: Option<&[IpNet]>,
+    networking: &Networking,
+    bastion: Option<&[IpAddr]>,
+) -> Option<Vec<IpNet>> {
+    let Some(allowed) = allowed else {
+        return Some(Vec::new());
+    };
+    let network = networking.network.found()?;
+    let router = match &networking.router {
+        Lookup::Unknown => return None,
+        Lookup::Absent => None,
+        Lookup::Found(router) => router.external_gateway_info.as_ref(),
+    };
+    let gateways = router
         .iter()
-        .filter_map(|router| router.external_gateway_info.as_ref())
         .flat_map(|gateway| &gateway.external_fixed_ips)
         .filter_map(|ip| ip.ip_address.map(IpNet::from));
-    let all: BTreeSet<IpNet> = wished
+    let all: BTreeSet<IpNet> = allowed
         .iter()
         .copied()
-        .chain(networking.network.ranges())
+        .chain(network.ranges())
         .chain(gateways)
+        .chain(bastion?.iter().copied().map(IpNet::from))
         .filter(|range| range.addr().is_ipv4())
         .map(|range| range.trunc())
         .collect();
-    all.into_iter().collect()
+    Some(all.into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controllers::cluster::network::NetworkState;
+    use capo_openstack::network::Router;
+    use serde_json::{from_value, json};
+
+    fn networking() -> Networking {
+        let router: Router = from_value(
+            json!({"id": "r", "external_gateway_info": {"network_id": "e",
+            "external_fixed_ips": [{"subnet_id": "s", "ip_address": "203.0.113.4"}]}}),
+        )
+        .unwrap();
+        let network = NetworkState {
+            network: from_value(json!({"id": "n"})).unwrap(),
+            subnets: vec![
+                from_value(
+                    json!({"id": "s", "network_id": "n", "cidr": "10.6.0.0/24", "ip_version": 4}),
+                )
+                .unwrap(),
+            ],
+        };
+        Networking {
+            network: Lookup::Found(network),
+            router: Lookup::Found(router),
+            ..Networking::default()
+        }
+    }
+
+    #[test]
+    fn the_cluster_and_its_bastion_are_never_locked_out() {
+        let allowed = ["192.0.2.0/24".parse().unwrap()];
+        let bastion: [IpAddr; 2] = ["10.6.0.9".parse().unwrap(), "203.0.113.9".parse().unwrap()];
+        let shown = |networking: &Networking, bastion: Option<&[IpAddr]>| {
+            let ranges = ranges(Some(&allowed), networking, bastion)?;
+            Some(ranges.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        let all = [
+            "10.6.0.0/24",
+            "10.6.0.9/32",
+            "192.0.2.0/24",
+            "203.0.113.4/32",
+            "203.0.113.9/32",
+        ];
+        assert_eq!(
+            shown(&networking(), Some(&bastion)),
+            Some(all.map(str::to_owned).to_vec())
+        );
+        // While one of them is unknown, so is the list.
+        assert_eq!(shown(&networking(), None), None);
+        for unknown in [
+            Networking {
+                network: Lookup::Unknown,
+                ..networking()
+            },
+            Networking {
+                router: Lookup::Unknown,
+                ..networking()
+            },
+        ] {
+            assert_eq!(shown(&unknown, Some(&bastion)), None);
+        }
+    }
+
+    #[test]
+    fn without_a_restriction_everybody_may_connect_whatever_is_unknown() {
+        assert_eq!(ranges(None, &Networking::default(), None), Some(vec![]));
+    }
 }

@@ -7,18 +7,15 @@ pub(crate) mod reconcile;
 use std::{net::IpAddr, time::Instant};
 
 use self::plan::FoundLoadBalancer;
-use super::{
-    desired::DesiredLoadBalancer,
-    halt::{Halt, Step},
-    network::NetworkState,
-    step_context::StepContext,
-};
+use super::{desired::DesiredLoadBalancer, network::NetworkState, step_context::StepContext};
 use crate::kubernetes::conditions::kind::API_SERVER_LOAD_BALANCER_READY;
+use crate::reconcile::{StepError, StepResult};
 use capo_core::Reason;
 use capo_core::{FailureClass, Priority, ProvisioningStatus};
 use capo_openstack::{
     Error,
     load_balancer::{LoadBalancer, LoadBalancerFilter, NewLoadBalancer},
+    network::Subnet,
 };
 
 /// A load balancer that this process has read and found to be ours.
@@ -65,8 +62,8 @@ impl From<&LoadBalancer> for FoundLoadBalancer {
 pub(crate) type Replacements = Option<(u32, Instant)>;
 
 /// An error about the load balancer.
-pub(crate) fn failed(doing: &str, error: &Error) -> Halt {
-    Halt::cloud(
+pub(crate) fn failed(doing: &str, error: &Error) -> StepError {
+    StepError::cloud(
         API_SERVER_LOAD_BALANCER_READY,
         Reason::LoadBalancerError,
         doing,
@@ -79,7 +76,7 @@ pub(crate) fn failed(doing: &str, error: &Error) -> Halt {
 pub(crate) async fn find(
     context: &StepContext<'_>,
     known: Option<&str>,
-) -> Step<Vec<LoadBalancer>> {
+) -> StepResult<Vec<LoadBalancer>> {
     let name = context.desired.names.load_balancer();
     let doing = format!("Looking for load balancer {name}");
     if let Some(id) = known {
@@ -119,39 +116,32 @@ fn is_ours(lb: &LoadBalancer, name: &str, project: &str) -> bool {
         && lb.provisioning_status != ProvisioningStatus::Deleted
 }
 
-/// Asks for a load balancer with its address in `network`.
+/// Creates a load balancer with its address in `network`, and without a given address in the subnet `primary`.
 pub(crate) async fn create(
     context: &StepContext<'_>,
     desired: &DesiredLoadBalancer,
     network: &NetworkState,
-) -> Step<LoadBalancer> {
-    if let Some(provider) = &desired.provider {
-        provider_exists(context, provider).await?;
-    }
-    let flavor_id = match &desired.flavor {
-        Some(name) => Some(flavor_id(context, name).await?),
+    primary: Option<&str>,
+) -> StepResult<LoadBalancer> {
+    let provider = match &desired.provider {
+        Some(provider) => available_provider(context, provider).await?,
         None => None,
     };
-    let vip_address = context.desired.endpoint.desired_vip();
-    let subnet = vip_address
-        .and_then(|address| {
-            let holds = |subnet: &&capo_openstack::network::Subnet| {
-                subnet.cidr.is_some_and(|range| range.contains(&address))
-            };
-            network.subnets.iter().find(holds)
-        })
-        .or(network.subnets.first());
+    let flavor_id = match &desired.flavor {
+        Some(name) => flavor_id(context, name).await?,
+        None => None,
+    };
+    let address = vip_address(context)?;
+    let subnet = vip_subnet(network, address, primary);
     let new = NewLoadBalancer {
         name: context.desired.names.load_balancer(),
         description: context.desired.names.description(),
-        vip_address: vip_address.filter(|address| {
-            subnet
-                .and_then(|subnet| subnet.cidr)
-                .is_some_and(|range| range.contains(address))
+        vip_address: address.filter(|address| {
+            subnet.is_none_or(|subnet| subnet.cidr.is_some_and(|range| range.contains(address)))
         }),
         vip_network_id: Some(network.network.id.clone()),
         vip_subnet_id: subnet.map(|subnet| subnet.id.clone()),
-        provider: desired.provider.clone(),
+        provider,
         flavor_id: flavor_id.map(Into::into),
         availability_zone: desired.availability_zone.clone(),
         tags: context.desired.tags.clone(),
@@ -165,55 +155,90 @@ pub(crate) async fn create(
     Ok(lb)
 }
 
-async fn provider_exists(context: &StepContext<'_>, provider: &str) -> Step<()> {
+/// The address that a new load balancer should have: the one of the spec, else the one that the cluster's load balancer
+/// had before.
+fn vip_address(context: &StepContext<'_>) -> StepResult<Option<IpAddr>> {
+    let endpoint = &context.desired.endpoint;
+    if let Some(text) = &endpoint.fixed_ip
+        && text.parse::<IpAddr>().is_err()
+    {
+        return Err(StepError::refused(
+            API_SERVER_LOAD_BALANCER_READY,
+            Reason::InvalidSpec,
+            format!(
+                "OpenStackCluster {}: spec.apiServer.fixedIP is \"{text}\"; an IP address is needed to create a load \
+                 balancer with it",
+                context.desired.object
+            ),
+        ));
+    }
+    Ok(endpoint.desired_vip().or(context.known.vip))
+}
+
+/// The subnet of the VIP: the one that holds its address, else the primary one, else the first one of IPv4. `None`
+/// leaves the choice to Octavia.
+fn vip_subnet<'a>(
+    network: &'a NetworkState,
+    address: Option<IpAddr>,
+    primary: Option<&str>,
+) -> Option<&'a Subnet> {
+    let subnets = &network.subnets;
+    let holds = |subnet: &&Subnet| {
+        address.is_some_and(|address| subnet.cidr.is_some_and(|range| range.contains(&address)))
+    };
+    let is_ipv4 = |subnet: &&Subnet| subnet.cidr.is_some_and(|range| range.addr().is_ipv4());
+    let is_primary = |subnet: &&Subnet| Some(subnet.id.as_str()) == primary;
+    subnets
+        .iter()
+        .find(holds)
+        .or_else(|| subnets.iter().find(is_primary))
+        .or_else(|| subnets.iter().find(is_ipv4))
+        .or(subnets.first())
+}
+
+/// The provider, if the cloud has it; a load balancer with the cloud's default provider is better than none, as in CAPO.
+async fn available_provider(
+    context: &StepContext<'_>,
+    provider: &str,
+) -> StepResult<Option<String>> {
     match context
         .cloud
         .load_balancer_providers(Priority::Settling)
         .await
     {
-        Ok(there) if there.iter().any(|one| one.name == provider) => Ok(()),
+        Ok(there) if there.iter().any(|one| one.name == provider) => Ok(Some(provider.to_owned())),
         Ok(there) => {
             let names: Vec<&str> = there.iter().map(|one| one.name.as_str()).collect();
-            Err(missing(context, "provider", provider, &names))
+            context.warn_default(
+                "provider",
+                provider,
+                &format!("it has {}", names.join(", ")),
+            );
+            Ok(None)
         }
-        // Whoever may not list providers learns from the creation.
-        Err(error) if error.class() == FailureClass::Denied => Ok(()),
+        // Octavia refuses an unknown provider when the load balancer is created.
+        Err(error) if error.class() == FailureClass::Denied => Ok(Some(provider.to_owned())),
         Err(error) => Err(failed("Listing load balancer providers", &error)),
     }
 }
 
-async fn flavor_id(context: &StepContext<'_>, name: &str) -> Step<String> {
+async fn flavor_id(context: &StepContext<'_>, name: &str) -> StepResult<Option<String>> {
     let flavors = context
         .cloud
         .load_balancer_flavors(name, Priority::Settling)
         .await
         .map_err(|e| failed("Listing load balancer flavors", &e))?;
-    flavors
+    let found = flavors
         .into_iter()
-        .find(|flavor| flavor.name == name)
-        .map(|flavor| flavor.id.into())
-        .ok_or_else(|| missing(context, "flavor", name, &[]))
+        .find(|flavor| flavor.name == name && flavor.enabled);
+    if found.is_none() {
+        context.warn_default("flavor", name, "the name of an existing one is needed");
+    }
+    Ok(found.map(|flavor| flavor.id.into()))
 }
 
-fn missing(context: &StepContext<'_>, field: &str, found: &str, there: &[&str]) -> Halt {
-    let right = if there.is_empty() {
-        "the name of an existing one is needed".to_owned()
-    } else {
-        format!("it has {}", there.join(", "))
-    };
-    Halt::refused(
-        API_SERVER_LOAD_BALANCER_READY,
-        Reason::DependencyNotFound,
-        format!(
-            "OpenStackCluster {}: spec.apiServer.managedLoadBalancer.{field} is \"{found}\", which this cloud's \
-             load balancing does not have; {right}",
-            context.desired.object
-        ),
-    )
-}
-
-/// Asks for the end of a load balancer with everything in it. `Ok(false)` where it is locked at the moment.
-pub(crate) async fn delete(context: &StepContext<'_>, id: &str) -> Step<bool> {
+/// Deletes a load balancer with everything in it. `Ok(false)` where it is locked at the moment.
+pub(crate) async fn delete(context: &StepContext<'_>, id: &str) -> StepResult<bool> {
     match context
         .cloud
         .delete_load_balancer(&id.into(), Priority::Settling)
@@ -221,7 +246,7 @@ pub(crate) async fn delete(context: &StepContext<'_>, id: &str) -> Step<bool> {
     {
         Ok(()) => Ok(true),
         Err(error) if error.is_not_found() => Ok(true),
-        Err(error) if error.is(FailureClass::Locked) || error.is(FailureClass::Locked) => Ok(false),
+        Err(error) if error.is(FailureClass::Locked) => Ok(false),
         Err(error) => Err(failed(&format!("Deleting load balancer {id}"), &error)),
     }
 }

@@ -6,19 +6,13 @@ use super::{
     KnownLoadBalancer,
     plan::{self, FoundLoadBalancer, LoadBalancerInputs, LoadBalancerPlan},
 };
+use crate::reconcile::{StepError, StepResult};
 use crate::{
     controllers::{
         Outcome,
         cluster::{
-            desired::DesiredLoadBalancer,
-            floating_ip as fips,
-            halt::{Halt, Step},
-            load_balancer,
-            network::NetworkState,
-            observe,
-            reconcile::Reconcile,
-            report::in_closed_set,
-            step_context::StepContext,
+            desired::DesiredLoadBalancer, floating_ip as fips, load_balancer, observe,
+            reconcile::Reconcile, report::in_closed_set, step_context::StepContext,
         },
     },
     kubernetes::conditions::kind,
@@ -43,7 +37,7 @@ const CONDITION: &str = kind::API_SERVER_LOAD_BALANCER_READY;
 pub(crate) async fn look_up(
     pass: &Reconcile<'_>,
     context: &StepContext<'_>,
-) -> Step<Option<Vec<LoadBalancer>>> {
+) -> StepResult<Option<Vec<LoadBalancer>>> {
     let complete = |lb: &KnownLoadBalancer| lb.vip.is_some() && lb.vip_port.is_some();
     let seen = pass.seen.load_balancer.found();
     if seen.is_some_and(complete)
@@ -98,23 +92,20 @@ pub(crate) async fn carry_out(
     pass: &mut Reconcile<'_>,
     context: &StepContext<'_>,
     desired: &DesiredLoadBalancer,
-    network: &NetworkState,
     plan: LoadBalancerPlan,
-) -> Step<()> {
+) -> StepResult<()> {
     let name = context.desired.names.load_balancer();
     match plan {
         LoadBalancerPlan::Use { .. } => Ok(()),
         LoadBalancerPlan::Create => {
             pass.seen.floating_ip = None;
-            let created = load_balancer::create(context, desired, network).await?;
-            pass.seen.load_balancer = Lookup::Found(KnownLoadBalancer::from(&created));
-            Ok(())
+            create(pass, context, desired).await
         }
         LoadBalancerPlan::Going { id } => {
             let text = format!(
                 "Load balancer {id} is being deleted; a new one is created when it is gone"
             );
-            Err(Halt::wait(
+            Err(StepError::wait(
                 CONDITION,
                 Reason::LoadBalancerPending,
                 text,
@@ -131,7 +122,7 @@ pub(crate) async fn carry_out(
             let text = format!(
                 "Load balancer {id} is in ERROR; it is recreated after a pause, because the last one failed too"
             );
-            Err(Halt::wait(
+            Err(StepError::wait(
                 CONDITION,
                 Reason::LoadBalancerError,
                 text,
@@ -139,7 +130,7 @@ pub(crate) async fn carry_out(
             ))
         }
         LoadBalancerPlan::Broken { id } => Err(broken(&name, &id)),
-        LoadBalancerPlan::Ambiguous { ids } => Err(Halt::refused(
+        LoadBalancerPlan::Ambiguous { ids } => Err(StepError::refused(
             CONDITION,
             Reason::AmbiguousMatch,
             format!(
@@ -150,6 +141,27 @@ pub(crate) async fn carry_out(
             ),
         )),
     }
+}
+
+async fn create(
+    pass: &mut Reconcile<'_>,
+    context: &StepContext<'_>,
+    desired: &DesiredLoadBalancer,
+) -> StepResult<()> {
+    let networking = &pass.seen.networking;
+    let network = match &networking.load_balancer_network {
+        Lookup::Found(own) => Some(own),
+        Lookup::Absent => networking.network.found(),
+        Lookup::Unknown => None,
+    };
+    // Why the network is unknown has a condition of its own.
+    let Some(network) = network else {
+        return Ok(());
+    };
+    let primary = networking.primary_subnet.found().map(String::as_str);
+    let created = load_balancer::create(context, desired, network, primary).await?;
+    pass.seen.load_balancer = Lookup::Found(KnownLoadBalancer::from(&created));
+    Ok(())
 }
 
 /// Whether the load balancer's worker saw something that it can't mend.
@@ -168,22 +180,22 @@ fn needs_another_lookup(pass: &Reconcile<'_>) -> bool {
         })
 }
 
-async fn nothing_to_lose(pass: &Reconcile<'_>) -> Step<bool> {
+async fn nothing_to_lose(pass: &Reconcile<'_>) -> StepResult<bool> {
     observe::nothing_to_lose(
         pass.context,
         &pass.name.namespace,
         &pass.related.cluster_name,
     )
     .await
-    .map_err(|e| Halt::kubernetes(CONDITION, "Reading Cluster and Machines", &e))
+    .map_err(|e| StepError::kubernetes(CONDITION, "Reading Cluster and Machines", &e))
 }
 
-fn broken(name: &str, id: &str) -> Halt {
+fn broken(name: &str, id: &str) -> StepError {
     let message = format!(
         "Load balancer {name} is in ERROR and may still serve. Try `openstack loadbalancer failover {id}`; to have it \
-         deleted and made anew, set the annotation {REBUILD_ANNOTATION}: {id}"
+         deleted and recreated, set the annotation {REBUILD_ANNOTATION}: {id}"
     );
-    Halt::failed(
+    StepError::failed(
         CONDITION,
         FailureClass::Conflict,
         Reason::LoadBalancerError,
@@ -191,7 +203,7 @@ fn broken(name: &str, id: &str) -> Halt {
     )
 }
 
-async fn replace(pass: &mut Reconcile<'_>, context: &StepContext<'_>, id: &str) -> Step<()> {
+async fn replace(pass: &mut Reconcile<'_>, context: &StepContext<'_>, id: &str) -> StepResult<()> {
     // Its worker must not write to it any more, and does not without its id.
     pass.seen.load_balancer = Lookup::Absent;
     if load_balancer::delete(context, id).await? {
@@ -202,7 +214,7 @@ async fn replace(pass: &mut Reconcile<'_>, context: &StepContext<'_>, id: &str) 
     let text = format!(
         "Load balancer {id} was in ERROR and is being deleted; a new one is made when it is gone"
     );
-    Err(Halt::wait(
+    Err(StepError::wait(
         CONDITION,
         Reason::LoadBalancerPending,
         text,
@@ -216,7 +228,7 @@ pub(crate) async fn floating_ip(
     context: &StepContext<'_>,
     external: &str,
     balancer: &KnownLoadBalancer,
-) -> Step<Option<IpAddr>> {
+) -> StepResult<Option<IpAddr>> {
     let Some(port) = balancer.vip_port.as_deref() else {
         return Ok(None);
     };

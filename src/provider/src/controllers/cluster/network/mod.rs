@@ -2,15 +2,19 @@
 
 use ipnet::IpNet;
 
+mod plan;
+
+use self::plan::{NetworkPlan, SubnetPlan};
 use super::{
-    desired::{DesiredExternalNetwork, DesiredNetwork, ManagedNetwork, Reference},
-    halt::{Halt, Step},
+    desired::{
+        DesiredExternalNetwork, DesiredLoadBalancer, DesiredNetwork, ManagedNetwork, Reference,
+    },
     resolve::{Match, resolve},
     step_context::StepContext,
 };
 use crate::kubernetes::conditions::kind::NETWORK_READY;
-use capo_core::Priority;
-use capo_core::Reason;
+use crate::reconcile::{StepError, StepResult};
+use capo_core::{FailureClass, Priority, Reason};
 use capo_openstack::{
     Error,
     network::{
@@ -38,32 +42,20 @@ impl NetworkState {
     }
 }
 
-fn failed(ordinary: Reason, doing: &str, error: &Error) -> Halt {
-    Halt::cloud(NETWORK_READY, ordinary, doing, error)
+fn failed(ordinary: Reason, doing: &str, error: &Error) -> StepError {
+    StepError::cloud(NETWORK_READY, ordinary, doing, error)
 }
 
 /// The external network: the one that is given, or the only one there is.
 pub(crate) async fn external(
     context: &StepContext<'_>,
     desired: &DesiredExternalNetwork,
-) -> Step<Option<Network>> {
+) -> StepResult<Option<Network>> {
     match desired {
         DesiredExternalNetwork::Off => Ok(None),
         DesiredExternalNetwork::Given(lookup) => {
-            let what = "spec.externalNetwork";
-            let network = network_by(context, lookup, Some(true), what).await?;
-            if network.external {
-                return Ok(Some(network));
-            }
-            Err(Halt::refused(
-                NETWORK_READY,
-                Reason::InvalidSpec,
-                format!(
-                    "OpenStackCluster {}: {what} is network {} ({}), which is not external; a network with \
-                     router:external is needed",
-                    context.desired.object, network.name, network.id
-                ),
-            ))
+            let network = network_by(context, lookup, Some(true), "spec.externalNetwork").await?;
+            Ok(Some(network))
         }
         DesiredExternalNetwork::Sole => {
             let filter = NetworkFilter {
@@ -91,8 +83,8 @@ pub(crate) async fn external(
     }
 }
 
-/// Network and subnets, made where they are ours.
-pub(crate) async fn network(context: &StepContext<'_>) -> Step<NetworkState> {
+/// Network and subnets, created where they are managed.
+pub(crate) async fn network(context: &StepContext<'_>) -> StepResult<NetworkState> {
     match &context.desired.network {
         DesiredNetwork::Managed(desired) => {
             let network = managed_network(context, desired).await?;
@@ -103,20 +95,52 @@ pub(crate) async fn network(context: &StepContext<'_>) -> Step<NetworkState> {
             })
         }
         DesiredNetwork::Existing { network, subnets } => {
-            existing(
-                context,
-                network.as_ref(),
-                subnets,
-                "spec.network",
-                "spec.subnets",
-            )
-            .await
+            let fields = Fields {
+                network: "spec.network",
+                subnets: "spec.subnets",
+            };
+            existing(context, network.as_ref(), subnets, fields).await
         }
     }
 }
 
+/// The managed network and its subnets as they are, while a value of the spec can't be used; `None` where there is no
+/// network, or where the spec does not say for certain which one is meant.
+pub(crate) async fn find(context: &StepContext<'_>) -> StepResult<Option<NetworkState>> {
+    if !matches!(context.desired.network, DesiredNetwork::Managed(_)) {
+        return Ok(None);
+    }
+    let Some(network) = find_managed(context).await? else {
+        return Ok(None);
+    };
+    let subnets = subnets_of(context, &network.id).await?;
+    Ok((!subnets.is_empty()).then_some(NetworkState { network, subnets }))
+}
+
+/// The load balancer's own network. Without subnets in the spec, Octavia chooses one.
+pub(crate) async fn of_load_balancer(
+    context: &StepContext<'_>,
+    desired: &DesiredLoadBalancer,
+) -> StepResult<NetworkState> {
+    let fields = Fields {
+        network: "spec.apiServer.managedLoadBalancer.network",
+        subnets: "spec.apiServer.managedLoadBalancer.subnets",
+    };
+    if let Some(reference) = desired
+        .network
+        .as_ref()
+        .filter(|_| desired.subnets.is_empty())
+    {
+        return Ok(NetworkState {
+            network: network_by(context, reference, None, fields.network).await?,
+            subnets: Vec::new(),
+        });
+    }
+    existing(context, desired.network.as_ref(), &desired.subnets, fields).await
+}
+
 /// The managed network as it is; `None` where there is none.
-pub(crate) async fn find_managed(context: &StepContext<'_>) -> Step<Option<Network>> {
+pub(crate) async fn find_managed(context: &StepContext<'_>) -> StepResult<Option<Network>> {
     let name = context.desired.names.network();
     let filter = NetworkFilter {
         name: Some(name.clone()),
@@ -135,7 +159,7 @@ pub(crate) async fn find_managed(context: &StepContext<'_>) -> Step<Option<Netwo
     {
         return Ok(Some(network));
     }
-    // Renamed by somebody: ours all the same while it is in our project.
+    // Somebody renamed it: it is the cluster's all the same while it is in the cluster's project.
     let Some(id) = known else { return Ok(None) };
     match context.cloud.network(&id.into(), Priority::Settling).await {
         Ok(network) if network.project_id.as_ref() == Some(&context.project) => Ok(Some(network)),
@@ -145,29 +169,27 @@ pub(crate) async fn find_managed(context: &StepContext<'_>) -> Step<Option<Netwo
     }
 }
 
-async fn managed_network(context: &StepContext<'_>, desired: &ManagedNetwork) -> Step<Network> {
-    let network = if let Some(network) = find_managed(context).await? {
-        network
-    } else {
-        let new = NewNetwork {
-            name: context.desired.names.network(),
-            description: String::new(),
-            mtu: desired.mtu,
-            port_security_enabled: (!desired.port_security).then_some(false),
-        };
-        let network = context
-            .cloud
-            .create_network(&new, Priority::Settling)
-            .await
-            .map_err(|e| {
-                failed(
-                    Reason::NetworkCreateFailed,
-                    &format!("Creating network {}", new.name),
-                    &e,
-                )
-            })?;
-        context.created("network", &network.name, &network.id);
-        network
+async fn managed_network(
+    context: &StepContext<'_>,
+    desired: &ManagedNetwork,
+) -> StepResult<Network> {
+    let found = find_managed(context).await?;
+    let network = match plan::network(found, context.machine_admitted) {
+        NetworkPlan::Use(network) => network,
+        NetworkPlan::Withhold => {
+            let name = context.desired.names.network();
+            return Err(StepError::failed(
+                NETWORK_READY,
+                FailureClass::Conflict,
+                Reason::DependencyNotFound,
+                format!(
+                    "OpenStackCluster {}: network {name} does not exist in project {}, but machines of this cluster do. \
+                     Nothing is created, because spec.identityRef may lead to another project than before",
+                    context.desired.object, context.project
+                ),
+            ));
+        }
+        NetworkPlan::Create => create_network(context, desired).await?,
     };
     context
         .tag(NETWORK_READY, Tagged::Network(&network.id), &network.tags)
@@ -175,11 +197,31 @@ async fn managed_network(context: &StepContext<'_>, desired: &ManagedNetwork) ->
     Ok(network)
 }
 
+async fn create_network(
+    context: &StepContext<'_>,
+    desired: &ManagedNetwork,
+) -> StepResult<Network> {
+    let new = NewNetwork {
+        name: context.desired.names.network(),
+        description: String::new(),
+        mtu: desired.mtu,
+        port_security_enabled: (!desired.port_security).then_some(false),
+    };
+    let doing = format!("Creating network {}", new.name);
+    let network = context
+        .cloud
+        .create_network(&new, Priority::Settling)
+        .await
+        .map_err(|e| failed(Reason::NetworkCreateFailed, &doing, &e))?;
+    context.created("network", &network.name, &network.id);
+    Ok(network)
+}
+
 async fn managed_subnet(
     context: &StepContext<'_>,
     desired: &ManagedNetwork,
     network: &Network,
-) -> Step<Subnet> {
+) -> StepResult<Subnet> {
     let found: Vec<Subnet> = subnets_of(context, &network.id)
         .await?
         .into_iter()
@@ -187,70 +229,71 @@ async fn managed_subnet(
         .collect();
     let what = format!("Subnet {} of network {}", desired.range, network.name);
     let known = context.known.subnet.as_deref();
-    let subnet =
-        if let Some(subnet) = resolve(found, known, |s| &s.id).at_most_one(NETWORK_READY, &what)? {
-            apply_name_servers(context, desired, subnet).await?
-        } else {
-            let new = NewSubnet {
-                network_id: network.id.clone(),
-                name: context.desired.names.network(),
-                description: context.desired.names.description(),
-                cidr: desired.range,
-                ip_version: if desired.range.addr().is_ipv4() { 4 } else { 6 },
-                dns_nameservers: desired
-                    .name_servers
-                    .iter()
-                    .map(ToString::to_string)
-                    .collect(),
-                allocation_pools: desired.pools.clone(),
-            };
-            let doing = format!("Creating subnet {} ({})", new.name, desired.range);
-            let subnet = context
-                .cloud
-                .create_subnet(&new, Priority::Settling)
-                .await
-                .map_err(|e| failed(Reason::SubnetCreateFailed, &doing, &e))?;
-            context.created("subnet", &subnet.name, &subnet.id);
-            subnet
-        };
+    let found = resolve(found, known, |s| &s.id).at_most_one(NETWORK_READY, &what)?;
+    let subnet = match plan::subnet(found, desired) {
+        SubnetPlan::Use(subnet) => subnet,
+        SubnetPlan::SetNameServers(subnet) => set_name_servers(context, desired, &subnet).await?,
+        SubnetPlan::Create => create_subnet(context, desired, network).await?,
+    };
     context
         .tag(NETWORK_READY, Tagged::Subnet(&subnet.id), &subnet.tags)
         .await?;
     Ok(subnet)
 }
 
-/// Name servers are the one thing of a subnet that the spec may change.
-async fn apply_name_servers(
+async fn create_subnet(
     context: &StepContext<'_>,
     desired: &ManagedNetwork,
-    subnet: Subnet,
-) -> Step<Subnet> {
-    if same_set(&desired.name_servers, &subnet.dns_nameservers) {
-        return Ok(subnet);
-    }
+    network: &Network,
+) -> StepResult<Subnet> {
+    let new = NewSubnet {
+        network_id: network.id.clone(),
+        name: context.desired.names.network(),
+        description: context.desired.names.description(),
+        cidr: desired.range,
+        ip_version: if desired.range.addr().is_ipv4() { 4 } else { 6 },
+        dns_nameservers: name_servers(desired),
+        allocation_pools: desired.pools.clone(),
+    };
+    let doing = format!("Creating subnet {} ({})", new.name, desired.range);
+    let subnet = context
+        .cloud
+        .create_subnet(&new, Priority::Settling)
+        .await
+        .map_err(|e| failed(Reason::SubnetCreateFailed, &doing, &e))?;
+    context.created("subnet", &subnet.name, &subnet.id);
+    Ok(subnet)
+}
+
+async fn set_name_servers(
+    context: &StepContext<'_>,
+    desired: &ManagedNetwork,
+    subnet: &Subnet,
+) -> StepResult<Subnet> {
+    let servers = name_servers(desired);
     let update = SubnetUpdate {
-        dns_nameservers: Some(
-            desired
-                .name_servers
-                .iter()
-                .map(ToString::to_string)
-                .collect(),
-        ),
+        dns_nameservers: Some(servers.clone()),
     };
     let doing = format!("Setting the name servers of subnet {}", subnet.name);
-    context
+    let updated = context
         .cloud
         .update_subnet(&subnet.id, &update, Priority::Settling)
         .await
-        .map_err(|e| failed(Reason::OpenStackError, &doing, &e))
+        .map_err(|e| failed(Reason::OpenStackError, &doing, &e))?;
+    let change = format!("name servers {}", servers.join(", "));
+    context.updated("subnet", &subnet.name, &subnet.id, &change);
+    Ok(updated)
 }
 
-fn same_set<T: Ord>(a: &[T], b: &[T]) -> bool {
-    let set = |list| std::collections::BTreeSet::<&T>::from_iter(list);
-    set(a) == set(b)
+fn name_servers(desired: &ManagedNetwork) -> Vec<String> {
+    desired
+        .name_servers
+        .iter()
+        .map(ToString::to_string)
+        .collect()
 }
 
-async fn subnets_of(context: &StepContext<'_>, network: &str) -> Step<Vec<Subnet>> {
+async fn subnets_of(context: &StepContext<'_>, network: &str) -> StepResult<Vec<Subnet>> {
     let filter = SubnetFilter {
         network_id: Some(network.into()),
         ..SubnetFilter::default()
@@ -262,14 +305,21 @@ async fn subnets_of(context: &StepContext<'_>, network: &str) -> Step<Vec<Subnet
         .map_err(|e| failed(Reason::OpenStackError, "Listing the network's subnets", &e))
 }
 
-/// A network and subnets of the user's. `network_field` and `subnets_field` are for messages.
-pub(crate) async fn existing(
+/// Where network and subnets are in the spec, for messages.
+#[derive(Debug, Clone, Copy)]
+struct Fields {
+    network: &'static str,
+    subnets: &'static str,
+}
+
+/// A network and subnets of the user's.
+async fn existing(
     context: &StepContext<'_>,
     network: Option<&Reference<NetworkFilter>>,
     references: &[Reference<SubnetFilter>],
-    network_field: &str,
-    subnets_field: &str,
-) -> Step<NetworkState> {
+    fields: Fields,
+) -> StepResult<NetworkState> {
+    let (network_field, subnets_field) = (fields.network, fields.subnets);
     let mut network = match network {
         Some(lookup) => Some(network_by(context, lookup, None, network_field).await?),
         None => None,
@@ -286,7 +336,7 @@ pub(crate) async fn existing(
                     Some(network_by(context, &id, None, &format!("{field}'s network")).await?);
             }
             Some(network) if network.id != subnet.network_id => {
-                return Err(Halt::refused(
+                return Err(StepError::refused(
                     NETWORK_READY,
                     Reason::InvalidSpec,
                     format!(
@@ -300,7 +350,7 @@ pub(crate) async fn existing(
         subnets.push(subnet);
     }
     let Some(network) = network else {
-        return Err(Halt::refused(
+        return Err(StepError::refused(
             NETWORK_READY,
             Reason::InvalidSpec,
             format!(
@@ -314,7 +364,7 @@ pub(crate) async fn existing(
         subnets.sort_by_key(|subnet| network.subnets.iter().position(|id| *id == subnet.id));
     }
     if subnets.is_empty() {
-        return Err(Halt::refused(
+        return Err(StepError::refused(
             NETWORK_READY,
             Reason::DependencyNotFound,
             format!(
@@ -331,7 +381,7 @@ async fn network_by(
     lookup: &Reference<NetworkFilter>,
     external: Option<bool>,
     field: &str,
-) -> Step<Network> {
+) -> StepResult<Network> {
     let doing = format!("Looking for {field}");
     let object = &context.desired.object;
     match lookup {
@@ -366,7 +416,7 @@ pub(crate) async fn subnet_by(
     lookup: &Reference<SubnetFilter>,
     network: Option<&str>,
     field: &str,
-) -> Step<Subnet> {
+) -> StepResult<Subnet> {
     let doing = format!("Looking for {field}");
     let object = &context.desired.object;
     match lookup {
@@ -396,8 +446,8 @@ pub(crate) async fn subnet_by(
     }
 }
 
-fn not_there(object: &str, field: &str, kind: &str, id: &str) -> Halt {
-    Halt::refused(
+fn not_there(object: &str, field: &str, kind: &str, id: &str) -> StepError {
+    StepError::refused(
         NETWORK_READY,
         Reason::DependencyNotFound,
         format!(

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use ipnet::IpNet;
 
+use super::protocol::Protocol;
 use crate::controllers::cluster::names::Role;
 
 /// Which way traffic goes.
@@ -52,8 +53,8 @@ pub(crate) struct Rule {
     pub direction: Direction,
     /// Of which family.
     pub family: Family,
-    /// Which protocol, lower case; `None` is any.
-    pub protocol: Option<String>,
+    /// Which protocol; `None` is any.
+    pub protocol: Option<Protocol>,
     /// From which port (or ICMP type); `None` is any.
     pub port_min: Option<u32>,
     /// To which port (or ICMP code).
@@ -74,20 +75,20 @@ impl Rule {
         }
     }
 
-    fn ingress(protocol: &str, ports: (u16, u16), remote: Remote) -> Self {
+    fn ingress(family: Family, protocol: Protocol, ports: (u16, u16), remote: Remote) -> Self {
         Self {
-            protocol: Some(protocol.to_owned()),
+            protocol: Some(protocol),
             port_min: Some(ports.0.into()),
             port_max: Some(ports.1.into()),
             remote,
-            ..Self::new(Direction::Ingress, Family::V4)
+            ..Self::new(Direction::Ingress, family)
         }
     }
 
-    fn all_from(group: &str) -> Self {
+    fn all_from(family: Family, group: &str) -> Self {
         Self {
             remote: Remote::Group(group.to_owned()),
-            ..Self::new(Direction::Ingress, Family::V4)
+            ..Self::new(Direction::Ingress, family)
         }
     }
 }
@@ -117,99 +118,135 @@ pub(crate) struct RuleInputs {
     pub control_plane_group: String,
     /// Id of the workers' group.
     pub worker_group: String,
-    /// The port API servers listen on.
-    pub api_port: u16,
+    /// Id of the bastion's group; `None` where no bastion is enabled.
+    pub bastion_group: Option<String>,
+    /// The ports that API servers may listen on.
+    pub api_ports: BTreeSet<u16>,
     /// More ports of the load balancer; empty without one.
     pub additional_ports: Vec<u16>,
     /// `allowAllInClusterTraffic`.
     pub allow_all_in_cluster: bool,
-    /// IPv4 ranges of the cluster's subnets, for node ports.
-    pub subnet_ranges: Vec<String>,
+    /// Ranges of the cluster's subnets, for node ports. Rules for IPv6 are made only where one of them is IPv6.
+    pub subnet_ranges: Vec<IpNet>,
     /// The user's rules for control-plane machines, then those for all.
     pub control_plane_rules: Vec<UserRule>,
     /// The user's rules for workers, then those for all.
     pub worker_rules: Vec<UserRule>,
 }
 
-/// The rules that the group of `role` should have, each once.
-pub(crate) fn desired(role: Role, inputs: &RuleInputs) -> Vec<DesiredRule> {
-    let mut list = Vec::new();
-    let mut seen = BTreeSet::new();
-    let mut add = |rule: Rule, description: &str| {
-        if seen.insert(rule.clone()) {
-            list.push(DesiredRule {
+impl RuleInputs {
+    /// IPv4 always, as in CAPO, whose groups must not change when they are taken over.
+    fn families(&self) -> Vec<Family> {
+        let mut families = vec![Family::V4];
+        if self
+            .subnet_ranges
+            .iter()
+            .any(|range| range.addr().is_ipv6())
+        {
+            families.push(Family::V6);
+        }
+        families
+    }
+
+    fn ranges(&self, family: Family) -> impl Iterator<Item = Remote> {
+        self.subnet_ranges
+            .iter()
+            .filter(move |range| range.addr().is_ipv4() == (family == Family::V4))
+            .map(|range| Remote::Range(range.trunc().to_string()))
+    }
+}
+
+/// The desired rules of one group, each once.
+#[derive(Debug, Default)]
+struct RuleList {
+    rules: Vec<DesiredRule>,
+    seen: BTreeSet<Rule>,
+}
+
+impl RuleList {
+    fn add(&mut self, rule: Rule, description: &str) {
+        if self.seen.insert(rule.clone()) {
+            self.rules.push(DesiredRule {
                 rule,
                 description: description.to_owned(),
             });
         }
-    };
+    }
+}
+
+const SSH: (u16, u16) = (22, 22);
+
+/// The rules that the group of `role` should have, each once.
+pub(crate) fn desired(role: Role, inputs: &RuleInputs) -> Vec<DesiredRule> {
+    let mut list = RuleList::default();
     for family in [Family::V4, Family::V6] {
-        add(Rule::new(Direction::Egress, family), "Full open");
+        list.add(Rule::new(Direction::Egress, family), "Full open");
     }
-    let (own, other, user_rules) = match role {
-        Role::ControlPlane => (
-            &inputs.control_plane_group,
-            &inputs.worker_group,
-            inputs.control_plane_rules.as_slice(),
-        ),
-        Role::Worker => (
-            &inputs.worker_group,
-            &inputs.control_plane_group,
-            inputs.worker_rules.as_slice(),
-        ),
-        Role::Bastion => {
-            let ssh = Rule::ingress("tcp", (22, 22), Remote::Anywhere);
-            add(ssh, "SSH");
-            return list;
+    for family in inputs.families() {
+        match role {
+            Role::ControlPlane => control_plane(&mut list, family, inputs),
+            Role::Worker => worker(&mut list, family, inputs),
+            Role::Bastion => {
+                let ssh = Rule::ingress(family, Protocol::TCP, SSH, Remote::Anywhere);
+                list.add(ssh, "SSH");
+            }
         }
+        if let Some(bastion) = &inputs.bastion_group
+            && role != Role::Bastion
+        {
+            let from = Remote::Group(bastion.clone());
+            list.add(Rule::ingress(family, Protocol::TCP, SSH, from), "SSH");
+        }
+    }
+    let of_user = match role {
+        Role::ControlPlane => inputs.control_plane_rules.as_slice(),
+        Role::Worker => inputs.worker_rules.as_slice(),
+        Role::Bastion => &[],
     };
-    let group = |id: &String| Remote::Group(id.clone());
-    match role {
-        Role::ControlPlane => {
-            let api = (inputs.api_port, inputs.api_port);
-            add(
-                Rule::ingress("tcp", api, Remote::Anywhere),
-                "Kubernetes API",
-            );
-            for port in &inputs.additional_ports {
-                let ports = (*port, *port);
-                add(
-                    Rule::ingress("tcp", ports, Remote::Anywhere),
-                    "APIServerLoadBalancer additional port",
-                );
-            }
-        }
-        Role::Worker => {
-            for protocol in ["tcp", "udp"] {
-                let ranges = inputs.subnet_ranges.iter().cloned().map(Remote::Range);
-                for remote in ranges.chain([group(own), group(other)]) {
-                    add(
-                        Rule::ingress(protocol, (30_000, 32_767), remote),
-                        "Node Port Services",
-                    );
-                }
-            }
-        }
-        Role::Bastion => {}
+    for user in of_user {
+        list.add(user.rule.clone(), &user.description);
     }
-    if inputs.allow_all_in_cluster {
-        add(Rule::all_from(own), "In-cluster Ingress");
-        add(Rule::all_from(other), "In-cluster Ingress");
-    } else {
-        if role == Role::ControlPlane {
-            add(Rule::ingress("tcp", (2_379, 2_380), group(own)), "Etcd");
-        }
-        for remote in [group(own), group(other)] {
-            add(
-                Rule::ingress("tcp", (10_250, 10_250), remote),
-                "Kubelet API",
-            );
+    list.rules
+}
+
+fn control_plane(list: &mut RuleList, family: Family, inputs: &RuleInputs) {
+    let (own, worker) = (&inputs.control_plane_group, &inputs.worker_group);
+    let tcp = |ports, remote| Rule::ingress(family, Protocol::TCP, ports, remote);
+    for port in &inputs.api_ports {
+        list.add(tcp((*port, *port), Remote::Anywhere), "Kubernetes API");
+    }
+    for port in &inputs.additional_ports {
+        let description = "APIServerLoadBalancer additional port";
+        list.add(tcp((*port, *port), Remote::Anywhere), description);
+    }
+    if !inputs.allow_all_in_cluster {
+        list.add(tcp((2_379, 2_380), Remote::Group(own.clone())), "Etcd");
+    }
+    in_cluster(list, family, inputs, own, worker);
+}
+
+fn worker(list: &mut RuleList, family: Family, inputs: &RuleInputs) {
+    let (own, control_plane) = (&inputs.worker_group, &inputs.control_plane_group);
+    for protocol in [Protocol::TCP, Protocol::UDP] {
+        let groups = [own, control_plane].map(|group| Remote::Group(group.clone()));
+        for remote in inputs.ranges(family).chain(groups) {
+            let rule = Rule::ingress(family, protocol.clone(), (30_000, 32_767), remote);
+            list.add(rule, "Node Port Services");
         }
     }
-    for user in user_rules {
-        add(user.rule.clone(), &user.description);
+    in_cluster(list, family, inputs, own, control_plane);
+}
+
+fn in_cluster(list: &mut RuleList, family: Family, inputs: &RuleInputs, own: &str, other: &str) {
+    for group in [own, other] {
+        if inputs.allow_all_in_cluster {
+            list.add(Rule::all_from(family, group), "In-cluster Ingress");
+        } else {
+            let from = Remote::Group(group.to_owned());
+            let rule = Rule::ingress(family, Protocol::TCP, (10_250, 10_250), from);
+            list.add(rule, "Kubelet API");
+        }
     }
-    list
 }
 
 /// A rule as it was found in a group.
@@ -224,14 +261,15 @@ pub(crate) struct FoundRule {
 /// What to do to a group's rules.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct RuleChanges {
-    /// To be made, first.
+    /// Rules that are missing.
     pub create: Vec<DesiredRule>,
-    /// Ids of those that are too much, removed after.
+    /// Ids of rules that are not desired.
     pub delete: Vec<String>,
 }
 
-/// The difference between what is desired and what was found.
-pub(crate) fn changes(desired: &[DesiredRule], found: &[FoundRule]) -> RuleChanges {
+/// The difference between what is desired and what was found. Where `complete` is false, some rules of the spec could
+/// not be parsed: one that was found may be one of them, so none is deleted.
+pub(crate) fn changes(desired: &[DesiredRule], complete: bool, found: &[FoundRule]) -> RuleChanges {
     let keep: BTreeSet<&Rule> = desired.iter().map(|w| &w.rule).collect();
     let there: BTreeSet<&Rule> = found.iter().map(|f| &f.rule).collect();
     RuleChanges {
@@ -242,7 +280,7 @@ pub(crate) fn changes(desired: &[DesiredRule], found: &[FoundRule]) -> RuleChang
             .collect(),
         delete: found
             .iter()
-            .filter(|f| !keep.contains(&f.rule))
+            .filter(|f| complete && !keep.contains(&f.rule))
             .map(|f| f.id.clone())
             .collect(),
     }
@@ -261,12 +299,6 @@ pub(crate) fn canonical(range: &str) -> String {
     )
 }
 
-/// A protocol as it is compared: lower case, and any as `None`.
-pub(crate) fn protocol(text: Option<&str>) -> Option<String> {
-    text.map(str::to_ascii_lowercase)
-        .filter(|text| !text.is_empty() && text != "any")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -275,9 +307,9 @@ mod tests {
         RuleInputs {
             control_plane_group: "cp".to_owned(),
             worker_group: "w".to_owned(),
-            api_port: 6443,
+            api_ports: BTreeSet::from([6443]),
             additional_ports: vec![9345],
-            subnet_ranges: vec!["10.6.0.0/24".to_owned()],
+            subnet_ranges: vec!["10.6.0.0/24".parse().unwrap()],
             ..RuleInputs::default()
         }
     }
@@ -294,7 +326,10 @@ mod tests {
                     Family::V4 => "4",
                     Family::V6 => "6",
                 };
-                let protocol = rule.protocol.as_deref().unwrap_or("any");
+                let protocol = rule
+                    .protocol
+                    .as_ref()
+                    .map_or("any".to_owned(), ToString::to_string);
                 let ports = match (rule.port_min, rule.port_max) {
                     (Some(a), Some(b)) if a == b => format!(" {a}"),
                     (Some(a), Some(b)) => format!(" {a}-{b}"),
@@ -365,20 +400,58 @@ mod tests {
     }
 
     #[test]
-    fn the_api_port_is_the_one_of_the_spec() {
+    fn every_port_of_the_api_servers_is_open() {
         let inputs = RuleInputs {
-            api_port: 443,
+            api_ports: BTreeSet::from([443, 6443]),
             ..inputs()
         };
         let words = words(Role::ControlPlane, &inputs);
         assert!(words.contains(&"in4 tcp 443 *".to_owned()));
-        assert!(!words.contains(&"in4 tcp 6443 *".to_owned()));
+        assert!(words.contains(&"in4 tcp 6443 *".to_owned()));
+    }
+
+    #[test]
+    fn the_bastion_reaches_every_node_by_ssh() {
+        let inputs = RuleInputs {
+            bastion_group: Some("b".to_owned()),
+            ..inputs()
+        };
+        for role in [Role::ControlPlane, Role::Worker] {
+            assert!(words(role, &inputs).contains(&"in4 tcp 22 b".to_owned()));
+        }
+        assert_eq!(
+            words(Role::Bastion, &inputs),
+            ["out4 any *", "out6 any *", "in4 tcp 22 *"]
+        );
+    }
+
+    #[test]
+    fn a_cluster_with_ipv6_gets_every_rule_for_it_too() {
+        let dual = RuleInputs {
+            subnet_ranges: vec![
+                "10.6.0.0/24".parse().unwrap(),
+                "2001:db8::/64".parse().unwrap(),
+            ],
+            ..inputs()
+        };
+        for role in [Role::ControlPlane, Role::Worker] {
+            let (single, dual) = (words(role, &inputs()), words(role, &dual));
+            assert!(single.iter().all(|rule| dual.contains(rule)));
+            let ingress = |family: &str| {
+                let all = dual.iter().filter(|rule| rule.starts_with(family));
+                all.count()
+            };
+            assert_eq!(ingress("in4"), ingress("in6"), "{dual:?}");
+        }
+        let workers = words(Role::Worker, &dual);
+        assert!(workers.contains(&"in6 udp 30000-32767 2001:db8::/64".to_owned()));
+        assert!(!workers.contains(&"in4 udp 30000-32767 2001:db8::/64".to_owned()));
     }
 
     #[test]
     fn a_users_rule_that_says_the_same_is_not_made_twice() {
         let mine = UserRule {
-            rule: Rule::ingress("tcp", (6443, 6443), Remote::Anywhere),
+            rule: Rule::ingress(Family::V4, Protocol::TCP, (6443, 6443), Remote::Anywhere),
             description: "mine".to_owned(),
         };
         let inputs = RuleInputs {
@@ -403,24 +476,24 @@ mod tests {
                 rule: w.rule.clone(),
             })
             .collect();
-        assert_eq!(changes(&all, &found), RuleChanges::default());
+        assert_eq!(changes(&all, true, &found), RuleChanges::default());
         let lost = found.remove(2);
         found.push(FoundRule {
             id: "stray".to_owned(),
-            rule: Rule::ingress("tcp", (22, 22), Remote::Anywhere),
+            rule: Rule::ingress(Family::V4, Protocol::TCP, (22, 22), Remote::Anywhere),
         });
-        let todo = changes(&all, &found);
+        let todo = changes(&all, true, &found);
         assert_eq!(todo.delete, ["stray"]);
         assert_eq!(todo.create.len(), 1);
         assert_eq!(todo.create.first().map(|w| &w.rule), Some(&lost.rule));
+        let incomplete = changes(&all, false, &found);
+        assert_eq!((incomplete.create.len(), incomplete.delete.len()), (1, 0));
     }
 
     #[test]
-    fn ranges_and_protocols_compare_as_neutron_stores_them() {
+    fn ranges_compare_as_neutron_stores_them() {
         assert_eq!(canonical("10.1.2.3/8"), "10.0.0.0/8");
         assert_eq!(canonical("10.1.2.3"), "10.1.2.3/32");
         assert_eq!(canonical("2001:DB8::1/32"), "2001:db8::/32");
-        assert_eq!(protocol(Some("TCP")), Some("tcp".to_owned()));
-        assert_eq!(protocol(Some("")), None);
     }
 }

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use self::{
-    problems::{A_PORT, A_RANGE, AN_ADDRESS, Problem, Problems},
+    problems::{A_PORT, A_RANGE, AN_ADDRESS, Part, Problem, Problems},
     references::{network_reference, router_reference, subnet, subnets},
 };
 use super::{
@@ -21,16 +21,12 @@ use super::{
     names::Names,
     network::pool,
 };
-use crate::kubernetes::conditions::kind::{
-    API_ENDPOINT_READY, API_SERVER_LOAD_BALANCER_READY, NETWORK_READY, ROUTER_READY,
-};
 use capo_api::v1beta2::{
     ApiServer, ApiServerLoadBalancer, ManagedSecurityGroups, OpenStackClusterSpec, SubnetSpec,
 };
 use capo_gate::desired::Monitor;
 
-/// What the spec asks for, and everything in it that can't be. With problems, what is desired is not to
-/// be acted on.
+/// What the spec asks for, and everything in it that can't be used. Each problem stops the changes of its own part.
 pub(crate) fn read(
     object: &str,
     names: Names,
@@ -49,21 +45,17 @@ pub(crate) fn read(
         primary_subnet: spec
             .primary_subnet
             .as_ref()
-            .map(|param| subnet(param, "spec.primarySubnet", NETWORK_READY, &mut problems)),
+            .map(|param| subnet(param, "spec.primarySubnet", Part::Network, &mut problems)),
         security: spec
             .managed_security_groups
             .as_ref()
-            .map(|groups| security(groups, &mut problems)),
+            .map(|groups| security(groups, is_bastion_enabled(spec), &mut problems)),
+        bastion: is_bastion_enabled(spec),
         load_balancer: endpoint
             .load_balancer
             .then(|| load_balancer(&api_server, &mut problems)),
         floating_ip: api_server.floating_ip.as_deref().and_then(|ip| {
-            problems.parsed(
-                API_ENDPOINT_READY,
-                "spec.apiServer.floatingIP",
-                ip,
-                AN_ADDRESS,
-            )
+            problems.parsed(Part::Endpoint, "spec.apiServer.floatingIP", ip, AN_ADDRESS)
         }),
         endpoint,
         control_plane_zones: spec.control_plane_availability_zones.clone(),
@@ -74,15 +66,10 @@ pub(crate) fn read(
     (desired, problems.found())
 }
 
-/// What this version does not do yet. The rest is done all the same.
-pub(crate) fn not_supported(object: &str, spec: &OpenStackClusterSpec) -> Option<String> {
-    let bastion = spec.bastion.as_ref()?;
-    (bastion.enabled != Some(false)).then(|| {
-        format!(
-            "OpenStackCluster {object}: spec.bastion is enabled, which this version does not support; set \
-             spec.bastion.enabled to false"
-        )
-    })
+/// A bastion that is not switched off is on, as in CAPO.
+pub(crate) fn is_bastion_enabled(spec: &OpenStackClusterSpec) -> bool {
+    let bastion = spec.bastion.as_ref();
+    bastion.is_some_and(|bastion| bastion.enabled != Some(false))
 }
 
 fn endpoint(
@@ -97,7 +84,7 @@ fn endpoint(
         Some(number) => {
             let port = u16::try_from(number).ok();
             if port.is_none() {
-                problems.invalid(API_ENDPOINT_READY, field, number, A_PORT);
+                problems.invalid(Part::Endpoint, field, number, A_PORT);
             }
             port
         }
@@ -105,10 +92,6 @@ fn endpoint(
     let given_port = port("spec.controlPlaneEndpoint.port", given.port.map(Into::into));
     let api_port = port("spec.apiServer.port", api_server.port);
     let fixed_ip = api_server.fixed_ip.clone().filter(|ip| !ip.is_empty());
-    if let Some(ip) = &fixed_ip {
-        let field = "spec.apiServer.fixedIP";
-        problems.parsed::<IpAddr>(API_ENDPOINT_READY, field, ip, AN_ADDRESS);
-    }
     let balancer = api_server.managed_load_balancer.as_ref();
     EndpointInputs {
         given_host: given.host.filter(|host| !host.is_empty()),
@@ -137,7 +120,7 @@ fn network(spec: &OpenStackClusterSpec, problems: &mut Problems<'_>) -> DesiredN
     let Some(subnet_spec) = spec.managed_subnets.first() else {
         return DesiredNetwork::Existing {
             network: spec.network.as_ref().map(network_reference),
-            subnets: subnets(&spec.subnets, "spec.subnets", NETWORK_READY, problems),
+            subnets: subnets(&spec.subnets, "spec.subnets", Part::Network, problems),
         };
     };
     let managed = spec.managed_network.clone().unwrap_or_default();
@@ -146,7 +129,7 @@ fn network(spec: &OpenStackClusterSpec, problems: &mut Problems<'_>) -> DesiredN
     for (at, desired) in subnet_spec.allocation_pools.iter().enumerate() {
         for (end, text) in [("start", &desired.start), ("end", &desired.end)] {
             let field = format!("spec.managedSubnets[0].allocationPools[{at}].{end}");
-            problems.parsed::<IpAddr>(NETWORK_READY, &field, text, AN_ADDRESS);
+            problems.parsed::<IpAddr>(Part::Network, &field, text, AN_ADDRESS);
         }
         pools.push(pool(desired.start.clone(), desired.end.clone()));
     }
@@ -164,11 +147,11 @@ fn network(spec: &OpenStackClusterSpec, problems: &mut Problems<'_>) -> DesiredN
 
 fn managed_subnet(spec: &SubnetSpec, problems: &mut Problems<'_>) -> (IpNet, Vec<IpAddr>) {
     let field = "spec.managedSubnets[0].cidr";
-    let range = problems.parsed::<IpNet>(NETWORK_READY, field, &spec.cidr, A_RANGE);
+    let range = problems.parsed::<IpNet>(Part::Network, field, &spec.cidr, A_RANGE);
     let mut name_servers = Vec::new();
     for (at, text) in spec.dns_nameservers.iter().enumerate() {
         let field = format!("spec.managedSubnets[0].dnsNameservers[{at}]");
-        name_servers.extend(problems.parsed::<IpAddr>(NETWORK_READY, &field, text, AN_ADDRESS));
+        name_servers.extend(problems.parsed::<IpAddr>(Part::Network, &field, text, AN_ADDRESS));
     }
     // The default stands in for one that is a problem already.
     (range.unwrap_or_default().trunc(), name_servers)
@@ -184,12 +167,12 @@ fn router(spec: &OpenStackClusterSpec, problems: &mut Problems<'_>) -> DesiredRo
             .as_deref()
             .filter(|ip| !ip.is_empty())
             .and_then(|ip| {
-                problems.parsed(ROUTER_READY, &format!("{field}.fixedIP"), ip, AN_ADDRESS)
+                problems.parsed(Part::Router, &format!("{field}.fixedIP"), ip, AN_ADDRESS)
             });
         let lookup = subnet(
             &desired.subnet,
             &format!("{field}.subnet"),
-            ROUTER_READY,
+            Part::Router,
             problems,
         );
         ips.push((lookup, address));
@@ -200,10 +183,14 @@ fn router(spec: &OpenStackClusterSpec, problems: &mut Problems<'_>) -> DesiredRo
     }
 }
 
-fn security(groups: &ManagedSecurityGroups, problems: &mut Problems<'_>) -> DesiredSecurityGroups {
+fn security(
+    groups: &ManagedSecurityGroups,
+    bastion: bool,
+    problems: &mut Problems<'_>,
+) -> DesiredSecurityGroups {
     const FIELD: &str = "spec.managedSecurityGroups";
     let mut rules = |field: &str, list: &[_]| {
-        security_group_rules::read_all(&format!("{FIELD}.{field}"), list, problems)
+        security_group_rules::read_all(&format!("{FIELD}.{field}"), list, bastion, problems)
     };
     let all = rules(
         "clusterNodesSecurityGroupRules",
@@ -220,6 +207,7 @@ fn security(groups: &ManagedSecurityGroups, problems: &mut Problems<'_>) -> Desi
     control_plane_rules.extend(all.clone());
     worker_rules.extend(all);
     DesiredSecurityGroups {
+        complete: !problems.affect(Part::SecurityGroupRules),
         allow_all_in_cluster: groups.allow_all_in_cluster_traffic.unwrap_or_default(),
         control_plane_rules,
         worker_rules,
@@ -228,7 +216,6 @@ fn security(groups: &ManagedSecurityGroups, problems: &mut Problems<'_>) -> Desi
 
 fn load_balancer(api_server: &ApiServer, problems: &mut Problems<'_>) -> DesiredLoadBalancer {
     const FIELD: &str = "spec.apiServer.managedLoadBalancer";
-    const CONDITION: &str = API_SERVER_LOAD_BALANCER_READY;
     let desired: ApiServerLoadBalancer =
         api_server.managed_load_balancer.clone().unwrap_or_default();
     let mut additional_ports = Vec::new();
@@ -236,7 +223,7 @@ fn load_balancer(api_server: &ApiServer, problems: &mut Problems<'_>) -> Desired
         match u16::try_from(*port) {
             Ok(port) if port > 0 => additional_ports.push(port),
             _ => problems.invalid(
-                CONDITION,
+                Part::AdditionalPorts,
                 &format!("{FIELD}.additionalPorts[{at}]"),
                 port,
                 A_PORT,
@@ -247,7 +234,7 @@ fn load_balancer(api_server: &ApiServer, problems: &mut Problems<'_>) -> Desired
     for (at, text) in desired.allowed_cidrs.iter().enumerate() {
         let address = text.parse::<IpAddr>().ok().map(IpNet::from);
         let field = format!("{FIELD}.allowedCIDRs[{at}]");
-        let range = address.or_else(|| problems.parsed(CONDITION, &field, text, A_RANGE));
+        let range = address.or_else(|| problems.parsed(Part::AllowedCidrs, &field, text, A_RANGE));
         allowed_cidrs.extend(range.map(|range| range.trunc()));
     }
     let present = |text: Option<String>| text.filter(|text| !text.is_empty());
@@ -264,11 +251,11 @@ fn load_balancer(api_server: &ApiServer, problems: &mut Problems<'_>) -> Desired
         subnets: subnets(
             &desired.subnets,
             &format!("{FIELD}.subnets"),
-            CONDITION,
+            Part::LoadBalancerNetwork,
             problems,
         ),
         additional_ports,
-        allowed_cidrs,
+        allowed_cidrs: (!desired.allowed_cidrs.is_empty()).then_some(allowed_cidrs),
         monitor: Monitor {
             delay: number(monitor.delay, 10),
             timeout: number(monitor.timeout, 5),

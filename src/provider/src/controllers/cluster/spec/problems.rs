@@ -2,16 +2,57 @@
 
 use std::{fmt::Display, str::FromStr};
 
-use capo_core::Reason;
+use crate::kubernetes::conditions::kind::{
+    API_ENDPOINT_READY, API_SERVER_LOAD_BALANCER_READY, NETWORK_READY, ROUTER_READY,
+    SECURITY_GROUPS_READY,
+};
 
-/// Something in the spec that can't be.
+/// The part of the cluster that a value belongs to. A value that can't be used stops the changes of this part alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Network and subnets.
+    Network,
+    /// The router.
+    Router,
+    /// A rule of the security groups.
+    SecurityGroupRules,
+    /// The load balancer's own network.
+    LoadBalancerNetwork,
+    /// The load balancer's additional ports.
+    AdditionalPorts,
+    /// Who may connect to the load balancer.
+    AllowedCidrs,
+    /// The endpoint: its port and floating IP.
+    Endpoint,
+}
+
+impl Part {
+    /// The condition that shows the problem.
+    pub(crate) fn condition(self) -> &'static str {
+        match self {
+            Self::Network => NETWORK_READY,
+            Self::Router => ROUTER_READY,
+            Self::SecurityGroupRules => SECURITY_GROUPS_READY,
+            Self::LoadBalancerNetwork | Self::AdditionalPorts | Self::AllowedCidrs => {
+                API_SERVER_LOAD_BALANCER_READY
+            }
+            Self::Endpoint => API_ENDPOINT_READY,
+        }
+    }
+
+    /// Whether the value is left out with a warning, as CAPO does, instead of making a condition False: the cluster
+    /// is complete without it.
+    pub(crate) fn is_optional(self) -> bool {
+        self == Self::AllowedCidrs
+    }
+}
+
+/// A value of the spec that can't be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
-    /// The condition that tells.
-    pub condition: &'static str,
-    /// Why.
-    pub reason: Reason,
-    /// Object, field, what was found, what would be right.
+    /// What it belongs to.
+    pub part: Part,
+    /// Object, field, what was found, what is allowed.
     pub message: String,
 }
 
@@ -36,17 +77,15 @@ impl<'a> Problems<'a> {
         self.found
     }
 
-    /// `field` has a value that can't be.
-    pub(crate) fn invalid(
-        &mut self,
-        condition: &'static str,
-        field: &str,
-        found: impl Display,
-        right: &str,
-    ) {
+    /// Whether a part has a problem.
+    pub(crate) fn affect(&self, part: Part) -> bool {
+        self.found.iter().any(|problem| problem.part == part)
+    }
+
+    /// `field` has a value that can't be used.
+    pub(crate) fn invalid(&mut self, part: Part, field: &str, found: impl Display, right: &str) {
         self.found.push(Problem {
-            condition,
-            reason: Reason::InvalidSpec,
+            part,
             message: format!(
                 "OpenStackCluster {}: {field} is \"{found}\"; {right} is needed",
                 self.object
@@ -57,14 +96,14 @@ impl<'a> Problems<'a> {
     /// `text` as a `T`; nothing and a problem if it is none.
     pub(crate) fn parsed<T: FromStr>(
         &mut self,
-        condition: &'static str,
+        part: Part,
         field: &str,
         text: &str,
         right: &str,
     ) -> Option<T> {
         let parsed = text.parse().ok();
         if parsed.is_none() {
-            self.invalid(condition, field, text, right);
+            self.invalid(part, field, text, right);
         }
         parsed
     }

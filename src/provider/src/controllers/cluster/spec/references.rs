@@ -1,6 +1,6 @@
 //! Reads how the user points to networks, subnets and routers that exist.
 
-use super::problems::{A_RANGE, AN_ADDRESS, Problems};
+use super::problems::{A_RANGE, AN_ADDRESS, Part, Problems};
 use crate::controllers::cluster::desired::Reference;
 use capo_api::v1beta2::{NetworkParam, RouterParam, SubnetParam};
 use capo_openstack::network::{NetworkFilter, RouterFilter, SubnetFilter, TagFilter};
@@ -50,13 +50,13 @@ pub(crate) fn router_reference(param: &RouterParam) -> Reference<RouterFilter> {
 pub(crate) fn subnets(
     params: &[SubnetParam],
     field: &str,
-    condition: &'static str,
+    part: Part,
     problems: &mut Problems<'_>,
 ) -> Vec<Reference<SubnetFilter>> {
     params
         .iter()
         .enumerate()
-        .map(|(at, param)| subnet(param, &format!("{field}[{at}]"), condition, problems))
+        .map(|(at, param)| subnet(param, &format!("{field}[{at}]"), part, problems))
         .collect()
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn subnets(
 pub(crate) fn subnet(
     param: &SubnetParam,
     field: &str,
-    condition: &'static str,
+    part: Part,
     problems: &mut Problems<'_>,
 ) -> Reference<SubnetFilter> {
     if let Some(id) = &param.id {
@@ -72,16 +72,12 @@ pub(crate) fn subnet(
     }
     let filter = param.filter.clone().unwrap_or_default();
     let gateway_ip = filter.gateway_ip.as_deref().and_then(|text| {
-        problems.parsed(
-            condition,
-            &format!("{field}.filter.gatewayIP"),
-            text,
-            AN_ADDRESS,
-        )
+        problems.parsed(part, &format!("{field}.filter.gatewayIP"), text, AN_ADDRESS)
     });
-    let cidr = filter.cidr.as_deref().and_then(|text| {
-        problems.parsed(condition, &format!("{field}.filter.cidr"), text, A_RANGE)
-    });
+    let cidr = filter
+        .cidr
+        .as_deref()
+        .and_then(|text| problems.parsed(part, &format!("{field}.filter.cidr"), text, A_RANGE));
     Reference::Filter(SubnetFilter {
         id: None,
         network_id: None,

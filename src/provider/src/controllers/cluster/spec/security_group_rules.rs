@@ -1,12 +1,14 @@
 //! Reads the user's security group rules.
 
-use super::problems::Problems;
+use super::problems::{Part, Problems};
 use crate::controllers::cluster::{
     desired::DesiredUserRule,
     names::Role,
-    security_groups::rules::{self, Direction, Family, Remote, Rule},
+    security_groups::{
+        protocol::Protocol,
+        rules::{Direction, Family, Remote, Rule},
+    },
 };
-use crate::kubernetes::conditions::kind::SECURITY_GROUPS_READY;
 use capo_api::v1beta2::{
     ManagedSecurityGroupName, RuleDirection, RuleEtherType, SecurityGroupRuleSpec,
 };
@@ -15,25 +17,27 @@ use capo_api::v1beta2::{
 pub(crate) fn read_all(
     field: &str,
     list: &[SecurityGroupRuleSpec],
+    bastion: bool,
     problems: &mut Problems<'_>,
 ) -> Vec<DesiredUserRule> {
     list.iter()
-        .filter_map(|spec| read(&format!("{field}[{}]", spec.name), spec, problems))
+        .filter_map(|spec| read(&format!("{field}[{}]", spec.name), spec, bastion, problems))
         .collect()
 }
 
 fn read(
     field: &str,
     spec: &SecurityGroupRuleSpec,
+    bastion: bool,
     problems: &mut Problems<'_>,
 ) -> Option<DesiredUserRule> {
-    const CONDITION: &str = SECURITY_GROUPS_READY;
+    const PART: Part = Part::SecurityGroupRules;
     let direction = match &spec.direction {
         RuleDirection::Ingress => Direction::Ingress,
         RuleDirection::Egress => Direction::Egress,
         RuleDirection::Unknown(other) => {
             let right = "ingress or egress";
-            problems.invalid(CONDITION, &format!("{field}.direction"), other, right);
+            problems.invalid(PART, &format!("{field}.direction"), other, right);
             return None;
         }
     };
@@ -41,12 +45,7 @@ fn read(
         None | Some(RuleEtherType::Ipv4) => Family::V4,
         Some(RuleEtherType::Ipv6) => Family::V6,
         Some(RuleEtherType::Unknown(other)) => {
-            problems.invalid(
-                CONDITION,
-                &format!("{field}.etherType"),
-                other,
-                "IPv4 or IPv6",
-            );
+            problems.invalid(PART, &format!("{field}.etherType"), other, "IPv4 or IPv6");
             return None;
         }
     };
@@ -55,14 +54,10 @@ fn read(
         let role = match group {
             ManagedSecurityGroupName::ControlPlane => Role::ControlPlane,
             ManagedSecurityGroupName::Worker => Role::Worker,
+            ManagedSecurityGroupName::Bastion if bastion => Role::Bastion,
             ManagedSecurityGroupName::Bastion | ManagedSecurityGroupName::Unknown(_) => {
-                let right = "controlplane or worker (this version has no bastion)";
-                problems.invalid(
-                    CONDITION,
-                    &format!("{field}.remoteManagedGroups"),
-                    group,
-                    right,
-                );
+                let right = "controlplane, worker, or bastion while spec.bastion is enabled,";
+                problems.invalid(PART, &format!("{field}.remoteManagedGroups"), group, right);
                 return None;
             }
         };
@@ -72,10 +67,17 @@ fn read(
     let remote = match (
         present(&spec.remote_group_id),
         present(&spec.remote_ip_prefix),
+        groups.is_empty(),
     ) {
-        (Some(group), _) => Remote::Group(group),
-        (None, Some(range)) => Remote::range(&range),
-        (None, None) => Remote::Anywhere,
+        (Some(group), None, true) => Remote::Group(group),
+        (None, Some(range), true) => Remote::range(&range),
+        (None, None, _) => Remote::Anywhere,
+        _ => {
+            let found = "set more than once";
+            let right = "at most one of remoteManagedGroups, remoteGroupID and remoteIPPrefix";
+            problems.invalid(PART, &format!("{field}.remote"), found, right);
+            return None;
+        }
     };
     // Go's zero value: not set.
     let port = |port: Option<i64>| {
@@ -86,7 +88,7 @@ fn read(
         rule: Rule {
             direction,
             family,
-            protocol: rules::protocol(spec.protocol.as_deref()),
+            protocol: Protocol::parse(spec.protocol.as_deref(), family),
             port_min: port(spec.port_range_min),
             port_max: port(spec.port_range_max),
             remote,

@@ -1,7 +1,9 @@
 use serde_json::json;
 
 use super::*;
-use crate::kubernetes::conditions::kind::SECURITY_GROUPS_READY;
+use crate::kubernetes::conditions::kind::{
+    API_ENDPOINT_READY, API_SERVER_LOAD_BALANCER_READY, NETWORK_READY, SECURITY_GROUPS_READY,
+};
 
 fn read_json(spec: serde_json::Value) -> (DesiredCluster, Vec<Problem>) {
     let spec: OpenStackClusterSpec = serde_json::from_value(spec).unwrap();
@@ -12,7 +14,7 @@ fn problems(spec: serde_json::Value) -> Vec<(&'static str, String)> {
     read_json(spec)
         .1
         .into_iter()
-        .map(|problem| (problem.condition, problem.message))
+        .map(|problem| (problem.part.condition(), problem.message))
         .collect()
 }
 
@@ -31,7 +33,10 @@ fn an_ordinary_cluster_is_read() {
     };
     assert_eq!(network.range.to_string(), "10.6.0.0/24");
     let balancer = desired.load_balancer.as_ref().unwrap();
-    assert_eq!(balancer.allowed_cidrs, ["10.1.2.3/32".parse().unwrap()]);
+    assert_eq!(
+        balancer.allowed_cidrs,
+        Some(vec!["10.1.2.3/32".parse().unwrap()])
+    );
     let numbers = balancer.monitor;
     assert_eq!(
         (
@@ -108,16 +113,50 @@ fn every_bad_value_names_object_field_found_and_right() {
 }
 
 #[test]
-fn a_bastion_is_refused_in_words_and_one_that_is_off_is_not() {
-    let refused = |bastion| {
+fn a_bastion_is_on_unless_it_is_switched_off() {
+    let enabled = |bastion| {
         let spec = json!({"bastion": bastion, "identityRef": {"name": "s", "cloudName": "c"}});
-        let spec: OpenStackClusterSpec = serde_json::from_value(spec).unwrap();
-        not_supported("n/c", &spec)
+        read_json(spec).0.bastion
     };
-    assert!(
-        refused(json!({}))
-            .unwrap()
-            .contains("spec.bastion is enabled")
+    assert!(enabled(json!({})));
+    assert!(enabled(json!({"enabled": true})));
+    assert!(!enabled(json!({"enabled": false})));
+    assert!(!read_json(json!({})).0.bastion);
+}
+
+#[test]
+fn an_odd_value_affects_its_own_part_alone() {
+    let (desired, problems) = read_json(json!({
+        "bastion": {},
+        "apiServer": {"fixedIP": "api.example.com", "managedLoadBalancer": {"allowedCIDRs": ["x"]}},
+        "managedSecurityGroups": {"clusterNodesSecurityGroupRules": [
+            {"name": "ssh", "direction": "ingress", "remoteManagedGroups": ["bastion"]},
+            {"name": "both", "direction": "ingress", "remoteGroupID": "g", "remoteIPPrefix": "10.0.0.0/8"}]},
+        "identityRef": {"name": "s", "cloudName": "c"},
+    }));
+    let parts: Vec<Part> = problems.iter().map(|problem| problem.part).collect();
+    assert_eq!(parts, [Part::SecurityGroupRules, Part::AllowedCidrs]);
+    let security = desired.security.unwrap();
+    assert_eq!(
+        security.worker_rules.len(),
+        1,
+        "the rule that is fine stays"
     );
-    assert_eq!(refused(json!({"enabled": false})), None);
+    assert!(!security.complete, "and none that exists is deleted");
+    // A restriction of which nothing could be parsed is one all the same: the cluster's own ranges alone may connect.
+    assert_eq!(desired.load_balancer.unwrap().allowed_cidrs, Some(vec![]));
+}
+
+#[test]
+fn a_rule_for_the_bastion_needs_one() {
+    let rules = json!({"clusterNodesSecurityGroupRules": [
+        {"name": "ssh", "direction": "ingress", "remoteManagedGroups": ["bastion"]}]});
+    let found = problems(json!({"managedSecurityGroups": rules}));
+    assert!(
+        found
+            .iter()
+            .all(|(_, message)| message.contains("while spec.bastion is enabled")),
+        "{found:?}"
+    );
+    assert_eq!(found.len(), 1);
 }

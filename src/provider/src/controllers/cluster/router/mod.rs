@@ -1,13 +1,16 @@
 //! The router: gateway to the external network, interface to every subnet.
 
+mod plan;
+
+use self::plan::RouterPlan;
 use super::{
     desired::{DesiredNetwork, Reference},
-    halt::{Halt, Step},
     network::{NetworkState, subnet_by},
     resolve::resolve,
     step_context::StepContext,
 };
 use crate::kubernetes::conditions::kind::ROUTER_READY;
+use crate::reconcile::{StepError, StepResult};
 use capo_core::Priority;
 use capo_core::Reason;
 use capo_openstack::{
@@ -18,21 +21,24 @@ use capo_openstack::{
     },
 };
 
-fn failed(ordinary: Reason, doing: &str, error: &Error) -> Halt {
-    Halt::cloud(ROUTER_READY, ordinary, doing, error)
+fn failed(ordinary: Reason, doing: &str, error: &Error) -> StepError {
+    StepError::cloud(ROUTER_READY, ordinary, doing, error)
 }
 
-/// The router; `None` where none is needed: without an external network, or with a network of the
-/// user's and no router named.
+/// The router; `None` where none is needed: without an external network, or with a network of the user's and no router
+/// named.
 pub(crate) async fn router(
     context: &StepContext<'_>,
     network: &NetworkState,
     external: Option<&Network>,
-) -> Step<Option<Router>> {
-    let desired = &context.desired.router;
+) -> StepResult<Option<Router>> {
     let managed_network = matches!(context.desired.network, DesiredNetwork::Managed(_));
-    if let Some(lookup) = &desired.existing {
-        let router = router_by(context, lookup).await?;
+    if let Some(reference) = &context.desired.router.existing {
+        // CAPO leaves the router out of a managed network without an external one.
+        if managed_network && external.is_none() {
+            return Ok(None);
+        }
+        let router = router_by(context, reference).await?;
         if managed_network {
             join(context, &router, network).await?;
         }
@@ -42,9 +48,20 @@ pub(crate) async fn router(
         return Ok(None);
     };
     let gateway = gateway(context, external).await?;
-    let router = match find_managed(context).await? {
-        Some(router) => apply_gateway(context, router, &gateway).await?,
-        None => create(context, gateway).await?,
+    let router = match plan::plan(find_managed(context).await?, &gateway) {
+        RouterPlan::Use(router) => router,
+        RouterPlan::Create { with_gateway } => {
+            let router = create(context, with_gateway.then(|| gateway.clone())).await?;
+            match with_gateway {
+                true => router,
+                false => set_gateway(context, &router, &gateway).await?,
+            }
+        }
+        RouterPlan::SetGateway(router) => set_gateway(context, &router, &gateway).await?,
+        RouterPlan::LeaveGateway(router) => {
+            warn_gateway(context, &router, external);
+            router
+        }
     };
     context
         .tag(ROUTER_READY, Tagged::Router(&router.id), &router.tags)
@@ -53,9 +70,35 @@ pub(crate) async fn router(
     Ok(Some(router))
 }
 
-/// The managed router as it is; `None` where there is none.
-pub(crate) async fn find_managed(context: &StepContext<'_>) -> Step<Option<Router>> {
+/// The router as it is, without a change to it.
+pub(crate) async fn find(context: &StepContext<'_>) -> StepResult<Option<Router>> {
+    match &context.desired.router.existing {
+        Some(reference) => router_by(context, reference).await.map(Some),
+        None if matches!(context.desired.network, DesiredNetwork::Managed(_)) => {
+            find_managed(context).await
+        }
+        None => Ok(None),
+    }
+}
+
+/// The managed router as it is, by the id of the status, else by name; `None` where there is none.
+pub(crate) async fn find_managed(context: &StepContext<'_>) -> StepResult<Option<Router>> {
     let name = context.desired.names.network();
+    let doing = format!("Looking for router {name}");
+    if let Some(id) = &context.known.router {
+        match context
+            .cloud
+            .router(&id.as_str().into(), Priority::Settling)
+            .await
+        {
+            Ok(router) if router.project_id.as_ref() == Some(&context.project) => {
+                return Ok(Some(router));
+            }
+            Ok(_) => {}
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(failed(Reason::OpenStackError, &doing, &error)),
+        }
+    }
     let filter = RouterFilter {
         name: Some(name.clone()),
         project_id: Some(context.project.clone()),
@@ -65,18 +108,14 @@ pub(crate) async fn find_managed(context: &StepContext<'_>) -> Step<Option<Route
         .cloud
         .routers(&filter, Priority::Settling)
         .await
-        .map_err(|e| {
-            failed(
-                Reason::OpenStackError,
-                &format!("Looking for router {name}"),
-                &e,
-            )
-        })?;
-    resolve(found, context.known.router.as_deref(), |r| &r.id)
-        .at_most_one(ROUTER_READY, &format!("Router name \"{name}\""))
+        .map_err(|e| failed(Reason::OpenStackError, &doing, &e))?;
+    resolve(found, None, |r| &r.id).at_most_one(ROUTER_READY, &format!("Router name \"{name}\""))
 }
 
-async fn router_by(context: &StepContext<'_>, lookup: &Reference<RouterFilter>) -> Step<Router> {
+async fn router_by(
+    context: &StepContext<'_>,
+    lookup: &Reference<RouterFilter>,
+) -> StepResult<Router> {
     let object = &context.desired.object;
     let doing = "Looking for spec.router";
     match lookup {
@@ -86,7 +125,7 @@ async fn router_by(context: &StepContext<'_>, lookup: &Reference<RouterFilter>) 
             .await
         {
             Ok(router) => Ok(router),
-            Err(error) if error.is_not_found() => Err(Halt::refused(
+            Err(error) if error.is_not_found() => Err(StepError::refused(
                 ROUTER_READY,
                 Reason::DependencyNotFound,
                 format!(
@@ -107,7 +146,7 @@ async fn router_by(context: &StepContext<'_>, lookup: &Reference<RouterFilter>) 
     }
 }
 
-async fn gateway(context: &StepContext<'_>, external: &Network) -> Step<ExternalGateway> {
+async fn gateway(context: &StepContext<'_>, external: &Network) -> StepResult<ExternalGateway> {
     let mut external_fixed_ips = Vec::new();
     for (at, (lookup, address)) in context.desired.router.external_ips.iter().enumerate() {
         let field = format!("spec.managedRouter.externalIPs[{at}].subnet");
@@ -123,63 +162,58 @@ async fn gateway(context: &StepContext<'_>, external: &Network) -> Step<External
     })
 }
 
-async fn create(context: &StepContext<'_>, gateway: ExternalGateway) -> Step<Router> {
+async fn create(context: &StepContext<'_>, gateway: Option<ExternalGateway>) -> StepResult<Router> {
     let new = NewRouter {
         name: context.desired.names.network(),
         description: context.desired.names.description(),
-        external_gateway_info: Some(gateway),
+        external_gateway_info: gateway,
     };
+    let doing = format!("Creating router {}", new.name);
     let router = context
         .cloud
         .create_router(&new, Priority::Settling)
         .await
-        .map_err(|e| {
-            failed(
-                Reason::RouterCreateFailed,
-                &format!("Creating router {}", new.name),
-                &e,
-            )
-        })?;
+        .map_err(|e| failed(Reason::RouterCreateFailed, &doing, &e))?;
     context.created("router", &router.name, &router.id);
     Ok(router)
 }
 
-async fn apply_gateway(
+async fn set_gateway(
     context: &StepContext<'_>,
-    router: Router,
+    router: &Router,
     desired: &ExternalGateway,
-) -> Step<Router> {
-    if router
-        .external_gateway_info
-        .as_ref()
-        .is_some_and(|present| suffices(present, desired))
-    {
-        return Ok(router);
-    }
+) -> StepResult<Router> {
     let update = RouterUpdate {
         external_gateway_info: Some(desired.clone()),
     };
     let doing = format!("Setting the gateway of router {}", router.name);
-    context
+    let updated = context
         .cloud
         .update_router(&router.id, &update, Priority::Settling)
         .await
-        .map_err(|e| failed(Reason::OpenStackError, &doing, &e))
+        .map_err(|e| failed(Reason::OpenStackError, &doing, &e))?;
+    let change = format!("gateway in network {}", desired.network_id);
+    context.updated("router", &router.name, &router.id, &change);
+    Ok(updated)
 }
 
-/// Whether a gateway is in the right network and has every address it should.
-fn suffices(present: &ExternalGateway, desired: &ExternalGateway) -> bool {
-    present.network_id == desired.network_id
-        && desired.external_fixed_ips.iter().all(|ip| {
-            present.external_fixed_ips.iter().any(|there| {
-                there.subnet_id == ip.subnet_id
-                    && (ip.ip_address.is_none() || ip.ip_address == there.ip_address)
-            })
-        })
+fn warn_gateway(context: &StepContext<'_>, router: &Router, external: &Network) {
+    let there = router.external_gateway_info.as_ref();
+    let note = format!(
+        "OpenStackCluster {}: the gateway of router {} is in network {}, not in the external network {} of the cluster. It \
+         is left there, because floating IPs may depend on it; move it back if that was not intended",
+        context.desired.object,
+        router.name,
+        there.map_or("unknown", |gateway| &gateway.network_id),
+        external.id
+    );
+    context
+        .events
+        .warning(context.object, Reason::OpenStackError, "Reconcile", &note);
 }
 
 /// The router's own ports that join it to subnets.
-pub(crate) async fn interfaces(context: &StepContext<'_>, router: &str) -> Step<Vec<Port>> {
+pub(crate) async fn interfaces(context: &StepContext<'_>, router: &str) -> StepResult<Vec<Port>> {
     let filter = PortFilter {
         device_id: Some(router.to_owned()),
         ..PortFilter::default()
@@ -211,7 +245,11 @@ pub(crate) fn is_interface(device_owner: &str) -> bool {
     )
 }
 
-async fn join(context: &StepContext<'_>, router: &Router, network: &NetworkState) -> Step<()> {
+async fn join(
+    context: &StepContext<'_>,
+    router: &Router,
+    network: &NetworkState,
+) -> StepResult<()> {
     let there = interfaces(context, &router.id).await?;
     for subnet in &network.subnets {
         let joined = there
@@ -231,40 +269,8 @@ async fn join(context: &StepContext<'_>, router: &Router, network: &NetworkState
             )
             .await
             .map_err(|e| failed(Reason::OpenStackError, &doing, &e))?;
+        let change = format!("interface to subnet {}", subnet.name);
+        context.updated("router", &router.name, &router.id, &change);
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn gateway(network: &str, ips: &[(&str, Option<&str>)]) -> ExternalGateway {
-        ExternalGateway {
-            network_id: network.into(),
-            external_fixed_ips: ips
-                .iter()
-                .map(|(subnet, ip)| FixedIp {
-                    subnet_id: Some((*subnet).into()),
-                    ip_address: ip.map(|ip| ip.parse().unwrap()),
-                })
-                .collect(),
-        }
-    }
-
-    #[test]
-    fn a_gateway_is_left_alone_while_it_has_what_is_asked_for() {
-        let present = gateway("ext", &[("s", Some("203.0.113.5"))]);
-        assert!(suffices(&present, &gateway("ext", &[])));
-        assert!(suffices(&present, &gateway("ext", &[("s", None)])));
-        assert!(suffices(
-            &present,
-            &gateway("ext", &[("s", Some("203.0.113.5"))])
-        ));
-        assert!(!suffices(
-            &present,
-            &gateway("ext", &[("s", Some("203.0.113.6"))])
-        ));
-        assert!(!suffices(&present, &gateway("other", &[])));
-    }
 }

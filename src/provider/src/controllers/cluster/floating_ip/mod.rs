@@ -1,55 +1,64 @@
 //! The API server's floating IP: found again whatever happened, never exchanged for another.
 
+mod plan;
+
 use std::net::IpAddr;
 
-use super::{
-    halt::{Halt, Step},
-    resolve::resolve,
-    step_context::StepContext,
-};
+use self::plan::FloatingIpPlan;
+use super::{resolve::resolve, step_context::StepContext};
 use crate::kubernetes::conditions::kind::API_ENDPOINT_READY;
-use capo_core::Priority;
-use capo_core::Reason;
+use crate::reconcile::{StepError, StepResult};
+use capo_core::{Priority, Reason, ids::PortId};
 use capo_openstack::{
     Error,
     network::{FloatingIp, FloatingIpFilter, NewFloatingIp, Tagged},
 };
 
-fn failed(doing: &str, error: &Error) -> Halt {
-    Halt::cloud(API_ENDPOINT_READY, Reason::FloatingIPError, doing, error)
+fn failed(doing: &str, error: &Error) -> StepError {
+    StepError::cloud(API_ENDPOINT_READY, Reason::FloatingIPError, doing, error)
 }
 
-/// The floating IP in `external`, on `port` where one is given. It is the one on the port; else the
-/// one with the address that the spec, the status or the endpoint names; else one of ours that is on
-/// no port, left by a pass that was cut off; else a new one, made on the port in one call.
+/// The floating IP in `external`, on `port` where one is given. It is the one on the port; else the one with the address
+/// that the spec, the status or the endpoint names; else one that was created for this cluster and is on no port, left by
+/// a pass that was cut off; else a new one, created on the port in one call.
 pub(crate) async fn ensure(
     context: &StepContext<'_>,
     external: &str,
     port: Option<&str>,
-) -> Step<FloatingIp> {
+) -> StepResult<FloatingIp> {
     let present = match port {
         Some(port) => on_port(context, port).await?,
         None => None,
     };
+    let given = context.desired.floating_ip;
     let address = desired_address(context);
-    let fits = |fip: &FloatingIp| {
-        context.desired.floating_ip.is_none()
-            || fip.floating_ip_address == context.desired.floating_ip
-    };
     let found = match present {
-        Some(fip) if fits(&fip) => Some(fip),
+        Some(fip) if plan::fits(&fip, given) => Some(fip),
         _ => match address {
             Some(address) => by_address(context, address).await?,
             None => left_over(context, external).await?,
         },
     };
-    let fip = match found {
-        Some(fip) => put_on(context, fip, port).await?,
-        None => create(context, external, address, port).await?,
+    let fip = match plan::plan(found, port) {
+        FloatingIpPlan::Use(fip) => fip,
+        FloatingIpPlan::Associate { fip, port } => associate(context, &fip, &port).await?,
+        FloatingIpPlan::Occupied { fip, port } => {
+            let shown = shown(&fip);
+            return Err(StepError::refused(
+                API_ENDPOINT_READY,
+                Reason::FloatingIPError,
+                format!(
+                    "Floating IP {shown} is on port {port}; it is put on the load balancer once it is on no port"
+                ),
+            ));
+        }
+        FloatingIpPlan::Create => create(context, external, address, port).await?,
     };
-    context
-        .tag(API_ENDPOINT_READY, Tagged::FloatingIp(&fip.id), &fip.tags)
-        .await?;
+    if plan::is_ours(&fip, given, &context.desired.names.description()) {
+        context
+            .tag(API_ENDPOINT_READY, Tagged::FloatingIp(&fip.id), &fip.tags)
+            .await?;
+    }
     Ok(fip)
 }
 
@@ -64,7 +73,10 @@ fn desired_address(context: &StepContext<'_>) -> Option<IpAddr> {
 }
 
 /// The floating IP on a port.
-pub(crate) async fn on_port(context: &StepContext<'_>, port: &str) -> Step<Option<FloatingIp>> {
+pub(crate) async fn on_port(
+    context: &StepContext<'_>,
+    port: &str,
+) -> StepResult<Option<FloatingIp>> {
     let filter = FloatingIpFilter {
         port_id: Some(port.into()),
         ..FloatingIpFilter::default()
@@ -77,9 +89,12 @@ pub(crate) async fn on_port(context: &StepContext<'_>, port: &str) -> Step<Optio
     Ok(found.into_iter().next())
 }
 
-async fn by_address(context: &StepContext<'_>, address: IpAddr) -> Step<Option<FloatingIp>> {
+async fn by_address(context: &StepContext<'_>, address: IpAddr) -> StepResult<Option<FloatingIp>> {
+    // One that the user names may be shared by another project; any other one is the cluster's own.
+    let given = context.desired.floating_ip == Some(address);
     let filter = FloatingIpFilter {
         floating_ip_address: Some(address),
+        project_id: (!given).then(|| context.project.clone()),
         ..FloatingIpFilter::default()
     };
     let found = context
@@ -92,7 +107,7 @@ async fn by_address(context: &StepContext<'_>, address: IpAddr) -> Step<Option<F
 }
 
 /// Floating IPs of ours on no port. The bastion's has the same description, so its address is left out.
-async fn left_over(context: &StepContext<'_>, external: &str) -> Step<Option<FloatingIp>> {
+async fn left_over(context: &StepContext<'_>, external: &str) -> StepResult<Option<FloatingIp>> {
     let found = described_as_ours(context).await?;
     let free: Vec<FloatingIp> = found
         .into_iter()
@@ -106,7 +121,7 @@ async fn left_over(context: &StepContext<'_>, external: &str) -> Step<Option<Flo
 }
 
 /// Every floating IP in our project with our description, but the bastion's.
-pub(crate) async fn described_as_ours(context: &StepContext<'_>) -> Step<Vec<FloatingIp>> {
+pub(crate) async fn described_as_ours(context: &StepContext<'_>) -> StepResult<Vec<FloatingIp>> {
     let filter = FloatingIpFilter {
         description: Some(context.desired.names.description()),
         project_id: Some(context.project.clone()),
@@ -124,33 +139,21 @@ pub(crate) async fn described_as_ours(context: &StepContext<'_>) -> Step<Vec<Flo
         .collect())
 }
 
-async fn put_on(
+async fn associate(
     context: &StepContext<'_>,
-    fip: FloatingIp,
-    port: Option<&str>,
-) -> Step<FloatingIp> {
-    let shown = shown(&fip);
-    match (port, fip.port_id.as_deref()) {
-        (None, _) => Ok(fip),
-        (Some(port), Some(there)) if port == there => Ok(fip),
-        (Some(_), Some(other)) => Err(Halt::refused(
-            API_ENDPOINT_READY,
-            Reason::FloatingIPError,
-            format!(
-                "Floating IP {shown} is on port {other}; it is put on the load balancer once it is on no port"
-            ),
-        )),
-        (Some(port), None) => context
-            .cloud
-            .associate_floating_ip(&fip.id, Some(&port.into()), Priority::Settling)
-            .await
-            .map_err(|e| {
-                failed(
-                    &format!("Putting floating IP {shown} on the load balancer"),
-                    &e,
-                )
-            }),
-    }
+    fip: &FloatingIp,
+    port: &PortId,
+) -> StepResult<FloatingIp> {
+    let shown = shown(fip);
+    let doing = format!("Putting floating IP {shown} on the load balancer");
+    let updated = context
+        .cloud
+        .associate_floating_ip(&fip.id, Some(port), Priority::Settling)
+        .await
+        .map_err(|e| failed(&doing, &e))?;
+    let change = format!("put on port {port}");
+    context.updated("floating IP", &shown, &fip.id, &change);
+    Ok(updated)
 }
 
 async fn create(
@@ -158,7 +161,7 @@ async fn create(
     external: &str,
     address: Option<IpAddr>,
     port: Option<&str>,
-) -> Step<FloatingIp> {
+) -> StepResult<FloatingIp> {
     let new = NewFloatingIp {
         floating_network_id: external.into(),
         floating_ip_address: address,
@@ -186,7 +189,7 @@ pub(crate) fn shown(fip: &FloatingIp) -> String {
 
 /// Gives the API server's floating IPs back: those on `port`, and those of ours on no port. One that
 /// the user named is only taken off the port.
-pub(crate) async fn remove(context: &StepContext<'_>, port: Option<&str>) -> Step<()> {
+pub(crate) async fn remove(context: &StepContext<'_>, port: Option<&str>) -> StepResult<()> {
     let mut ours = match port {
         Some(port) => on_port(context, port).await?.into_iter().collect(),
         None => Vec::new(),

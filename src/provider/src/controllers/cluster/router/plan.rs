@@ -1,0 +1,120 @@
+//! What to do about the managed router. Plain decisions on what was read.
+
+use capo_openstack::network::{ExternalGateway, Router};
+
+/// What to do about the managed router.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum RouterPlan {
+    /// There is none: create it. Where the spec names addresses for its gateway, the gateway is set after that: many clouds
+    /// allow the addresses in an update only.
+    Create {
+        /// The gateway goes into the creation.
+        with_gateway: bool,
+    },
+    /// It has no gateway, or its gateway lacks an address of the spec.
+    SetGateway(Router),
+    /// Its gateway is in another network. An operator moved it, and floating IPs may depend on it.
+    LeaveGateway(Router),
+    /// It is as it should be.
+    Use(Router),
+}
+
+/// Decides on the router that was found.
+pub(crate) fn plan(found: Option<Router>, desired: &ExternalGateway) -> RouterPlan {
+    let Some(router) = found else {
+        return RouterPlan::Create {
+            with_gateway: desired.external_fixed_ips.is_empty(),
+        };
+    };
+    match &router.external_gateway_info {
+        None => RouterPlan::SetGateway(router),
+        Some(present) if present.network_id != desired.network_id => {
+            RouterPlan::LeaveGateway(router)
+        }
+        Some(present) if has_every_address(present, desired) => RouterPlan::Use(router),
+        Some(_) => RouterPlan::SetGateway(router),
+    }
+}
+
+fn has_every_address(present: &ExternalGateway, desired: &ExternalGateway) -> bool {
+    desired.external_fixed_ips.iter().all(|ip| {
+        present.external_fixed_ips.iter().any(|there| {
+            there.subnet_id == ip.subnet_id
+                && (ip.ip_address.is_none() || ip.ip_address == there.ip_address)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use capo_openstack::network::FixedIp;
+    use serde_json::{from_value, json};
+
+    fn gateway(network: &str, ips: &[(&str, Option<&str>)]) -> ExternalGateway {
+        let ips = ips.iter().map(|(subnet, ip)| FixedIp {
+            subnet_id: Some((*subnet).into()),
+            ip_address: ip.map(|ip| ip.parse().unwrap()),
+        });
+        ExternalGateway {
+            network_id: network.into(),
+            external_fixed_ips: ips.collect(),
+        }
+    }
+
+    fn router(gateway: Option<ExternalGateway>) -> Router {
+        let router: Router = from_value(json!({"id": "r"})).unwrap();
+        Router {
+            external_gateway_info: gateway,
+            ..router
+        }
+    }
+
+    #[test]
+    fn a_gateway_is_left_alone_unless_it_lacks_what_the_spec_names() {
+        let present = router(Some(gateway("ext", &[("s", Some("203.0.113.5"))])));
+        let bare = router(None);
+        let cases = [
+            (
+                None,
+                gateway("ext", &[]),
+                RouterPlan::Create { with_gateway: true },
+            ),
+            (
+                None,
+                gateway("ext", &[("s", None)]),
+                RouterPlan::Create {
+                    with_gateway: false,
+                },
+            ),
+            (
+                Some(bare.clone()),
+                gateway("ext", &[]),
+                RouterPlan::SetGateway(bare),
+            ),
+            (
+                Some(present.clone()),
+                gateway("ext", &[]),
+                RouterPlan::Use(present.clone()),
+            ),
+            (
+                Some(present.clone()),
+                gateway("ext", &[("s", Some("203.0.113.5"))]),
+                RouterPlan::Use(present.clone()),
+            ),
+            (
+                Some(present.clone()),
+                gateway("ext", &[("s", Some("203.0.113.6"))]),
+                RouterPlan::SetGateway(present.clone()),
+            ),
+            (
+                Some(present.clone()),
+                gateway("other", &[]),
+                RouterPlan::LeaveGateway(present),
+            ),
+        ];
+        for (found, desired, expected) in cases {
+            assert_eq!(plan(found, &desired), expected, "{desired:?}");
+        }
+    }
+}
