@@ -20,7 +20,7 @@ fn rule(group: &str, family: &str, protocol: &Value) -> Value {
     json!({ "security_group_id": group, "direction": "ingress", "ethertype": family, "protocol": protocol })
 }
 
-fn post(cloud: &mut Pure, rule: Value) -> (u16, Value) {
+fn post(cloud: &mut Pure, rule: &Value) -> (u16, Value) {
     cloud.call("POST", RULES, json!({ "security_group_rule": rule }))
 }
 
@@ -44,7 +44,7 @@ fn protocols_are_stored_in_neutrons_spelling() {
         ("IPv6", json!("udp"), "udp"),
     ] {
         let (mut cloud, group) = group();
-        let (status, made) = post(&mut cloud, rule(&group, family, &sent));
+        let (status, made) = post(&mut cloud, &rule(&group, family, &sent));
         assert_eq!(status, 201, "{family} {sent}: {made}");
         assert_eq!(
             made["security_group_rule"]["protocol"], stored,
@@ -52,7 +52,7 @@ fn protocols_are_stored_in_neutrons_spelling() {
         );
     }
     let (mut cloud, group) = group();
-    let (_, made) = post(&mut cloud, rule(&group, "IPv4", &json!("any")));
+    let (_, made) = post(&mut cloud, &rule(&group, "IPv4", &json!("any")));
     assert_eq!(made["security_group_rule"]["protocol"], Value::Null);
 }
 
@@ -67,9 +67,9 @@ fn one_rule_in_two_spellings_exists_already() {
         ("IPv4", json!("1"), json!("icmp")),
     ] {
         let (mut cloud, group) = group();
-        let (status, made) = post(&mut cloud, rule(&group, family, &first));
+        let (status, made) = post(&mut cloud, &rule(&group, family, &first));
         assert_eq!(status, 201, "{made}");
-        let (status, body) = post(&mut cloud, rule(&group, family, &second));
+        let (status, body) = post(&mut cloud, &rule(&group, family, &second));
         assert_eq!(
             (status, refusal(&body)),
             (409, "SecurityGroupRuleExists"),
@@ -85,7 +85,7 @@ fn one_rule_in_two_spellings_exists_already() {
 #[test]
 fn all_addresses_all_ports_and_the_description_make_no_difference() {
     let (mut cloud, group) = group();
-    let (status, made) = post(&mut cloud, rule(&group, "IPv4", &json!("tcp")));
+    let (status, made) = post(&mut cloud, &rule(&group, "IPv4", &json!("tcp")));
     assert_eq!(status, 201, "{made}");
     for more in [
         json!({ "remote_ip_prefix": "0.0.0.0/0" }),
@@ -96,7 +96,7 @@ fn all_addresses_all_ports_and_the_description_make_no_difference() {
         for (name, value) in more.as_object().unwrap() {
             again[name] = value.clone();
         }
-        let (status, body) = post(&mut cloud, again);
+        let (status, body) = post(&mut cloud, &again);
         assert_eq!(
             (status, refusal(&body)),
             (409, "SecurityGroupRuleExists"),
@@ -106,7 +106,7 @@ fn all_addresses_all_ports_and_the_description_make_no_difference() {
     let mut one_port = rule(&group, "IPv4", &json!("tcp"));
     one_port["port_range_min"] = json!(22);
     one_port["port_range_max"] = json!(22);
-    assert_eq!(post(&mut cloud, one_port).0, 201);
+    assert_eq!(post(&mut cloud, &one_port).0, 201);
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn the_rules_that_a_group_is_born_with_exist_already() {
     for family in ["IPv4", "IPv6"] {
         let body =
             json!({ "security_group_id": group, "direction": "egress", "ethertype": family });
-        let (status, body) = post(&mut cloud, body);
+        let (status, body) = post(&mut cloud, &body);
         assert_eq!(
             (status, refusal(&body)),
             (409, "SecurityGroupRuleExists"),
@@ -220,7 +220,7 @@ fn what_makes_no_sense_is_refused_with_its_reason() {
         for (name, value) in change.as_object().unwrap() {
             body[name] = value.clone();
         }
-        let (status, body) = post(&mut cloud, body);
+        let (status, body) = post(&mut cloud, &body);
         assert!((400..500).contains(&status), "{change}: {status}");
         assert_eq!(refusal(&body), expected, "{change}");
     }
@@ -236,7 +236,7 @@ fn remote_ranges_are_stored_as_ranges() {
         let (mut cloud, group) = group();
         let mut body = rule(&group, family, &Value::Null);
         body["remote_ip_prefix"] = json!(sent);
-        let (status, made) = post(&mut cloud, body);
+        let (status, made) = post(&mut cloud, &body);
         assert_eq!(status, 201, "{made}");
         let made = &made["security_group_rule"];
         assert_eq!(
