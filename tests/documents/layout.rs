@@ -110,7 +110,7 @@ fn paths_that_the_guides_name_exist() {
 #[test]
 fn links_between_pages_lead_somewhere() {
     let mut pages = files(&repository("docs"), "md");
-    pages.extend(GUIDES.map(|guide| repository(guide)));
+    pages.extend(GUIDES.map(repository));
     pages.push(repository("README.md"));
     for page in pages {
         let text = fs::read_to_string(&page).unwrap();

@@ -159,15 +159,14 @@ impl State {
         let begun = tokio::time::Instant::now();
         // Nothing that a panicked pass left half done is trusted: every pass reads its object and OpenStack again.
         let pass = AssertUnwindSafe(async move { pass(object, context).await }).catch_unwind();
-        let outcome = match pass.instrument(span.clone()).await {
-            Ok(outcome) => outcome,
-            Err(_) => {
-                self.observer.pass_panicked(self.controller);
-                panicked_pass::show::<K>(&self.client, &name)
-                    .instrument(span.clone())
-                    .await;
-                panicked_pass::outcome()
-            }
+        let outcome = if let Ok(outcome) = pass.instrument(span.clone()).await {
+            outcome
+        } else {
+            self.observer.pass_panicked(self.controller);
+            panicked_pass::show::<K>(&self.client, &name)
+                .instrument(span.clone())
+                .await;
+            panicked_pass::outcome()
         };
         let duration = begun.elapsed();
         self.observer

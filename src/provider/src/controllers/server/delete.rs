@@ -107,16 +107,15 @@ impl Deletion<'_> {
     }
 
     async fn find_server(&self) -> Step<Option<Server>> {
-        let found = match &self.progress.instance_id {
-            Some(id) => match self.cloud.server(&id.as_str().into(), READ).await {
+        let found = if let Some(id) = &self.progress.instance_id {
+            match self.cloud.server(&id.as_str().into(), READ).await {
                 Ok(server) => Some(server),
                 Err(error) if error.is_not_found() => None,
                 Err(error) => return Err(failed(&error, Reason::InstanceDeleteFailed)),
-            },
-            None => {
-                let found = instance::named(self.cloud, &self.owner.name).await?;
-                instance::unclaimed(found, &self.owner.name, self.claims, self.was_begun())?
             }
+        } else {
+            let found = instance::named(self.cloud, &self.owner.name).await?;
+            instance::unclaimed(found, &self.owner.name, self.claims, self.was_begun())?
         };
         Ok(found.filter(|server| {
             !matches!(

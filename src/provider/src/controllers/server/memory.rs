@@ -15,7 +15,7 @@ use capo_core::{ObjectName, Reason};
 use capo_openstack::Error;
 
 /// For so long OpenStack may still carry out a request whose answer was lost: twice the time-out of a call.
-const DOUBT: Duration = Duration::from_secs(60);
+const DOUBT: Duration = Duration::from_mins(1);
 
 /// One per process. Cheap to clone.
 #[derive(Debug, Clone, Default)]

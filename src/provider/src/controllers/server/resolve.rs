@@ -188,8 +188,9 @@ impl Resolver<'_> {
                     .await
                     .map_err(|error| failed(&error, Reason::DependencyFailed))?;
                 let what = "subnet of that network that matches the filter";
-                Some(filters::only_one(subnets, &field, what, |subnet| &subnet.id)?.id)
-                    .map(Into::into)
+                Some(String::from(
+                    filters::only_one(subnets, &field, what, |subnet| &subnet.id)?.id,
+                ))
             }
         };
         Ok(ResolvedFixedIp {

@@ -113,9 +113,8 @@ impl Prober for TlsProber {
             let mut stream = in_time(TIME_LIMIT, connect::open(&endpoint, &proxies)).await?;
             let mut byte = [0_u8; 1];
             match tokio::time::timeout(STAYS_OPEN, stream.read(&mut byte)).await {
-                // Nothing came: most servers wait for their client.
-                Err(_) => Ok(()),
-                Ok(Ok(1..)) => Ok(()),
+                // Most servers wait for their client, so nothing need come.
+                Err(_) | Ok(Ok(1..)) => Ok(()),
                 Ok(Ok(0) | Err(_)) => Err(EndpointFailure::Closed),
             }
         }
