@@ -225,7 +225,6 @@ impl Bench {
             let Some((id, call)) = call else { break };
             let answer = match call {
                 Call::Tree => self.trees.pop().map(|tree| Answered::Tree(Ok(tree))),
-                Call::Bundle { .. } => None,
                 Call::Structure => self
                     .structures
                     .pop()
@@ -235,8 +234,8 @@ impl Bench {
                     .pop()
                     .map(|details| Answered::Members(Ok(details))),
                 Call::Monitor { .. } => Some(Answered::Monitor(Ok(NUMBERS))),
-                // A settled cluster has nothing to write.
-                Call::Write(_) => None,
+                // A settled cluster has nothing to write and no gate that needs a bundle.
+                Call::Write(_) | Call::Bundle { .. } => None,
             };
             let Some(answer) = answer else {
                 std::process::exit(1);

@@ -363,10 +363,11 @@ async fn take_over(namespace: &str, with_bastion: bool) {
     let mark = stage.cloud.control().last_call();
 
     // The objects, as CAPO leaves them: paused, as its operator does before the deployments are swapped.
-    let change = match with_bastion {
-        true => json!({"bastion": {"enabled": true, "spec": bastion_machine()},
-            "apiServer": {"managedLoadBalancer": {"allowedCIDRs": ["192.0.2.0/24"]}}}),
-        false => json!({}),
+    let change = if with_bastion {
+        json!({"bastion": {"enabled": true, "spec": bastion_machine()},
+    "apiServer": {"managedLoadBalancer": {"allowedCIDRs": ["192.0.2.0/24"]}}})
+    } else {
+        json!({})
     };
     let mut infrastructure = stage.cluster("c1", change);
     infrastructure["metadata"]["annotations"] = json!({"cluster.x-k8s.io/paused": ""});

@@ -29,7 +29,7 @@ pub(crate) fn link(state: &mut State) {
                 Owner::Stranger
             };
         }
-        for (name, machine) in state.machines.iter_mut() {
+        for (name, machine) in &mut state.machines {
             let address = machine.want.address;
             let named = |member: &Member| {
                 member.name.strip_prefix(&port.prefix) == Some(name.name.as_str())

@@ -182,7 +182,7 @@ fn answered(
     let began = call.began;
     match (call.purpose, answer) {
         (Purpose::Tree, Answered::Tree(answer)) => {
-            tree_answered(state, began, answer, now, effects)
+            tree_answered(state, began, answer, now, effects);
         }
         (Purpose::Bundle, Answered::Bundle { tree, lists }) => {
             tree_answered(state, began, tree, now, effects);

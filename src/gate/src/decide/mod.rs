@@ -97,7 +97,7 @@ fn note_questions(state: &mut State, now: &Now) {
 /// Admission, and all that comes before the rules.
 fn evaluate_each(state: &State, now: &Now, needs: &mut Needs) -> Vec<Evaluation> {
     let mut evaluations = Vec::with_capacity(state.machines.len());
-    for (name, machine) in state.machines.iter() {
+    for (name, machine) in &state.machines {
         let mut evaluation = Evaluation {
             admission: admission::admission(state, machine, now, needs),
             ..Evaluation::default()

@@ -101,7 +101,7 @@ enum Answers {
 
 fn others_answer(state: &State, place: Place<'_>, now: &Now) -> Answers {
     let mut answers = Answers::None;
-    for (name, machine) in state.machines.iter() {
+    for (name, machine) in &state.machines {
         if name == place.name || serving::is_leaving(machine) {
             continue;
         }

@@ -264,7 +264,7 @@ fn probe(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
     {
         return;
     }
-    for (name, machine) in state.machines.iter_mut() {
+    for (name, machine) in &mut state.machines {
         let Some(address) = machine.want.address else {
             continue;
         };

@@ -28,7 +28,7 @@ pub fn report(state: &State, now: &Now) -> Findings {
     let observed = state.reads.tree.map(|read| read.wall);
     let mut members = Vec::new();
     for (index, port) in state.ports.iter().enumerate() {
-        for (name, machine) in state.machines.iter() {
+        for (name, machine) in &state.machines {
             members.push(expected_member(state, name, machine, (index, port), now));
         }
         let others = port

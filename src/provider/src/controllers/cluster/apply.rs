@@ -477,9 +477,10 @@ fn report_load_balancer(
         return;
     };
     if let Some(known) = pass.seen.load_balancer.found().cloned() {
-        let ranges = match supports_allowed_cidrs(&known.provider) {
-            true => pass.allowed_cidrs(desired.allowed_cidrs.as_deref()),
-            false => Some(Vec::new()),
+        let ranges = if supports_allowed_cidrs(&known.provider) {
+            pass.allowed_cidrs(desired.allowed_cidrs.as_deref())
+        } else {
+            Some(Vec::new())
         };
         let floating_ip = match &pass.seen.floating_ip {
             Some((fip, _)) => fip.floating_ip_address.into(),

@@ -344,13 +344,12 @@ fn is_load_balancer_known(seen: &Seen, desired: &DesiredLoadBalancer) -> bool {
     let networking = &seen.networking;
     match seen.load_balancer {
         Lookup::Unknown => false,
-        Lookup::Absent => true,
         Lookup::Found(_) if desired.has_own_network() => {
             networking.load_balancer_network.is_known()
                 && networking.network.is_known()
                 && networking.primary_subnet.is_known()
         }
-        Lookup::Found(_) => true,
+        Lookup::Found(_) | Lookup::Absent => true,
     }
 }
 

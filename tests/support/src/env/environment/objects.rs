@@ -48,6 +48,10 @@ impl Environment {
     }
 
     /// An ordinary OpenStackCluster whose network and load balancer are managed; `change` is merged into its spec.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "tests write the change in place"
+    )]
     pub fn cluster(&self, name: &str, change: Value) -> Value {
         let mut spec = json!({
             "managedSubnets": [{"cidr": "10.6.0.0/24", "dnsNameservers": ["9.9.9.9"]}],

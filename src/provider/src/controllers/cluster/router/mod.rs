@@ -52,9 +52,10 @@ pub(crate) async fn router(
         RouterPlan::Use(router) => router,
         RouterPlan::Create { with_gateway } => {
             let router = create(context, with_gateway.then(|| gateway.clone())).await?;
-            match with_gateway {
-                true => router,
-                false => set_gateway(context, &router, &gateway).await?,
+            if with_gateway {
+                router
+            } else {
+                set_gateway(context, &router, &gateway).await?
             }
         }
         RouterPlan::SetGateway(router) => set_gateway(context, &router, &gateway).await?,

@@ -27,12 +27,11 @@ pub(crate) fn plan(found: Option<Router>, desired: &ExternalGateway) -> RouterPl
         };
     };
     match &router.external_gateway_info {
-        None => RouterPlan::SetGateway(router),
         Some(present) if present.network_id != desired.network_id => {
             RouterPlan::LeaveGateway(router)
         }
         Some(present) if has_every_address(present, desired) => RouterPlan::Use(router),
-        Some(_) => RouterPlan::SetGateway(router),
+        _ => RouterPlan::SetGateway(router),
     }
 }
 

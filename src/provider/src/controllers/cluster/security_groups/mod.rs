@@ -53,9 +53,10 @@ pub(crate) async fn groups(
     let control_plane = group(context, Role::ControlPlane).await?;
     let worker = group(context, Role::Worker).await?;
     // Rules that name the bastion's group need its id: while it can't be looked up, no rule is changed.
-    let bastion = match context.desired.bastion {
-        true => find(context, Role::Bastion).await?,
-        false => None,
+    let bastion = if context.desired.bastion {
+        find(context, Role::Bastion).await?
+    } else {
+        None
     };
     let ids = GroupIds {
         control_plane: &control_plane.id,
