@@ -119,7 +119,7 @@ async fn the_certificate_is_our_own_until_there_is_one_and_the_last_good_one_eve
     assert_eq!(serving.status(Some(&first)).await.unwrap(), 401);
     let told = std::fs::read_to_string(serving.manager.process.log()).unwrap();
     assert!(
-        told.contains("the one before stays in use") && told.contains("tls.crt"),
+        told.contains("the previous one stays in use") && told.contains("tls.crt"),
         "{told}"
     );
 
