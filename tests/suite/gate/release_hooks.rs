@@ -100,7 +100,8 @@ async fn hooks_go_and_joining_members_come_in_without_a_manager() {
         "{out}"
     );
     assert!(
-        complaints.contains("warning: the lease capo-system/") && complaints.contains("has no holder"),
+        complaints.contains("warning: the lease capo-system/")
+            && complaints.contains("has no holder"),
         "{complaints}"
     );
     until_enabled(&stage, "m1").await;
