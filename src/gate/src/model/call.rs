@@ -109,7 +109,7 @@ pub enum Operation {
     Create,
     /// DELETE.
     Delete,
-    /// POST of a member that was deleted to be made anew.
+    /// POST of a member that was deleted to be created again.
     Replace,
     /// A member that was there already was taken as ours.
     Adopt,

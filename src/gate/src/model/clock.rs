@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-/// The present, as pure code is told of it.
+/// The present time, which the caller gives to pure code.
 #[derive(Debug, Clone, Copy)]
 pub struct Now {
     /// For durations and decisions.

@@ -31,7 +31,7 @@ pub enum Event {
     Claimed(Option<ObjectName>),
     /// The fleet grew large, or did shrink.
     LargeFleet(bool),
-    /// Somebody wants a read soon.
+    /// A caller wants a read soon.
     Nudged,
     /// The first request of a call was sent; until then the call waited for the request budget.
     Sent {

@@ -23,7 +23,7 @@ pub(crate) struct Machine {
     pub(crate) restoring: bool,
     /// Whether others serve in its place, while it is the one being released.
     pub(crate) others: Option<Others>,
-    /// Since when nobody can tell whether another one still serves, while this one is being removed.
+    /// Since when it is unknown whether another machine still serves, while this one is being removed.
     pub(crate) unclear: Option<Instant>,
     pub(crate) gates: GateDecisions,
     /// Its admission was open once.
@@ -85,7 +85,7 @@ pub(crate) struct Slot {
     pub(crate) twins: bool,
     /// Reads in a row without the member.
     pub(crate) absent_reads: u32,
-    /// Our DELETE was accepted, to remove it or to make it anew; when it was sent.
+    /// When our accepted DELETE was sent, be it to remove the member or to create it again.
     pub(crate) deleted: Option<Instant>,
     /// When our POST was sent, and as what, until it was seen ACTIVE.
     pub(crate) posted: Option<(Instant, Operation)>,

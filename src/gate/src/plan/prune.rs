@@ -56,7 +56,7 @@ pub(crate) fn prune(state: &State, now: &Now) -> Option<Todo> {
 /// How long a machine's absence counts, and how soon it is asked again.
 pub(crate) const LOOKUP_AGAIN: Duration = Duration::from_mins(1);
 
-/// Asks for machines of members that carry our kind of name and belong to nobody known.
+/// Looks up the machines of members whose names have our prefix and whose machine is not known.
 pub(crate) fn look_up(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
     let mut gone = state
         .ports
