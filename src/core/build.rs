@@ -1,4 +1,4 @@
-//! Tells the program what it was built from.
+//! Passes the version, the commit, the compiler and the platform of the build to the crate as environment variables.
 
 use std::process::Command;
 

@@ -71,7 +71,7 @@ async fn servers() {
     assert_eq!(
         test.requests("GET", "/compute/v2.1/").await.len(),
         1,
-        "versions are asked once"
+        "versions are requested once"
     );
 }
 
@@ -128,7 +128,7 @@ async fn a_new_server() {
 }
 
 #[tokio::test]
-async fn a_nova_that_is_too_old_is_said_to_be() {
+async fn a_nova_that_is_too_old_is_an_error() {
     let test = bare_cloud(settings(), LeaseToken::unlimited()).await;
     answer(
         &test,
@@ -186,7 +186,7 @@ async fn a_redirect_to_the_same_place_is_followed_and_no_other() {
         .unwrap_err();
     assert!(
         other.received_requests().await.unwrap().is_empty(),
-        "the token stays here"
+        "the token is not sent to another host"
     );
 }
 

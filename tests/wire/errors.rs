@@ -1,4 +1,4 @@
-//! What error answers mean: O3 to O8, O10.
+//! The meaning of error answers.
 
 use std::{
     collections::BTreeSet,
@@ -99,7 +99,7 @@ async fn every_refusal_has_its_class_and_a_stable_text() {
             format!("loadbalancer_member_create: load-balancer answers HTTP {status}{colon}{text}")
         );
         assert!(!error.maybe_done(), "a refusal is a clear answer");
-        // None of these says that the service is unwell.
+        // None of these answers shows that the service has a problem.
         for _ in 0..5 {
             assert_eq!(create(&test).await.unwrap_err().status(), Some(status));
         }
@@ -164,7 +164,8 @@ async fn retry_after_in_every_shape_pauses_this_service_alone() {
             ),
             "other calls to the service are held back with the same words"
         );
-        // One that asks again once the pause is over is right, and on a busy machine a pause of a second is over soon.
+        // A caller that retries after the pause is correct, and on a busy machine a pause of one second may end during
+        // the test.
         let most = 1 + start.elapsed().as_secs() / *expected.start();
         let asked = test.requests("GET", LB).await.len();
         assert!((1..=most).contains(&(asked as u64)), "asked {asked} times");
@@ -300,7 +301,7 @@ async fn odd_answers_are_errors_and_not_accidents() {
         assert_eq!(error.class(), FailureClass::Transient);
         assert_eq!(
             error.to_string(),
-            "loadbalancer_get: load-balancer answers what can't be read"
+            "loadbalancer_get: the answer of load-balancer can't be read"
         );
         assert_eq!(error.request_id(), Some("req-1"));
         let calls = test.seen.calls.lock().unwrap();
@@ -369,4 +370,35 @@ async fn the_lease_is_asked_after_the_wait_for_the_budget() {
     });
     assert_eq!(result.unwrap_err().class(), FailureClass::LeaseLost);
     assert!(test.requests("POST", MEMBERS).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_change_that_is_taken_back_while_it_waits_for_the_budget_is_not_sent() {
+    let one_in_half_a_second = capo_openstack::ClientSettings {
+        qps: 2.0,
+        burst: 1,
+        ..settings()
+    };
+    let test = cloud_with(one_in_half_a_second, LeaseToken::unlimited()).await;
+    answer(&test, "GET", MEMBERS, ok(json!({"members": []}))).await;
+    let member =
+        json!({"member": {"id": "m", "protocol_port": 1, "provisioning_status": "PENDING_CREATE"}});
+    answer(&test, "POST", MEMBERS, ok(member)).await;
+    let withdrawal = capo_openstack::Withdrawal::default();
+    withdrawal.scope(create(&test)).await.unwrap();
+    // This one has to wait for half a second.
+    let (answered, ()) = tokio::join!(withdrawal.scope(create(&test)), async {
+        withdrawal.withdraw();
+    });
+    let error = answered.unwrap_err();
+    assert_eq!(error.class(), FailureClass::LeaseLost);
+    assert!(!error.maybe_done());
+    assert!(error.to_string().contains("taken back"), "{error}");
+    assert_eq!(test.requests("POST", MEMBERS).await.len(), 1);
+    // A read is made all the same.
+    let pool = "p1".into();
+    withdrawal
+        .scope(test.cloud.members(&pool, GATE))
+        .await
+        .unwrap();
 }

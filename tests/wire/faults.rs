@@ -1,4 +1,4 @@
-//! Connections that fail, hang and flood: O9, O10, O11.
+//! Connections that fail, hang or never end.
 
 use std::{
     collections::BTreeSet,
@@ -65,7 +65,7 @@ fn short() -> ClientSettings {
     }
 }
 
-/// What only a call without a time-out of its own would take.
+/// Only a call without a time-out of its own takes longer than this.
 const FOR_EVER: Duration = Duration::from_secs(20);
 
 #[tokio::test]
@@ -128,7 +128,7 @@ async fn every_way_to_break_an_answer_off() {
 }
 
 #[tokio::test]
-async fn a_hang_holds_nobody_longer_than_one_time_out() {
+async fn a_hang_delays_no_call_by_more_than_one_time_out() {
     let server = serve(Behaviour::Hang).await;
     let (_keystone, cloud, _) = cloud_with_octavia(&server.url, short()).await;
     let mut calls = tokio::task::JoinSet::new();
@@ -138,13 +138,14 @@ async fn a_hang_holds_nobody_longer_than_one_time_out() {
     }
     let texts: BTreeSet<_> = calls.join_all().await.into_iter().collect();
     assert_eq!(texts.len(), 1, "{texts:?}");
-    // As many as may be in flight, and those that follow the first failures: not the fifty in turns of eight.
+    // The calls in flight wait for the time-out, and so do those that follow the first failures, but the fifty calls do
+    // not wait in turns of eight.
     let connections = server.connections.load(Ordering::SeqCst);
     assert!((8..=12).contains(&connections), "{connections} connections");
     for _ in 0..100 {
         read(&cloud).await;
     }
-    // Nobody waits for an answer but the few that ask, one at a time, whether the service is back.
+    // The other calls fail at once, except single probes.
     let probes = server.connections.load(Ordering::SeqCst) - connections;
     assert!(probes <= 3, "{probes} probes");
 }
@@ -161,7 +162,7 @@ async fn resets_cause_no_storm_and_one_text() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_eq!(texts.len(), 1, "{texts:?}");
-    // Three to be sure, then one after 1 s and one 2 s later.
+    // Three failures, then one probe after 1 s and one 2 s later.
     let connections = server.connections.load(Ordering::SeqCst);
     assert!((4..=6).contains(&connections), "{connections} connections");
 }

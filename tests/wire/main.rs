@@ -1,5 +1,4 @@
-//! The OpenStack client against canned answers: every service's requests and answers, and every
-//! shape of failure.
+//! The OpenStack client against canned answers: the requests and answers of every service, and every kind of failure.
 
 #![allow(clippy::unwrap_used, reason = "a test's helper fails the test")]
 
@@ -37,7 +36,7 @@ const TOKEN: &str = "gAAAA-token";
 const PASSWORD: &str = "s3cret-canary";
 const PROJECT: &str = "0123456789abcdef0123456789abcdef";
 
-/// A client, the server that plays the cloud, and what the client told its observer.
+/// A client, the mock server of the cloud, and the events that the client reported to its observer.
 struct TestCloud {
     server: MockServer,
     clouds: Clouds,
@@ -72,7 +71,7 @@ impl CallObserver for Seen {
     }
 }
 
-/// Installs the crypto provider, which reqwest's client needs to be there.
+/// Installs the crypto provider that reqwest's client requires.
 fn install_crypto() {
     // Another test was first: fine.
     let _ = rustls::crypto::ring::default_provider().install_default();

@@ -1,4 +1,4 @@
-//! Lists in pages, and pages that never end: O12.
+//! Lists in pages, and lists whose pages never end.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ fn page(ids: &[&str], next: Option<&str>) -> ResponseTemplate {
     ok(json!({"members": members, "members_links": links}))
 }
 
-/// Octavia's paging: two a page, a next link whenever the page is full, filters lost in the link.
+/// Octavia's paging: two objects per page, a next link whenever the page is full, and no filters in the link.
 struct Pages(Vec<&'static str>);
 
 impl Respond for Pages {
@@ -73,7 +73,7 @@ async fn pages_are_followed_by_our_own_query() {
 }
 
 #[tokio::test]
-async fn glance_says_next_in_its_own_way() {
+async fn glance_has_its_own_link_to_the_next_page() {
     let test = cloud().await;
     let pages = |request: &Request| {
         let second = request
@@ -146,11 +146,11 @@ async fn a_list_without_end_is_an_error() {
     assert_eq!(test.requests("GET", MEMBERS).await.len(), 100);
 }
 
-/// Sends server groups by offset, at most `limit` a page as Nova's `max_limit` does.
+/// Sends server groups by offset, at most `limit` per page, like Nova with `max_limit`.
 struct Groups {
     ids: Vec<String>,
     limit: usize,
-    /// Whether the service knows the parameter `offset`.
+    /// Whether the service supports the parameter `offset`.
     reads_offset: bool,
 }
 
@@ -171,7 +171,7 @@ impl Respond for Groups {
 
 #[tokio::test]
 async fn server_groups_are_complete_where_the_service_sends_smaller_pages() {
-    // How many there are, the service's limit, whether it knows offsets, and the calls that are needed.
+    // The number of groups, the service's limit, whether it supports offsets, and the number of calls.
     for (count, limit, reads_offset, calls) in [
         (250, 100, true, 4),
         (3, 1000, true, 1),

@@ -1,4 +1,4 @@
-//! Neutron's requests and answers: ports, what is put on them (floating IPs, security groups, trunks), and tags.
+//! Neutron's requests and answers about ports, floating IPs, security groups, trunks and tags.
 
 use std::collections::BTreeMap;
 
@@ -119,7 +119,7 @@ async fn floating_ips() {
     assert_eq!(
         body_of(&test, "PUT", "floatingips/f1").await,
         json!({"floatingip": {"port_id": null}}),
-        "null takes it off the port"
+        "null removes it from the port"
     );
     cloud.delete_floating_ip(&"f1".into(), GATE).await.unwrap();
 }

@@ -11,26 +11,26 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// What the server does with a connection after it read the request's head.
+/// The behaviour of the server after it has read the head of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Behaviour {
-    /// Never answers.
+    /// Never answer.
     Hang,
-    /// Sends the head of an answer and then nothing.
+    /// Send the head of an answer and no body.
     StallInBody,
-    /// Sends one byte of the body a quarter second, for ever.
+    /// Send one byte of the body every quarter of a second, without an end.
     Drip,
-    /// Ends the connection with a reset.
+    /// End the connection with a reset.
     Reset,
-    /// Ends the connection in the middle of the body.
+    /// End the connection in the middle of the body.
     Truncate,
     /// Announces 100 MB.
     Announce,
-    /// Sends without an end, chunk by chunk.
+    /// Send chunks without an end.
     Flood,
 }
 
-/// A server on loopback; ends when dropped.
+/// A server on loopback. Dropping it ends the server.
 pub(crate) struct RawServer {
     pub(crate) url: String,
     pub(crate) connections: Arc<AtomicUsize>,

@@ -1,4 +1,4 @@
-//! Reads that callers share: how many calls they cost, and what is never shared.
+//! Reads that callers share: the number of calls, and the reads that are never shared.
 
 use std::{
     sync::{
@@ -9,7 +9,7 @@ use std::{
 };
 
 use capo_core::{FailureClass, Priority};
-use capo_openstack::{ClientSettings, LeaseToken, compute::NewServer};
+use capo_openstack::{ClientSettings, LeaseToken, compute::NewServer, when_sent};
 use futures::future::join_all;
 use serde_json::json;
 use wiremock::ResponseTemplate;
@@ -23,7 +23,7 @@ fn server(id: &str) -> serde_json::Value {
     json!({"id": id, "name": id, "status": "BUILD", "tenant_id": "p"})
 }
 
-/// A project with so many servers, `s0`, `s1`, …, of which the list lacks some.
+/// A project with this many servers, `s0`, `s1`, …. Its list lacks some of them.
 async fn project(servers: usize, unlisted: &[&str]) -> TestCloud {
     let test = cloud().await;
     let ids: Vec<String> = (0..servers).map(|number| format!("s{number}")).collect();
@@ -68,11 +68,11 @@ async fn a_hundred_callers_cost_one_read_and_one_list() {
     join_all(callers).await;
     let calls = reads_of_servers(&test).await;
     assert!(calls <= 2, "{calls} calls");
-    // Whoever takes an older answer causes no call.
+    // A caller that accepts an older answer causes no call.
     let shared = test.cloud.shared_reads();
     shared.server(&"s7".into(), begin, STEADY).await.unwrap();
     assert_eq!(reads_of_servers(&test).await, calls);
-    // A newer one is read, alone.
+    // A newer answer is read by itself.
     let read = shared.server(&"s7".into(), Instant::now(), STEADY).await;
     assert!(read.unwrap().sent_at > begin);
     assert_eq!(reads_of_servers(&test).await, calls + 1);
@@ -87,7 +87,7 @@ async fn a_server_that_a_list_lacks_is_read_by_its_id() {
         async move {
             let id = format!("s{number}").into();
             let read = cloud.shared_reads().server(&id, now, STEADY).await;
-            // `s9` is in no answer: the one that names it says so.
+            // No answer has `s9`: the error of the read by id shows that.
             assert_eq!(read.is_err_and(|error| error.is_not_found()), number == 9);
         }
     });
@@ -181,7 +181,7 @@ async fn an_upgraded_nova_is_noticed_without_a_restart() {
 }
 
 #[tokio::test]
-async fn a_read_is_stamped_when_it_is_sent_and_not_when_it_is_asked_for() {
+async fn a_read_is_stamped_when_it_is_sent_and_not_when_it_is_requested() {
     let alone = ClientSettings {
         max_in_flight: 1,
         ..settings()
@@ -189,16 +189,38 @@ async fn a_read_is_stamped_when_it_is_sent_and_not_when_it_is_asked_for() {
     let test = cloud_with(alone, LeaseToken::unlimited()).await;
     let slow = ok(json!({"flavors": []})).set_delay(Duration::from_millis(300));
     answer(&test, "GET", "/compute/v2.1/flavors/detail", slow).await;
-    let (first, first_sent) = test.cloud.noting_sent_at();
-    let (second, second_sent) = test.cloud.noting_sent_at();
-    assert_eq!(first_sent.first(), None);
-    // The sign-in and the look at the version are not what is measured.
+    // The sign-in and the read of the versions are not counted.
     test.cloud.compute_api_version(STEADY).await.unwrap();
     let asked = Instant::now();
-    let (one, two) = tokio::join!(first.flavors(STEADY), second.flavors(STEADY));
+    let flavors = || when_sent(test.cloud.flavors(STEADY));
+    let ((one, first), (two, second)) = tokio::join!(flavors(), flavors());
     one.unwrap();
     two.unwrap();
-    let waited = second_sent.first().unwrap() - asked;
+    let (first, second) = (first.unwrap().into_std(), second.unwrap().into_std());
+    let waited = second - asked;
     assert!(waited >= Duration::from_millis(250), "{waited:?}");
-    assert!(first_sent.first().unwrap() < second_sent.first().unwrap());
+    assert!(first < second);
+}
+
+#[tokio::test]
+async fn names_of_many_servers_are_looked_up_by_one_list() {
+    let test = project(100, &[]).await;
+    let begin = Instant::now();
+    let callers = (0..50).map(|number| {
+        let cloud = test.cloud.clone();
+        async move {
+            let shared = cloud.shared_reads();
+            let there = shared
+                .server_ids(&format!("s{number}"), begin, STEADY)
+                .await;
+            assert_eq!(there.unwrap(), [format!("s{number}").as_str()]);
+            let absent = shared
+                .server_ids(&format!("n{number}"), begin, STEADY)
+                .await;
+            assert_eq!(absent.unwrap().len(), 0);
+        }
+    });
+    join_all(callers).await;
+    let calls = reads_of_servers(&test).await;
+    assert!(calls <= 2, "{calls} calls");
 }

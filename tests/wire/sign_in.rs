@@ -1,4 +1,4 @@
-//! Tokens: O1, O2, O13, O14, and one sign-in per credential.
+//! Tokens, and one sign-in per credential.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ async fn twenty_clusters_of_one_credential_sign_in_once() {
     let url = format!("{}/identity", test.server.uri());
     let mut calls = tokio::task::JoinSet::new();
     for cluster in 0..20 {
-        // Some clusters name the cloud's interface, which is another profile of the same account.
+        // Some clusters name the cloud's interface, which makes another profile of the same account.
         let extra = if cluster % 2 == 0 {
             ""
         } else {
@@ -247,7 +247,7 @@ async fn keystone_down_costs_few_calls() {
 #[tokio::test]
 async fn a_token_is_replaced_ahead_of_its_end_whatever_the_clocks_say() {
     let test = bare_cloud(settings(), LeaseToken::unlimited()).await;
-    // Keystone's clock is ten minutes slow: by ours, the token has ended long ago.
+    // Keystone's clock is ten minutes slow, so that by the clock of this host the token expired long ago.
     let issued = jiff::Timestamp::now() - jiff::SignedDuration::from_mins(10);
     let life = |seconds| {
         token_with(&json!({
@@ -275,7 +275,7 @@ async fn a_token_is_replaced_ahead_of_its_end_whatever_the_clocks_say() {
     for _ in 0..20 {
         list().await;
     }
-    // The renewal is in the background; it is one, however many calls were made meanwhile.
+    // The renewal runs in the background, and once, however many calls are made in the meantime.
     while test.sign_ins().await < 2 {
         tokio::task::yield_now().await;
     }
@@ -286,7 +286,7 @@ async fn a_token_is_replaced_ahead_of_its_end_whatever_the_clocks_say() {
 }
 
 #[tokio::test]
-async fn an_unscoped_token_is_said_to_be_one() {
+async fn an_unscoped_token_is_an_error() {
     let test = bare_cloud(settings(), LeaseToken::unlimited()).await;
     let unscoped = token_with(&json!({"issued_at": "x", "methods": ["password"]}));
     answer(&test, "POST", TOKENS, unscoped).await;
@@ -339,7 +339,7 @@ async fn a_missing_service_is_named_with_what_there_is() {
     assert_eq!(
         test.sign_ins().await,
         1,
-        "a fresh catalogue is not asked for again"
+        "a new catalogue is not requested again"
     );
 }
 

@@ -1,4 +1,4 @@
-//! Certificates: the Secret's authorities are the only ones, and what is wrong is said.
+//! Certificates: only the Secret's authorities are trusted, and the error names what is wrong.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -117,7 +117,7 @@ async fn the_secrets_authorities_decide() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_certificate_is_said() {
+async fn the_error_names_what_is_wrong_with_a_certificate() {
     install_crypto();
     let authority = Authority::new();
     let pem = authority.0.pem();

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-/// Pauses that grow by a factor until they reach a longest one, each spread by up to a fifth.
+/// Pauses that grow by a factor up to a longest pause. Each pause is spread by up to a fifth of its length.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Schedule {
     /// The pause after the first attempt.
     pub first: Duration,
-    /// How much longer each further pause is.
+    /// The factor between one pause and the next.
     pub factor: f64,
     /// No pause is longer than this, before it is spread.
     pub longest: Duration,
@@ -23,7 +23,7 @@ impl Schedule {
         }
     }
 
-    /// The pause after attempt number `attempt`, counted from 0, without spreading.
+    /// The pause after attempt number `attempt`, counted from 0, without the spread.
     pub fn pause(&self, attempt: u32) -> Duration {
         // Past this many attempts every schedule has reached its longest pause.
         let exponent = i32::try_from(attempt.min(64)).unwrap_or(64);
@@ -37,7 +37,7 @@ impl Schedule {
     }
 }
 
-/// The pause, made shorter or longer by up to a fifth. `random` is uniform in `0.0..1.0`.
+/// The pause, made shorter or longer by up to a fifth of its length. `random` is uniform in `0.0..1.0`.
 pub fn jittered(pause: Duration, random: f64) -> Duration {
     pause.mul_f64(0.8 + 0.4 * random.clamp(0.0, 1.0))
 }

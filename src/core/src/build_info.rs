@@ -1,15 +1,15 @@
-//! What this program is.
+//! The version and the build of this program.
 
-/// Its version: that of the release (`CAPO_RS_VERSION` at build time), or that of the package.
+/// The version: that of the release (`CAPO_RS_VERSION` at build time), or else that of the package.
 pub const VERSION: &str = env!("BUILT_AS_VERSION");
-/// The commit it was built from (`CAPO_RS_REVISION` at build time), or `unknown`.
+/// The commit of the build (`CAPO_RS_REVISION` at build time), or `unknown`.
 pub const REVISION: &str = env!("BUILT_FROM_REVISION");
 /// The compiler's version.
 pub const RUSTC: &str = env!("BUILT_WITH_RUSTC");
 /// The platform it was built for.
 pub const TARGET: &str = env!("BUILT_FOR_TARGET");
 
-/// All of it in one line, for `--version`.
+/// Version, commit, compiler and platform in one line, for `--version`.
 pub const LONG: &str = concat!(
     env!("BUILT_AS_VERSION"),
     " (revision ",

@@ -7,7 +7,7 @@ use crate::Reason;
 pub struct ConditionState {
     /// True, False or Unknown.
     pub status: ConditionStatus,
-    /// Why the status is what it is.
+    /// The reason of the status.
     pub reason: Reason,
     /// What was observed, since when, and what ends it. The text stays the same while nothing changes: it has no
     /// counters and no ages.
@@ -65,7 +65,7 @@ pub enum ConditionStatus {
 }
 
 impl ConditionStatus {
-    /// The status as conditions spell it.
+    /// The status as it is written in conditions.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::True => "True",

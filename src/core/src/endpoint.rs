@@ -1,8 +1,8 @@
-//! A request through the endpoint of a control plane, and what came of it.
+//! A request through the endpoint of a control plane, and its result.
 
 use std::{fmt, net::IpAddr, time::Duration};
 
-/// Where clients reach a control plane: through its load balancer, as a rule.
+/// The address at which clients reach a control plane, which usually is that of its load balancer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Endpoint {
     /// A DNS name or an IP address; an IPv6 address may stand in brackets.
@@ -38,15 +38,15 @@ impl fmt::Display for Endpoint {
 pub struct EndpointAnswer {
     /// The HTTP status code.
     pub status: u16,
-    /// Those of the addresses in question that the serving certificate names.
+    /// The addresses, of those that the caller looks for, that the serving certificate names.
     pub named: Vec<IpAddr>,
     /// The start of the body, for messages.
     pub body: Excerpt,
 }
 
 impl EndpointAnswer {
-    /// Whether an API server that takes requests answers like this. 401 and 403 count: without anonymous
-    /// authentication a request for `/readyz` is refused, by an API server.
+    /// Whether this is the answer of an API server that takes requests. 401 and 403 count: an API server without
+    /// anonymous authentication refuses a request for `/readyz`.
     pub fn is_served(&self) -> bool {
         matches!(self.status, 200 | 401 | 403)
     }
@@ -55,34 +55,34 @@ impl EndpointAnswer {
 /// Why no answer came through the endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EndpointFailure {
-    /// The host has no address.
+    /// The lookup of the host found no address.
     NoAddress(Excerpt),
-    /// Nothing listens there.
+    /// The connection was refused, because no process listens at the address.
     Refused,
-    /// Nothing came within this time.
+    /// No answer came within this time.
     TimedOut(Duration),
-    /// There is no way to the address, as the operating system sees it.
+    /// The operating system has no route to the address.
     Unreachable(Excerpt),
-    /// The connection was closed before an answer came.
+    /// The connection was closed before the answer was complete.
     Closed,
-    /// What answered does not speak TLS.
+    /// The other side does not speak TLS.
     NotTls,
-    /// What answered ended the TLS handshake.
+    /// The other side ended the TLS handshake.
     TlsRefused(Excerpt),
-    /// The serving certificate is not of the cluster's CA.
+    /// The serving certificate was not issued by the cluster's CA.
     OtherAuthority,
-    /// The serving certificate is of the cluster's CA, but not valid.
+    /// The cluster's CA issued the serving certificate, but the certificate is not valid.
     BadCertificate(Excerpt),
-    /// What answered does not speak HTTP.
+    /// The other side does not speak HTTP.
     NotHttp,
-    /// The proxy of the manager's environment did not connect.
+    /// The proxy that the manager's environment names refused to connect.
     Proxy {
-        /// What it answered to `CONNECT`.
+        /// The status code of the proxy's answer to `CONNECT`.
         status: u16,
         /// The start of the body of that answer.
         body: Excerpt,
     },
-    /// There is no connection to the proxy of the manager's environment.
+    /// The proxy that the manager's environment names can't be reached.
     NoProxy(Box<EndpointFailure>),
     /// The manager's environment names a proxy of a kind that is not supported.
     UnsupportedProxy(Excerpt),
@@ -131,7 +131,7 @@ impl fmt::Display for EndpointFailure {
 pub struct Excerpt(String);
 
 impl Excerpt {
-    /// How many characters are kept.
+    /// The largest number of characters.
     pub const LIMIT: usize = 200;
 
     /// The start of `text`; control characters and repeated white space become one space each.
@@ -154,7 +154,7 @@ impl Excerpt {
         Self(line)
     }
 
-    /// Nothing is left of the text.
+    /// Whether the text is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,13 +1,13 @@
-//! What a failed OpenStack call means.
+//! Classes of failed OpenStack calls.
 
 /// The class of a failed call. It decides the retry, the condition's reason and the metric label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FailureClass {
-    /// Connection trouble, a time-out, a 5xx or an unreadable answer: it goes away by itself.
+    /// The connection failed, the call timed out, or the answer was a 5xx or unreadable. A later attempt may succeed.
     Transient,
     /// The service is throttling requests (429, 503 with Retry-After, an old-style 413).
     Throttled,
-    /// The credentials are valid but do not allow this (403 by policy).
+    /// The credentials are valid, but a policy does not allow the call (403).
     Denied,
     /// The credentials are refused: signing in fails, or two answers in a row are 401.
     Auth,
@@ -23,7 +23,7 @@ pub enum FailureClass {
     Conflict,
     /// The object does not exist.
     NotFound,
-    /// The request can't work as it stands: a bad value, an unknown provider, a feature that is not offered.
+    /// The request can't succeed unchanged: a bad value, an unknown provider, a feature that is not offered.
     Invalid,
     /// The provider does not implement the request (501).
     NotImplemented,

@@ -6,9 +6,9 @@ pub enum GateMode {
     /// The gate holds what must wait.
     #[default]
     Enforce,
-    /// The gate reports what it would hold, and holds nothing.
+    /// The gate reports what it would hold, and holds no machine.
     Observe,
-    /// There is no gate, and our deletion hooks are removed.
+    /// There is no gate, and the deletion hooks of capo-rs are removed.
     Off,
 }
 
@@ -16,7 +16,7 @@ impl GateMode {
     /// Every mode.
     pub const ALL: [Self; 3] = [Self::Enforce, Self::Observe, Self::Off];
 
-    /// The mode's word on the command line.
+    /// The mode as it is written on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Enforce => "enforce",

@@ -1,13 +1,12 @@
-//! The operator's word on the load balancer gate, as an annotation on an OpenStackCluster or an
-//! OpenStackMachine.
+//! The operator's override of the load balancer gate: an annotation on an OpenStackCluster or an OpenStackMachine.
 //!
 //! ```text
 //! hold reason=<text>
 //! bypass until=<RFC 3339> reason=<text>
 //! ```
 //!
-//! The reason is the rest of the line. Admission and the controllers read it with the same function,
-//! so that nothing is admitted which a controller would refuse a moment later.
+//! The reason is the rest of the line. Admission and the controllers read it with the same function, so that admission
+//! accepts nothing that a controller would refuse.
 
 use jiff::Timestamp;
 
@@ -39,7 +38,7 @@ pub enum GateOverride {
 /// The annotation's key.
 pub const KEY: &str = "infrastructure.cluster.x-k8s.io/load-balancer-gate";
 
-/// The longest reason that is taken, in characters: it is shown in conditions and events.
+/// The longest reason that is accepted, in characters: it is shown in conditions and events.
 pub const MAX_REASON: usize = 512;
 
 const FORMS: &str =
@@ -50,8 +49,8 @@ pub fn parse_optional(text: Option<&str>, now: Timestamp) -> GateOverride {
     text.map_or(GateOverride::None, |text| parse(text, now))
 }
 
-/// Reads the annotation's value. A bypass that does not end in the future is refused like one that
-/// is misspelt: nothing that opens a gate may outlive its date or go without a reason.
+/// Reads the annotation's value. A bypass that does not end in the future is refused like a misspelt one, because
+/// nothing may open a gate after its end or without a reason.
 pub fn parse(text: &str, now: Timestamp) -> GateOverride {
     match read(text.trim(), now) {
         Ok(word) => word,
@@ -105,7 +104,7 @@ fn reason(verb: &str, rest: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// What was found, cut so that an odd annotation can't flood a condition or a log.
+/// The start of the text that was found, so that a long annotation can't fill a condition or a log.
 fn shown(found: &str) -> String {
     found.chars().filter(|c| !c.is_control()).take(64).collect()
 }

@@ -5,13 +5,13 @@ use serde::Serialize;
 /// The state of one gate, or of all gates of a cluster together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum GateState {
-    /// Nothing is held.
+    /// The gate holds no machine.
     Open,
-    /// A machine waits.
+    /// The gate holds a machine.
     Held,
-    /// Nothing is held, because the operator bypasses the gate.
+    /// The gate holds no machine, because the operator bypasses it.
     Bypassed,
-    /// Nothing was observed yet, or the last observation is too old.
+    /// The load balancer was not observed yet, or the last observation is too old.
     Unknown,
 }
 

@@ -1,7 +1,7 @@
-//! What is known of an object that was looked for.
+//! The result of a lookup.
 
-/// The result of a lookup. That nothing was found out is not the same as that nothing is there: only
-/// [`Lookup::Absent`] may open, create or delete anything.
+/// The result of a lookup. A failed lookup does not mean that the object is absent: only [`Lookup::Absent`] may open,
+/// create or delete anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Lookup<T> {
     /// It was not looked up yet, or the lookup failed.

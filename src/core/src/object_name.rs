@@ -1,4 +1,4 @@
-//! Names of Kubernetes objects as the rooms pass them to each other.
+//! Names of Kubernetes objects.
 
 use std::fmt;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::wire_enum;
 
 wire_enum! {
-    /// How far Octavia is with the last change of an object.
+    /// The progress of the last change of an object.
     pub enum ProvisioningStatus {
         /// The last change is done.
         Active = "ACTIVE",
@@ -23,7 +23,7 @@ wire_enum! {
 }
 
 impl ProvisioningStatus {
-    /// Whether an operation is under way, or was and got lost.
+    /// Whether an operation is under way, or was interrupted and left its PENDING status behind.
     pub fn is_pending(&self) -> bool {
         matches!(
             self,
@@ -50,8 +50,8 @@ wire_enum! {
     }
 }
 
-/// The provisioning status of a member that is expected or found. A word of Octavia that this version does not know is
-/// `Unknown`.
+/// The provisioning status of a member that is expected or found. A status of Octavia that this version does not know
+/// is `Unknown`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum MemberStatus {
     /// `ProvisioningStatus::Active`
@@ -85,7 +85,7 @@ impl MemberStatus {
         Self::Unknown,
     ];
 
-    /// As metrics, events and the command line name it.
+    /// The status as metrics, events and the command line show it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Active => "ACTIVE",
@@ -121,7 +121,8 @@ impl std::fmt::Display for MemberStatus {
 }
 
 impl OperatingStatus {
-    /// As metrics, events and the command line name it: one word for whatever this version does not know.
+    /// The status as metrics, events and the command line show it. All statuses that this version does not know have
+    /// one label.
     pub fn label(&self) -> &str {
         match self {
             Self::Unknown(_) => "Unknown",
@@ -130,14 +131,16 @@ impl OperatingStatus {
     }
 }
 
-/// A provider's profile, from the name the load balancer shows.
+/// The profile of a provider, derived from the provider's name on the load balancer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Provider {
-    /// `amphora`, and its aliases `amphorav2` and `octavia`; a load balancer without a name too.
+    /// `amphora`, and its alias `octavia`; a load balancer without a name too.
     Amphora,
+    /// `amphorav2`, which may have a jobboard: another worker resumes what a lost one has begun.
+    AmphoraV2,
     /// `ovn`
     Ovn,
-    /// Anything else: the generic rules.
+    /// Any other provider: the generic rules apply.
     Unknown,
 }
 
@@ -145,16 +148,18 @@ impl Provider {
     /// The profile of a provider's name.
     pub fn of(name: &str) -> Self {
         match name {
-            "" | "amphora" | "amphorav2" | "octavia" => Self::Amphora,
+            "" | "amphora" | "octavia" => Self::Amphora,
+            "amphorav2" => Self::AmphoraV2,
             "ovn" => Self::Ovn,
             _ => Self::Unknown,
         }
     }
 
-    /// As metrics name it.
+    /// The profile as metrics show it.
     pub fn label(self) -> &'static str {
         match self {
             Self::Amphora => "amphora",
+            Self::AmphoraV2 => "amphorav2",
             Self::Ovn => "ovn",
             Self::Unknown => "other",
         }
@@ -164,30 +169,33 @@ impl Provider {
     pub fn algorithm(self) -> &'static str {
         match self {
             Self::Ovn => "SOURCE_IP_PORT",
-            Self::Amphora | Self::Unknown => "ROUND_ROBIN",
+            Self::Amphora | Self::AmphoraV2 | Self::Unknown => "ROUND_ROBIN",
         }
     }
 
-    /// Weight 0 keeps new connections away.
+    /// Whether weight 0 keeps new connections away from a member.
     pub fn drains(self) -> bool {
         self != Self::Ovn
     }
 
-    /// A health monitor keeps clients away from a member that is not up. OVN calls a new member ONLINE and sends it
-    /// connections until enough checks have failed, and those that are refused go nowhere else.
+    /// Whether a health monitor keeps clients away from a member that is not up. OVN sends connections to a new member,
+    /// which it reports as ONLINE, until enough checks have failed, and does not send a refused connection to another
+    /// member.
     pub fn monitor_guards(self) -> bool {
         self != Self::Ovn
     }
 
-    /// How long PENDING under an ACTIVE load balancer may be an operation that still runs.
-    pub fn orphan_span(self) -> Duration {
+    /// How long a status must be PENDING under an ACTIVE load balancer before the operation counts as lost; `None`
+    /// where another worker may resume the operation much later.
+    pub fn orphan_span(self) -> Option<Duration> {
         match self {
-            Self::Ovn => Duration::from_mins(2),
-            Self::Amphora | Self::Unknown => Duration::from_mins(1),
+            Self::Ovn => Some(Duration::from_mins(2)),
+            Self::Amphora | Self::Unknown => Some(Duration::from_mins(1)),
+            Self::AmphoraV2 => None,
         }
     }
 
-    /// The first gap after a write, where it is not the schedule's.
+    /// The gap between a write and the first read after it, where it differs from the schedule's.
     pub fn first_gap(self) -> Option<Duration> {
         (self == Self::Ovn).then_some(Duration::from_millis(500))
     }

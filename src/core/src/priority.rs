@@ -1,12 +1,13 @@
 //! How urgent an OpenStack call is.
 
-/// Where calls wait for the request budget, the smaller priority goes first.
+/// The urgency of a call. Of the calls that wait for the request budget, the one with the smallest priority is sent
+/// first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Priority {
     /// A write, or a read that a gate waits for.
     Gate,
-    /// A read of something that is changing.
+    /// A read of an object that is changing.
     Settling,
-    /// A read of something settled.
+    /// A read of an object that is not changing.
     Steady,
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 macro_rules! reasons {
     ($($(#[doc = $doc:literal])+ $name:ident,)*) => {
-        /// Why something is as it is. One enum for every surface, so that the strings are the same on all of them.
+        /// The reason of a state. One enum serves every surface, so that the strings are the same on all of them.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Reason { $($(#[doc = $doc])+ $name,)* }
 
@@ -26,7 +26,7 @@ macro_rules! reasons {
 }
 
 reasons! {
-    // The load balancer gate, not True.
+    // Reasons of a load balancer gate that is not True.
     /// A member is PENDING.
     MemberPending,
     /// A member is in ERROR.
@@ -63,15 +63,35 @@ reasons! {
     QuotaExceeded,
     /// An annotation of the operator holds the gate.
     OperatorHold,
-    // The load balancer gate, True.
+    // Reasons of a load balancer gate that is True.
     /// Every expected member is ACTIVE.
     MembersActive,
+    /// Cluster API has admitted the machine already.
+    MachineAdmitted,
+    /// Other members serve the API server, and those of the machine are removed.
+    MachineReleased,
+    /// The members of the machine are removed.
+    MembersRemoved,
+    /// The machine was never admitted and does not serve.
+    MachineNeverServed,
+    /// The server of the machine is absent or SHUTOFF.
+    ServerGone,
+    /// The API server of the machine is down and gets no clients.
+    MachineDoesNotServe,
+    /// The control plane was never initialised.
+    ControlPlaneNotInitialized,
+    /// The Cluster or its control plane is being deleted.
+    ClusterDeleting,
+    /// The load balancer takes no change, or there is none.
+    LoadBalancerUnusable,
+    /// The gates hold nothing in the mode that is set.
+    GateNotEnforced,
     /// An annotation of the operator bypasses the gate.
     OperatorBypass,
     /// The cluster has no managed load balancer.
     LoadBalancerDisabled,
     // Conditions of Cluster API and of CAPO.
-    /// Everything is as the spec wants it.
+    /// Everything is as the spec describes it.
     Ready,
     /// At least one of the conditions listed in the message is not True.
     NotReady,
@@ -117,6 +137,12 @@ reasons! {
     APIEndpointConfigFailed,
     /// Attaching a floating IP failed.
     FloatingIPError,
+    /// The pool has given out as many floating IPs as its spec allows.
+    MaxIPsReached,
+    /// The external network that the pool's spec means is not found.
+    UnableToFindNetwork,
+    /// The pool has not given the machine a floating IP yet.
+    WaitingForIPAMProvider,
     /// Signing in to OpenStack failed.
     OpenStackAuthenticationFailed,
     /// OpenStack rejected a request.
@@ -163,8 +189,9 @@ mod tests {
     use super::Reason;
 
     #[test]
-    fn every_reason_is_taken_by_the_machine_crd() {
-        // Cluster API copies our Ready into the Machine, whose schema wants letters first and last.
+    fn the_machine_crd_accepts_every_reason() {
+        // Cluster API copies the condition Ready into the Machine, whose schema requires a letter or digit at both
+        // ends.
         for reason in Reason::ALL {
             let text = reason.as_str();
             assert!(text.chars().all(|c| c.is_ascii_alphanumeric()), "{text}");

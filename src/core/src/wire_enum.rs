@@ -1,10 +1,11 @@
-//! Closed sets of words on the wire.
+//! Closed sets of strings on the wire.
 
-/// Defines an enum whose variants are words on the wire. A word that is not in the set is kept in `Unknown`, so that
-/// an answer stays readable when the other side learns a new word. `null` reads as an empty unknown word.
+/// Defines an enum whose variants are strings on the wire. A string that is not in the set is kept in `Unknown`, so
+/// that an answer stays readable when a later version of the service sends a new string. `null` reads as an empty
+/// unknown string.
 ///
-/// The default is the variant named by `default Variant` after the enum's name; without one it is `Unknown` of an
-/// empty word.
+/// The default is the variant named by `default Variant` after the enum's name; without one it is `Unknown` of an empty
+/// string.
 #[macro_export]
 macro_rules! wire_enum {
     (
@@ -38,15 +39,15 @@ macro_rules! wire_enum {
         #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum $name {
             $($(#[$variant_meta])* $variant,)+
-            /// A word that this version does not know, as it was sent.
+            /// A string that this version does not know, as it was sent.
             Unknown(String),
         }
 
         impl $name {
-            /// Every word of the set, in the order of declaration.
+            /// All strings of the set, in the order of declaration.
             pub const WORDS: &'static [&'static str] = &[$($word),+];
 
-            /// The word on the wire.
+            /// The string on the wire.
             pub fn as_str(&self) -> &str {
                 match self {
                     $(Self::$variant => $word,)+

@@ -1,5 +1,5 @@
-//! A status of Octavia or Nova is an enum everywhere: as text it is written in this crate and in the client's types of
-//! the wire alone. A misspelt text compiles, and opens or closes nothing.
+//! Statuses of Octavia and Nova are enums. Their texts stand in this crate and in the client's wire types only, because
+//! the compiler does not find a misspelt text.
 
 #![allow(clippy::unwrap_used, reason = "a test's helper fails the test")]
 

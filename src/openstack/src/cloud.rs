@@ -1,55 +1,35 @@
-//! The handle of one cloud, and what it offers.
+//! The handle of one cloud, and the versions and extensions that its services offer.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use serde::Deserialize;
-use tokio::time::Instant;
 
 use crate::{
     error::Error,
     lease::LeaseToken,
     observer::CallObserver,
     profile::CloudProfile,
+    read_cache::{ReadCache, aged::Aged},
     request::Call,
     send::budget::Budget,
     send::transport::Transport,
     service::{ApiVersion, Service},
     session::discovery::{self, VersionDocument},
     session::token::TokenSource,
-    shared_reads::{Reads, aged::Aged},
 };
 use capo_core::ids::ProjectId;
 use capo_core::{FailureClass, Priority};
 
-/// What a service offers is read again when it is this old: services are upgraded while this process runs.
+/// The age at which a service's versions are read again, because a service may be upgraded while this process runs.
 const DISCOVERY_AGE: Duration = Duration::from_mins(10);
 
-/// A version that is too old for a call is read again when it is this old.
+/// The age at which a version that is too old for a call is read again.
 const TOO_OLD_AGE: Duration = Duration::from_mins(1);
 
-/// One cloud with one credential. Cheap to clone; clones share token, budget and what was discovered.
+/// One cloud with one credential. A clone is cheap; clones share the token, the budget and the versions of the
+/// services.
 #[derive(Clone)]
-pub struct Cloud(pub(crate) Arc<Shared>, pub(crate) Option<SentAt>);
-
-/// The moment at which the first request of a [`Cloud::noting_sent_at`] handle was sent.
-#[derive(Debug, Clone, Default)]
-pub struct SentAt(Arc<OnceLock<Instant>>);
-
-impl SentAt {
-    /// The moment; `None` while no request was sent, because it waits for the budget or was refused by it.
-    pub fn first(&self) -> Option<std::time::Instant> {
-        self.0.get().copied().map(Instant::into_std)
-    }
-
-    pub(crate) fn note(&self, sent: Instant) {
-        // Only the first request counts: a list of several pages is as old as its first one.
-        let _ = self.0.set(sent);
-    }
-}
+pub struct Cloud(pub(crate) Arc<Shared>);
 
 /// What the clones of a [`Cloud`] share.
 pub(crate) struct Shared {
@@ -62,7 +42,7 @@ pub(crate) struct Shared {
     pub(crate) compute_version: Aged<ApiVersion>,
     pub(crate) load_balancer_version: Aged<ApiVersion>,
     pub(crate) network_extensions: Aged<Arc<BTreeSet<String>>>,
-    pub(crate) reads: Reads,
+    pub(crate) read_cache: ReadCache,
 }
 
 /// One budget per service.
@@ -92,7 +72,7 @@ impl std::fmt::Debug for Cloud {
     }
 }
 
-/// Handles are equal if they are of the same profile, all fields of it compared.
+/// Two handles are equal if all fields of their profiles are.
 impl PartialEq for Cloud {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || self.0.profile == other.0.profile
@@ -102,20 +82,12 @@ impl PartialEq for Cloud {
 impl Eq for Cloud {}
 
 impl Cloud {
-    /// A handle of the same cloud that notes when its first request is sent, and where to read that moment. What a read
-    /// shows is at least as new as that; a call may have waited for the budget for a long time before.
-    pub fn noting_sent_at(&self) -> (Self, SentAt) {
-        let sent_at = SentAt::default();
-        let cloud = Self(Arc::clone(&self.0), Some(sent_at.clone()));
-        (cloud, sent_at)
-    }
-
-    /// How it is reached and as whom.
+    /// The address and the credentials of the cloud.
     pub fn profile(&self) -> &CloudProfile {
         &self.0.profile
     }
 
-    /// The project that everything is made in. Signs in if that was not done.
+    /// The project in which the credentials create objects. The call signs in if there is no token yet.
     pub async fn project_id(&self) -> Result<ProjectId, Error> {
         Ok(self.0.account.session().await?.project_id.clone())
     }
@@ -165,7 +137,7 @@ impl Cloud {
         extensions.get_or_keep(DISCOVERY_AGE, read).await
     }
 
-    /// Sends a call and reads its answer: token, budget, pause, lease, one more try after a 401.
+    /// Sends a call and reads its answer. Token, budget, pause, lease and the repetition after a 401 are handled here.
     pub(crate) async fn send<T>(
         &self,
         call: &Call,
@@ -208,7 +180,7 @@ impl Cloud {
         if self.compute_api_version(call.priority).await? >= needed {
             return Ok(());
         }
-        // Nova may have been upgraded a moment ago.
+        // Nova may have been upgraded since its versions were read.
         let offered = self.compute_version_of(TOO_OLD_AGE, call.priority).await?;
         if offered >= needed {
             return Ok(());

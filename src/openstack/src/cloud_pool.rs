@@ -1,4 +1,4 @@
-//! All clouds this process talks to: who shares what.
+//! All clouds that this process uses, and the parts that their handles share.
 
 use std::{
     collections::HashMap,
@@ -14,22 +14,22 @@ use crate::{
     lease::LeaseToken,
     observer::CallObserver,
     profile::{AccountKey, BudgetKey, CloudProfile, ProfileError},
+    read_cache::{ReadCache, aged::Aged},
     send::budget::{Budget, Level, Limits},
     send::transport::Transport,
     service::Service,
     session::token::TokenSource,
     settings::ClientSettings,
-    shared_reads::{Reads, aged::Aged},
 };
 
-/// Clouds that are remembered though nobody holds their handle.
+/// The number of clouds that are kept although their handle is not in use.
 const MOST_IDLE: usize = 256;
 
-/// How long they are: long enough that a token survives from one pass to the next.
+/// How long a cloud without a handle in use is kept: long enough that its token serves the next pass too.
 const LONGEST_IDLE: Duration = Duration::from_mins(30);
 
-/// Hands out [`Cloud`] handles. Equal profiles share everything; profiles of one credential at one
-/// Keystone share its token, and in one region its budgets. Cheap to clone.
+/// Provides [`Cloud`] handles. Equal profiles share everything. Profiles of one credential at one Keystone share its
+/// token, and in one region its budgets. A clone is cheap.
 #[derive(Clone)]
 pub struct Clouds(Arc<Inner>);
 
@@ -57,7 +57,7 @@ impl std::fmt::Debug for Clouds {
 }
 
 impl Clouds {
-    /// No cloud yet. A rustls crypto provider must be installed by then.
+    /// A pool without clouds. The process must have a rustls crypto provider already.
     pub fn new(
         settings: ClientSettings,
         lease: LeaseToken,
@@ -71,21 +71,26 @@ impl Clouds {
         }))
     }
 
-    /// The handle of this profile's cloud. Nothing is sent yet.
+    /// Leave to change something, which ends with the leader lease.
+    pub fn lease(&self) -> &LeaseToken {
+        &self.0.lease
+    }
+
+    /// The handle of this profile's cloud. This function sends no request.
     pub fn cloud(&self, profile: CloudProfile) -> Result<Cloud, ProfileError> {
         let now = Instant::now();
         let mut known = self.0.known.lock();
         if let Some((shared, used)) = known.clouds.get_mut(&profile) {
             *used = now;
-            return Ok(Cloud(Arc::clone(shared), None));
+            return Ok(Cloud(Arc::clone(shared)));
         }
         known.forget_unused(now);
         let shared = Arc::new(self.shared(&mut known, profile.clone())?);
         known.clouds.insert(profile, (Arc::clone(&shared), now));
-        Ok(Cloud(shared, None))
+        Ok(Cloud(shared))
     }
 
-    /// What every budget in use holds, by the name of its cloud; one name may come several times.
+    /// The level of every budget in use, by the name of its cloud. One name may occur several times.
     pub fn levels(&self) -> Vec<(String, Service, Level)> {
         let known = self.0.known.lock();
         let mut levels = Vec::new();
@@ -99,7 +104,7 @@ impl Clouds {
             let Some(budgets) = budgets.upgrade() else {
                 continue;
             };
-            // Sign-ins have the account's budget.
+            // Sign-ins have the budget of the account.
             for service in Service::ALL.into_iter().filter(|s| *s != Service::Identity) {
                 levels.push((key.0.name.clone(), service, budgets.of(service).level()));
             }
@@ -149,7 +154,7 @@ impl Clouds {
             compute_version: Aged::default(),
             load_balancer_version: Aged::default(),
             network_extensions: Aged::default(),
-            reads: Reads::default(),
+            read_cache: ReadCache::default(),
         })
     }
 }
@@ -168,7 +173,8 @@ fn shared_or_new<K: std::hash::Hash + Eq, V>(
 }
 
 impl Known {
-    /// Forgets clouds that nobody holds: those idle for long, and above a number the longest idle ones.
+    /// Removes clouds whose handle is not in use: those that have been idle for too long, and the longest idle ones
+    /// above the limit.
     fn forget_unused(&mut self, now: Instant) {
         self.clouds.retain(|_, (shared, used)| {
             Arc::strong_count(shared) > 1 || now.duration_since(*used) < LONGEST_IDLE

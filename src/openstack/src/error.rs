@@ -1,4 +1,4 @@
-//! The one error of every call.
+//! The error type of every call.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use capo_core::FailureClass;
 
 use crate::service::Service;
 
-/// A failed call. Its text is stable: it has no ports of connections, request ids, times or
-/// counters of ours, so that two failures alike read alike.
+/// A failed call. Its text is stable: it has no connection ports, request ids, times or counters, so that two failures
+/// of the same kind have the same text.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{}: {}", .0.request, .0.message)]
 pub struct Error(Box<Content>);
@@ -64,14 +64,14 @@ impl Error {
         self
     }
 
-    /// The same failure as that of another request, for callers that share one failed attempt.
+    /// The same failure for another request, for callers that share one failed attempt.
     pub(crate) fn of_request(mut self, service: Service, request: &'static str) -> Self {
         self.0.request = request;
         self.0.service = service;
         self
     }
 
-    /// What the error means.
+    /// The class of the failure.
     pub fn class(&self) -> FailureClass {
         self.0.class
     }
@@ -91,27 +91,28 @@ impl Error {
         self.0.status
     }
 
-    /// How long calls to this service are refused by ourselves or unwelcome there; try no earlier.
+    /// How long this process sends no request to the service, or how long the service requested in Retry-After.
     pub fn retry_after(&self) -> Option<Duration> {
         self.0.retry_after
     }
 
-    /// The service's id of the request, for logs only: it differs every time.
+    /// The id that the service gave the request. It differs every time, so that only logs may show it.
     pub fn request_id(&self) -> Option<&str> {
         self.0.request_id.as_deref()
     }
 
-    /// A change that failed this way may have been made all the same: look it up before repeating it.
+    /// Whether the change may have been made although the call failed. The caller has to look the object up before it
+    /// repeats the call.
     pub fn maybe_done(&self) -> bool {
         self.0.maybe_done
     }
 
-    /// What went wrong, without the request's name. Stable.
+    /// The failure without the request's name. The text is stable.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// No such object.
+    /// Whether the object does not exist.
     pub fn is_not_found(&self) -> bool {
         self.0.class == FailureClass::NotFound
     }

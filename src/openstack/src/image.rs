@@ -17,11 +17,11 @@ wire_enum! {
         Saving = "saving",
         /// Is being imported.
         Importing = "importing",
-        /// Was put out of use.
+        /// Deactivated by an administrator.
         Deactivated = "deactivated",
-        /// Broken.
+        /// Unusable, because its data could not be stored.
         Killed = "killed",
-        /// Gone.
+        /// Deleted.
         Deleted = "deleted",
     }
 }
@@ -40,16 +40,16 @@ pub struct Image {
     /// Its tags.
     #[serde(default, deserialize_with = "null_as_default")]
     pub tags: Vec<String>,
-    /// GiB of disk it needs at least.
+    /// The smallest disk for it in GiB.
     #[serde(default, deserialize_with = "null_as_default")]
     pub min_disk: u64,
-    /// The guest's operating system, where the image says so.
+    /// The guest's operating system, where the image has this property.
     #[serde(default)]
     pub os_type: Option<String>,
 }
 
-/// Which images to list.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// The images to list: those that match every field which is set.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct ImageFilter {
     /// The exact name.
     pub name: Option<String>,
@@ -66,7 +66,8 @@ impl Cloud {
     ) -> Result<Vec<Image>, Error> {
         let mut call = Call::get(Service::Image, "image_list", ["images"]).at(priority);
         if let Some(name) = &filter.name {
-            // Glance reads a leading `in:` as a list; a name that has it is asked for as a list of one.
+            // Glance reads a leading `in:` as the start of a list, so a name that starts with it is sent as a list of
+            // one name.
             call = if name.starts_with("in:") {
                 call.query("name", format!("in:\"{name}\""))
             } else {

@@ -1,57 +1,75 @@
-//! Leave to change OpenStack. Only the process that holds the leader lease has it.
+//! The permission to change OpenStack, which only the process with the leader lease has.
 
 use std::{sync::Arc, time::Instant};
 
 use parking_lot::RwLock;
 
-/// Asked before every OpenStack call that changes something. It ends by itself at the renew deadline,
-/// on the monotonic clock, before another process can take the lease: a process that was frozen finds
-/// it ended when it thaws, whatever it was about to do.
+/// The permission that every OpenStack call which changes something needs. It expires at the renew deadline on the
+/// monotonic clock, before another process can take the lease. A process that was suspended therefore finds it expired
+/// when it continues.
 #[derive(Debug, Clone)]
-pub struct LeaseToken(Arc<RwLock<Leave>>);
+pub struct LeaseToken(Arc<RwLock<Permission>>);
 
 #[derive(Debug, Clone, Copy)]
-enum Leave {
+enum Permission {
     Always,
     Until(Instant),
     Never,
+    DryRun,
 }
 
 impl LeaseToken {
-    /// A token that never ends, for a process that runs without leader election.
+    /// A token that never expires, for a process that runs without leader election.
     pub fn unlimited() -> Self {
-        Self::with(Leave::Always)
+        Self::with(Permission::Always)
     }
 
     /// A token that is not held until it is extended.
     pub fn not_held() -> Self {
-        Self::with(Leave::Never)
+        Self::with(Permission::Never)
     }
 
-    fn with(leave: Leave) -> Self {
-        Self(Arc::new(RwLock::new(leave)))
+    /// A token that is never held: every change is reported to [`CallObserver::not_sent`] in place of being sent.
+    ///
+    /// [`CallObserver::not_sent`]: crate::CallObserver::not_sent
+    pub fn dry_run() -> Self {
+        Self::with(Permission::DryRun)
+    }
+
+    fn with(permission: Permission) -> Self {
+        Self(Arc::new(RwLock::new(permission)))
     }
 
     /// Holds the token until `deadline`.
     pub fn extend_until(&self, deadline: Instant) {
-        self.set(Leave::Until(deadline));
+        self.set(Permission::Until(deadline));
     }
 
-    /// Ends the token at once.
+    /// Revokes the token at once.
     pub fn revoke(&self) {
-        self.set(Leave::Never);
+        self.set(Permission::Never);
     }
 
     /// Whether a change may be sent at `now`.
     pub fn holds_at(&self, now: Instant) -> bool {
         match *self.0.read() {
-            Leave::Always => true,
-            Leave::Until(deadline) => now < deadline,
-            Leave::Never => false,
+            Permission::Always => true,
+            Permission::Until(deadline) => now < deadline,
+            Permission::Never | Permission::DryRun => false,
         }
     }
 
-    fn set(&self, leave: Leave) {
-        *self.0.write() = leave;
+    /// Whether this process may write to Kubernetes what opens a gate: it holds the lease, or none of its writes is sent.
+    pub fn may_open_gates(&self) -> bool {
+        self.is_dry_run() || self.holds_at(Instant::now())
+    }
+
+    /// Whether changes are reported instead of being sent.
+    pub fn is_dry_run(&self) -> bool {
+        matches!(*self.0.read(), Permission::DryRun)
+    }
+
+    fn set(&self, permission: Permission) {
+        *self.0.write() = permission;
     }
 }

@@ -1,10 +1,9 @@
-//! The OpenStack client: sign-in, catalogue, one request budget per cloud, credential and service,
-//! error classes, and thin typed calls. It never decides what should exist.
+//! The OpenStack client: sign-in, catalogue, one request budget per cloud, credential and service, error classes, and
+//! thin typed calls. The client never decides which objects should exist.
 //!
-//! [`Clouds`] hands out a [`Cloud`] per [`CloudProfile`]; everything else hangs off `Cloud`:
-//! [`load_balancer`], [`network`], [`compute`], [`image`], [`volume`]. Every call goes through
-//! `Cloud::send`, so the budget, the lease token, the pause after a 429, the renewal of tokens and the
-//! metrics are in one place.
+//! [`Clouds`] provides one [`Cloud`] per [`CloudProfile`]. The calls are methods of `Cloud`, in [`load_balancer`],
+//! [`network`], [`compute`], [`image`] and [`volume`]. Every call goes through `Cloud::send`, so that the budget, the
+//! lease token, the pause after a 429, the renewal of tokens and the metrics are handled in one place.
 
 mod cloud;
 mod cloud_pool;
@@ -16,6 +15,8 @@ pub mod load_balancer;
 pub mod network;
 mod observer;
 mod profile;
+mod quota;
+mod read_cache;
 mod request;
 mod send;
 mod sent;
@@ -26,14 +27,16 @@ mod shared_reads;
 pub mod volume;
 mod wire;
 
-pub use cloud::{Cloud, SentAt};
+pub use cloud::Cloud;
 pub use cloud_pool::Clouds;
 pub use error::Error;
 pub use lease::LeaseToken;
-pub use observer::{CallObserver, CallOutcome, CallRecord, NoObserver, SignInOutcome};
+pub use observer::{CallObserver, CallOutcome, CallRecord, NoObserver, SignInOutcome, UnsentWrite};
 pub use profile::{CloudProfile, Interface, ProfileError};
+pub use quota::Quota;
+pub use read_cache::Read;
 pub use send::budget::Level;
-pub use sent::when_sent;
+pub use sent::{Withdrawal, when_sent};
 pub use service::{ApiVersion, Service};
 pub use settings::ClientSettings;
-pub use shared_reads::{Read, SharedReads};
+pub use shared_reads::SharedReads;

@@ -1,4 +1,4 @@
-//! One call as data: what to send where, under which name, how urgently.
+//! One call as data: method, address, body, name and priority.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use serde::Serialize;
 use crate::service::{ApiVersion, Service};
 use capo_core::Priority;
 
-/// A body that has no form in JSON.
+/// A body that can't be written as JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the request can't be written as JSON")]
 pub(crate) struct Unserializable;
 
-/// A call that was not sent yet. No `Debug`: bodies hold user data.
+/// A call that was not sent yet. It has no `Debug`, because bodies hold user data.
 #[derive(Clone)]
 pub(crate) struct Call {
     pub(crate) service: Service,
     /// The metric label `request`.
     pub(crate) request: &'static str,
     pub(crate) method: Method,
-    /// Segments after the service's base; each is percent-encoded.
+    /// The path segments after the service's base address; each is percent-encoded.
     pub(crate) path: Vec<String>,
     pub(crate) query: Vec<(&'static str, String)>,
     /// JSON, where it could be written.
@@ -112,7 +112,7 @@ impl Call {
         self
     }
 
-    /// Whether it changes something.
+    /// Whether the call changes something.
     pub(crate) fn mutates(&self) -> bool {
         self.method != Method::GET
     }

@@ -1,15 +1,44 @@
-//! When the requests of a call were sent. A caller that judges by the age of an answer needs this moment, because a call
-//! may wait for the request budget much longer than for its answer.
+//! Records when the requests of a call were sent. A caller that judges the age of an answer needs this time, because a
+//! call may wait for the request budget much longer than for its answer.
 
-use std::cell::Cell;
+use std::{
+    cell::Cell,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use tokio::time::Instant;
 
 tokio::task_local! {
     static FIRST: Cell<Option<Instant>>;
+    static WITHDRAWAL: Withdrawal;
 }
 
-/// The result of `calls`, and when the first request of them was sent; `None` where none was sent.
+/// Takes back a change that still waits for the request budget: it is not sent any more. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct Withdrawal(Arc<AtomicBool>);
+
+impl Withdrawal {
+    /// Takes the change back.
+    pub fn withdraw(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    /// Makes `calls`, and sends no change of them once it was taken back.
+    pub async fn scope<T>(&self, calls: impl Future<Output = T>) -> T {
+        WITHDRAWAL.scope(self.clone(), calls).await
+    }
+
+    /// Whether the change that is about to be sent was taken back.
+    pub fn is_in_force() -> bool {
+        let taken_back = WITHDRAWAL.try_with(|withdrawal| withdrawal.0.load(Ordering::SeqCst));
+        taken_back.unwrap_or(false)
+    }
+}
+
+/// The result of `calls`, and the time at which its first request was sent; `None` where none was sent.
 pub async fn when_sent<T>(calls: impl Future<Output = T>) -> (T, Option<Instant>) {
     let calls = async {
         let result = calls.await;
@@ -18,9 +47,9 @@ pub async fn when_sent<T>(calls: impl Future<Output = T>) -> (T, Option<Instant>
     FIRST.scope(Cell::new(None), calls).await
 }
 
-/// Notes that a request is being sent now.
+/// Records that a request is being sent now.
 pub(crate) fn note(now: Instant) {
-    // Outside of `when_sent` the moment has no reader.
+    // Outside of `when_sent` the time is not recorded.
     let _ = FIRST.try_with(|first| {
         if first.get().is_none() {
             first.set(Some(now));

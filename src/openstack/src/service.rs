@@ -1,4 +1,4 @@
-//! The services we call, how urgent a call is, and versions.
+//! The OpenStack services that are called, and the versions of their APIs.
 
 use std::fmt;
 
@@ -42,8 +42,8 @@ impl Service {
         }
     }
 
-    /// The catalogue types under which the service is found, the preferred one first.
-    /// Source: the OpenStack service types authority and what deployments still use.
+    /// The catalogue types under which the service is found, the preferred one first. Source: the OpenStack service
+    /// types authority, and older names that deployments still use.
     pub const fn catalogue_types(self) -> &'static [&'static str] {
         match self {
             Self::Identity => &["identity"],

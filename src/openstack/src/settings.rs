@@ -7,21 +7,21 @@ use crate::profile::{ProfileError, certificates};
 /// Limits of the client, the same for every cloud.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClientSettings {
-    /// Calls a second per cloud, credential and service.
+    /// Calls per second, per cloud, credential and service.
     pub qps: f64,
     /// Calls that may follow each other at once after a quiet time.
     pub burst: u32,
-    /// Calls under way at a time, per cloud, credential and service.
+    /// Calls in flight, per cloud, credential and service.
     pub max_in_flight: usize,
     /// Longest time to make a connection.
     pub connect_timeout: Duration,
     /// Longest time from sending a request to the end of its answer.
     pub total_timeout: Duration,
-    /// Longest time in our own queue.
+    /// Longest time in the queue of the request budget.
     pub longest_wait: Duration,
     /// Largest answer, in bytes.
     pub body_cap: usize,
-    /// PEM of authorities to trust where the Secret has no `cacert`; else the system's.
+    /// PEM of the authorities to trust where the Secret has no `cacert`; `None` for the system's.
     pub ca_certs: Option<String>,
     /// The User-Agent header.
     pub user_agent: String,
@@ -44,7 +44,7 @@ impl Default for ClientSettings {
 }
 
 impl ClientSettings {
-    /// Checks [`ClientSettings::ca_certs`], so that a start fails rather than every cloud later.
+    /// Checks [`ClientSettings::ca_certs`], so that a wrong value ends the start instead of failing every cloud later.
     pub fn validate(&self) -> Result<(), ProfileError> {
         match &self.ca_certs {
             Some(pem) => certificates::authorities(pem.as_bytes()).map(drop),

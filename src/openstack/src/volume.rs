@@ -11,13 +11,13 @@ const CINDER: Service = Service::Volume;
 wire_enum! {
     /// A volume's status.
     pub enum VolumeStatus {
-        /// Being made.
+        /// Being created.
         Creating = "creating",
         /// Being filled from an image.
         Downloading = "downloading",
-        /// Free to use.
+        /// Not in use.
         Available = "available",
-        /// Set aside for a server.
+        /// Reserved for a server.
         Reserved = "reserved",
         /// Being attached.
         Attaching = "attaching",
@@ -27,9 +27,9 @@ wire_enum! {
         Detaching = "detaching",
         /// Being deleted.
         Deleting = "deleting",
-        /// Broken.
+        /// In ERROR.
         Error = "error",
-        /// Could not be deleted.
+        /// Its deletion failed.
         ErrorDeleting = "error_deleting",
     }
 }
@@ -45,7 +45,7 @@ pub struct Volume {
     /// Its status.
     #[serde(default)]
     pub status: VolumeStatus,
-    /// GiB.
+    /// The size in GiB.
     #[serde(default)]
     pub size: u32,
     /// Its zone.
@@ -54,15 +54,15 @@ pub struct Volume {
     /// Its type.
     #[serde(default)]
     pub volume_type: Option<String>,
-    /// May be attached to several servers.
+    /// Whether it may be attached to several servers at the same time.
     #[serde(default, deserialize_with = "null_as_default")]
     pub multiattach: bool,
-    /// Servers that have it.
+    /// The servers to which it is attached.
     #[serde(default, deserialize_with = "null_as_default")]
     pub attachments: Vec<VolumeAttachment>,
 }
 
-/// A server that has a volume.
+/// A server to which a volume is attached.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct VolumeAttachment {
     /// Nova's id of the server.
@@ -78,15 +78,15 @@ pub struct NewVolume {
     /// Its description.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// GiB.
+    /// The size in GiB.
     pub size: u32,
-    /// Its type; else Cinder's default.
+    /// Its type; Cinder uses its default where none is given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volume_type: Option<String>,
-    /// Its zone; else Cinder's default.
+    /// Its availability zone; Cinder uses its default where none is given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub availability_zone: Option<String>,
-    /// The image to fill it from.
+    /// The image whose data it is filled with.
     #[serde(rename = "imageRef", skip_serializing_if = "Option::is_none")]
     pub image_id: Option<ImageId>,
 }
@@ -106,7 +106,7 @@ impl Cloud {
         self.one(call, "volume").await
     }
 
-    /// Asks for a volume; it is `creating` in the answer.
+    /// Requests the creation of a volume. It is `creating` in the answer.
     pub async fn create_volume(
         &self,
         new: &NewVolume,
@@ -118,7 +118,7 @@ impl Cloud {
         self.one(call, "volume").await
     }
 
-    /// Asks for the end of a volume. It is gone when it answers 404.
+    /// Requests the deletion of a volume. The volume is deleted when Cinder answers 404.
     pub async fn delete_volume(&self, id: &VolumeId, priority: Priority) -> Result<(), Error> {
         let call = Call::delete(CINDER, "volume_delete", ["volumes", id]).at(priority);
         self.done(call).await

@@ -1,4 +1,4 @@
-//! Small parts of wire formats that several services share.
+//! Parts of wire formats that several services share.
 
 use std::{fmt, marker::PhantomData, net::IpAddr};
 
@@ -9,7 +9,12 @@ use serde::{
 
 use capo_core::ids::SubnetId;
 
-/// Reads `null` as the type's empty value: several services send null for an empty list or string.
+/// The default of flags that are true unless OpenStack sends otherwise.
+pub(crate) fn yes() -> bool {
+    true
+}
+
+/// Reads `null` as the type's empty value, because several services send null for an empty list or string.
 pub(crate) fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -18,7 +23,7 @@ where
     Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// Reads a text into its type; what does not parse (or is null or empty) is `None`, so that one odd
+/// Parses a text into its type. A text that does not parse, null and the empty text are `None`, so that one unusual
 /// value does not make a whole list unreadable.
 pub(crate) fn parsed<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
@@ -28,7 +33,7 @@ where
     Ok(Option::<String>::deserialize(deserializer)?.and_then(|text| text.parse().ok()))
 }
 
-/// Reads a list of texts into their types, leaving out what does not parse.
+/// Parses a list of texts into their types, and leaves out those that do not parse.
 pub(crate) fn parsed_list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -41,7 +46,7 @@ where
         .collect())
 }
 
-/// An object that is mentioned by its id only.
+/// An object of which only the id is given.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reference<T> {
     /// The id.
@@ -51,10 +56,10 @@ pub struct Reference<T> {
 /// An address and the subnet it is from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct FixedIp {
-    /// The subnet's id; Neutron picks one when it is absent.
+    /// The subnet's id; Neutron chooses one where it is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subnet_id: Option<SubnetId>,
-    /// The address; Neutron picks one when it is absent.
+    /// The address; Neutron chooses one where it is absent.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -64,15 +69,15 @@ pub struct FixedIp {
 }
 
 /// Tag conditions of Octavia's and Neutron's lists, each a set.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct TagFilter {
-    /// Has all of these.
+    /// The object has all of these tags.
     pub tags: Vec<String>,
-    /// Has any of these.
+    /// The object has any of these tags.
     pub tags_any: Vec<String>,
-    /// Has not all of these.
+    /// The object does not have all of these tags.
     pub not_tags: Vec<String>,
-    /// Has none of these.
+    /// The object has none of these tags.
     pub not_tags_any: Vec<String>,
 }
 
@@ -91,7 +96,7 @@ impl TagFilter {
     }
 }
 
-/// Adds `key=value` for every value that is there.
+/// Adds `key=value` for every value that is set.
 pub(crate) fn push_some<T: fmt::Display>(
     query: &mut Vec<(&'static str, String)>,
     key: &'static str,
@@ -102,7 +107,7 @@ pub(crate) fn push_some<T: fmt::Display>(
     }
 }
 
-/// The value under one key of an answer, whatever else is there.
+/// The value under one key of an answer. Other keys are ignored.
 pub(crate) struct Keyed<T> {
     pub(crate) key: &'static str,
     pub(crate) value: PhantomData<T>,
@@ -111,7 +116,7 @@ pub(crate) struct Keyed<T> {
 /// What [`Keyed`] found.
 pub(crate) struct Found<T> {
     pub(crate) value: T,
-    /// A `<key>_links` entry with `rel: next`, or Glance's `next`, says that there is more.
+    /// Whether there are more pages, as a `<key>_links` entry with `rel: next` or Glance's `next` shows.
     pub(crate) more: bool,
 }
 

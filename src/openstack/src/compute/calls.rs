@@ -1,4 +1,4 @@
-//! Nova's calls. All lists are complete: pages are followed.
+//! Nova's calls. All lists are complete, because the client follows their pages.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +14,11 @@ use capo_core::ids::{FlavorId, ServerId};
 
 const NOVA: Service = Service::Compute;
 
-/// What we need at least: the fields as we read them. CAPO asks for the same.
+/// The lowest microversion that has all fields which are read here. CAPO uses the same one.
 const BASE: ApiVersion = ApiVersion::new(2, 38);
-/// Tags at creation (2.52), tagged block devices and trustworthy reading of them.
+/// The microversion with tags at creation (2.52) and with tagged block devices that are reported correctly (2.53).
 const TAGS: ApiVersion = ApiVersion::new(2, 53);
-/// Volumes of a multiattach type.
+/// The first microversion that accepts volumes of a multiattach type.
 const MULTIATTACH: ApiVersion = ApiVersion::new(2, 60);
 
 impl Cloud {
@@ -52,7 +52,7 @@ impl Cloud {
         self.one(call, "server").await
     }
 
-    /// Asks for a server and returns its id; it is in BUILD.
+    /// Requests the creation of a server and returns its id. The server is in BUILD then.
     pub async fn create_server(
         &self,
         new: &NewServer,
@@ -101,7 +101,7 @@ impl Cloud {
         Ok(created.id)
     }
 
-    /// Asks for the end of a server. It is gone when it answers 404.
+    /// Requests the deletion of a server. The server is gone when Nova answers 404.
     pub async fn delete_server(&self, id: &ServerId, priority: Priority) -> Result<(), Error> {
         let call = Call::delete(NOVA, "server_delete", ["servers", id])
             .version(BASE)
@@ -152,7 +152,7 @@ impl Cloud {
     }
 }
 
-/// `text` as a regular expression that matches just it, in the syntax of MySQL and PostgreSQL.
+/// `text` as a regular expression that matches only `text`, in the syntax of MySQL and PostgreSQL.
 fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len());
     for character in text.chars() {

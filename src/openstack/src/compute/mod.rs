@@ -1,4 +1,4 @@
-//! Nova: servers, flavors, availability zones, server groups.
+//! Nova: servers, flavors, server groups, availability zones. Its quotas are in [`crate::Quota`].
 
 mod calls;
 mod types;

@@ -1,4 +1,4 @@
-//! Nova's objects as they are read and written. Only what we use; everything else is ignored.
+//! Nova's objects as they are read and written. Only the fields that capo-rs uses are declared; others are ignored.
 
 use std::{collections::BTreeMap, net::IpAddr};
 
@@ -22,13 +22,13 @@ wire_enum! {
         Error = "ERROR",
         /// Powered off.
         Shutoff = "SHUTOFF",
-        /// Gone.
+        /// Deleted.
         Deleted = "DELETED",
-        /// Gone, but may be restored.
+        /// Deleted, but it may be restored.
         SoftDeleted = "SOFT_DELETED",
         /// Restarting.
         Reboot = "REBOOT",
-        /// Restarting hard.
+        /// Restarting without a clean shutdown of the guest.
         HardReboot = "HARD_REBOOT",
         /// Suspended.
         Suspended = "SUSPENDED",
@@ -36,7 +36,7 @@ wire_enum! {
         Paused = "PAUSED",
         /// Shelved.
         Shelved = "SHELVED",
-        /// Shelved, off its host.
+        /// Shelved and removed from its host.
         ShelvedOffloaded = "SHELVED_OFFLOADED",
     }
 }
@@ -54,10 +54,10 @@ pub struct Server {
     /// The project.
     #[serde(default, rename = "tenant_id")]
     pub project_id: Option<ProjectId>,
-    /// Its addresses by network name.
+    /// Its addresses by the names of their networks.
     #[serde(default, deserialize_with = "null_as_default")]
     pub addresses: BTreeMap<String, Vec<ServerAddress>>,
-    /// Why it is in ERROR.
+    /// The fault, where it is in ERROR.
     #[serde(default)]
     pub fault: Option<ServerFault>,
     /// Its metadata.
@@ -73,13 +73,13 @@ pub struct Server {
         deserialize_with = "null_as_default"
     )]
     pub availability_zone: String,
-    /// What Nova is doing with it.
+    /// The task that Nova carries out on it.
     #[serde(default, rename = "OS-EXT-STS:task_state")]
     pub task_state: Option<String>,
     /// Its key pair.
     #[serde(default)]
     pub key_name: Option<String>,
-    /// Time of creation, as sent.
+    /// The time of creation, as Nova sent it.
     #[serde(default)]
     pub created: Option<String>,
     /// Its volumes.
@@ -113,13 +113,13 @@ pub struct ServerAddress {
     pub mac_address: String,
 }
 
-/// Why a server is in ERROR.
+/// The fault of a server in ERROR.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct ServerFault {
     /// An HTTP-like code.
     #[serde(default)]
     pub code: u16,
-    /// Nova's words.
+    /// Nova's message.
     #[serde(default, deserialize_with = "null_as_default")]
     pub message: String,
 }
@@ -129,15 +129,15 @@ pub struct ServerFault {
 pub struct AttachedVolume {
     /// Cinder's id.
     pub id: VolumeId,
-    /// Goes with the server.
+    /// Whether it is deleted with the server.
     #[serde(default)]
     pub delete_on_termination: bool,
 }
 
-/// Which servers to list.
+/// The servers to list: those that match every field which is set.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ServerFilter {
-    /// The exact name (Nova's own filter is a regular expression; it is quoted and checked again).
+    /// The exact name. Nova's own filter is a regular expression, so the name is quoted and compared again.
     pub name: Option<String>,
     /// Has all of these tags.
     pub tags: Vec<String>,
@@ -148,7 +148,7 @@ pub struct ServerFilter {
 pub struct NewServer {
     /// Its name.
     pub name: String,
-    /// Glance's id of the image; `None` when it boots from a volume.
+    /// Glance's id of the image; `None` where the server boots from a volume.
     pub image_id: Option<ImageId>,
     /// Nova's id of the flavor.
     pub flavor_id: FlavorId,
@@ -156,19 +156,19 @@ pub struct NewServer {
     pub key_name: Option<String>,
     /// The ports, in order.
     pub port_ids: Vec<PortId>,
-    /// The zone; else the scheduler picks one.
+    /// The availability zone; the scheduler chooses one where none is given.
     pub availability_zone: Option<String>,
     /// User data, not yet encoded.
     pub user_data: Option<SecretSlice<u8>>,
     /// Metadata.
     pub metadata: BTreeMap<String, String>,
-    /// Gets a configuration drive.
+    /// Whether it gets a config drive.
     pub config_drive: Option<bool>,
     /// Tags.
     pub tags: Vec<String>,
     /// Block devices.
     pub block_devices: Vec<BlockDevice>,
-    /// One of the volumes is of a multiattach type.
+    /// Whether one of the volumes is of a multiattach type.
     pub multiattach: bool,
     /// The server group's id.
     pub server_group_id: Option<ServerGroupId>,
@@ -179,21 +179,21 @@ pub struct NewServer {
 /// A block device of a new server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BlockDevice {
-    /// What it is made of: `image`, `volume`, `blank`.
+    /// Its source: `image`, `volume` or `blank`.
     pub source_type: &'static str,
-    /// Where it lives: `local` or `volume`.
+    /// Its destination: `local` or `volume`.
     pub destination_type: &'static str,
     /// The image's or volume's id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
-    /// 0 boots first, -1 never.
+    /// The boot order: 0 boots first, -1 never.
     pub boot_index: i32,
-    /// Goes with the server.
+    /// Whether it is deleted with the server.
     pub delete_on_termination: bool,
-    /// In GiB.
+    /// Its size in GiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volume_size: Option<u32>,
-    /// Shown to the guest.
+    /// The tag that the guest can read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
 }
@@ -224,7 +224,7 @@ pub(super) struct WireServer<'a> {
     pub(super) max_count: u8,
 }
 
-/// User data as Nova wants it, in base64.
+/// Encodes user data in base64, as Nova requires.
 pub(super) struct Encoded<'a>(pub(super) &'a SecretSlice<u8>);
 
 impl Serialize for Encoded<'_> {
@@ -270,7 +270,7 @@ pub struct Flavor {
 pub struct AvailabilityZone {
     /// Its name.
     pub name: String,
-    /// Nova can put servers there.
+    /// Whether Nova can place servers in it.
     pub available: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Octavia's calls. All lists are complete: pages are followed.
+//! Octavia's calls. All lists are complete, because the client follows their pages.
 
 use super::Provider;
 use super::{
@@ -16,7 +16,7 @@ use capo_core::ids::{ListenerId, LoadBalancerId, MemberId, MonitorId, PoolId};
 const LB: Service = Service::LoadBalancer;
 
 impl Cloud {
-    /// Load balancers that match; listeners and pools come as ids.
+    /// Load balancers that match. Of their listeners and pools only the ids are returned.
     pub async fn load_balancers(
         &self,
         filter: &LoadBalancerFilter,
@@ -25,6 +25,11 @@ impl Cloud {
         let mut call = Call::get(LB, "loadbalancer_list", ["loadbalancers"]).at(priority);
         push_some(&mut call.query, "name", filter.name.as_ref());
         push_some(&mut call.query, "project_id", filter.project_id.as_ref());
+        push_some(
+            &mut call.query,
+            "vip_network_id",
+            filter.vip_network_id.as_ref(),
+        );
         filter.tags.query(&mut call.query);
         self.list(call, "loadbalancers").await
     }
@@ -39,7 +44,7 @@ impl Cloud {
         self.one(call, "loadbalancer").await
     }
 
-    /// Asks for a load balancer; it is PENDING_CREATE in the answer.
+    /// Requests the creation of a load balancer. It is PENDING_CREATE in the answer.
     pub async fn create_load_balancer(
         &self,
         new: &NewLoadBalancer,
@@ -51,7 +56,7 @@ impl Cloud {
         self.one(call, "loadbalancer").await
     }
 
-    /// Asks for the end of a load balancer and everything in it. It is gone when it answers 404.
+    /// Requests the deletion of a load balancer and all its parts. It is deleted when Octavia answers 404.
     pub async fn delete_load_balancer(
         &self,
         id: &LoadBalancerId,
@@ -63,7 +68,7 @@ impl Cloud {
         self.done(call).await
     }
 
-    /// Everything that is attached to a load balancer with both statuses, as of one moment.
+    /// The load balancer and all parts attached to it with both statuses, as of one moment.
     pub async fn status_tree(
         &self,
         id: &LoadBalancerId,
@@ -90,7 +95,7 @@ impl Cloud {
         self.list(call, "listeners").await
     }
 
-    /// Asks for a listener.
+    /// Requests the creation of a listener.
     pub async fn create_listener(
         &self,
         new: &NewListener,
@@ -102,7 +107,7 @@ impl Cloud {
         self.one(call, "listener").await
     }
 
-    /// Changes a listener, or with an empty update pushes it again.
+    /// Changes a listener. With an empty update Octavia writes the existing configuration to the data path again.
     pub async fn update_listener(
         &self,
         id: &ListenerId,
@@ -115,7 +120,7 @@ impl Cloud {
         self.one(call, "listener").await
     }
 
-    /// The pools of a load balancer, unattached ones too.
+    /// The pools of a load balancer, including those without a listener.
     pub async fn pools(
         &self,
         load_balancer_id: &LoadBalancerId,
@@ -127,7 +132,7 @@ impl Cloud {
         self.list(call, "pools").await
     }
 
-    /// Asks for a pool.
+    /// Requests the creation of a pool.
     pub async fn create_pool(&self, new: &NewPool, priority: Priority) -> Result<Pool, Error> {
         let call = Call::post(LB, "loadbalancer_pool_create", ["pools"])
             .json("pool", new)
@@ -135,7 +140,7 @@ impl Cloud {
         self.one(call, "pool").await
     }
 
-    /// Changes a pool, or with an empty update pushes it again.
+    /// Changes a pool. With an empty update Octavia writes the existing configuration to the data path again.
     pub async fn update_pool(
         &self,
         id: &PoolId,
@@ -173,7 +178,8 @@ impl Cloud {
         self.one(call, "healthmonitor").await
     }
 
-    /// Asks for a health monitor. A provider that can't do its type answers 501, class `NotImplemented`.
+    /// Requests the creation of a health monitor. A provider that does not support its type answers 501, class
+    /// `NotImplemented`.
     pub async fn create_health_monitor(
         &self,
         new: &NewHealthMonitor,
@@ -185,7 +191,7 @@ impl Cloud {
         self.one(call, "healthmonitor").await
     }
 
-    /// Changes a health monitor, or with an empty update pushes it again.
+    /// Changes a health monitor. With an empty update Octavia writes the existing configuration to the data path again.
     pub async fn update_health_monitor(
         &self,
         id: &MonitorId,
@@ -217,7 +223,7 @@ impl Cloud {
         self.list(call, "members").await
     }
 
-    /// Asks for a member; it is PENDING_CREATE in the answer.
+    /// Requests the creation of a member. It is PENDING_CREATE in the answer.
     pub async fn create_member(
         &self,
         pool_id: &PoolId,
@@ -234,7 +240,7 @@ impl Cloud {
         self.one(call, "member").await
     }
 
-    /// Changes a member, or with an empty update pushes it again.
+    /// Changes a member. With an empty update Octavia writes the existing configuration to the data path again.
     pub async fn update_member(
         &self,
         pool_id: &PoolId,
@@ -249,7 +255,7 @@ impl Cloud {
         self.one(call, "member").await
     }
 
-    /// Asks for the end of a member. Accepted is not done: it is gone when it is absent.
+    /// Requests the deletion of a member. The member is deleted when a later read does not have it any more.
     pub async fn delete_member(
         &self,
         pool_id: &PoolId,

@@ -1,7 +1,7 @@
-//! The status tree: one consistent snapshot of a load balancer and everything attached to it.
+//! The status tree: one consistent snapshot of a load balancer and all parts attached to it.
 //!
-//! What it lacks: pools that no listener reaches, weight, admin state, tags, subnets. Octavia nests pools
-//! under listeners, so that a shared pool comes twice; here every pool is listed once.
+//! The tree has no pools without a listener, and no weights, admin states, tags and subnets. Octavia nests pools under
+//! listeners, so that it shows a shared pool twice; here every pool is listed once.
 
 use std::{collections::BTreeSet, net::IpAddr};
 
@@ -25,7 +25,7 @@ pub struct StatusTree {
     pub operating_status: OperatingStatus,
     /// Its listeners, in Octavia's order.
     pub listeners: Vec<ListenerStatus>,
-    /// Every pool that a listener uses, once, in order of first sight.
+    /// Every pool that a listener uses, once, in the order of the tree.
     pub pools: Vec<PoolStatus>,
 }
 
@@ -87,14 +87,14 @@ pub struct MemberStatus {
     /// Its name.
     #[serde(default, deserialize_with = "null_as_default")]
     pub name: String,
-    /// Its address; `None` if it is none that we can read.
+    /// Its address; `None` where Octavia's text is no IP address.
     #[serde(default, deserialize_with = "parsed")]
     pub address: Option<IpAddr>,
     /// Its port.
     pub protocol_port: u16,
     /// How far the last change is.
     pub provisioning_status: ProvisioningStatus,
-    /// How the data path sees it.
+    /// The state of the object in the data path.
     #[serde(default)]
     pub operating_status: OperatingStatus,
 }
@@ -115,7 +115,7 @@ struct WireLoadBalancer {
     operating_status: OperatingStatus,
     #[serde(default, deserialize_with = "null_as_default")]
     listeners: Vec<WireListener>,
-    /// Only in the API reference's sample; taken when a provider's proxy sends it.
+    /// The API reference shows this key in its sample only. It is read in case that the proxy of a provider sends it.
     #[serde(default, deserialize_with = "null_as_default")]
     pools: Vec<WirePool>,
 }
@@ -140,8 +140,8 @@ struct WirePool {
     provisioning_status: ProvisioningStatus,
     #[serde(default)]
     operating_status: OperatingStatus,
-    /// Octavia sends `health_monitor` (an empty object where there is none in some releases), its
-    /// API reference says `healthmonitor`.
+    /// Octavia sends `health_monitor`, in some releases with an empty object for a pool without a monitor. Its API
+    /// reference calls the key `healthmonitor`.
     #[serde(default, alias = "healthmonitor")]
     health_monitor: Option<WireMonitor>,
     #[serde(default, deserialize_with = "null_as_default")]

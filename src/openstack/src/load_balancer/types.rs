@@ -3,7 +3,7 @@
 use capo_core::wire_enum;
 
 wire_enum! {
-    /// What a listener speaks.
+    /// The protocol of a listener.
     pub enum ListenerProtocol {
         /// TCP.
         Tcp = "TCP",
@@ -19,7 +19,7 @@ wire_enum! {
 }
 
 wire_enum! {
-    /// What a pool speaks.
+    /// The protocol of a pool.
     pub enum PoolProtocol {
         /// TCP.
         Tcp = "TCP",
@@ -39,11 +39,11 @@ wire_enum! {
     pub enum LbAlgorithm {
         /// In turn.
         RoundRobin = "ROUND_ROBIN",
-        /// The one with the fewest connections.
+        /// The member with the fewest connections.
         LeastConnections = "LEAST_CONNECTIONS",
         /// By the client's address.
         SourceIp = "SOURCE_IP",
-        /// By the client's address and port; the OVN provider's only one.
+        /// By the client's address and port. The OVN provider has this algorithm only.
         SourceIpPort = "SOURCE_IP_PORT",
     }
 }

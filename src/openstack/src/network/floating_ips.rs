@@ -18,11 +18,11 @@ const NEUTRON: Service = Service::Network;
 wire_enum! {
     /// A floating IP's status.
     pub enum FloatingIpStatus {
-        /// Carries traffic.
+        /// It forwards traffic.
         Active = "ACTIVE",
-        /// Is on no port.
+        /// It has no port.
         Down = "DOWN",
-        /// Broken.
+        /// In ERROR.
         Error = "ERROR",
     }
 }
@@ -32,16 +32,16 @@ wire_enum! {
 pub struct FloatingIp {
     /// Neutron's id.
     pub id: FloatingIpId,
-    /// The outer address.
+    /// The external address.
     #[serde(default, deserialize_with = "parsed")]
     pub floating_ip_address: Option<IpAddr>,
-    /// The inner address.
+    /// The internal address.
     #[serde(default, deserialize_with = "parsed")]
     pub fixed_ip_address: Option<IpAddr>,
-    /// The port it is on.
+    /// The port with which it is associated.
     #[serde(default)]
     pub port_id: Option<PortId>,
-    /// The router that carries it.
+    /// The router that forwards its traffic.
     #[serde(default)]
     pub router_id: Option<RouterId>,
     /// The external network.
@@ -61,12 +61,14 @@ pub struct FloatingIp {
     pub tags: Vec<String>,
 }
 
-/// Which floating IPs to list. Everything given must match.
+/// The floating IPs to list: those that match every field which is set.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FloatingIpFilter {
-    /// The outer address.
+    /// The external address.
     pub floating_ip_address: Option<IpAddr>,
-    /// The port it is on.
+    /// Any of these external addresses.
+    pub floating_ip_addresses: Vec<IpAddr>,
+    /// The port with which it is associated.
     pub port_id: Option<PortId>,
     /// The external network.
     pub floating_network_id: Option<NetworkId>,
@@ -83,10 +85,10 @@ pub struct FloatingIpFilter {
 pub struct NewFloatingIp {
     /// The external network.
     pub floating_network_id: NetworkId,
-    /// The address it shall have (usually needs an admin); else Neutron picks.
+    /// Its address, which usually only an admin may choose. Neutron chooses one where none is given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub floating_ip_address: Option<IpAddr>,
-    /// The port to put it on.
+    /// The port to associate it with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port_id: Option<PortId>,
     /// Its description.
@@ -108,6 +110,10 @@ impl Cloud {
             "floating_ip_address",
             filter.floating_ip_address.as_ref(),
         );
+        // Neutron reads a repeated key as a list of alternatives.
+        for address in &filter.floating_ip_addresses {
+            push_some(query, "floating_ip_address", Some(address));
+        }
         push_some(query, "port_id", filter.port_id.as_ref());
         push_some(
             query,
@@ -130,7 +136,7 @@ impl Cloud {
         self.one(call, "floatingip").await
     }
 
-    /// Takes a floating IP.
+    /// Allocates a floating IP.
     pub async fn create_floating_ip(
         &self,
         new: &NewFloatingIp,
@@ -142,7 +148,7 @@ impl Cloud {
         self.one(call, "floatingip").await
     }
 
-    /// Puts a floating IP on a port, or with `None` on no port.
+    /// Associates a floating IP with a port; `None` removes it from its port.
     pub async fn associate_floating_ip(
         &self,
         id: &FloatingIpId,
@@ -155,7 +161,7 @@ impl Cloud {
         self.one(call, "floatingip").await
     }
 
-    /// Gives a floating IP back.
+    /// Releases a floating IP.
     pub async fn delete_floating_ip(
         &self,
         id: &FloatingIpId,

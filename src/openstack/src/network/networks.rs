@@ -35,23 +35,23 @@ pub struct Network {
     /// Its tags.
     #[serde(default, deserialize_with = "null_as_default")]
     pub tags: Vec<String>,
-    /// Routers can have their gateway here.
+    /// Whether routers can have their gateway in it.
     #[serde(
         default,
         rename = "router:external",
         deserialize_with = "null_as_default"
     )]
     pub external: bool,
-    /// Largest packet.
+    /// The largest packet in bytes.
     #[serde(default)]
     pub mtu: Option<u32>,
-    /// Ports are filtered unless they say otherwise.
+    /// Whether security groups apply to ports that do not set their own value.
     #[serde(default)]
     pub port_security_enabled: Option<bool>,
 }
 
-/// Which networks to list. Everything given must match.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// The networks to list: those that match every field which is set.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct NetworkFilter {
     /// The id.
     pub id: Option<NetworkId>,
@@ -61,7 +61,7 @@ pub struct NetworkFilter {
     pub description: Option<String>,
     /// The project.
     pub project_id: Option<ProjectId>,
-    /// External or not.
+    /// Whether it is external.
     pub external: Option<bool>,
     /// By tags.
     pub tags: TagFilter,
@@ -75,10 +75,10 @@ pub struct NewNetwork {
     /// Its description.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// Largest packet.
+    /// The largest packet in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
-    /// Ports are filtered unless they say otherwise.
+    /// Whether security groups apply to ports that do not set their own value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port_security_enabled: Option<bool>,
 }
@@ -108,10 +108,10 @@ pub struct Subnet {
     /// Its gateway.
     #[serde(default, deserialize_with = "parsed")]
     pub gateway_ip: Option<IpAddr>,
-    /// Name servers handed to its hosts.
+    /// The name servers of its hosts.
     #[serde(default, deserialize_with = "parsed_list")]
     pub dns_nameservers: Vec<IpAddr>,
-    /// Ranges that addresses are given from.
+    /// Ranges from which addresses are allocated.
     #[serde(default, deserialize_with = "null_as_default")]
     pub allocation_pools: Vec<AllocationPool>,
     /// Its tags.
@@ -128,8 +128,8 @@ pub struct AllocationPool {
     pub end: String,
 }
 
-/// Which subnets to list. Everything given must match.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// The subnets to list: those that match every field which is set.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct SubnetFilter {
     /// The id.
     pub id: Option<SubnetId>,
@@ -167,17 +167,17 @@ pub struct NewSubnet {
     pub description: String,
     /// Its range.
     pub cidr: IpNet,
-    /// 4 or 6, as the range.
+    /// The IP version of the range, 4 or 6.
     pub ip_version: u8,
-    /// Name servers handed to its hosts.
+    /// The name servers of its hosts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dns_nameservers: Vec<String>,
-    /// Ranges that addresses are given from; else the whole range.
+    /// Ranges from which addresses are allocated; the whole range where none are given.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allocation_pools: Vec<AllocationPool>,
 }
 
-/// What to change of a subnet.
+/// The changes of a subnet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Default)]
 pub struct SubnetUpdate {
     /// All name servers.
@@ -208,7 +208,7 @@ impl Cloud {
         self.one(call, "network").await
     }
 
-    /// Makes a network.
+    /// Creates a network.
     pub async fn create_network(
         &self,
         new: &NewNetwork,
@@ -220,7 +220,7 @@ impl Cloud {
         self.one(call, "network").await
     }
 
-    /// Deletes a network and its subnets. Ports on it answer 409, in use.
+    /// Deletes a network and its subnets. While it has ports, Neutron answers 409.
     pub async fn delete_network(&self, id: &NetworkId, priority: Priority) -> Result<(), Error> {
         let call = Call::delete(NEUTRON, "network_delete", ["networks", id]).at(priority);
         self.done(call).await
@@ -258,7 +258,7 @@ impl Cloud {
         self.one(call, "subnet").await
     }
 
-    /// Makes a subnet.
+    /// Creates a subnet.
     pub async fn create_subnet(
         &self,
         new: &NewSubnet,

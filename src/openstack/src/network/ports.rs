@@ -23,9 +23,9 @@ wire_enum! {
         Active = "ACTIVE",
         /// Not up.
         Down = "DOWN",
-        /// Being wired.
+        /// Being set up.
         Build = "BUILD",
-        /// Broken.
+        /// In ERROR.
         Error = "ERROR",
     }
 }
@@ -49,7 +49,7 @@ pub struct Port {
     /// Its status.
     #[serde(default)]
     pub status: PortStatus,
-    /// Takes traffic.
+    /// Whether it forwards traffic.
     #[serde(default, deserialize_with = "null_as_default")]
     pub admin_state_up: bool,
     /// Its MAC address.
@@ -61,15 +61,18 @@ pub struct Port {
     /// Its security groups.
     #[serde(default, deserialize_with = "null_as_default")]
     pub security_groups: Vec<SecurityGroupId>,
-    /// Who uses it: a server's or router's id.
+    /// The id of the server or router that uses it.
     #[serde(default, deserialize_with = "null_as_default")]
     pub device_id: String,
-    /// What uses it: `compute:nova`, `network:router_interface`, …
+    /// The kind of its user: `compute:nova`, `network:router_interface`, …
     #[serde(default, deserialize_with = "null_as_default")]
     pub device_owner: String,
-    /// Further addresses it may send from.
+    /// Further addresses from which it may send.
     #[serde(default, deserialize_with = "null_as_default")]
     pub allowed_address_pairs: Vec<AddressPair>,
+    /// Whether security groups apply to it; absent in a cloud without the extension.
+    #[serde(default)]
+    pub port_security_enabled: Option<bool>,
     /// Its tags.
     #[serde(default, deserialize_with = "null_as_default")]
     pub tags: Vec<String>,
@@ -86,7 +89,7 @@ pub struct AddressPair {
     pub mac_address: Option<String>,
 }
 
-/// Which ports to list. Everything given must match.
+/// The ports to list: those that match every field which is set.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PortFilter {
     /// Any of these ids.
@@ -99,9 +102,9 @@ pub struct PortFilter {
     pub project_id: Option<ProjectId>,
     /// The network.
     pub network_id: Option<NetworkId>,
-    /// Who uses it.
+    /// The id of the server or router that uses it.
     pub device_id: Option<String>,
-    /// What uses it.
+    /// The kind of its user: `compute:nova`, `network:router_interface`, …
     pub device_owner: Option<String>,
     /// Has this address.
     pub ip_address: Option<IpAddr>,
@@ -119,19 +122,19 @@ pub struct NewPort {
     /// Its description.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// Takes traffic.
+    /// Whether it forwards traffic.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admin_state_up: Option<bool>,
     /// Its MAC address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mac_address: Option<String>,
-    /// Its addresses; empty lets Neutron pick.
+    /// Its addresses. Neutron chooses them where none are given.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fixed_ips: Vec<FixedIp>,
     /// Its security groups; `None` gives the project's default one, an empty list none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub security_groups: Option<Vec<SecurityGroupId>>,
-    /// Further addresses it may send from.
+    /// Further addresses from which it may send.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allowed_address_pairs: Vec<AddressPair>,
     /// The host it is bound to.
@@ -140,13 +143,13 @@ pub struct NewPort {
     /// `normal`, `direct`, …
     #[serde(rename = "binding:vnic_type", skip_serializing_if = "Option::is_none")]
     pub vnic_type: Option<String>,
-    /// Driver's details.
+    /// Details for the network driver.
     #[serde(rename = "binding:profile", skip_serializing_if = "BTreeMap::is_empty")]
     pub binding_profile: BTreeMap<String, Value>,
-    /// Is filtered.
+    /// Whether security groups apply to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port_security_enabled: Option<bool>,
-    /// Goes down with the uplink.
+    /// Whether it goes down with the uplink.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub propagate_uplink_status: Option<bool>,
     /// The extension attribute of `port-trusted-vif`.
@@ -157,13 +160,13 @@ pub struct NewPort {
     pub value_specs: BTreeMap<String, String>,
 }
 
-/// What to change of a port.
+/// The changes of a port.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Default)]
 pub struct PortUpdate {
     /// All its security groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub security_groups: Option<Vec<SecurityGroupId>>,
-    /// All further addresses it may send from.
+    /// All further addresses from which it may send.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_address_pairs: Option<Vec<AddressPair>>,
 }
@@ -195,7 +198,7 @@ impl Cloud {
         self.one(call, "port").await
     }
 
-    /// Makes a port.
+    /// Creates a port.
     pub async fn create_port(&self, new: &NewPort, priority: Priority) -> Result<Port, Error> {
         let call = Call::post(NEUTRON, "port_create", ["ports"])
             .json("port", new)

@@ -29,7 +29,7 @@ pub struct Router {
     /// `ACTIVE`, `DOWN`, …, as sent.
     #[serde(default, deserialize_with = "null_as_default")]
     pub status: String,
-    /// Its way out.
+    /// Its external gateway.
     #[serde(default)]
     pub external_gateway_info: Option<ExternalGateway>,
     /// Its tags.
@@ -37,12 +37,12 @@ pub struct Router {
     pub tags: Vec<String>,
 }
 
-/// A router's way out.
+/// The external gateway of a router.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct ExternalGateway {
     /// The external network.
     pub network_id: NetworkId,
-    /// The router's addresses there; Neutron picks when empty.
+    /// The router's addresses on it. Neutron chooses them where none are given.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
@@ -51,7 +51,7 @@ pub struct ExternalGateway {
     pub external_fixed_ips: Vec<FixedIp>,
 }
 
-/// Which routers to list. Everything given must match.
+/// The routers to list: those that match every field which is set.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RouterFilter {
     /// The id.
@@ -74,20 +74,20 @@ pub struct NewRouter {
     /// Its description.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// Its way out.
+    /// Its external gateway.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub external_gateway_info: Option<ExternalGateway>,
 }
 
-/// What to change of a router.
+/// The changes of a router.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Default)]
 pub struct RouterUpdate {
-    /// Its way out.
+    /// Its external gateway.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub external_gateway_info: Option<ExternalGateway>,
 }
 
-/// What a router is joined to.
+/// The target of a router interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum RouterInterface<'a> {
     /// A subnet by id: the router takes the subnet's gateway address.
@@ -120,7 +120,7 @@ impl Cloud {
         self.one(call, "router").await
     }
 
-    /// Makes a router.
+    /// Creates a router.
     pub async fn create_router(
         &self,
         new: &NewRouter,
@@ -145,7 +145,7 @@ impl Cloud {
         self.one(call, "router").await
     }
 
-    /// Joins a router to a subnet or port. Joined already: 409 in use or 400, by release.
+    /// Adds an interface to a router. Where it exists already, Neutron answers 409 or 400, depending on its release.
     pub async fn add_router_interface(
         &self,
         router_id: &RouterId,
@@ -159,7 +159,7 @@ impl Cloud {
         self.done(call).await
     }
 
-    /// Takes a router off a subnet or port.
+    /// Removes an interface from a router.
     pub async fn remove_router_interface(
         &self,
         router_id: &RouterId,

@@ -14,7 +14,7 @@ use capo_core::wire_enum;
 const NEUTRON: Service = Service::Network;
 
 wire_enum! {
-    /// Which way a rule's traffic goes.
+    /// The direction of a rule's traffic.
     pub enum Direction {
         /// To the port.
         Ingress = "ingress",
@@ -24,7 +24,7 @@ wire_enum! {
 }
 
 wire_enum! {
-    /// Which kind of address a rule is for.
+    /// The IP version of a rule.
     pub enum EtherType {
         /// IPv4.
         Ipv4 = "IPv4",
@@ -70,13 +70,13 @@ pub struct SecurityGroupRule {
     /// Its description.
     #[serde(default, deserialize_with = "null_as_default")]
     pub description: String,
-    /// Which way.
+    /// The direction.
     #[serde(default)]
     pub direction: Direction,
-    /// Which kind of address.
+    /// The IP version.
     #[serde(default, rename = "ethertype")]
     pub ether_type: EtherType,
-    /// Protocol by name or number, as sent; `None` is any.
+    /// Protocol by name or number, as Neutron sent it; `None` means every protocol.
     #[serde(default)]
     pub protocol: Option<String>,
     /// The first port.
@@ -85,21 +85,23 @@ pub struct SecurityGroupRule {
     /// The last port.
     #[serde(default)]
     pub port_range_max: Option<i32>,
-    /// The other side, as a range, as sent.
+    /// The address range of the other side, as Neutron sent it.
     #[serde(default)]
     pub remote_ip_prefix: Option<String>,
-    /// The other side, as a group.
+    /// The security group of the other side.
     #[serde(default)]
     pub remote_group_id: Option<SecurityGroupId>,
 }
 
-/// Which security groups to list. Everything given must match.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// The security groups to list: those that match every field which is set.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct SecurityGroupFilter {
     /// The id.
     pub id: Option<SecurityGroupId>,
     /// The exact name.
     pub name: Option<String>,
+    /// Any of these exact names.
+    pub names: Vec<String>,
     /// The exact description.
     pub description: Option<String>,
     /// The project.
@@ -126,12 +128,12 @@ pub struct NewSecurityGroupRule {
     /// Its description.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// Which way.
+    /// The direction.
     pub direction: Direction,
-    /// Which kind of address.
+    /// The IP version.
     #[serde(rename = "ethertype")]
     pub ether_type: EtherType,
-    /// Protocol by name or number; `None` is any.
+    /// Protocol by name or number; `None` means every protocol.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
     /// The first port.
@@ -140,10 +142,10 @@ pub struct NewSecurityGroupRule {
     /// The last port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port_range_max: Option<i32>,
-    /// The other side, as a range.
+    /// The address range of the other side.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remote_ip_prefix: Option<String>,
-    /// The other side, as a group.
+    /// The security group of the other side.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remote_group_id: Option<SecurityGroupId>,
 }
@@ -157,7 +159,9 @@ impl Cloud {
     ) -> Result<Vec<SecurityGroup>, Error> {
         let mut call = Call::get(NEUTRON, "group_list", ["security-groups"]).at(priority);
         push_some(&mut call.query, "id", filter.id.as_ref());
-        push_some(&mut call.query, "name", filter.name.as_ref());
+        for name in filter.name.iter().chain(&filter.names) {
+            call.query.push(("name", name.clone()));
+        }
         push_some(&mut call.query, "description", filter.description.as_ref());
         push_some(&mut call.query, "project_id", filter.project_id.as_ref());
         filter.tags.query(&mut call.query);
@@ -174,7 +178,7 @@ impl Cloud {
         self.one(call, "security_group").await
     }
 
-    /// Makes a security group; Neutron gives it two rules that let everything out.
+    /// Creates a security group. Neutron gives it two rules that allow all outgoing traffic.
     pub async fn create_security_group(
         &self,
         new: &NewSecurityGroup,
@@ -186,7 +190,7 @@ impl Cloud {
         self.one(call, "security_group").await
     }
 
-    /// Deletes a security group. Ports that use it answer 409, in use.
+    /// Deletes a security group. While a port uses it, Neutron answers 409.
     pub async fn delete_security_group(
         &self,
         id: &SecurityGroupId,
@@ -197,7 +201,7 @@ impl Cloud {
         self.done(call).await
     }
 
-    /// Makes rules, all or none, in one call.
+    /// Creates rules in one call, all of them or none.
     pub async fn create_security_group_rules(
         &self,
         new: &[NewSecurityGroupRule],

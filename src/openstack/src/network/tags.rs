@@ -7,7 +7,7 @@ use capo_core::ids::{
 
 use crate::{Cloud, Error, Service, request::Call};
 
-/// An object that carries tags.
+/// An object that has tags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Tagged<'a> {
     /// A network.
@@ -42,8 +42,7 @@ impl Tagged<'_> {
 }
 
 impl Cloud {
-    /// Gives an object exactly these tags. Needs the extension `standard-attr-tag`
-    /// ([`Cloud::network_extensions`]).
+    /// Replaces the tags of an object. Needs the extension `standard-attr-tag` ([`Cloud::network_extensions`]).
     pub async fn replace_tags(
         &self,
         object: Tagged<'_>,

@@ -54,7 +54,7 @@ impl Cloud {
         self.list(call, "trunks").await
     }
 
-    /// Makes a trunk.
+    /// Creates a trunk.
     pub async fn create_trunk(&self, new: &NewTrunk, priority: Priority) -> Result<Trunk, Error> {
         let call = Call::post(NEUTRON, "trunk_create", ["trunks"])
             .json("trunk", new)
@@ -62,7 +62,7 @@ impl Cloud {
         self.one(call, "trunk").await
     }
 
-    /// Takes sub-ports out of a trunk; the ports stay.
+    /// Removes sub-ports from a trunk. The ports stay.
     pub async fn remove_sub_ports(
         &self,
         trunk_id: &TrunkId,

@@ -1,4 +1,4 @@
-//! The authorities that a Secret brings along.
+//! The certificate authorities of a Secret.
 
 use reqwest::Certificate;
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
@@ -7,7 +7,7 @@ use crate::profile::error::ProfileError;
 
 const LARGEST_AUTHORITIES: usize = 512 * 1024;
 
-/// Checks `pem` and returns it as text.
+/// Checks the certificates in `pem` and returns them as text.
 pub(crate) fn authorities(pem: &[u8]) -> Result<String, ProfileError> {
     if pem.len() > LARGEST_AUTHORITIES {
         return Err(ProfileError::TooLarge {
@@ -21,7 +21,7 @@ pub(crate) fn authorities(pem: &[u8]) -> Result<String, ProfileError> {
     Ok(text.to_owned())
 }
 
-/// The certificates in `pem`: at least one, and each one readable.
+/// The certificates in `pem`. There must be at least one, and each must be readable.
 pub(crate) fn certificates(pem: &str) -> Result<Vec<Certificate>, ProfileError> {
     let bad = |problem: String| ProfileError::BadAuthorities { problem };
     let mut roots = rustls::RootCertStore::empty();

@@ -1,4 +1,4 @@
-//! How one cloud is reached, and as whom.
+//! The address of one cloud and the credentials for it.
 
 use std::{
     fmt,
@@ -22,7 +22,7 @@ pub enum Interface {
 }
 
 impl Interface {
-    /// As the catalogue writes it.
+    /// The name in the catalogue.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Public => "public",
@@ -32,8 +32,8 @@ impl Interface {
     }
 }
 
-/// Everything that decides which cloud is called and as whom. Two profiles are equal if all of it is,
-/// secrets and certificates included. Its `Debug` shows no secret.
+/// All settings that identify a cloud and the account in it. Two profiles are equal if all of their fields are, secrets
+/// and certificates included. The `Debug` output shows no secret.
 #[derive(Clone)]
 pub struct CloudProfile {
     pub(crate) name: String,
@@ -43,7 +43,7 @@ pub struct CloudProfile {
     pub(crate) region: Option<String>,
     pub(crate) interface: Interface,
     pub(crate) verify: bool,
-    /// PEM of the authorities to trust instead of the system's.
+    /// The certificate authorities, in PEM, that are trusted instead of the system's.
     pub(crate) authorities: Option<String>,
     pub(crate) remarks: Vec<String>,
 }
@@ -59,22 +59,27 @@ impl CloudProfile {
         self.region.as_deref()
     }
 
-    /// Where to sign in; has no secret.
+    /// The interface of the endpoints that are called.
+    pub fn interface(&self) -> Interface {
+        self.interface
+    }
+
+    /// Keystone's address; it holds no secret.
     pub fn auth_url(&self) -> &Url {
         &self.auth_url
     }
 
-    /// False when certificates are not checked (`verify: false`).
+    /// False when the certificates of the cloud are not checked (`verify: false`).
     pub fn verifies_certificates(&self) -> bool {
         self.verify
     }
 
-    /// What the clouds.yaml says and we ignore, in words for an event or a log.
+    /// The ignored settings of the clouds.yaml, as messages for an event or a log.
     pub fn remarks(&self) -> &[String] {
         &self.remarks
     }
 
-    /// What decides the sign-in: all but region, interface and names.
+    /// The fields on which the sign-in depends: all except region, interface and names.
     fn same_account(&self, other: &Self) -> bool {
         self.auth_url == other.auth_url
             && self.verify == other.verify
@@ -95,7 +100,7 @@ impl PartialEq for CloudProfile {
 
 impl Eq for CloudProfile {}
 
-/// Hashes what is not secret; equality looks at everything.
+/// Hashes the fields that are not secret. Equality compares all of them.
 impl Hash for CloudProfile {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.auth_url.hash(state);
@@ -120,7 +125,7 @@ impl fmt::Debug for CloudProfile {
     }
 }
 
-/// The part of a profile that decides the sign-in, as a key.
+/// The key of a session: the part of a profile on which the sign-in depends.
 #[derive(Clone)]
 pub(crate) struct AccountKey(pub(crate) CloudProfile);
 
@@ -138,7 +143,7 @@ impl Hash for AccountKey {
     }
 }
 
-/// The part of a profile that decides the request budgets, as a key: the account and the region.
+/// The key of the request budgets: the account and the region of a profile.
 #[derive(Clone)]
 pub(crate) struct BudgetKey(pub(crate) CloudProfile);
 

@@ -1,5 +1,4 @@
-//! clouds.yaml as users write it. Nothing of it is ever quoted in an error except names
-//! and values of fields that hold no secret.
+//! clouds.yaml as users write it. An error quotes only names, and the values of fields that hold no secret.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -11,7 +10,7 @@ use serde::{
 
 use crate::{profile::error::ProfileError, send::error_text};
 
-/// Largest clouds.yaml that is read, in bytes.
+/// The largest clouds.yaml that is read, in bytes.
 const LARGEST: usize = 256 * 1024;
 
 #[derive(Deserialize, Default)]
@@ -20,7 +19,7 @@ struct Names {
     clouds: BTreeMap<String, Option<IgnoredAny>>,
 }
 
-/// One entry under `clouds`. Fields that are ignored are read, so that a remark can name them.
+/// One entry under `clouds`. Ignored fields are read as well, so that a remark can name them.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub(super) struct RawCloud {
@@ -64,7 +63,7 @@ pub(super) struct RawAuth {
     pub(super) application_credential_secret: Option<SecretString>,
 }
 
-/// A boolean, also when written as a text.
+/// A boolean, which may also be written as a text.
 #[derive(Clone, Copy)]
 pub(super) struct Flag(pub(super) bool);
 
@@ -129,20 +128,20 @@ fn options() -> serde_saphyr::Options {
     }
 }
 
-/// Only the place: the parser's own words may quote a password.
+/// The error names only the place, because the parser's own message may quote a password.
 fn malformed(error: &serde_saphyr::Error) -> ProfileError {
     let problem = match error.location() {
         Some(place) => format!(
-            "line {}, column {} is not what a clouds.yaml has there",
+            "line {}, column {} does not have the form of a clouds.yaml",
             place.line(),
             place.column()
         ),
-        None => "it is not a YAML mapping of a usual size".to_owned(),
+        None => "it is not a YAML mapping, or is nested too deeply or too large".to_owned(),
     };
     ProfileError::Malformed { problem }
 }
 
-/// Finds one entry of `clouds` and does not look into the others.
+/// Finds one entry of `clouds` without reading the others.
 struct Clouds<'a> {
     name: &'a str,
 }

@@ -1,8 +1,8 @@
-//! Who signs in, and for which project.
+//! The credentials of a sign-in, and their project.
 
 use secrecy::{ExposeSecret, SecretString};
 
-/// How to sign in.
+/// The method of the sign-in.
 #[derive(Clone)]
 pub(crate) enum Credential {
     Password {
@@ -42,7 +42,7 @@ pub(crate) enum ApplicationCredentialName {
 }
 
 impl Credential {
-    /// Every text of it that must never be shown.
+    /// The texts in it that must never be shown.
     pub(crate) fn secrets(&self) -> [&str; 1] {
         [match self {
             Self::Password { password, .. } => password.expose_secret(),

@@ -1,9 +1,9 @@
-//! Why a Secret gives no profile.
+//! The errors of a Secret that can't be read as a profile.
 
 use crate::send::error_text;
 
-/// Why a Secret gives no profile. The text names the field, what was found and what is allowed, and
-/// never a value that may be secret.
+/// The error of a Secret that can't be read as a profile. The text names the field, the value found and the values
+/// allowed, and never a value that may be secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
     /// The Secret lacks `clouds.yaml`.
@@ -12,7 +12,7 @@ pub enum ProfileError {
         /// The keys it has.
         found: Vec<String>,
     },
-    /// Larger than anyone's clouds.yaml.
+    /// The value is larger than the limit.
     #[error("`{key}` has {found} bytes; at most {limit} are read")]
     TooLarge {
         /// The key of the Secret.
@@ -22,34 +22,34 @@ pub enum ProfileError {
         /// The largest size that is read.
         limit: usize,
     },
-    /// Not text.
+    /// The value is not UTF-8.
     #[error("`{key}` is not UTF-8 text")]
     NotText {
         /// The key of the Secret.
         key: &'static str,
     },
-    /// Not the YAML that it should be.
+    /// The value is not valid YAML for a clouds.yaml.
     #[error("`clouds.yaml` can't be read: {problem}")]
     Malformed {
-        /// Where and in which way, without the text around it.
+        /// The place and the kind of the error, without the surrounding text.
         problem: String,
     },
-    /// No cloud of this name.
+    /// There is no cloud of this name.
     #[error("`clouds.yaml` has no cloud `{wanted}`{}", listed(found, "it has"))]
     UnknownCloud {
         /// The name in the identityRef.
         wanted: String,
-        /// The names there are.
+        /// The names that exist.
         found: Vec<String>,
     },
-    /// A field is needed.
+    /// A field is missing.
     #[error("clouds.{cloud}.{field} is missing: {why}")]
     Missing {
         /// The cloud's name.
         cloud: String,
         /// The field.
         field: &'static str,
-        /// What it is needed for, or which others would do.
+        /// The setting that needs the field, or the fields that could replace it.
         why: &'static str,
     },
     /// A field has a value that can't be used.
@@ -59,18 +59,18 @@ pub enum ProfileError {
         cloud: String,
         /// The field.
         field: &'static str,
-        /// What it says.
+        /// The value.
         found: String,
-        /// What it may say.
+        /// The values that are allowed.
         allowed: &'static str,
     },
     /// The HTTP library can't be set up.
     #[error("no HTTP client can be made: are there system certificates?")]
     NoHttpClient,
-    /// The authorities can't be read. They are never replaced by the system's in silence.
+    /// The certificate authorities can't be read. The system's authorities do not replace them.
     #[error("`cacert` is not a list of PEM certificates: {problem}")]
     BadAuthorities {
-        /// In which way.
+        /// The error.
         problem: String,
     },
 }

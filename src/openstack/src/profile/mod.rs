@@ -1,4 +1,4 @@
-//! How to reach and sign in to one cloud, from the Secret that an identityRef names.
+//! The profile of one cloud, from the Secret that an identityRef names: its address and its credentials.
 
 pub(crate) mod certificates;
 mod cloud_profile;

@@ -1,4 +1,4 @@
-//! From the Secret that an identityRef names to a profile.
+//! Turns the Secret that an identityRef names into a profile.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use crate::profile::{
 };
 
 impl CloudProfile {
-    /// Reads the profile of `cloud_name` from a Secret's `clouds.yaml` and `cacert`. `region`, from the
-    /// identityRef, goes before `region_name`. File paths and the environment are never read; what is
-    /// there and ignored is in [`CloudProfile::remarks`].
+    /// Reads the profile of `cloud_name` from a Secret's `clouds.yaml` and `cacert`. `region`, from the identityRef,
+    /// takes precedence over `region_name`. File paths and the environment are never read. [`CloudProfile::remarks`]
+    /// lists the ignored settings.
     pub fn from_secret(
         data: &BTreeMap<String, ByteString>,
         cloud_name: &str,
@@ -29,8 +29,8 @@ impl CloudProfile {
         Ok(profile)
     }
 
-    /// Whether a Secret has a `clouds.yaml` with at least one entry that [`CloudProfile::from_secret`]
-    /// takes. The error is that of the first entry.
+    /// Checks that a Secret has a `clouds.yaml` with at least one entry that [`CloudProfile::from_secret`] can read.
+    /// The error is that of the first entry.
     pub fn check_secret(data: &BTreeMap<String, ByteString>) -> Result<(), ProfileError> {
         let yaml = clouds_yaml_of(data)?;
         let mut refused = None;

@@ -1,4 +1,4 @@
-//! From the fields of a clouds.yaml to a profile.
+//! Turns the fields of a clouds.yaml into a profile.
 
 use url::Url;
 
@@ -12,7 +12,7 @@ use crate::{
     send::error_text,
 };
 
-/// The profile that a cloud's entry means, or which of its fields can't be used.
+/// Reads a cloud's entry as a profile. The error names the field that can't be used.
 pub(super) fn validated(name: &str, raw: RawCloud) -> Result<CloudProfile, ProfileError> {
     let at = At { cloud: name };
     let remarks = remarks(&raw);
@@ -61,7 +61,7 @@ fn remarks(raw: &RawCloud) -> Vec<String> {
     remarks
 }
 
-/// Where in the document we are, for errors.
+/// The place in the document, for errors.
 struct At<'a> {
     cloud: &'a str,
 }
@@ -85,7 +85,7 @@ impl At<'_> {
     }
 }
 
-/// A text that is there and not empty.
+/// The text, where it is present and not empty.
 fn given(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.trim().is_empty())
 }
@@ -97,7 +97,7 @@ fn auth_url(at: &At<'_>, text: Option<&str>) -> Result<Url, ProfileError> {
     let text = text
         .filter(|text| !text.trim().is_empty())
         .ok_or_else(|| at.missing(FIELD, "where Keystone is"))?;
-    // A URL with a password in it must not be shown.
+    // The error must not show a URL that has a password in it.
     let refused = |shown: &str| at.not_allowed(FIELD, shown, ALLOWED);
     let mut url = Url::parse(text.trim()).map_err(|_| refused("not a URL"))?;
     if !url.username().is_empty() || url.password().is_some() || url.query().is_some() {
@@ -125,7 +125,7 @@ fn auth_url(at: &At<'_>, text: Option<&str>) -> Result<Url, ProfileError> {
     Ok(url)
 }
 
-/// `interface` goes before `endpoint_type`, the older name of the same thing.
+/// `interface` takes precedence over `endpoint_type`, its older name.
 fn interface(
     at: &At<'_>,
     interface: Option<&str>,
@@ -245,7 +245,7 @@ fn project(at: &At<'_>, auth: &RawAuth) -> Result<Named, ProfileError> {
             )
         })?;
     let domain = domain(auth, auth.project_domain_id.as_ref(), auth.project_domain_name.as_ref())
-        // Where only the user's domain is told, the project is taken to be in the same one.
+        // Where only the user's domain is given, the project is assumed to be in the same one.
         .or_else(|| domain(auth, auth.user_domain_id.as_ref(), auth.user_domain_name.as_ref()))
         .ok_or_else(|| {
             at.missing(

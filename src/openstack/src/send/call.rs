@@ -1,4 +1,4 @@
-//! The one way that every call takes: token, budget, lease, request, what the answer means.
+//! The path of every call: token, budget, lease, request, and the meaning of the answer.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use url::Url;
 use crate::{
     cloud::Cloud,
     error::Error,
-    observer::{CallOutcome, CallRecord},
+    observer::{CallOutcome, CallRecord, UnsentWrite},
     request::Call,
     send::budget::{Permit, Refusal},
     send::circuit::Ending,
@@ -18,7 +18,7 @@ use crate::{
     send::error_text,
     send::retry_after,
     send::transport::Answer,
-    sent,
+    sent::{self, Withdrawal},
     service::Service,
     session::Session,
     session::discovery,
@@ -26,8 +26,8 @@ use crate::{
 use capo_core::FailureClass;
 
 impl Cloud {
-    /// Sends a call to the address that `url` finds in the catalogue, and once more with a new token after
-    /// a 401.
+    /// Sends a call to the address that `url` finds in the catalogue, and sends it once more with a new token after a
+    /// 401.
     pub(crate) async fn send_to<T>(
         &self,
         call: &Call,
@@ -39,16 +39,12 @@ impl Cloud {
             let (session, address) = self.located(&url).await?;
             let permit = self.permit(call).await?;
             if Instant::now() >= session.expires {
-                // The wait for the budget outlasted the token.
+                // The token expired while the call waited for the budget.
                 drop(permit);
                 continue;
             }
-            if call.mutates() && !self.0.lease.holds_at(std::time::Instant::now()) {
-                let text = "not sent: this process does not hold the leader lease";
-                return Err(Self::failure(call, FailureClass::LeaseLost, text));
-            }
-            if let Some(sent_at) = &self.1 {
-                sent_at.note(permit.given);
+            if call.mutates() {
+                self.may_be_sent(call)?;
             }
             let attempt = self.attempt(call, &session, address, permit, &read);
             if let Ok(value) = attempt.await? {
@@ -67,8 +63,31 @@ impl Cloud {
         }
     }
 
-    /// A token and the address that its catalogue gives. A catalogue that lacks the service is asked
-    /// for once more if it is not fresh.
+    /// Refuses a change while this process does not hold the lease, one that was taken back, and in a dry run, which reports
+    /// it.
+    fn may_be_sent(&self, call: &Call) -> Result<(), Error> {
+        let lease = &self.0.lease;
+        let text = if lease.is_dry_run() {
+            self.0.observer.not_sent(&UnsentWrite {
+                service: call.service,
+                request: call.request,
+                method: call.method_name(),
+                path: call.path.join("/"),
+                body: call.body.as_ref().and_then(|body| body.as_deref().ok()),
+            });
+            "not sent: this is a dry run"
+        } else if Withdrawal::is_in_force() {
+            "not sent: it was taken back while it waited for the request budget"
+        } else if lease.holds_at(std::time::Instant::now()) {
+            return Ok(());
+        } else {
+            "not sent: this process does not hold the leader lease"
+        };
+        Err(Self::failure(call, FailureClass::LeaseLost, text))
+    }
+
+    /// A token and the address from its catalogue. A catalogue that lacks the service is requested once more if it is
+    /// old.
     async fn located(
         &self,
         url: &(impl Fn(&Session) -> Result<Url, Error> + Send),
@@ -97,11 +116,11 @@ impl Cloud {
                 Refusal::Closed {
                     retry_after,
                     failure,
-                    asked,
+                    requested,
                 } => {
                     let name = &self.0.profile.name;
                     self.0.observer.refused(name, call.service, call.request);
-                    let class = if asked {
+                    let class = if requested {
                         FailureClass::Throttled
                     } else {
                         FailureClass::Transient
@@ -122,7 +141,7 @@ impl Cloud {
             })
     }
 
-    /// One request: what it answers, how the budget takes it, and what it means.
+    /// Sends one request, and returns its result or the failure. The end of the request is reported to the budget.
     async fn attempt<T>(
         &self,
         call: &Call,
@@ -177,14 +196,14 @@ impl Cloud {
             "called OpenStack"
         );
         let failure = match (&concluded, ending) {
-            (Err(error), Ending::Failed | Ending::AskedForPause(_)) => Some(error.clone()),
+            (Err(error), Ending::Failed | Ending::PauseRequested(_)) => Some(error.clone()),
             _ => None,
         };
         permit.end(ending, failure);
         concluded
     }
 
-    /// Sends, and for a read follows at most three redirects that stay at the same host.
+    /// Sends the request. For a read, up to three redirects to the same host are followed.
     async fn exchange(
         &self,
         call: &Call,
@@ -243,21 +262,21 @@ impl Cloud {
                 _ => return Ok(answer),
             }
         }
-        let text = format!("{} redirects in a circle", call.service);
+        let text = format!("{} redirects in a loop", call.service);
         let error = Self::failure(call, FailureClass::Invalid, text);
         Err((CallOutcome::Unreadable, error))
     }
 
-    /// What an error answer means for the caller and for the budget.
+    /// The failure that an error answer means to the caller, and how the budget counts it.
     fn refused(&self, call: &Call, session: &Session, answer: &Answer) -> (Ending, Error) {
         let status = answer.status;
-        let said = error_text::said(&answer.body, &[session.token.expose_secret()]);
-        let asked = answer.header("retry-after").and_then(|header| {
+        let detail = error_text::extract(&answer.body, &[session.token.expose_secret()]);
+        let requested = answer.header("retry-after").and_then(|header| {
             retry_after::parse(header, answer.header("date"), jiff::Timestamp::now())
         });
-        let class = classify(status, &said, asked.is_some());
+        let class = classify(status, &detail, requested.is_some());
         let service = call.service;
-        let text = match (class, said.as_str()) {
+        let text = match (class, detail.as_str()) {
             (FailureClass::Throttled, _) => {
                 format!("{service} is throttling requests (HTTP {status})")
             }
@@ -267,18 +286,18 @@ impl Cloud {
                 )
             }
             (_, "") => format!("{service} answers HTTP {status}"),
-            (_, said) => format!("{service} answers HTTP {status}: {said}"),
+            (_, detail) => format!("{service} answers HTTP {status}: {detail}"),
         };
         let error = Self::failure(call, class, text)
             .with_status(status)
             .with_request_id(answer.request_id());
         match class {
             FailureClass::Throttled => {
-                let pause = retry_after::pause(asked, rand::random());
+                let pause = retry_after::pause(requested, rand::random());
                 let name = &self.0.profile.name;
-                self.0.observer.throttled(name, service, pause, asked);
+                self.0.observer.throttled(name, service, pause, requested);
                 let error = error.with_retry_after(Some(pause));
-                (Ending::AskedForPause(pause), error)
+                (Ending::PauseRequested(pause), error)
             }
             FailureClass::Transient => (Ending::Failed, error.with_maybe_done(call.mutates())),
             _ => (Ending::Answered, error),
@@ -286,7 +305,7 @@ impl Cloud {
     }
 
     fn unreadable(call: &Call, answer: &Answer) -> Error {
-        let text = format!("{} answers what can't be read", call.service);
+        let text = format!("the answer of {} can't be read", call.service);
         Self::failure(call, FailureClass::Transient, text)
             .with_status(answer.status)
             .with_request_id(answer.request_id())
@@ -322,10 +341,10 @@ impl Cloud {
     }
 }
 
-/// A 401 to a token that was good when it was sent.
+/// The service answered 401 to a token that was valid when the request was sent.
 struct Unauthorized;
 
-/// Counts a request as in flight until it is dropped.
+/// Counts a request as in flight until this value is dropped.
 struct InFlight<'a>(&'a Cloud, Service);
 
 impl Drop for InFlight<'_> {

@@ -1,42 +1,43 @@
-//! Whether calls to one service may be sent: pauses it asked for, and back-off while it does not
-//! answer properly. Pure: the moment is an argument.
+//! Decides whether calls to one service may be sent: it observes the pauses that the service requested, and backs off
+//! while the service does not answer properly. It is pure: times are arguments.
 //!
-//! Calls that may not be sent fail at once with the failure that closed the way, so that an outage
-//! reads the same in every pass and costs one probe every few seconds, however many ask.
+//! A call that may not be sent fails at once with the failure because of which calls are held back. So an outage has
+//! the same text in every pass, and costs one probe every few seconds whatever the number of callers.
 
 use std::time::Duration;
 
 use capo_core::backoff::Schedule;
 use tokio::time::Instant;
 
-/// Failures in a row until calls are held back. Before that, a lone failure is the caller's to retry.
+/// The number of failures in a row after which calls are held back. Fewer failures are left to the callers' own
+/// retries.
 const TOLERATED: u32 = 3;
 
-/// Longest gap between two probes. Back within 10 s of the end of an outage is promised, and callers ask again
-/// a little later than they are told.
+/// The longest gap between two probes. Calls must succeed again within 10 s after the end of an outage, and callers
+/// retry a little later than [`Admission::Closed`] allows.
 const LONGEST_GAP: Duration = Duration::from_secs(6);
 
-/// How long to stay away while another caller's probe is under way.
+/// The pause of other callers while a probe is under way.
 const WHILE_PROBED: Duration = Duration::from_secs(2);
 
-/// The state of the way to one service.
+/// The state of the connection to one service.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Circuit {
     failures: u32,
     /// No call before this moment.
     closed_until: Option<Instant>,
-    /// The service asked for it, rather than failed.
-    asked: bool,
-    /// A single call is out to see whether the service is back.
+    /// Whether the service requested the pause; otherwise calls failed.
+    requested: bool,
+    /// A single call is under way to find out whether the service answers again.
     probing: bool,
 }
 
-/// The answer to a call that wants to be sent.
+/// Whether a call may be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Admission {
     /// Send it.
     Free,
-    /// Send it, and say how it ended: nobody else is let through until then.
+    /// The call may be sent as a probe. No other call is admitted until it has ended.
     Probe,
     /// Don't, for so long.
     Closed(Duration),
@@ -45,18 +46,18 @@ pub(crate) enum Admission {
 /// How a call that was sent ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// The service answered; whatever it said, it works.
+    /// The service answered, which shows that it works, whatever the answer is.
     Answered,
-    /// It did not answer, or with a 5xx, or unreadably.
+    /// The service did not answer, answered with a 5xx, or its answer was unreadable.
     Failed,
-    /// It asked for a pause.
-    AskedForPause(Duration),
-    /// Nobody waited for the answer.
+    /// The service requested a pause.
+    PauseRequested(Duration),
+    /// The caller was cancelled before the answer came.
     Abandoned,
 }
 
 impl Circuit {
-    /// May a call be sent at `now`?
+    /// Whether a call may be sent at `now`. The first call after a gap becomes the probe.
     pub(crate) fn admit(&mut self, now: Instant) -> Admission {
         if let Some(until) = self.closed_until {
             if now < until {
@@ -71,7 +72,8 @@ impl Circuit {
         Admission::Free
     }
 
-    /// Whether a call would be refused at `now`, without asking to be the probe.
+    /// How long a call would be refused at `now`; `None` if it would be admitted. Unlike [`Circuit::admit`], this
+    /// starts no probe.
     pub(crate) fn refuses(&self, now: Instant) -> Option<Duration> {
         let until = self.closed_until?;
         if now < until {
@@ -83,15 +85,15 @@ impl Circuit {
         }
     }
 
-    /// Takes note of how a call ended. `probe` is whether it was let through as one.
+    /// Records how a call ended. `probe` is whether the call was a probe.
     pub(crate) fn ended(&mut self, ending: Ending, probe: bool, now: Instant) {
         if probe {
             self.probing = false;
         }
         match ending {
             Ending::Answered => {
-                // An answer that was under way when a pause was asked for does not end the pause.
-                if probe || !self.asked {
+                // An answer to a call that was sent before the pause was requested does not end the pause.
+                if probe || !self.requested {
                     *self = Self {
                         probing: self.probing,
                         ..Self::default()
@@ -100,30 +102,31 @@ impl Circuit {
             }
             Ending::Failed => {
                 self.failures = self.failures.saturating_add(1);
-                if self.asked && !probe {
+                if self.requested && !probe {
                     return;
                 }
-                self.asked = false;
+                self.requested = false;
                 if self.failures >= TOLERATED {
-                    // Calls that were under way together count, but only the first moves the gap on.
+                    // Of several calls that were under way together, each failure counts, but only the first one sets
+                    // the next gap.
                     let late = self.closed_until.is_some_and(|until| now < until);
                     if !late {
                         self.closed_until = Some(now + gap(self.failures));
                     }
                 }
             }
-            Ending::AskedForPause(pause) => {
+            Ending::PauseRequested(pause) => {
                 let until = now + pause;
-                self.asked = true;
+                self.requested = true;
                 self.closed_until = Some(self.closed_until.map_or(until, |old| old.max(until)));
             }
             Ending::Abandoned => {}
         }
     }
 
-    /// The service asked for the pause that is on.
-    pub(crate) fn asked(&self) -> bool {
-        self.asked
+    /// Whether the service requested the present pause.
+    pub(crate) fn pause_was_requested(&self) -> bool {
+        self.requested
     }
 }
 
@@ -142,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lone_failure_holds_nobody_back() {
+    fn a_single_failure_holds_no_call_back() {
         let now = Instant::now();
         let mut circuit = Circuit::default();
         circuit.ended(Ending::Failed, false, now);
@@ -158,7 +161,7 @@ mod tests {
         let start = Instant::now();
         let mut circuit = Circuit::default();
         let mut sent = 0;
-        // Forty callers ask ten times a second, whatever they are told.
+        // Forty callers send ten calls per second each, and do not observe the pauses.
         for tick in 0..1200_u32 {
             let now = start + Duration::from_millis(100) * tick;
             let admitted: Vec<_> = (0..40)
@@ -185,11 +188,11 @@ mod tests {
     fn a_pause_outlasts_answers_to_older_calls() {
         let now = Instant::now();
         let mut circuit = Circuit::default();
-        circuit.ended(Ending::AskedForPause(secs(30)), false, now);
+        circuit.ended(Ending::PauseRequested(secs(30)), false, now);
         circuit.ended(Ending::Answered, false, now + secs(1));
-        circuit.ended(Ending::AskedForPause(secs(2)), false, now + secs(1));
+        circuit.ended(Ending::PauseRequested(secs(2)), false, now + secs(1));
         assert_eq!(circuit.admit(now + secs(2)), Admission::Closed(secs(28)));
-        assert!(circuit.asked());
+        assert!(circuit.pause_was_requested());
         assert_eq!(circuit.admit(now + secs(30)), Admission::Probe);
         circuit.ended(Ending::Abandoned, true, now + secs(30));
         assert_eq!(circuit.admit(now + secs(30)), Admission::Probe);

@@ -1,29 +1,30 @@
-//! From an error answer to its class, by status and by what the body says.
+//! Derives the class of an error answer from its status and its text.
 
 use capo_core::FailureClass;
 
-/// The class of an error answer. `text` is what the body says;
-/// `slow_down` is whether it came with a usable Retry-After.
+/// The class of an error answer. `text` is the text of the body; `slow_down` is whether the answer had a usable
+/// Retry-After.
 pub(crate) fn classify(status: u16, text: &str, slow_down: bool) -> FailureClass {
     let text = text.to_lowercase();
-    let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
-    let quota = says(&QUOTA);
+    let has_any = |phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));
+    let quota = has_any(&QUOTA);
     match status {
         401 => FailureClass::Auth,
-        // Octavia and Nova answer 403 to both a policy and a full quota, Neutron 409.
+        // Octavia and Nova answer 403 both when a policy denies the call and when a quota is used up. Neutron answers
+        // 409 to the latter.
         403 | 409 if quota => FailureClass::Quota,
         403 => FailureClass::Denied,
         404 | 410 => FailureClass::NotFound,
-        // Cinder's full quota is a 413 with `Retry-After: 0`; an old-style rate limit is one too.
-        413 if quota && !says(&["rate-limited", "rate limited"]) => FailureClass::Quota,
+        // Cinder answers 413 with `Retry-After: 0` when a quota is used up. An old-style rate limit is a 413 too.
+        413 if quota && !has_any(&["rate-limited", "rate limited"]) => FailureClass::Quota,
         429 => FailureClass::Throttled,
         413 | 503 if slow_down => FailureClass::Throttled,
         408 | 425 | 500 | 502..=599 => FailureClass::Transient,
-        409 if says(&["immutable", "invalid state", "while it is in", "in state"]) => {
+        409 if has_any(&["immutable", "invalid state", "while it is in", "in state"]) => {
             FailureClass::Locked
         }
-        409 if says(&DUPLICATE) => FailureClass::Duplicate,
-        409 if says(&IN_USE) => FailureClass::InUse,
+        409 if has_any(&DUPLICATE) => FailureClass::Duplicate,
+        409 if has_any(&IN_USE) => FailureClass::InUse,
         409 => FailureClass::Conflict,
         501 => FailureClass::NotImplemented,
         // 400, 405, 406, 413, 415, 422, and redirects, which are not followed.

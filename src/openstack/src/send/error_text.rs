@@ -1,20 +1,20 @@
-//! What an error answer says, in a form that is the same every time.
+//! The text of an error answer, in a form that is the same every time.
 
 use serde_json::Value;
 
-/// Longest text that goes on.
+/// The longest text that is returned, in characters.
 const LONGEST: usize = 300;
 
-/// The human part of an error answer in any of the shapes that OpenStack services, Keystone's
-/// middleware and the proxies before them send. Empty if there is none. Every occurrence of a secret is
-/// replaced before the text is cut, so that not even the beginning of one is shown.
-pub(crate) fn said(body: &[u8], secrets: &[&str]) -> String {
+/// The human-readable part of an error answer in any of the shapes that OpenStack services, Keystone's middleware and
+/// the proxies before them send. It is empty if there is none. Every occurrence of a secret is replaced before the text
+/// is cut, so that not even the beginning of a secret is shown.
+pub(crate) fn extract(body: &[u8], secrets: &[&str]) -> String {
     let body = String::from_utf8_lossy(body);
     let body = body.trim();
     let text = match serde_json::from_str::<Value>(body) {
         Ok(value) => in_json(&value, 0).unwrap_or_default(),
         Err(_) if body.starts_with('<') => in_html(body),
-        // A JSON text that was cut off says nothing that can be trusted to stay the same.
+        // The text of a truncated JSON body is not used, because the place of the cut may vary.
         Err(_) if body.starts_with(['{', '[']) => String::new(),
         Err(_) => body.to_owned(),
     };
@@ -57,7 +57,7 @@ fn in_json(value: &Value, depth: u8) -> Option<String> {
     }
 }
 
-/// The title if there is one, else what is left without the tags.
+/// The title if there is one, or else the text without its tags.
 fn in_html(body: &str) -> String {
     let lower = body.to_ascii_lowercase();
     if let Some(start) = lower.find("<title>").map(|at| at + "<title>".len())
@@ -82,8 +82,8 @@ fn in_html(body: &str) -> String {
     text
 }
 
-/// `text` without what differs from one time to the next: ids of requests, times, ports of
-/// connections, memory addresses. On one line and of bounded length.
+/// `text` without the parts that vary: request ids, times, connection ports and memory addresses. The result is one
+/// line of bounded length.
 pub(crate) fn stable(text: &str) -> String {
     let mut result = String::new();
     let mut words = text
@@ -120,7 +120,7 @@ pub(crate) fn stable(text: &str) -> String {
     result
 }
 
-/// `2026-11-21T12:00:00` or `12:00:00`, with or without more behind it.
+/// Whether the text starts with a time such as `2026-11-21T12:00:00` or `12:00:00`.
 fn is_time(word: &str) -> bool {
     let time = word.rsplit_once('T').map_or(word, |(_, time)| time);
     let mut parts = time.split(':');
@@ -205,23 +205,23 @@ mod tests {
             ("[]", ""),
         ];
         for (body, expected) in table {
-            assert_eq!(said(body.as_bytes(), &[]), expected, "{body}");
+            assert_eq!(extract(body.as_bytes(), &[]), expected, "{body}");
         }
     }
 
     #[test]
-    fn a_secret_across_the_cut_leaves_no_beginning() {
+    fn no_part_of_a_secret_at_the_cut_is_shown() {
         let secret = "s3cret-canary-s3cret-canary";
         for filler in LONGEST - 30..LONGEST {
             let body = format!("{} {secret} is wrong", "x".repeat(filler));
-            let shown = said(body.as_bytes(), &[secret]);
+            let shown = extract(body.as_bytes(), &[secret]);
             assert!(!shown.contains("s3c"), "{shown}");
         }
-        assert_eq!(said(b"no secret", &[""]), "no secret");
+        assert_eq!(extract(b"no secret", &[""]), "no secret");
     }
 
     #[test]
-    fn what_changes_every_time_is_left_out() {
+    fn the_parts_that_vary_are_left_out() {
         let table = [
             (
                 "No such thing (HTTP 404) (Request-ID: req-0b8c7bf5-2b1a-4b56-9e0c-0d5b5d3a1f00)",

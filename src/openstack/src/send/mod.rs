@@ -1,4 +1,4 @@
-//! The one way that every call takes: token, budget, lease, request, and what the answer means.
+//! The path of every call: token, budget, lease, request, and the meaning of the answer.
 
 pub(crate) mod budget;
 mod call;

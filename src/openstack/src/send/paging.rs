@@ -1,7 +1,7 @@
-//! Complete lists from pages.
+//! Reads complete lists page by page.
 //!
-//! The links that services send drop filters (Octavia) or name another host (behind a proxy), so only
-//! their being there counts; the next query is the same with the last id as marker.
+//! The links that services send lack the filters (Octavia) or name another host (behind a proxy). So only the presence
+//! of a link counts, and the next query is the same with the last id as its marker.
 
 use std::marker::PhantomData;
 
@@ -18,13 +18,13 @@ use crate::{
 };
 use capo_core::FailureClass;
 
-/// Objects a page. Services clamp it to their own limit.
+/// The number of objects per page that is requested. Services reduce it to their own limit.
 const PAGE: usize = 1000;
 
-/// No service is configured to send fewer objects a page than this: a shorter page is the last one.
+/// No service has a smaller page limit than this, so that a shorter page is the last one.
 const SMALLEST_LIMIT: usize = 50;
 
-/// More pages than this are a fault of the service, not a project.
+/// The largest number of pages. A longer list is a fault of the service.
 const MOST_PAGES: usize = 100;
 
 #[derive(Deserialize)]
@@ -48,12 +48,12 @@ impl Cloud {
         self.send(&call, |body| serde_json::from_slice(body)).await
     }
 
-    /// Nothing of the answer.
+    /// Sends a call and ignores the body of its answer.
     pub(crate) async fn done(&self, call: Call) -> Result<(), Error> {
         self.send(&call, |_| Ok(())).await
     }
 
-    /// All objects under `key`, page by page, each next one after the last id.
+    /// All objects under `key`, page by page. Each page starts after the last id of the one before it.
     pub(crate) async fn list<T: DeserializeOwned>(
         &self,
         call: Call,
@@ -81,7 +81,7 @@ impl Cloud {
         Err(Self::endless(&call))
     }
 
-    /// All objects under `key`, page by page by number, for lists that say nothing of a next page.
+    /// All objects under `key`, page by page by offset, for lists that have no link to the next page.
     pub(crate) async fn list_by_offset<T: DeserializeOwned>(
         &self,
         call: Call,
@@ -99,12 +99,12 @@ impl Cloud {
                     Ok((found::<Vec<T>>(body, key)?.value, last_id(body, key)?))
                 })
                 .await?;
-            // A service that ignores the offset sends the same page for ever.
+            // A service that ignores the offset sends the same page again.
             if page.is_empty() || (last.is_some() && last == last_seen) {
                 return Ok(all);
             }
-            // The service's own limit may be smaller than ours: a page that is shorter than what we asked for is
-            // not the last one for that reason.
+            // The service's page limit may be smaller than the requested one, so that a page shorter than requested
+            // need not be the last one.
             let complete = page.len() < SMALLEST_LIMIT;
             all.extend(page);
             if complete {
@@ -139,7 +139,7 @@ fn found<T: DeserializeOwned>(
     Ok(found)
 }
 
-/// The objects of a page, and where there is more behind it the id of the last one.
+/// The objects of a page, and the id of the last one if there are more pages.
 fn page<T: DeserializeOwned>(
     body: &[u8],
     key: &'static str,

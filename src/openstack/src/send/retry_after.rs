@@ -1,21 +1,21 @@
-//! Retry-After in every shape that services and the gateways before them send.
+//! Reads Retry-After in all shapes that services and the gateways before them send.
 
 use std::time::Duration;
 
 use jiff::{Timestamp, fmt::rfc2822};
 
-/// The longest pause that a header can ask for.
+/// The longest pause that a header may request.
 pub(crate) const LONGEST: Duration = Duration::from_mins(15);
 
-/// The pause after a 429 that does not say for how long.
+/// The pause after a 429 without a usable header.
 pub(crate) const DEFAULT: Duration = Duration::from_mins(1);
 
-/// What a Retry-After header asks for at `now`: seconds (a fraction is rounded up), or an HTTP date,
-/// which counts from the answer's own `date` where there is one, so that clocks may differ. At most
-/// [`LONGEST`]. `None` for anything else, a negative number and a date in the past included.
+/// The pause that a Retry-After header requests at `now`: seconds (a fraction is rounded up), or an HTTP date, which
+/// counts from the answer's own `date` if there is one, so that the clocks may differ. The result is [`LONGEST`] at
+/// most. It is `None` for any other text, a negative number and a date in the past.
 pub(crate) fn parse(header: &str, date: Option<&str>, now: Timestamp) -> Option<Duration> {
     let header = header.trim();
-    let asked = if let Ok(seconds) = header.parse::<f64>() {
+    let requested = if let Ok(seconds) = header.parse::<f64>() {
         if !seconds.is_finite() || seconds < 0.0 {
             return None;
         }
@@ -25,20 +25,20 @@ pub(crate) fn parse(header: &str, date: Option<&str>, now: Timestamp) -> Option<
         let from = date.and_then(http_date).unwrap_or(now);
         Duration::try_from(until.duration_since(from)).ok()?
     };
-    Some(asked.min(LONGEST))
+    Some(requested.min(LONGEST))
 }
 
-/// The header's pause, or the default one, longer by up to a quarter: `chance` is from 0 to 1.
-pub(crate) fn pause(asked: Option<Duration>, chance: f64) -> Duration {
-    match asked {
-        // Zero is a "whenever you like"; a moment keeps it from being a loop.
-        Some(asked) => asked.max(Duration::from_secs(1)),
+/// The header's pause or the default one, made longer by up to a quarter. `chance` is from 0 to 1.
+pub(crate) fn pause(requested: Option<Duration>, chance: f64) -> Duration {
+    match requested {
+        // Zero allows an immediate retry; a pause of a second prevents a busy loop.
+        Some(requested) => requested.max(Duration::from_secs(1)),
         None => DEFAULT + DEFAULT.mul_f64(0.25 * chance.clamp(0.0, 1.0)),
     }
 }
 
 fn http_date(text: &str) -> Option<Timestamp> {
-    // jiff reads the obsolete zone GMT as offset zero, which RFC 9110's format always has.
+    // jiff reads the obsolete zone GMT, which RFC 9110's format always has, as offset zero.
     let zoned = rfc2822::DateTimeParser::new()
         .relaxed_weekday(true)
         .parse_zoned(text.trim())
@@ -66,7 +66,7 @@ mod tests {
             ("soon", None, None),
             ("", None, None),
             ("Sat, 21 Nov 2026 12:00:45 GMT", None, Some(secs(45))),
-            // Their clock is ten minutes fast; only the difference counts.
+            // The service's clock is ten minutes fast; only the difference counts.
             (
                 "Sat, 21 Nov 2026 12:10:45 GMT",
                 Some("Sat, 21 Nov 2026 12:10:00 GMT"),
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_429_pauses_a_minute_and_a_bit() {
+    fn a_429_without_a_header_pauses_for_a_little_over_a_minute() {
         assert_eq!(pause(None, 0.0), Duration::from_mins(1));
         assert_eq!(pause(None, 1.0), Duration::from_secs(75));
         assert_eq!(pause(Some(Duration::ZERO), 0.5), Duration::from_secs(1));

@@ -1,5 +1,4 @@
-//! HTTP: one client per set of trusted authorities, time-outs, capped bodies, and what went wrong in
-//! words that are the same every time.
+//! HTTP: one client per set of trusted authorities, time-outs, answers of limited size, and stable texts for failures.
 
 use std::{error::Error as StdError, io, time::Duration};
 
@@ -33,7 +32,7 @@ impl Answer {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// The service's id of the request, for logs.
+    /// The id that the service gave the request, for logs.
     pub(crate) fn request_id(&self) -> Option<String> {
         let id = self
             .header("x-openstack-request-id")
@@ -51,7 +50,7 @@ pub(crate) enum Broken {
     /// No complete answer in time.
     #[error("no complete answer within {} s", .0.as_secs())]
     TimedOut(Duration),
-    /// No process listens there.
+    /// The connection was refused, because no process listens at the address.
     #[error("the connection is refused")]
     Refused,
     /// The host's name can't be resolved.
@@ -60,13 +59,13 @@ pub(crate) enum Broken {
     /// No agreement on TLS.
     #[error("TLS: {0}")]
     Tls(&'static str),
-    /// The connection broke, before or while the answer came.
+    /// The connection broke before the answer was complete.
     #[error("the connection breaks")]
     Lost,
     /// The answer is larger than we read.
     #[error("the answer is larger than {} MiB", .0 >> 20)]
     TooLarge(usize),
-    /// Anything else.
+    /// Any other failure.
     #[error("the request can't be sent")]
     Other,
 }
@@ -92,7 +91,7 @@ impl Broken {
 }
 
 impl Transport {
-    /// A client that trusts `authorities` (PEM), or the system's where there are none.
+    /// A client that trusts `authorities` (PEM), or the system's authorities where there are none.
     pub(crate) fn new(
         settings: &ClientSettings,
         authorities: Option<&str>,
@@ -102,10 +101,11 @@ impl Transport {
             .user_agent(settings.user_agent.clone())
             .connect_timeout(settings.connect_timeout)
             .timeout(settings.total_timeout)
-            // Followed by hand where it is safe: the token must not reach another host.
+            // Redirects are followed by the caller where that is safe, because the token must not reach another host.
             .redirect(redirect::Policy::none())
             .retry(reqwest::retry::never())
-            // Below the 5 s that Apache keeps connections by default: a request must not meet a closing one.
+            // Shorter than the 5 s for which Apache keeps idle connections by default, so that no request is sent on a
+            // connection that the server is closing.
             .pool_idle_timeout(Duration::from_secs(4))
             .pool_max_idle_per_host(settings.max_in_flight)
             .tcp_nodelay(true)
@@ -167,7 +167,7 @@ impl Transport {
                     io::ErrorKind::TimedOut => return Broken::ConnectTimedOut,
                     _ => {}
                 }
-                // Its `source` would leave out what it was made from.
+                // The error's `source` would skip the inner error.
                 cause = io.get_ref().map(|inner| inner as &(dyn StdError + 'static));
                 continue;
             }
@@ -184,7 +184,7 @@ impl Transport {
     }
 }
 
-/// Without times and details that differ: "certificate expired: verification time …" and the like.
+/// A text without times and details that vary, such as "certificate expired: verification time …".
 fn tls_problem(error: &rustls::Error) -> &'static str {
     use rustls::CertificateError as Certificate;
     match error {
@@ -195,7 +195,7 @@ fn tls_problem(error: &rustls::Error) -> &'static str {
             Certificate::NotValidYet | Certificate::NotValidYetContext { .. } => {
                 "the server's certificate is not valid yet"
             }
-            // A bad signature is another authority of the same name.
+            // A bad signature means another authority with the same name.
             Certificate::UnknownIssuer | Certificate::BadSignature => {
                 "the server's certificate is from an authority that is not trusted"
             }
@@ -205,6 +205,6 @@ fn tls_problem(error: &rustls::Error) -> &'static str {
             _ => "the server's certificate is not valid",
         },
         rustls::Error::AlertReceived(_) => "the server ended the handshake",
-        _ => "no TLS is spoken there, or none that we speak",
+        _ => "the server does not speak TLS, or no version that capo-rs supports",
     }
 }

@@ -1,4 +1,4 @@
-//! The service catalogue that comes with a token.
+//! The service catalogue that Keystone sends with a token.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use url::Url;
 
 use crate::{profile::Interface, service::Service, wire::null_as_default};
 
-/// Why the catalogue gives no endpoint of a service.
+/// An error of a catalogue without an endpoint for a service.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NoEndpoint {
     /// The service is not in the catalogue.
@@ -27,15 +27,17 @@ pub(crate) enum NoEndpoint {
         wanted: &'static str,
         there: String,
     },
-    /// The profile names no region, and there are several.
-    #[error("the {service} service is in several regions, {there}: region_name must say which")]
+    /// The profile names no region, and the service is in several.
+    #[error(
+        "the {service} service is in several regions, {there}: region_name must name one of them"
+    )]
     SeveralRegions { service: Service, there: String },
     /// The endpoint is not an address.
     #[error("the catalogue's {service} endpoint is not an http or https URL")]
     NotAUrl { service: Service },
 }
 
-/// What the token's project may use, and where.
+/// The services of the token's project, and their endpoints.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Catalogue {
@@ -72,7 +74,7 @@ impl Endpoint {
 }
 
 impl Catalogue {
-    /// The endpoint of `service`. The error says what is missing and what there is.
+    /// The endpoint of `service`. The error names what is missing and what exists.
     pub(crate) fn endpoint(
         &self,
         service: Service,
@@ -186,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_missing_and_what_there_is() {
+    fn errors_name_what_is_missing_and_what_exists() {
         let catalogue = catalogue();
         let problem = |service, region, interface| {
             catalogue
@@ -208,7 +210,7 @@ mod tests {
         );
         assert_eq!(
             problem(Service::LoadBalancer, None, Interface::Public),
-            "the load-balancer service is in several regions, One, Two: region_name must say which"
+            "the load-balancer service is in several regions, One, Two: region_name must name one of them"
         );
         assert_eq!(
             problem(Service::Image, None, Interface::Public),

@@ -1,12 +1,12 @@
-//! From a catalogue's endpoint to the addresses of calls, and what version documents say. Pure.
+//! Derives the addresses of calls from a catalogue's endpoints, and reads version documents. It is pure.
 
 use serde::Deserialize;
 use url::Url;
 
 use crate::service::{ApiVersion, Service};
 
-/// The address that a call's path is put behind. Endpoints come with and without a version, with a path
-/// before it, and with the project behind it.
+/// The base address to which a call's path is appended. Endpoints come with and without a version, with a path before
+/// it, and with the project after it.
 pub(crate) fn base(service: Service, endpoint: &Url, project_id: &str) -> Url {
     let mut segments = segments(endpoint);
     let versioned = segments.iter().position(|segment| is_version(segment));
@@ -34,8 +34,8 @@ pub(crate) fn base(service: Service, endpoint: &Url, project_id: &str) -> Url {
     with_segments(endpoint, &segments)
 }
 
-/// Where the version document is: Nova's is at its versioned address (without the project), Octavia's
-/// list at the root.
+/// The address of the version document: Nova's is at its versioned address (without the project), Octavia's list is at
+/// the root.
 pub(crate) fn versions(service: Service, endpoint: &Url) -> Url {
     let mut segments = segments(endpoint);
     let versioned = segments.iter().position(|segment| is_version(segment));
@@ -46,14 +46,14 @@ pub(crate) fn versions(service: Service, endpoint: &Url) -> Url {
         (_, None) => {}
     }
     let mut url = with_segments(endpoint, &segments);
-    // Version documents are at the address with the slash; without it some services redirect.
+    // The path ends with a slash, because without it some services redirect.
     let path = format!("{}/", url.path().trim_end_matches('/'));
     url.set_path(&path);
     url
 }
 
-/// `base` with `path` behind it, every segment encoded. `None` where a segment can't be one: an id that is empty,
-/// `.` or `..` would address the collection, or what is above it.
+/// `base` with `path` appended, every segment encoded. `None` where a segment can't be part of a path: an id that is
+/// empty, `.` or `..` would address the collection or its parent.
 pub(crate) fn address(base: &Url, path: &[String]) -> Option<Url> {
     if path
         .iter()
@@ -80,9 +80,9 @@ fn with_segments(url: &Url, segments: &[String]) -> Url {
     url.set_query(None);
     url.set_fragment(None);
     if let Ok(mut path) = url.path_segments_mut() {
-        // Segments of the endpoint are encoded already, those of a call are ids: `extend` encodes
-        // what must be and leaves a `%` of an endpoint's path alone only if it is escaped twice, so
-        // endpoints with encoded characters in their path are not supported.
+        // `extend` encodes every segment. Segments of the endpoint are encoded already, and their `%` would be encoded
+        // twice, so that endpoints with encoded characters in their path are not supported. Segments of a call are
+        // plain ids.
         path.clear().extend(segments);
     }
     url
@@ -95,7 +95,7 @@ fn is_version(segment: &str) -> bool {
         && ApiVersion::parse(segment).is_some()
 }
 
-/// A version document, of one version or of all.
+/// A version document, of one version or of all versions.
 #[derive(Deserialize)]
 pub(crate) struct VersionDocument {
     #[serde(default)]
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_can_not_leave_their_segment() {
+    fn an_id_can_not_address_another_path() {
         let base = Url::parse("http://h/v2.0").unwrap();
         let path = ["ports".to_owned(), "../a?b#c/d".to_owned()];
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Sessions: a token, the project it is for, and the catalogue that came with it.
+//! Sessions: a token, its project, and the catalogue that Keystone sent with it.
 
 pub(crate) mod catalogue;
 pub(crate) mod discovery;

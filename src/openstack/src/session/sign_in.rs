@@ -1,4 +1,4 @@
-//! Keystone's tokens: what is sent for one, and what comes back.
+//! The request for a token of Keystone, and its answer.
 
 use std::time::Duration;
 
@@ -86,11 +86,13 @@ pub(crate) struct WireProject {
     pub(crate) id: ProjectId,
 }
 
-/// A token's life when its times can't be read: short, so that nothing is refused for it.
+/// The assumed lifetime of a token whose times can't be read. It is short, so that the token is replaced before it is
+/// refused.
 const GUESSED_LIFE: Duration = Duration::from_mins(5);
 
 impl WireToken {
-    /// How long it lives, by Keystone's own clock: both ends come from there, so that ours may be wrong.
+    /// The token's lifetime by Keystone's own clock. Both times come from Keystone, so that the clock of this host does
+    /// not matter.
     pub(crate) fn life(&self) -> Duration {
         let time = |text: &Option<String>| text.as_deref()?.parse::<Timestamp>().ok();
         let (Some(issued), Some(expires)) = (time(&self.issued_at), time(&self.expires_at)) else {
@@ -100,8 +102,8 @@ impl WireToken {
     }
 }
 
-/// How long a token of this life is used before another is asked for: it is replaced when a fifth of its
-/// life is left, but at least two and at most thirty minutes before the end where it lives that long.
+/// The age at which a token of this lifetime is replaced: when a fifth of the lifetime is left, but at least two and at
+/// most thirty minutes before the end if the lifetime is that long.
 pub(crate) fn renew_after(life: Duration) -> Duration {
     let ahead = (life / 5).clamp(Duration::from_mins(2), Duration::from_mins(30));
     if ahead >= life / 2 {

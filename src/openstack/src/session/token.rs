@@ -1,4 +1,4 @@
-//! One credential at one Keystone: its token, renewed ahead of expiry, with one sign-in at a time.
+//! One credential at one Keystone: its token, which is renewed before it expires, with one sign-in at a time.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -29,7 +29,7 @@ use capo_core::{FailureClass, Priority, backoff::Schedule};
 
 const REQUEST: &str = "token_create";
 
-/// A catalogue that lacks a service is asked for again when it is this old.
+/// The age at which a catalogue that lacks a service is requested again.
 const CATALOGUE_AGE: Duration = Duration::from_mins(1);
 
 pub(crate) struct TokenSource {
@@ -49,7 +49,7 @@ struct Attempts {
     failed: Option<(Error, Instant)>,
 }
 
-/// 401 answers of one service to good tokens.
+/// The 401 answers of one service to valid tokens.
 #[derive(Default)]
 struct Refusals {
     in_a_row: u32,
@@ -74,13 +74,13 @@ impl TokenSource {
         }
     }
 
-    /// The budget of its sign-ins.
+    /// The request budget of the sign-ins.
     pub(crate) fn budget(&self) -> &Budget {
         &self.budget
     }
 
-    /// A token that is good for now. The first caller signs in, others wait for the same answer; near
-    /// its end the token is replaced in the background.
+    /// A valid token. The first caller signs in, and the others wait for the same result. Shortly before it expires the
+    /// token is replaced in the background.
     pub(crate) async fn session(self: &Arc<Self>) -> Result<Arc<Session>, Error> {
         if let Some(session) = self.current() {
             if Instant::now() >= session.renew_at
@@ -94,7 +94,7 @@ impl TokenSource {
         if let Some(session) = self.current() {
             return Ok(session);
         }
-        // A task of its own, so that a caller that goes away does not end everybody's sign-in.
+        // The sign-in is a task of its own, so that it continues for the other callers when this one is cancelled.
         tokio::spawn(Arc::clone(self).sign_in(attempts))
             .await
             .unwrap_or_else(|_| {
@@ -102,14 +102,15 @@ impl TokenSource {
             })
     }
 
-    /// Takes note of a 401 to `session`'s token. True if a call may be made once more with another token.
+    /// Records that a service answered 401 to the token of `session`. Returns whether the call may be sent once more
+    /// with another token.
     pub(crate) fn refused(&self, session: &Arc<Session>, service: Service) -> bool {
         let superseded = {
             let current = self.current();
             current.is_none_or(|current| !Arc::ptr_eq(&current, session))
         };
         if superseded {
-            // A newer token is there: the 401 was for the old one.
+            // There is a newer token already: the service refused the old one.
             return true;
         }
         let now = Instant::now();
@@ -118,8 +119,8 @@ impl TokenSource {
         if refusals.not_before.is_some_and(|moment| now < moment) {
             return false;
         }
-        // The first refusal leads to a sign-in at once; a service that refuses every token causes one sign-in
-        // every 2, 4, … 60 s.
+        // The first refusal causes a sign-in at once. A service that refuses every token causes one sign-in every 2, 4,
+        // … 60 s.
         refusals.in_a_row = refusals.in_a_row.saturating_add(1);
         let pause = AFTER_REFUSALS.pause(refusals.in_a_row - 1);
         refusals.not_before = Some(now + pause);
@@ -127,12 +128,12 @@ impl TokenSource {
         true
     }
 
-    /// Takes note that a service took the token.
+    /// Records that a service accepted the token.
     pub(crate) fn accepted(&self, service: Service) {
         self.refusals.lock().remove(&service);
     }
 
-    /// Gives up a token whose catalogue lacks something, if it is old enough for that to have changed.
+    /// Discards a token whose catalogue lacks a service, if the catalogue is old enough to have changed since.
     pub(crate) fn catalogue_lacks_something(&self, session: &Arc<Session>) -> bool {
         let old = session.issued.elapsed() >= CATALOGUE_AGE;
         if old {
@@ -237,7 +238,7 @@ impl TokenSource {
             }
         };
         let failure = match (&result, ending) {
-            (Err(error), Ending::Failed | Ending::AskedForPause(_)) => Some(error.clone()),
+            (Err(error), Ending::Failed | Ending::PauseRequested(_)) => Some(error.clone()),
             _ => None,
         };
         permit.end(ending, failure);
@@ -255,30 +256,30 @@ impl TokenSource {
             };
             return (session, ending);
         }
-        let said = error_text::said(&answer.body, &self.profile.credential.secrets());
-        let asked = answer.header("retry-after").and_then(|header| {
+        let detail = error_text::extract(&answer.body, &self.profile.credential.secrets());
+        let requested = answer.header("retry-after").and_then(|header| {
             retry_after::parse(header, answer.header("date"), jiff::Timestamp::now())
         });
-        let class = classify(status, &said, asked.is_some());
-        let colon = if said.is_empty() { "" } else { ": " };
+        let class = classify(status, &detail, requested.is_some());
+        let colon = if detail.is_empty() { "" } else { ": " };
         let host = self.host();
-        // A deleted application credential, user or project answers 404, a disabled one 403.
+        // Keystone answers 404 for a deleted application credential, user or project, and 403 for a disabled one.
         let (class, text) = match status {
             401 | 403 | 404 => (
                 FailureClass::Auth,
-                format!("the credential is refused by {host} (HTTP {status}){colon}{said}"),
+                format!("the credential is refused by {host} (HTTP {status}){colon}{detail}"),
             ),
             _ => (
                 class,
-                format!("sign-in at {host} answers HTTP {status}{colon}{said}"),
+                format!("sign-in at {host} answers HTTP {status}{colon}{detail}"),
             ),
         };
         let (ending, wait) = match class {
             FailureClass::Throttled => {
-                let pause = retry_after::pause(asked, rand::random());
+                let pause = retry_after::pause(requested, rand::random());
                 self.observer
-                    .throttled(&self.profile.name, Service::Identity, pause, asked);
-                (Ending::AskedForPause(pause), Some(pause))
+                    .throttled(&self.profile.name, Service::Identity, pause, requested);
+                (Ending::PauseRequested(pause), Some(pause))
             }
             FailureClass::Transient => (Ending::Failed, None),
             _ => (Ending::Answered, None),
@@ -316,7 +317,7 @@ impl TokenSource {
             project_id: project.id.clone(),
             issued: sent,
             renew_at: sent + sign_in::renew_after(life),
-            // A token that is told to be dead on arrival is used until it is refused.
+            // A token that has expired according to its own times is used until a service refuses it.
             expires: sent + life.max(Duration::from_secs(10)),
             catalogue: parsed.token.catalog,
         })
@@ -361,8 +362,8 @@ const AFTER_REFUSALS: Schedule = Schedule::doubling(Duration::from_secs(2), Dura
 /// Pauses after failed sign-ins.
 fn after_failures(class: FailureClass) -> Schedule {
     match class {
-        // A refused credential rarely heals without a new Secret, which is another profile; and some
-        // Keystones lock accounts after a few wrong passwords.
+        // Refused credentials usually need a new Secret, which is another profile. Some Keystones lock an account after
+        // a few failed sign-ins.
         FailureClass::Auth | FailureClass::Denied | FailureClass::Invalid => {
             Schedule::doubling(Duration::from_secs(5), Duration::from_mins(2))
         }

@@ -1,8 +1,9 @@
-//! The request budget of one cloud, credential and service: so many calls a second, so many at once, and while calls
-//! wait, the urgent ones first. A call that waits long ages into the next more urgent class.
+//! The request budget of one cloud, credential and service. It limits the calls per second and the calls in flight.
+//! While calls wait, urgent ones are sent first, and a call that has waited long moves up into the next more urgent
+//! class.
 //!
-//! `governor` is polled without waiting. An ordered queue here decides which call may poll it next, because
-//! governor's own waiters have no order. Time is tokio's, so that tests can stop it.
+//! `governor` is polled without waiting. An ordered queue here decides which call may poll it next, because governor's
+//! own waiters have no order. Time is tokio's, so that tests can stop it.
 
 use std::{collections::BTreeMap, num::NonZeroU32, sync::Arc, time::Duration};
 
@@ -32,7 +33,7 @@ pub(crate) struct Limits {
     pub(crate) longest_wait: Duration,
 }
 
-/// One budget. Shared by everything that calls this service of this cloud with this credential.
+/// One budget. All callers of this service of this cloud with this credential share it.
 #[derive(Debug)]
 pub(crate) struct Budget {
     limits: Limits,
@@ -46,29 +47,29 @@ struct State {
     waiting: BTreeMap<Ticket, Arc<Notify>>,
     issued: u64,
     in_flight: usize,
-    /// Calls that could follow at once after the last one, and when that was.
+    /// The calls that could be sent at once after the last one, and the time of that call.
     left: Option<(u32, Instant)>,
     circuit: Circuit,
-    /// Why calls are held back, for those that are refused.
+    /// The failure because of which calls are held back; it is returned to refused callers.
     failure: Option<crate::Error>,
 }
 
-/// What a budget holds.
+/// The present state of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Level {
     /// Calls that wait for it.
     pub waiting: usize,
-    /// Calls a second that it allows in the long run.
+    /// Calls per second that it allows in the long run.
     pub per_second: f64,
     /// Calls that it allows at once.
     pub tokens: f64,
 }
 
-/// A place in the queue: the moment by which a call is due, then the order of arrival.
+/// A place in the queue: the time at which the call is due, then the order of arrival.
 type Ticket = (Instant, u64);
 
-/// For how long calls of a more urgent class that arrive later go first. After it a call has aged into that
-/// class, so that no class starves however many urgent calls there are.
+/// How long a call of this class lets more urgent calls that arrive later go first. After this time it has moved up
+/// into the next class, so that no class starves.
 fn head_start(priority: Priority) -> Duration {
     match priority {
         Priority::Gate => Duration::ZERO,
@@ -80,20 +81,20 @@ fn head_start(priority: Priority) -> Duration {
 /// Why a call is not let through.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// The service asked for a pause, or does not answer.
+    /// The service is throttling requests, or does not answer.
     Closed {
         /// For how long at least.
         retry_after: Duration,
         /// The failure that did it.
         failure: Option<crate::Error>,
-        /// Asked for by the service.
-        asked: bool,
+        /// Whether the service requested the pause.
+        requested: bool,
     },
     /// Our own queue was too long.
     TooLongAWait,
 }
 
-/// Leave to make one call. Dropping it frees its place.
+/// The permission for one call. Dropping it frees its place.
 #[derive(Debug)]
 pub(crate) struct Permit {
     budget: Arc<Budget>,
@@ -101,8 +102,6 @@ pub(crate) struct Permit {
     ended: bool,
     /// How long it took to get it.
     pub(crate) waited: Duration,
-    /// When it was given: the moment at which the call is sent.
-    pub(crate) given: Instant,
 }
 
 impl Budget {
@@ -125,7 +124,7 @@ impl Budget {
         })
     }
 
-    /// Waits for leave to make one call.
+    /// Waits for the permission for one call.
     pub(crate) async fn acquire(self: &Arc<Self>, priority: Priority) -> Result<Permit, Refusal> {
         let start = Instant::now();
         let place = self.queue(priority);
@@ -148,7 +147,7 @@ impl Budget {
         .unwrap_or(Err(Refusal::TooLongAWait))
     }
 
-    /// What the budget holds at this moment.
+    /// The level of the budget at this moment.
     pub(crate) fn level(&self) -> Level {
         let state = self.lock();
         let full = f64::from(self.limits.burst);
@@ -182,7 +181,7 @@ impl Budget {
             return Step::Refused(Refusal::Closed {
                 retry_after,
                 failure: state.failure.clone(),
-                asked: state.circuit.asked(),
+                requested: state.circuit.pause_was_requested(),
             });
         }
         let first = state.waiting.keys().next() == Some(&place.ticket);
@@ -205,7 +204,6 @@ impl Budget {
             probe,
             ended: false,
             waited: now - start,
-            given: now,
         })
     }
 
@@ -221,7 +219,7 @@ enum Step {
     WaitUntil(Instant),
 }
 
-/// A place in the queue that is given up when it is dropped.
+/// A place in the queue, which is given up when this value is dropped.
 struct Place {
     budget: Arc<Budget>,
     ticket: Ticket,
@@ -246,7 +244,7 @@ impl State {
 }
 
 impl Permit {
-    /// Ends the call. `failure` is what callers get while calls are held back.
+    /// Ends the call. `failure` is returned to callers while calls are held back.
     pub(crate) fn end(mut self, ending: Ending, failure: Option<crate::Error>) {
         self.conclude(ending, failure);
     }
@@ -263,7 +261,7 @@ impl Permit {
             state.failure = failure;
         }
         if state.circuit.refuses(now).is_some() {
-            // Every call in the queue is woken, instead of one by one.
+            // Calls are held back from now on, so that all waiting calls are woken and refused.
             for turn in state.waiting.values() {
                 turn.notify_one();
             }
@@ -286,7 +284,7 @@ struct TokioClock {
 }
 
 impl Clock for TokioClock {
-    /// Time since the budget was made.
+    /// Time since the budget was created.
     type Instant = Nanos;
 
     fn now(&self) -> Nanos {

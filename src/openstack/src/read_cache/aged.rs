@@ -1,4 +1,4 @@
-//! One value that is read again when it is too old, by one caller at a time.
+//! One value that is read again, by one caller at a time, when it is too old.
 
 use std::{future::Future, time::Duration};
 
@@ -6,7 +6,7 @@ use tokio::{sync::Mutex, time::Instant};
 
 use crate::error::Error;
 
-/// A value and when it was read. Callers that want it at the same time share one read, and its failure too.
+/// A value and the time of its read. Callers that need it at the same time share one read, and also its failure.
 #[derive(Debug)]
 pub(crate) struct Aged<T>(Mutex<State<T>>);
 
@@ -26,12 +26,12 @@ impl<T> Default for Aged<T> {
 }
 
 impl<T: Clone> Aged<T> {
-    /// The value if its read began at most `age` ago, else what `read` returns.
+    /// The value if its read began at most `age` ago, or else the result of `read`.
     pub(crate) async fn get<F>(&self, age: Duration, read: impl FnOnce() -> F) -> Result<T, Error>
     where
         F: Future<Output = Result<T, Error>>,
     {
-        let asked = Instant::now();
+        let requested = Instant::now();
         let mut state = self.0.lock().await;
         if let Some((value, read_at)) = &state.value
             && read_at.elapsed() <= age
@@ -39,7 +39,7 @@ impl<T: Clone> Aged<T> {
             return Ok(value.clone());
         }
         if let Some((error, failed_at)) = &state.failure
-            && *failed_at >= asked
+            && *failed_at >= requested
         {
             // The read that this caller waited for has failed.
             return Err(error.clone());
@@ -58,7 +58,8 @@ impl<T: Clone> Aged<T> {
         }
     }
 
-    /// As [`Aged::get`], but where the read fails and there is an older value, that one: for what hardly ever changes.
+    /// The same as [`Aged::get`], but a failed read returns the older value if there is one. It is for values that
+    /// hardly ever change.
     pub(crate) async fn get_or_keep<F>(
         &self,
         age: Duration,
