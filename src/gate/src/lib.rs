@@ -28,11 +28,13 @@ pub use model::{
     decision::{GateCause, GateDecision, GateName},
     desired, effect, event,
     findings::{self, Publication},
-    member::JOINING,
+    member::{JOINING, LEAVING},
     metric_event::{MetricEvent, Observer, OperationOutcome, Unobserved},
     octavia,
+    proof::{EndpointReply, EndpointRequest, EndpointResult},
     settings::{Schedule, Settings},
     state,
 };
+pub use plan::withdrawal::is_call_wanted;
 pub use report::report;
 pub use step::step;

@@ -1,9 +1,9 @@
 //! Which member is whose, and who has none.
 
 use crate::model::{
+    attempts::Attempts,
     clock::Stamp,
     effect::Effect,
-    machine::Attempts,
     member::{Member, Owner},
     metric_event::MetricEvent,
     state::State,
@@ -48,10 +48,14 @@ pub(crate) fn link(state: &mut State) {
                     twins += 1;
                     found.get_or_insert(position);
                 } else if named {
+                    // A member at an address that its machine no longer has. It blocks no other member.
                     member.owner = Owner::NameOnly;
-                    foreign.get_or_insert(position);
                 } else if address.is_some() && placed(member) {
-                    member.owner = Owner::AddressOnly;
+                    // A name of ours decides before the address: such a member belongs to a machine that had the
+                    // address before.
+                    if member.owner == Owner::Stranger {
+                        member.owner = Owner::AddressOnly;
+                    }
                     foreign.get_or_insert(position);
                 }
             }
@@ -59,11 +63,9 @@ pub(crate) fn link(state: &mut State) {
                 if slot.member.is_none() && found.is_some() {
                     // Whatever held a POST back is over: it is there.
                     slot.refusal = None;
-                    if slot.deleted.is_none() && !slot.put_tried {
-                        slot.attempts = Attempts::default();
-                    }
                 }
                 slot.member = found;
+                slot.was_seen |= found.is_some();
                 slot.foreign = foreign;
                 slot.twins = twins > 1;
             }

@@ -1,7 +1,9 @@
 //! Takes one event into the state. Decides nothing.
 
 pub(crate) mod link;
+pub(crate) mod lists;
 pub(crate) mod read;
+pub(crate) mod reply;
 pub(crate) mod trouble;
 pub(crate) mod write;
 
@@ -17,7 +19,7 @@ use crate::{
         clock::{Now, Stamp},
         desired::{DesiredLoadBalancer, DesiredMachine},
         effect::Effect,
-        event::{Answered, Event, ProbeOutcome},
+        event::{Answered, Event},
         machine::{Machine, Slot, Stage},
         metric_event::MetricEvent,
         octavia::{Answer, Tree},
@@ -39,8 +41,14 @@ pub(crate) fn apply(state: &mut State, event: Event, now: &Now, effects: &mut Ve
         Event::LoadBalancer {
             credentials,
             desired,
-        } => load_balancer(state, credentials, *desired, now),
-        Event::Machine { name, desired } => machine(state, &name, desired),
+        } => {
+            load_balancer(state, credentials, *desired, now);
+            count_machines(state);
+        }
+        Event::Machine { name, desired } => {
+            machine(state, &name, desired);
+            count_machines(state);
+        }
         Event::Probed {
             machine,
             began,
@@ -50,9 +58,10 @@ pub(crate) fn apply(state: &mut State, event: Event, now: &Now, effects: &mut Ve
                 machine.probe.under_way = false;
                 state.dirty |= machine.probe.seen.is_none_or(|(_, seen)| seen != outcome);
                 machine.probe.seen = Some((began, outcome));
-                state.answered |= outcome.connected() && outcome != ProbeOutcome::Refused;
+                state.answered |= outcome.is_of_the_cluster();
             }
         }
+        Event::Replied { id, result } => reply::reply(state, id, &result),
         Event::LookedUp { machine, exists } => {
             if let Some(lookup) = state.lookups.get_mut(&machine) {
                 lookup.under_way = false;
@@ -75,8 +84,17 @@ pub(crate) fn apply(state: &mut State, event: Event, now: &Now, effects: &mut Ve
     }
 }
 
-fn load_balancer(state: &mut State, credentials: bool, desired: DesiredLoadBalancer, now: &Now) {
+fn load_balancer(
+    state: &mut State,
+    credentials: bool,
+    mut desired: DesiredLoadBalancer,
+    now: &Now,
+) {
     state.dirty = true;
+    // A lookup that failed does not change which load balancer it is.
+    if let Some(old) = state.desired.as_ref().filter(|_| !desired.id.is_known()) {
+        desired.id = old.id.clone();
+    }
     let another = state.desired.as_ref().is_none_or(|old| {
         old.id != desired.id || old.name != desired.name || old.ports != desired.ports
     });
@@ -95,7 +113,10 @@ fn load_balancer(state: &mut State, credentials: bool, desired: DesiredLoadBalan
             .iter()
             .map(|number| Port::new(&desired.name, *number))
             .collect();
-        state.call = None;
+        // Its answer still says when the last write ended, and a second call does not start before it.
+        if let Some(call) = &mut state.call {
+            call.outdated = true;
+        }
         state.trouble = None;
         state.lookups.clear();
         for machine in state.machines.values_mut() {
@@ -105,7 +126,7 @@ fn load_balancer(state: &mut State, credentials: bool, desired: DesiredLoadBalan
         }
         state.releasing = None;
     }
-    if desired.id.is_none() {
+    if desired.id.is_absent() {
         state.watched_since.get_or_insert(now.instant);
     }
     // What a listener has of it was never read where nothing was wanted when it was made.
@@ -125,8 +146,25 @@ fn load_balancer(state: &mut State, credentials: bool, desired: DesiredLoadBalan
     state.desired = Some(desired);
 }
 
+/// Takes note of the moment from which on every machine is known. It is not taken back: a machine that comes later gets
+/// its first member from us.
+fn count_machines(state: &mut State) {
+    let State {
+        desired, machines, ..
+    } = &state;
+    let is_known = desired.as_ref().is_some_and(|desired| {
+        let mut expected = desired.cluster.machines.iter();
+        expected.all(|name| machines.contains_key(name))
+    });
+    state.machines_known |= is_known;
+}
+
 fn machine(state: &mut State, name: &ObjectName, desired: Option<Box<DesiredMachine>>) {
     let Some(desired) = desired else {
+        // One that is gone is not waited for.
+        if let Some(known) = &mut state.desired {
+            known.cluster.machines.retain(|expected| expected != name);
+        }
         if state.machines.remove(name).is_some() {
             state.dirty = true;
             link::link(state);
@@ -137,6 +175,14 @@ fn machine(state: &mut State, name: &ObjectName, desired: Option<Box<DesiredMach
         return;
     };
     let ports = state.ports.len();
+    let is_another = |known: &Machine| known.want.uid != desired.uid;
+    if state.machines.get(name).is_some_and(is_another) {
+        // The old one is gone, and nothing of its life is the new one's.
+        state.machines.remove(name);
+        if state.releasing.as_ref() == Some(name) {
+            state.releasing = None;
+        }
+    }
     let relink = if let Some(machine) = state.machines.get_mut(name) {
         let moved = machine.want.address != desired.address;
         if moved {
@@ -180,6 +226,15 @@ fn answered(
     state.reads.factor =
         1.0 + state.settings.schedule.jitter * (2.0 * now.dice.clamp(0.0, 1.0) - 1.0);
     let began = call.began;
+    if call.outdated {
+        if let Answered::Written(written) = &answer
+            && written.as_ref().err().is_none_or(is_unsettling)
+        {
+            state.last_write = Some(now.instant);
+            state.reads.structure_due = true;
+        }
+        return;
+    }
     match (call.purpose, answer) {
         (Purpose::Tree, Answered::Tree(answer)) => {
             tree_answered(state, began, answer, now, effects);
@@ -188,7 +243,7 @@ fn answered(
             tree_answered(state, began, tree, now, effects);
             for (port, answer) in lists {
                 match answer {
-                    Ok(details) => read::members(state, port, began, details),
+                    Ok(details) => lists::members(state, port, began, details),
                     // The pool is gone, and the next tree shows it.
                     Err(failure) if failure.class == FailureClass::NotFound => {}
                     Err(failure) => in_trouble(state, failure, now),
@@ -198,14 +253,14 @@ fn answered(
         (Purpose::Structure, Answered::Structure(answer)) => match answer {
             Ok(structure) => {
                 well(state);
-                read::structure(state, began, &structure);
+                lists::structure(state, began, &structure);
             }
             Err(failure) => in_trouble(state, failure, now),
         },
         (Purpose::Members(port), Answered::Members(answer)) => match answer {
             Ok(details) => {
                 well(state);
-                read::members(state, port, began, details);
+                lists::members(state, port, began, details);
             }
             Err(failure) => in_trouble(state, failure, now),
         },
@@ -283,22 +338,29 @@ fn tree_answered(
     }
 }
 
+/// Counts a read. Every sixth read of a settled load balancer is followed by reads of what the tree lacks. During a hold
+/// only the lists of members are read again: an operator may have enabled or disabled a member meanwhile.
 fn count_read(state: &mut State) {
-    match &mut state.reads.ladder {
-        Some(ladder) => ladder.reads = ladder.reads.saturating_add(1),
-        None if state.reads.health_wanted => {
-            state.reads.health = state.reads.health.saturating_add(1);
-        }
-        None => {
-            state.reads.steady = state.reads.steady.saturating_add(1);
-            if state.reads.steady >= 6 {
-                state.reads.steady = 0;
-                state.reads.structure_due = true;
-                for port in &mut state.ports {
-                    port.numbers_due = true;
-                    port.members_due = true;
-                }
+    if let Some(ladder) = &mut state.reads.ladder {
+        ladder.reads = ladder.reads.saturating_add(1);
+        return;
+    }
+    if state.reads.health_wanted {
+        state.reads.health = state.reads.health.saturating_add(1);
+        if state.reads.health.is_multiple_of(6) {
+            for port in &mut state.ports {
+                port.members_due = true;
             }
+        }
+        return;
+    }
+    state.reads.steady = state.reads.steady.saturating_add(1);
+    if state.reads.steady >= 6 {
+        state.reads.steady = 0;
+        state.reads.structure_due = true;
+        for port in &mut state.ports {
+            port.numbers_due = true;
+            port.members_due = true;
         }
     }
 }

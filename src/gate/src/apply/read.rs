@@ -3,12 +3,14 @@
 use crate::{
     apply::link::{count_absences, count_linked, link},
     model::{
+        attempts::Attempts,
         clock::Stamp,
         effect::Effect,
         member::{Member, OnlineRun, Owner},
         metric_event::MetricEvent,
-        octavia::{ListenerRead, MemberDetail, MemberRead, PoolRead, Structure, Tree},
-        port::{LostRun, Part, PartKind, Port},
+        octavia::{ListenerRead, MemberDetail, MemberRead, PoolRead, Tree},
+        part::{LostRun, Part},
+        port::Port,
         state::State,
     },
 };
@@ -44,9 +46,28 @@ pub(crate) fn tree(state: &mut State, began: Stamp, tree: Tree, effects: &mut Ve
     }
     let all_vanished = relink && relink_finds_none(state);
     state.reads.suspect = all_vanished && !state.reads.suspect;
+    if state.reads.tree.is_none() {
+        inherit_repairs(state, free, began);
+    }
     count_absences(state, began, effects);
     watch(state, began);
     state.reads.tree = Some(began);
+}
+
+/// What is broken already when a process begins to look may have been repaired many times by the last one.
+fn inherit_repairs(state: &mut State, free: bool, began: Stamp) {
+    for machine in state.machines.values_mut() {
+        for (slot, port) in machine.slots.iter_mut().zip(&state.ports) {
+            let member = slot.member.and_then(|index| port.members.get(index));
+            if member.is_some_and(|member| is_broken(member, free)) {
+                slot.attempts = Attempts::inherited(began.instant);
+            }
+        }
+    }
+}
+
+fn is_broken(member: &Member, free: bool) -> bool {
+    member.provisioning == ProvisioningStatus::Error || free && member.provisioning.is_pending()
 }
 
 /// Links members anew. Whether every machine lost its member at once, though none was to go.
@@ -237,6 +258,11 @@ fn observe_members(
             member.operating = read.operating.clone();
             changed.visible = true;
         }
+        member.active_reads = if member.provisioning == ProvisioningStatus::Active {
+            member.active_reads.saturating_add(1).min(2)
+        } else {
+            0
+        };
         member
             .lost
             .saw(free && member.provisioning.is_pending(), began.instant);
@@ -254,7 +280,13 @@ fn observe_members(
         } else {
             member.online = None;
         }
-        member.ownerless_reads = if member.owner == Owner::Gone && !changed.members {
+        let is_down = matches!(
+            member.operating,
+            OperatingStatus::Error | OperatingStatus::Offline
+        );
+        member.down.saw(is_down, began.instant);
+        let is_left_over = matches!(member.owner, Owner::Gone | Owner::NameOnly);
+        member.ownerless_reads = if is_left_over && !changed.members {
             member.ownerless_reads.saturating_add(1)
         } else {
             0
@@ -282,8 +314,10 @@ fn new_member(read: &MemberRead, detail: Option<MemberDetail>, began: Stamp) -> 
         provisioning: read.provisioning.clone(),
         operating: read.operating.clone(),
         since: began,
+        active_reads: 0,
         lost: LostRun::default(),
         online: None,
+        down: LostRun::default(),
         detail,
         owner: Owner::Stranger,
         ownerless_reads: 0,
@@ -347,90 +381,5 @@ pub(crate) fn not_found(state: &mut State, began: Stamp) {
         .flat_map(|machine| &mut machine.slots)
     {
         slot.absent_reads = slot.absent_reads.max(2);
-    }
-}
-
-/// Everything below the load balancer, attached or not.
-pub(crate) fn structure(state: &mut State, began: Stamp, read: &Structure) {
-    for port in &mut state.ports {
-        let mut ambiguous = None;
-        let mut listeners = read
-            .listeners
-            .iter()
-            .filter(|listener| listener.name == port.name);
-        let listener = listeners.next();
-        if listeners.next().is_some() {
-            ambiguous = Some(format!("more than one listener is called {}", port.name));
-        }
-        if let Some(other) = read
-            .listeners
-            .iter()
-            .find(|other| other.port == port.number && other.name != port.name)
-        {
-            ambiguous = Some(format!(
-                "listener {} ({}) has port {}, which {} needs",
-                other.name, other.id, port.number, port.name
-            ));
-        }
-        let mut pools = read.pools.iter().filter(|pool| pool.name == port.name);
-        let pool = pools.next();
-        if pools.next().is_some() {
-            ambiguous = Some(format!("more than one pool is called {}", port.name));
-        }
-        if let (Some(listener), Some(default)) = (
-            listener,
-            listener.and_then(|listener| listener.default_pool.as_ref()),
-        ) && pool.is_none_or(|pool| pool.id != *default)
-        {
-            ambiguous = Some(format!(
-                "listener {} ({}) has another default pool, {default}",
-                listener.name, listener.id
-            ));
-        }
-        state.dirty |= ambiguous != port.ambiguous;
-        port.ambiguous = ambiguous;
-        port.stray_pool = match (&port.pool, pool) {
-            (None, Some(pool)) => Some(pool.id.clone()),
-            _ => None,
-        };
-        // The list knows more than the tree: the tree will show it in a moment.
-        port.unseen = match (&port.listener, listener) {
-            (None, Some(_)) => Some(PartKind::Listener),
-            _ => match (&port.pool, &port.monitor, pool) {
-                (Some(_), None, Some(pool)) if pool.monitor.is_some() => Some(PartKind::Monitor),
-                _ => None,
-            },
-        };
-        if let Some(listener) = listener {
-            port.cidrs_known = listener.allowed_cidrs.is_some();
-            port.cidrs = listener.allowed_cidrs.clone().map(|mut cidrs| {
-                cidrs.sort();
-                cidrs
-            });
-        }
-    }
-    state.reads.structure = Some(began.instant);
-    state.reads.structure_due = false;
-}
-
-/// The members of one pool, with what the tree lacks.
-pub(crate) fn members(state: &mut State, number: u16, began: Stamp, details: Vec<MemberDetail>) {
-    let Some(port) = state.ports.iter_mut().find(|port| port.number == number) else {
-        return;
-    };
-    port.listed = Some(began.instant);
-    port.members_due = false;
-    for detail in details {
-        let Some(member) = port
-            .members
-            .iter_mut()
-            .find(|member| member.id == detail.id)
-        else {
-            continue;
-        };
-        if member.detail.as_ref() != Some(&detail) {
-            member.detail = Some(detail);
-            state.dirty = true;
-        }
     }
 }

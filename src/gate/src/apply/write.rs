@@ -3,12 +3,14 @@
 use crate::{
     apply::trouble::in_trouble,
     model::{
+        attempts::{Attempts, Refusal},
         call::{Operation, Sets, Write},
         clock::Now,
-        machine::{Refusal, Slot},
+        machine::Slot,
         metric_event::OperationOutcome,
         octavia::{Answer, Failure, MemberDetail, Written},
-        port::{PartKind, Port},
+        part::PartKind,
+        port::Port,
         state::{Ladder, State},
     },
 };
@@ -121,6 +123,10 @@ pub(crate) fn accepted(
             match operation {
                 Operation::Create | Operation::Replace | Operation::Adopt => {
                     slot.posted = Some((sent, *operation));
+                    if *operation == Operation::Create {
+                        // What was counted until now were refusals. A replacement is one more repair.
+                        slot.attempts = Attempts::default();
+                    }
                     slot.deleted = None;
                     slot.put_tried = false;
                     slot.absent_reads = 0;

@@ -15,7 +15,7 @@ use crate::{
         state::State,
     },
 };
-use capo_core::GateMode;
+use capo_core::{GateMode, ProvisioningStatus};
 
 /// G1: may the machine be called provisioned?
 pub(crate) fn admission(
@@ -51,12 +51,26 @@ pub(crate) fn admission(
     if let Some(cause) = members_lack(state, machine) {
         return held(cause);
     }
-    let opened = machine.gates.admission == GateDecision::Open(GateCause::MembersActive);
-    if !opened && !state.is_fresh(now) {
+    let is_open = machine.gates.admission == GateDecision::Open(GateCause::MembersActive);
+    let may_open = state.is_fresh(now) && is_confirmed(state, machine);
+    if !is_open && !may_open {
         needs.tree = true;
         return held(GateCause::NotFresh);
     }
     GateDecision::Open(GateCause::MembersActive)
+}
+
+/// On every port the pool is ACTIVE in the same read as the member, or two reads have seen the member ACTIVE: while the pool
+/// is PENDING, Octavia may still revert the operation that the first read showed as done.
+fn is_confirmed(state: &State, machine: &Machine) -> bool {
+    machine.slots.iter().zip(&state.ports).all(|(slot, port)| {
+        let pool_is_active = port
+            .pool
+            .as_ref()
+            .is_some_and(|pool| pool.provisioning == ProvisioningStatus::Active);
+        let member = slot.member.and_then(|index| port.members.get(index));
+        pool_is_active || member.is_some_and(|member| member.active_reads >= 2)
+    })
 }
 
 /// What a machine's members lack to be ACTIVE at the right address on every port.

@@ -6,11 +6,12 @@ use crate::{
         clock::Now,
         desired::{Health, ServerState},
         evidence::{Certainty, Serving},
-        machine::Machine,
+        machine::{Machine, Slot},
+        port::Port,
         state::State,
     },
 };
-use capo_core::{ObjectName, OperatingStatus};
+use capo_core::OperatingStatus;
 
 /// The control plane was never initialised, as far as Kubernetes says and this process saw.
 pub(crate) fn never_initialised(state: &State, now: &Now) -> Certainty {
@@ -40,27 +41,24 @@ pub(crate) fn never_initialised(state: &State, now: &Now) -> Certainty {
 }
 
 /// The machine was never admitted and serves no port.
-pub(crate) fn never_served(
-    state: &State,
-    name: &ObjectName,
-    machine: &Machine,
-    now: &Now,
-) -> Certainty {
+pub(crate) fn never_served(state: &State, machine: &Machine, now: &Now) -> Certainty {
     if machine.may_be_admitted() {
         return Certainty::No;
     }
     if state
         .desired
         .as_ref()
-        .is_some_and(|desired| desired.id.is_some())
+        .is_none_or(|desired| !desired.id.is_absent())
         && state.reads.tree.is_none()
     {
         return Certainty::Maybe;
     }
-    let held = machine.asked.map(|asked| asked.since.instant);
+    if serving::is_ready(machine, now) {
+        return Certainty::No;
+    }
     let mut answer = Certainty::Yes;
     for port in state.ports.iter().enumerate() {
-        match serving::serves(state, (name, machine), port, held, true, now) {
+        match serving::serves(state, machine, port, true, now) {
             Serving::Yes(_) => return Certainty::No,
             Serving::NotYet(_) => answer = Certainty::Maybe,
             Serving::No(_) => {}
@@ -70,15 +68,12 @@ pub(crate) fn never_served(
 }
 
 /// The machine's server is down, and nothing says that it serves all the same.
-pub(crate) fn server_down(
-    state: &State,
-    name: &ObjectName,
-    machine: &Machine,
-    now: &Now,
-) -> Certainty {
+pub(crate) fn server_down(state: &State, machine: &Machine, now: &Now) -> Certainty {
     let server = &machine.want.server;
-    if !matches!(server.state, ServerState::Absent | ServerState::Shutoff) || server.down_reads < 2
-    {
+    let is_down = matches!(server.state, ServerState::Absent | ServerState::Shutoff);
+    // Where this process never saw the machine's member, it may look at another load balancer, in another project.
+    let was_seen = machine.slots.iter().any(|slot| slot.was_seen);
+    if !is_down || !server.is_down_for_good() || !was_seen {
         return Certainty::No;
     }
     // The same credential must still see this load balancer, or else it may just be blind.
@@ -87,14 +82,14 @@ pub(crate) fn server_down(
         || state
             .desired
             .as_ref()
-            .is_none_or(|desired| desired.id.is_none())
+            .is_none_or(|desired| desired.id.found().is_none())
     {
         return Certainty::No;
     }
     if !serving::server_is_recent(machine, now) {
         return Certainty::Maybe;
     }
-    let against = serving::against(state, name, machine, now).is_some();
+    let against = serving::is_unhealthy(machine);
     let waited = machine
         .asked
         .is_some_and(|asked| now.since(asked.since.instant) >= state.online_span());
@@ -111,4 +106,29 @@ pub(crate) fn server_down(
         }
     }
     answer
+}
+
+/// The machine demonstrably does not serve though its server is ACTIVE: Cluster API finds its API server unhealthy, and on
+/// every port a health monitor has found its member down for long, or there is none. Nothing gets worse when it goes.
+pub(crate) fn does_not_serve(state: &State, machine: &Machine, now: &Now) -> Certainty {
+    let is_dead = machine.want.server.state == ServerState::Active
+        && serving::is_unhealthy(machine)
+        && !state.ports.is_empty();
+    if !is_dead {
+        return Certainty::No;
+    }
+    let is_out = |(slot, port): (&Slot, &Port)| match slot.member {
+        Some(index) => {
+            let member = port.members.get(index);
+            State::monitor_is_usable(port)
+                && member.is_some_and(|member| member.down.spans(state.online_span()))
+        }
+        None => slot.absent_reads >= 2,
+    };
+    let is_out_everywhere = machine.slots.iter().zip(&state.ports).all(is_out);
+    if is_out_everywhere && serving::server_is_recent(machine, now) {
+        Certainty::Yes
+    } else {
+        Certainty::Maybe
+    }
 }

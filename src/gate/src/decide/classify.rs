@@ -5,7 +5,8 @@ use std::time::Duration;
 use crate::model::{
     machine::Slot,
     member::{Class, Member, Owner},
-    port::{Part, Port},
+    part::Part,
+    port::Port,
 };
 use capo_core::ProvisioningStatus;
 

@@ -10,7 +10,8 @@ use crate::{
         decision::GateCause,
         evidence::Certainty,
         member::{Class, Member},
-        port::{PartKind, Port},
+        part::{Part, PartKind},
+        port::Port,
         state::State,
         summary::Summary,
     },
@@ -21,14 +22,15 @@ use capo_core::{GateOverride, OperatingStatus, ProvisioningStatus};
 /// The cluster's side, without words.
 pub(crate) fn summarize(state: &State, now: &Now) -> Summary {
     let cause = cluster_cause(state, now);
+    let in_ready = cause_in_ready(state, now);
     let at_once = matches!(
-        cause,
+        in_ready,
         Some(
             GateCause::LoadBalancerAbsent
                 | GateCause::LoadBalancerNotMade
                 | GateCause::LoadBalancerError
-                | GateCause::PartError(_, PartKind::Listener | PartKind::Pool)
-                | GateCause::PartMissing(_, PartKind::Listener | PartKind::Pool)
+                | GateCause::PartError(..)
+                | GateCause::PartMissing(..)
                 | GateCause::NoneServes
         )
     );
@@ -47,7 +49,8 @@ pub(crate) fn summarize(state: &State, now: &Now) -> Summary {
         .is_some_and(|call| matches!(call.purpose, Purpose::Write(_)));
     let mut summary = Summary {
         cause,
-        counts: cause.is_some()
+        in_ready,
+        counts: in_ready.is_some()
             && (at_once || past(state.balancer.unsettled_since, settings.warn_after)),
         bypassed: precedence::bypass(state, None, now).is_some(),
         never_initialised: always_open::never_initialised(state, now) == Certainty::Yes,
@@ -83,31 +86,59 @@ fn cluster_cause(state: &State, now: &Now) -> Option<GateCause> {
     if let Some(cause) = precedence::blind(state, now) {
         return Some(cause);
     }
-    let mut pending = !state.balancer.is_active();
-    for port in &state.ports {
-        let parts = [
-            (PartKind::Listener, &port.listener, true),
-            (PartKind::Pool, &port.pool, true),
-            (PartKind::Monitor, &port.monitor, !port.monitor_refused),
-        ];
-        for (kind, part, needed) in parts {
-            match part {
-                Some(part) if part.provisioning == ProvisioningStatus::Error => {
-                    return Some(GateCause::PartError(port.number, kind));
-                }
-                Some(part) => pending |= part.provisioning != ProvisioningStatus::Active,
-                None if needed => return Some(GateCause::PartMissing(port.number, kind)),
-                None => {}
-            }
-        }
-    }
-    if let Some(cause) = worst_member(state) {
+    if let Some(cause) = broken_part(state, &PartKind::ALL) {
         return Some(cause);
     }
     if desired.cluster.initialised && none_serves(state) {
         return Some(GateCause::NoneServes);
     }
-    pending.then_some(GateCause::LoadBalancerPending)
+    worst_member(state).or_else(|| pending(state, &PartKind::ALL))
+}
+
+/// What keeps the cluster from being Ready: trouble of the load balancer itself, or that no member serves. Trouble of
+/// single members is their machines' own: Cluster API calls a Cluster unavailable whose infrastructure is not Ready, and
+/// no MachineHealthCheck judges a Machine of it.
+fn cause_in_ready(state: &State, now: &Now) -> Option<GateCause> {
+    const PARTS: [PartKind; 2] = [PartKind::Listener, PartKind::Pool];
+    let Some(desired) = &state.desired else {
+        return Some(GateCause::NotObserved);
+    };
+    if !desired.enabled {
+        return None;
+    }
+    precedence::blind(state, now)
+        .or_else(|| broken_part(state, &PARTS))
+        .or_else(|| {
+            let none = desired.cluster.initialised && none_serves(state);
+            none.then_some(GateCause::NoneServes)
+        })
+        .or_else(|| pending(state, &PARTS))
+}
+
+/// A part of these kinds that is missing or in ERROR.
+fn broken_part(state: &State, kinds: &[PartKind]) -> Option<GateCause> {
+    state.ports.iter().find_map(|port| {
+        kinds.iter().find_map(|kind| match port.part(*kind) {
+            Some(part) if part.provisioning == ProvisioningStatus::Error => {
+                Some(GateCause::PartError(port.number, *kind))
+            }
+            None if *kind != PartKind::Monitor || !port.monitor_refused => {
+                Some(GateCause::PartMissing(port.number, *kind))
+            }
+            Some(_) | None => None,
+        })
+    })
+}
+
+/// The load balancer or a part of these kinds is not ACTIVE yet.
+fn pending(state: &State, kinds: &[PartKind]) -> Option<GateCause> {
+    let is_active = |part: &Part| part.provisioning == ProvisioningStatus::Active;
+    let parts = state
+        .ports
+        .iter()
+        .flat_map(|port| kinds.iter().filter_map(|kind| port.part(*kind)));
+    let settled = state.balancer.is_active() && parts.into_iter().all(is_active);
+    (!settled).then_some(GateCause::LoadBalancerPending)
 }
 
 fn worst_member(state: &State) -> Option<GateCause> {
@@ -152,8 +183,14 @@ fn none_serves(state: &State) -> bool {
     let Some(port) = state.ports.first() else {
         return true;
     };
-    let active = |member: &Member| member.provisioning == ProvisioningStatus::Active;
-    if !port.members.iter().any(active) {
+    // While a change of it is applied, a member serves as before.
+    let applied = |member: &Member| {
+        matches!(
+            member.provisioning,
+            ProvisioningStatus::Active | ProvisioningStatus::PendingUpdate
+        )
+    };
+    if !port.members.iter().any(applied) {
         return true;
     }
     State::monitor_is_usable(port)

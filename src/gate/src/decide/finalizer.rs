@@ -9,18 +9,26 @@ use crate::{
         state::State,
     },
 };
-use capo_core::ProvisioningStatus;
+use capo_core::{GateMode, ProvisioningStatus};
 
-/// G3 of a machine that is deleting without our hook: member first, then server.
+/// G3 of a machine that is deleting without our hook: member first, then server. Only `enforce` holds.
 pub(crate) fn unhooked(state: &State, machine: &Machine, now: &Now) -> GateDecision {
     if let Some(decision) = precedence(state, machine, now) {
         return decision;
     }
-    let known = state
+    match (state.settings.mode, member_first(state, machine, now)) {
+        (GateMode::Off, _) => GateDecision::Open(GateCause::NotEnforced),
+        (GateMode::Observe, GateDecision::Held(cause)) => GateDecision::Observed(cause),
+        (GateMode::Observe | GateMode::Enforce, decision) => decision,
+    }
+}
+
+fn member_first(state: &State, machine: &Machine, now: &Now) -> GateDecision {
+    let absent = state
         .desired
         .as_ref()
-        .is_some_and(|desired| desired.id.is_some());
-    if !known || state.balancer.is_absent() {
+        .is_some_and(|desired| desired.id.is_absent());
+    if absent || state.balancer.is_absent() {
         return GateDecision::Open(GateCause::LoadBalancerUnusable);
     }
     if state.claimed_by.is_some() {

@@ -1,5 +1,7 @@
 //! Whether what was read is new enough to decide on.
 
+use std::time::Instant;
+
 use crate::model::{clock::Now, port::Port, state::State};
 
 /// The pools' member lists began after our last write, a moment ago.
@@ -16,4 +18,23 @@ pub(crate) fn port_is_listed(state: &State, port: &Port, now: &Now) -> bool {
             now.since(listed) <= state.fresh_for()
                 && state.last_write.is_none_or(|write| listed >= write)
         })
+}
+
+/// The tree will still be fresh when the answer to a call arrives that is made now.
+pub(crate) fn tree_lasts(state: &State, now: &Now) -> bool {
+    state.is_fresh(now)
+        && state
+            .reads
+            .tree
+            .is_some_and(|read| lasts(state, read.instant, now))
+}
+
+/// So will the list of a port's members. Where it does not, it is read together with the tree: read one after the other
+/// through a long queue, each of them is out of date when the other one arrives.
+pub(crate) fn list_lasts(state: &State, port: &Port, now: &Now) -> bool {
+    port_is_listed(state, port, now) && port.listed.is_none_or(|listed| lasts(state, listed, now))
+}
+
+fn lasts(state: &State, read: Instant, now: &Now) -> bool {
+    now.since(read).saturating_add(state.reads.waited) <= state.fresh_for()
 }

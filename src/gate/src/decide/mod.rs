@@ -9,9 +9,12 @@ pub(crate) mod evaluation;
 pub(crate) mod finalizer;
 pub(crate) mod freshness;
 pub(crate) mod precedence;
+pub(crate) mod proof;
 pub(crate) mod release;
 pub(crate) mod serving;
 pub(crate) mod stages;
+
+use std::time::Duration;
 
 use crate::{
     decide::{
@@ -25,19 +28,22 @@ use crate::{
         decision::{GateCause, GateDecision, GateName},
         desired::Deletion,
         effect::Effect,
-        machine::{Asked, Stage},
+        machine::{Asked, Machine, Stage},
         member::Member,
         metric_event::MetricEvent,
-        port::Port,
         settings::REPAIR_EVE,
         state::State,
     },
 };
-use capo_core::ProvisioningStatus;
+use capo_core::{ObjectName, ProvisioningStatus};
+
+/// How long the API server of a machine runs on, as a rule, once its hook is gone.
+pub(crate) const SOON_GONE: Duration = Duration::from_secs(30);
 
 pub(crate) fn evaluate(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
     let mut needs = Needs::default();
     note_questions(state, now);
+    watch_after_hook(state, now, &mut needs);
     let mut evaluations = evaluate_each(state, now, &mut needs);
     carry_release(state, &evaluations, now, &mut needs);
     conclude(state, &mut evaluations, now, &mut needs, effects);
@@ -48,7 +54,7 @@ pub(crate) fn evaluate(state: &mut State, now: &Now, effects: &mut Vec<Effect>) 
     }
     state.reads.health_wanted = needs.health;
     let repair_is_near = repair_is_near(state, now);
-    state.reads.probes_wanted = needs.health || evidence_wanted(state, repair_is_near);
+    state.reads.probes_wanted = needs.health || is_any_joining(state);
     let servers = needs.health || repair_is_near;
     for machine in state.machines.values_mut() {
         let wanted = servers && serving::wants_server(machine, now);
@@ -60,7 +66,7 @@ pub(crate) fn evaluate(state: &mut State, now: &Now, effects: &mut Vec<Effect>) 
         state.summary = summary;
         state.dirty = true;
     }
-    if summary.cause.is_none() {
+    if summary.in_ready.is_none() {
         state.balancer.unsettled_since = None;
     } else {
         state.balancer.unsettled_since.get_or_insert(now.instant);
@@ -71,13 +77,16 @@ pub(crate) fn evaluate(state: &mut State, now: &Now, effects: &mut Vec<Effect>) 
 fn note_questions(state: &mut State, now: &Now) {
     for machine in state.machines.values_mut() {
         machine.others = None;
+        if !matches!(machine.want.deletion, Deletion::AfterHook { .. }) {
+            machine.hook_gone = None;
+        }
         if machine.restoring {
             machine.restoring = !machine.slots.iter().zip(&state.ports).all(|(slot, port)| {
                 slot.member
                     .and_then(|index| port.members.get(index))
                     .is_some_and(|member| {
                         member.provisioning == ProvisioningStatus::Active
-                            && member.weight() != Some(0)
+                            && !member.is_drained_by_us()
                     })
             });
         }
@@ -85,11 +94,33 @@ fn note_questions(state: &mut State, now: &Now) {
             Deletion::AtHook { .. } | Deletion::OutOfBand { .. } => {
                 machine.asked.get_or_insert(Asked { since: now.stamp() });
             }
-            Deletion::Unhooked { .. } => machine.asked = None,
+            Deletion::AfterHook { .. } | Deletion::Unhooked { .. } => machine.asked = None,
+            // Cluster API may drain the Node once more. What has begun is not undone for that.
+            Deletion::BeforeHook { .. } if machine.stage > Stage::Serving => {}
             Deletion::No | Deletion::BeforeHook { .. } => {
                 machine.asked = None;
                 machine.stage = Stage::Serving;
             }
+        }
+    }
+}
+
+/// Whether others serve in place of machines whose hook is gone and whose API servers may still run.
+fn watch_after_hook(state: &mut State, now: &Now, needs: &mut Needs) {
+    let is_after = |machine: &Machine| matches!(machine.want.deletion, Deletion::AfterHook { .. });
+    let names: Vec<ObjectName> = state
+        .machines
+        .iter()
+        .filter(|(_, machine)| is_after(machine))
+        .map(|(name, _)| name.clone())
+        .collect();
+    for name in names {
+        let others = serving::others_serve(state, &name, now);
+        if let Some(machine) = state.machines.get_mut(&name) {
+            machine.others = Some(others);
+            let hook_gone = *machine.hook_gone.get_or_insert(now.instant);
+            // As a rule its API server ends a moment later, and nothing has to be read for it.
+            needs.health |= now.since(hook_gone) >= SOON_GONE;
         }
     }
 }
@@ -103,21 +134,32 @@ fn evaluate_each(state: &State, now: &Now, needs: &mut Needs) -> Vec<Evaluation>
             ..Evaluation::default()
         };
         match machine.want.deletion {
-            Deletion::AtHook { .. } | Deletion::OutOfBand { .. } => {
-                match release::before_rules(state, name, machine, now, needs) {
+            Deletion::AtHook { .. } | Deletion::OutOfBand { .. } | Deletion::BeforeHook { .. }
+                if is_release_asked(machine) =>
+            {
+                match release::before_rules(state, machine, now, needs) {
                     Before::Decided(decision) => evaluation.release = decision,
                     Before::Rules => evaluation.ruled = true,
                 }
             }
-            Deletion::Unhooked { .. } => {
+            Deletion::AfterHook { .. } | Deletion::Unhooked { .. } => {
                 evaluation.release = release::observed_release(state, name, machine, now, needs);
                 evaluation.finalizer = finalizer::unhooked(state, machine, now);
             }
-            Deletion::No | Deletion::BeforeHook { .. } => {}
+            _ => {}
         }
         evaluations.push(evaluation);
     }
     evaluations
+}
+
+/// Its release is asked, or has begun before Cluster API went back to an earlier step of the deletion.
+fn is_release_asked(machine: &Machine) -> bool {
+    match machine.want.deletion {
+        Deletion::AtHook { .. } | Deletion::OutOfBand { .. } => true,
+        Deletion::BeforeHook { .. } => machine.stage > Stage::Serving,
+        Deletion::No | Deletion::AfterHook { .. } | Deletion::Unhooked { .. } => false,
+    }
 }
 
 /// The gates, and what changed in them.
@@ -215,30 +257,10 @@ fn settle(
     true
 }
 
-/// Whether answers of API servers decide what is done with a member, beyond the gates.
-fn evidence_wanted(state: &State, repair_is_near: bool) -> bool {
-    state.machines.len() > 1
-        && state.ports.iter().enumerate().any(|(index, port)| {
-            repair_is_near
-                || port.members.iter().any(Member::is_joining)
-                || is_missed(state, index) && lets_newcomers_through(state, port)
-        })
-}
-
-/// A machine that stays has no member in this port's pool.
-fn is_missed(state: &State, port: usize) -> bool {
-    state.machines.values().any(|machine| {
-        let slot = machine.slots.get(port);
-        slot.is_some_and(|slot| slot.member.is_none() && slot.foreign.is_none())
-            && machine.want.address.is_some()
-            && !serving::is_leaving(machine)
-    })
-}
-
-/// Nothing but being disabled would keep clients of this port, which has a member, away from one that is not up yet.
-fn lets_newcomers_through(state: &State, port: &Port) -> bool {
-    let active = |member: &Member| member.provisioning == ProvisioningStatus::Active;
-    !state.is_guarded(port) && port.members.iter().any(active)
+/// A member waits for its API server.
+fn is_any_joining(state: &State) -> bool {
+    let members = state.ports.iter().flat_map(|port| &port.members);
+    members.into_iter().any(Member::is_joining)
 }
 
 /// An admitted machine's member failed a push, and it is soon to be decided whether another one serves.

@@ -6,7 +6,7 @@ use crate::model::{
     machine::Machine,
     state::State,
 };
-use capo_core::{GateMode, GateOverride, ProvisioningStatus};
+use capo_core::{GateMode, GateOverride, Lookup, ProvisioningStatus};
 
 /// What decides before the rules of a gate: paused or being moved, deletion of the Cluster or its control plane, the
 /// operator's bypass, the operator's hold, no managed load balancer. `None` leaves the decision to the rules.
@@ -74,12 +74,10 @@ pub(crate) fn blind(state: &State, now: &Now) -> Option<GateCause> {
     {
         return Some(GateCause::Trouble(trouble.class));
     }
-    let known = state
-        .desired
-        .as_ref()
-        .is_some_and(|desired| desired.id.is_some());
-    if !known {
-        return Some(GateCause::LoadBalancerNotMade);
+    match state.desired.as_ref().map(|desired| &desired.id) {
+        None | Some(Lookup::Unknown) => return Some(GateCause::NotObserved),
+        Some(Lookup::Absent) => return Some(GateCause::LoadBalancerNotMade),
+        Some(Lookup::Found(_)) => {}
     }
     if state.reads.tree.is_none() {
         return Some(GateCause::NotObserved);

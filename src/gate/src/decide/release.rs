@@ -1,8 +1,10 @@
 //! G2, `release`: may the pre-terminate hook of a control-plane Machine go?
 
+use crate::model::decision::Proven;
+use crate::model::proof::Reach;
 use crate::{
     decide::{
-        always_open::{never_initialised, never_served, server_down},
+        always_open::{does_not_serve, never_initialised, never_served, server_down},
         evaluation::Needs,
         precedence::{blind, precedence},
         serving,
@@ -28,7 +30,6 @@ pub(crate) enum Before {
 /// Precedence and the always-open list for a machine whose release is asked.
 pub(crate) fn before_rules(
     state: &State,
-    name: &ObjectName,
     machine: &Machine,
     now: &Now,
     needs: &mut Needs,
@@ -47,14 +48,9 @@ pub(crate) fn before_rules(
     let mut maybe = false;
     for (question, cause) in [
         (never_initialised(state, now), GateCause::NeverInitialised),
-        (
-            never_served(state, name, machine, now),
-            GateCause::NeverServed,
-        ),
-        (
-            server_down(state, name, machine, now),
-            GateCause::ServerDown,
-        ),
+        (never_served(state, machine, now), GateCause::NeverServed),
+        (server_down(state, machine, now), GateCause::ServerDown),
+        (does_not_serve(state, machine, now), GateCause::DoesNotServe),
     ] {
         match question {
             Certainty::Yes => {
@@ -77,11 +73,11 @@ pub(crate) fn before_rules(
 
 /// What is known of the load balancer is new enough: freshly read, or known not to be there.
 fn can_decide(state: &State, now: &Now) -> bool {
-    let known = state
+    let absent = state
         .desired
         .as_ref()
-        .is_some_and(|desired| desired.id.is_some());
-    !known || state.is_fresh(now)
+        .is_some_and(|desired| desired.id.is_absent());
+    absent || state.is_fresh(now)
 }
 
 /// G2, and G3 of a machine that was deleted behind Cluster API's back: what the rules say.
@@ -101,8 +97,12 @@ pub(crate) fn rules(
         return GateDecision::Held(GateCause::AnotherFirst);
     }
     match (machine.stage, others) {
-        (Stage::Released, Some(Others::Serve(evidence))) => {
-            GateDecision::Open(GateCause::Released(evidence))
+        (Stage::Released, Some(Others::Serve)) => {
+            GateDecision::Open(GateCause::Released(if machine.required.is_some() {
+                Proven::ThroughTheEndpoint
+            } else {
+                Proven::NotPossible
+            }))
         }
         (Stage::Released, _) => match machine.gates.release {
             // Not contradicted yet.
@@ -110,14 +110,30 @@ pub(crate) fn rules(
             _ => GateDecision::Held(GateCause::Removing),
         },
         (Stage::Draining, _) => GateDecision::Held(GateCause::Draining),
+        (Stage::Proving, _) => GateDecision::Held(GateCause::Proving),
         (Stage::Removing, _) => GateDecision::Held(GateCause::Removing),
+        (Stage::Confirming, _) => GateDecision::Held(GateCause::Confirming),
         (Stage::Serving, Some(Others::None(port, lack))) => {
             GateDecision::Held(GateCause::NoOther(port, lack))
         }
         (Stage::Serving, Some(Others::NotYet(port, want))) => {
             GateDecision::Held(GateCause::WaitingForEvidence(port, want))
         }
-        (Stage::Serving, _) => GateDecision::Held(GateCause::NotFresh),
+        (Stage::Serving, _) => GateDecision::Held(before_the_drain(state, machine, now)),
+    }
+}
+
+/// What a machine waits for in whose place others serve, as far as Octavia shows it.
+fn before_the_drain(state: &State, machine: &Machine, now: &Now) -> GateCause {
+    if !machine.proofs.may(now.instant) {
+        return GateCause::Unproven;
+    }
+    match machine.reach.as_ref().map(|(_, reach)| reach) {
+        Some(Reach::Wrong(_)) => GateCause::NoAnswer,
+        Some(Reach::Unreachable(_)) if state.is_connected() => GateCause::Unreachable,
+        Some(Reach::Unreachable(_)) => GateCause::UnreachableForAll,
+        Some(Reach::Ports(_)) => GateCause::NotFresh,
+        None => GateCause::Requesting,
     }
 }
 
@@ -142,8 +158,8 @@ pub(crate) fn observed_release(
     if let Some(cause) = blind(state, now) {
         return GateDecision::Observed(cause);
     }
-    match serving::others_serve(state, name, None, now) {
-        Others::Serve(_) => GateDecision::Open(GateCause::NotEnforced),
+    match serving::others_serve(state, name, now) {
+        Others::Serve => GateDecision::Open(GateCause::NotEnforced),
         Others::NotYet(port, want) => {
             GateDecision::Observed(GateCause::WaitingForEvidence(port, want))
         }

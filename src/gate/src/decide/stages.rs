@@ -1,99 +1,106 @@
-//! Carries a release by the rules through its stages: drain, remove, confirm; or calls it off.
+//! Carries a release by the rules through its stages, each reversible until the last, or calls it off.
+
+use std::time::Duration;
 
 use crate::{
     decide::{
         evaluation::{Evaluation, Needs},
         freshness::lists_are_fresh,
-        precedence, serving,
+        precedence::blind,
+        proof, serving,
     },
     model::{
         clock::Now,
         evidence::Others,
         machine::{Asked, Machine, Stage},
         port::Port,
+        proof::{ProofOutcome, Reach},
         state::State,
     },
 };
 use capo_core::{ObjectName, ProvisioningStatus};
 
-/// One release at a time, oldest deletion first; one that has begun goes on.
+/// What a stage is decided on.
+#[derive(Clone)]
+struct Facts<'a> {
+    others: Others,
+    /// The tree was read after our last write, a moment ago.
+    fresh: bool,
+    /// So were the lists of members.
+    listed: bool,
+    /// What the requests through the endpoint have shown.
+    outcome: ProofOutcome,
+    failure: &'a str,
+    /// Cluster API reaches the API servers.
+    connected: bool,
+    /// What was seen of the endpoint a moment ago.
+    reach: Option<Reach>,
+    /// How long a drained member keeps its connections.
+    grace: Duration,
+    /// How long it may be unknown whether others serve.
+    patience: Duration,
+}
+
+impl Facts<'_> {
+    /// Tree and lists of members are both fresh; what is not is to be read.
+    fn is_up_to_date(&self, needs: &mut Needs) -> bool {
+        needs.tree |= !self.fresh;
+        needs.lists |= !self.fresh || !self.listed;
+        self.fresh && self.listed
+    }
+}
+
+/// One release at a time, oldest deletion first; one that has begun is carried on.
 pub(crate) fn carry_release(
     state: &mut State,
     evaluations: &[Evaluation],
     now: &Now,
     needs: &mut Needs,
 ) {
-    if !evaluations.iter().any(|evaluation| evaluation.ruled) {
+    let Some(name) = choose(state, evaluations, now) else {
         state.releasing = None;
+        state.proof = None;
         return;
-    }
-    let ruled = |state: &State, wanted: &ObjectName| {
-        state
-            .machines
-            .iter()
-            .zip(evaluations)
-            .any(|((name, _), evaluation)| name == wanted && evaluation.ruled)
     };
-    let current = state.releasing.take().filter(|name| ruled(state, name));
-    let chosen = current.or_else(|| {
-        state
+    let others = serving::others_serve(state, &name, now);
+    proof::keep(state, &name, others, now);
+    let failure = state
+        .proof
+        .as_ref()
+        .map(|row| proof::failure(state, row, now))
+        .unwrap_or_default();
+    let facts = Facts {
+        others,
+        fresh: state.is_fresh(now) && blind(state, now).is_none(),
+        listed: lists_are_fresh(state, now),
+        outcome: state
+            .proof
+            .as_ref()
+            .map_or(ProofOutcome::Pending, |row| proof::outcome(state, row, now)),
+        failure: &failure,
+        connected: state.is_connected(),
+        reach: state
             .machines
-            .iter()
-            .zip(evaluations)
-            .filter(|(_, evaluation)| evaluation.ruled)
-            .min_by_key(|((name, machine), _)| {
-                // After a pause the one that had begun goes on.
-                let waits = machine.stage == Stage::Serving;
-                (waits, machine.want.deletion.since(), *name)
-            })
-            .map(|((name, _), _)| name.clone())
-    });
-    let Some(name) = chosen else { return };
-    let held = state
-        .machines
-        .get(&name)
-        .and_then(|machine| machine.asked)
-        .map(|asked| asked.since.instant);
-    let others = serving::others_serve(state, &name, held, now);
-    let fresh = state.is_fresh(now) && precedence::blind(state, now).is_none();
-    let listed = lists_are_fresh(state, now);
-    let grace = state.settings.drain_grace;
-    let patience = state.settings.warn_after;
-    let drains = state.provider.drains();
+            .get(&name)
+            .and_then(|machine| proof::current_reach(state, machine, now).cloned()),
+        grace: state.settings.drain_grace,
+        patience: state.settings.warn_after,
+    };
     let mut dirty = false;
     if let Some(machine) = state.machines.get_mut(&name) {
         machine.others = Some(others);
+        machine.others_since = match others {
+            Others::Serve => machine.others_since.or(Some(now.instant)),
+            Others::NotYet(..) | Others::None(..) => None,
+        };
         let before = machine.stage;
         if before == Stage::Serving {
-            if matches!(others, Others::Serve(_)) {
-                needs.tree |= !fresh;
-                needs.lists |= !listed;
-                if fresh && listed {
-                    machine.stage = Stage::Draining;
-                    machine.drained = None;
-                    machine.restoring = false;
-                }
-            }
             machine.unclear = None;
+            begin(machine, &facts, needs, now);
+        } else if is_over(machine, &facts, now) {
+            call_off(machine, now);
         } else {
-            carry_on(machine, others, fresh, patience, now);
-            if machine.stage == Stage::Draining && is_drained(machine, &state.ports, drains) {
-                let drained = *machine.drained.get_or_insert(now.instant);
-                if now.since(drained) >= grace {
-                    machine.stage = Stage::Removing;
-                }
-            }
-            let gone = machine
-                .slots
-                .iter()
-                .all(|slot| slot.member.is_none() && slot.absent_reads >= 2);
-            if machine.stage == Stage::Removing && gone && matches!(others, Others::Serve(_)) {
-                if fresh {
-                    machine.stage = Stage::Released;
-                } else {
-                    needs.tree = true;
-                }
-            }
+            advance(machine, &state.ports, &facts, needs, now);
         }
         dirty = machine.stage != before;
     }
@@ -101,50 +108,145 @@ pub(crate) fn carry_release(
     state.releasing = Some(name);
 }
 
-/// A release that has begun is called off when no other one serves any more.
-fn carry_on(
-    machine: &mut Machine,
-    others: Others,
-    fresh: bool,
-    patience: std::time::Duration,
-    now: &Now,
-) {
-    let off = match others {
-        Others::Serve(_) => {
-            machine.unclear = None;
-            false
-        }
-        Others::None(..) if fresh => true,
-        Others::None(..) | Others::NotYet(..) => {
-            let since = *machine.unclear.get_or_insert(now.instant);
-            fresh && now.since(since) >= patience
-        }
+/// The machine that is released now: the one whose release has begun, or else of those in whose place others serve the one
+/// that was deleted first. The last one that serves does not hold up those behind it.
+fn choose(state: &State, evaluations: &[Evaluation], now: &Now) -> Option<ObjectName> {
+    let all = state.machines.iter().zip(evaluations);
+    let mut line: Vec<(&ObjectName, &Machine)> = all
+        .filter(|(_, evaluation)| evaluation.ruled)
+        .map(|(machine, _)| machine)
+        .collect();
+    let current = state.releasing.as_ref();
+    line.sort_by_key(|(name, machine)| {
+        // After a pause the one that had begun comes first.
+        let waits = machine.stage == Stage::Serving;
+        let is_another = Some(*name) != current;
+        (waits, is_another, machine.want.deletion.since(), *name)
+    });
+    let (first, machine) = line.first()?;
+    if machine.stage > Stage::Serving {
+        return Some((*first).clone());
+    }
+    let is_replaced =
+        |name: &ObjectName| !matches!(serving::others_serve(state, name, now), Others::None(..));
+    let next = line.iter().find(|(name, _)| is_replaced(name));
+    next.or(line.first()).map(|(name, _)| (*name).clone())
+}
+
+/// The precondition holds and the endpoint was seen: the machine gets no new connections from here on.
+fn begin(machine: &mut Machine, facts: &Facts<'_>, needs: &mut Needs, now: &Now) {
+    if !matches!(facts.others, Others::Serve) || !machine.proofs.may(now.instant) {
+        return;
+    }
+    let required = match &facts.reach {
+        Some(Reach::Ports(ports)) => Some(ports.clone()),
+        Some(Reach::Unreachable(_)) if facts.connected && has_waited(machine, now) => None,
+        Some(Reach::Unreachable(_) | Reach::Wrong(_)) | None => return,
     };
-    if off {
-        machine.stage = Stage::Serving;
-        machine.restoring = true;
-        machine.unclear = None;
+    if facts.is_up_to_date(needs) {
+        machine.stage = Stage::Draining;
         machine.drained = None;
-        machine.asked = Some(Asked { since: now.stamp() });
-        for slot in &mut machine.slots {
-            slot.deleted = None;
+        machine.restoring = false;
+        machine.required = required;
+        machine.unproven = None;
+    }
+}
+
+/// Others have served for so long without a break that the machine may go without a proof.
+fn has_waited(machine: &Machine, now: &Now) -> bool {
+    machine
+        .others_since
+        .is_some_and(|since| now.since(since) >= proof::WITHOUT_PROOF)
+}
+
+fn advance(machine: &mut Machine, ports: &[Port], facts: &Facts<'_>, needs: &mut Needs, now: &Now) {
+    let serve = matches!(facts.others, Others::Serve);
+    let proves = machine.required.is_some();
+    if machine.stage == Stage::Draining && is_drained(machine, ports) {
+        let drained = *machine.drained.get_or_insert(now.instant);
+        if now.since(drained) >= facts.grace {
+            machine.stage = if proves {
+                Stage::Proving
+            } else {
+                Stage::Removing
+            };
+        }
+        return;
+    }
+    if matches!(machine.stage, Stage::Proving | Stage::Confirming)
+        && facts.outcome == ProofOutcome::Failed
+    {
+        machine.unproven = Some(facts.failure.to_owned());
+        machine.proofs.made(now.instant);
+        call_off(machine, now);
+        return;
+    }
+    let answered = facts.outcome == ProofOutcome::Answered;
+    if machine.stage == Stage::Proving && answered {
+        machine.stage = Stage::Removing;
+    }
+    let gone = machine
+        .slots
+        .iter()
+        .all(|slot| slot.member.is_none() && slot.absent_reads >= 2);
+    if machine.stage == Stage::Removing && gone && serve {
+        if facts.fresh {
+            machine.stage = Stage::Confirming;
+        } else {
+            needs.tree = true;
+        }
+        return;
+    }
+    if machine.stage == Stage::Confirming && serve && (answered || !proves) {
+        // The weights and admin states of the others may have changed since the release began.
+        if facts.is_up_to_date(needs) {
+            machine.stage = Stage::Released;
         }
     }
 }
 
-/// No new connections for any member of it, or none that could be kept away.
-fn is_drained(machine: &Machine, ports: &[Port], drains: bool) -> bool {
+/// No other one serves any more, or for too long it is unknown whether one does.
+fn is_over(machine: &mut Machine, facts: &Facts<'_>, now: &Now) -> bool {
+    match facts.others {
+        Others::Serve => {
+            machine.unclear = None;
+            false
+        }
+        Others::None(..) if facts.fresh => true,
+        Others::None(..) | Others::NotYet(..) => {
+            let since = *machine.unclear.get_or_insert(now.instant);
+            facts.fresh && now.since(since) >= facts.patience
+        }
+    }
+}
+
+/// The members come back, and the hold starts over.
+fn call_off(machine: &mut Machine, now: &Now) {
+    machine.stage = Stage::Serving;
+    machine.restoring = true;
+    machine.unclear = None;
+    machine.drained = None;
+    machine.required = None;
+    machine.reach = None;
+    machine.others_since = None;
+    machine.asked = Some(Asked { since: now.stamp() });
+    for slot in &mut machine.slots {
+        slot.deleted = None;
+    }
+}
+
+/// No member of it gets new connections, or none that could be kept away.
+fn is_drained(machine: &Machine, ports: &[Port]) -> bool {
     machine.slots.iter().zip(ports).all(|(slot, port)| {
         let Some(member) = slot.member.and_then(|index| port.members.get(index)) else {
             return true;
         };
-        !drains
-            || match member.provisioning {
-                ProvisioningStatus::Active => {
-                    member.weight() == Some(0) || member.admin_up() == Some(false)
-                }
-                ProvisioningStatus::Error => true,
-                _ => member.lost.reads >= 3,
+        match member.provisioning {
+            ProvisioningStatus::Active => {
+                member.weight() == Some(0) || member.admin_up() == Some(false)
             }
+            ProvisioningStatus::Error => true,
+            _ => member.lost.reads >= 3,
+        }
     })
 }

@@ -2,7 +2,7 @@
 
 use ipnet::IpNet;
 
-use crate::model::{clock::Stamp, desired::Monitor, octavia::Change, port::PartKind};
+use crate::model::{clock::Stamp, desired::Monitor, octavia::Change, part::PartKind};
 use capo_core::ObjectName;
 
 /// A call to Octavia.
@@ -38,6 +38,8 @@ pub(crate) struct InFlight {
     pub(crate) id: u64,
     pub(crate) began: Stamp,
     pub(crate) purpose: Purpose,
+    /// It is about what was desired before: another load balancer, or other ports.
+    pub(crate) outdated: bool,
     pub(crate) sets: Option<Sets>,
 }
 

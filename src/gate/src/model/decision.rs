@@ -2,9 +2,9 @@
 
 use crate::model::{
     clock::Stamp,
-    evidence::{Evidence, Lack, Want},
+    evidence::{Lack, Want},
     member::Class,
-    port::PartKind,
+    part::PartKind,
 };
 use capo_core::{FailureClass, Reason};
 
@@ -83,6 +83,15 @@ impl GateDecision {
     }
 }
 
+/// How a release was proven.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proven {
+    /// Requests through the endpoint were answered without the machine.
+    ThroughTheEndpoint,
+    /// The manager does not reach the endpoint: others have served for long enough.
+    NotPossible,
+}
+
 /// Why a gate is open or held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GateCause {
@@ -103,8 +112,10 @@ pub enum GateCause {
     NeverServed,
     /// Its server is absent or SHUTOFF.
     ServerDown,
+    /// Its API server is down, and its members are out of rotation.
+    DoesNotServe,
     /// Others serve, and its members are confirmed absent.
-    Released(Evidence),
+    Released(Proven),
     /// Its members are absent.
     MembersGone,
     /// The load balancer can't be changed: what is left goes with it.
@@ -148,12 +159,24 @@ pub enum GateCause {
     WaitingForEvidence(u16, Want),
     /// On this port no other one serves.
     NoOther(u16, Lack),
-    /// Too early to say whether it may go at once.
-    WaitingForHistory,
     /// Another machine is released first.
     AnotherFirst,
+    /// The first request through the endpoint is under way.
+    Requesting,
+    /// What answers through the endpoint is no API server of this cluster.
+    NoAnswer,
+    /// The manager does not reach the endpoint, and others have not served for long enough yet.
+    Unreachable,
+    /// Neither the manager nor Cluster API reaches the endpoint.
+    UnreachableForAll,
+    /// Without the machine too few requests through the endpoint were answered.
+    Unproven,
     /// It is being drained.
     Draining,
+    /// Requests through the endpoint are made without it.
+    Proving,
+    /// Its members are removed, and the requests are made again.
+    Confirming,
     /// Its members are being removed.
     Removing,
 }
@@ -162,16 +185,17 @@ impl GateCause {
     /// The reason that conditions, events and metrics show.
     pub fn reason(self) -> Reason {
         match self {
-            Self::Admitted
-            | Self::MembersActive
-            | Self::NotEnforced
-            | Self::ClusterDeleting
-            | Self::NeverInitialised
-            | Self::NeverServed
-            | Self::ServerDown
-            | Self::Released(_)
-            | Self::MembersGone
-            | Self::LoadBalancerUnusable => Reason::MembersActive,
+            Self::Admitted => Reason::MachineAdmitted,
+            Self::MembersActive => Reason::MembersActive,
+            Self::NotEnforced => Reason::GateNotEnforced,
+            Self::ClusterDeleting => Reason::ClusterDeleting,
+            Self::NeverInitialised => Reason::ControlPlaneNotInitialized,
+            Self::NeverServed => Reason::MachineNeverServed,
+            Self::ServerDown => Reason::ServerGone,
+            Self::DoesNotServe => Reason::MachineDoesNotServe,
+            Self::Released(_) => Reason::MachineReleased,
+            Self::MembersGone => Reason::MembersRemoved,
+            Self::LoadBalancerUnusable => Reason::LoadBalancerUnusable,
             Self::Disabled => Reason::LoadBalancerDisabled,
             Self::Paused => Reason::Paused,
             Self::OperatorHold => Reason::OperatorHold,
@@ -186,18 +210,26 @@ impl GateCause {
             Self::LoadBalancerPending | Self::LoadBalancerNotMade | Self::PartMissing(..) => {
                 Reason::LoadBalancerPending
             }
-            Self::NoneServes => Reason::NoOtherMemberServing,
             Self::Member(_, class) => class_reason(class),
             Self::Refused(_, FailureClass::Quota) => Reason::QuotaExceeded,
             Self::Refused(_, class) => match trouble_reason(class) {
                 Reason::OpenStackUnavailable => Reason::MemberMissing,
                 reason => reason,
             },
-            Self::NoOther(_, Lack::NoEvidence) => Reason::HealthUnavailable,
-            Self::WaitingForEvidence(..) | Self::NoOther(..) | Self::WaitingForHistory => {
-                Reason::NoOtherMemberServing
+            Self::NoOther(_, Lack::NoEvidence) | Self::Unreachable | Self::UnreachableForAll => {
+                Reason::HealthUnavailable
             }
-            Self::AnotherFirst | Self::Draining | Self::Removing => Reason::MemberDraining,
+            Self::NoneServes
+            | Self::WaitingForEvidence(..)
+            | Self::NoOther(..)
+            | Self::NoAnswer
+            | Self::Unproven => Reason::NoOtherMemberServing,
+            Self::AnotherFirst
+            | Self::Requesting
+            | Self::Draining
+            | Self::Proving
+            | Self::Removing
+            | Self::Confirming => Reason::MemberDraining,
         }
     }
 }

@@ -11,7 +11,7 @@ use std::{
 use ipnet::IpNet;
 use jiff::Timestamp;
 
-use capo_core::{GateOverride, ObjectName};
+use capo_core::{Endpoint, GateOverride, Lookup, ObjectName};
 
 /// One cluster's API server load balancer, keyed by the name of its `OpenStackCluster`.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,9 +20,9 @@ pub struct DesiredLoadBalancer {
     pub generation: i64,
     /// `managedLoadBalancer.enabled` is not false. A load balancer that was not found is still managed.
     pub enabled: bool,
-    /// Octavia's id of the load balancer, as verified by the cluster controller in this process; `None` while
-    /// there is none (not made yet, or vanished and not recreated yet).
-    pub id: Option<String>,
+    /// Octavia's id of the load balancer, as verified by the cluster controller in this process. Absent where it was
+    /// not created yet, or vanished and was not recreated yet; unknown before it was looked up.
+    pub id: Lookup<String>,
     /// Its name: `k8s-clusterapi-cluster-<namespace>-<cluster>-kubeapi`. Listener, pool and monitor are
     /// called `<name>-<port>`, members `<name>-<port>-<OpenStackMachine>`.
     pub name: String,
@@ -73,10 +73,15 @@ pub struct ClusterFacts {
     pub operator: GateOverride,
     /// The Cluster's `RemoteConnectionProbe`: `Some(since)` while True without a break in what this process saw.
     pub remote_connection_since: Option<Instant>,
-    /// PEM of the cluster's CA, to probe API servers with; `None` until the secret exists.
+    /// Where clients reach the control plane; `None` until it is known.
+    pub endpoint: Option<Endpoint>,
+    /// PEM of the cluster's CA, to verify API servers with; `None` until the secret exists.
     pub ca_pem: Option<String>,
     /// The control plane is a KubeadmControlPlane (its Machines carry `APIServerPodHealthy`).
     pub kubeadm_control_plane: bool,
+    /// The `OpenStackMachine`s of its control plane that exist. No member is changed before each of them was handed over,
+    /// because a member of one that is not known yet may be the only one that serves.
+    pub machines: Vec<ObjectName>,
 }
 
 /// One control-plane machine, keyed by the name of its `OpenStackMachine`.
@@ -84,6 +89,8 @@ pub struct ClusterFacts {
 pub struct DesiredMachine {
     /// The `OpenStackCluster` it belongs to.
     pub cluster: ObjectName,
+    /// The uid of the `OpenStackMachine`: another one of the same name is another machine.
+    pub uid: Option<String>,
     /// Name of the owning Machine, for messages; `None` when it is gone.
     pub machine: Option<String>,
     /// The address its API server listens on, once its port has one.
@@ -102,6 +109,8 @@ pub struct DesiredMachine {
     pub api_server_pod: Health,
     /// `NodeHealthy` of the Machine.
     pub node: Health,
+    /// The Machine has a nodeRef.
+    pub has_node: bool,
 }
 
 /// A server as last read from Nova.
@@ -111,13 +120,23 @@ pub struct ServerSight {
     pub state: ServerState,
     /// When the read began, on this process's clock; `None` when it was never read.
     pub read_at: Option<Instant>,
-    /// How many reads in a row saw it absent or SHUTOFF.
-    pub down_reads: u32,
+    /// When the first read of the unbroken row that saw it absent or SHUTOFF began; `None` while it is neither.
+    pub down_since: Option<Instant>,
 }
 
 impl ServerSight {
     /// So old, with time for the next one, that a gate which rests on it soon couldn't any more.
     const DUE: Duration = Duration::from_secs(40);
+
+    /// How far the reads must be apart that show a server as gone: one alone may be an error of Nova's.
+    pub const DOWN_FOR: Duration = Duration::from_secs(30);
+
+    /// At least two reads that span [`Self::DOWN_FOR`] saw it absent or SHUTOFF, and none saw anything else.
+    pub fn is_down_for_good(&self) -> bool {
+        self.down_since
+            .zip(self.read_at)
+            .is_some_and(|(first, last)| last.saturating_duration_since(first) >= Self::DOWN_FOR)
+    }
 
     /// Time for a newer one.
     pub fn is_due(&self, now: Instant) -> bool {
@@ -165,7 +184,14 @@ pub enum Deletion {
         /// The Machine's deletion timestamp.
         since: Timestamp,
     },
-    /// The Machine is deleting without our hook: nothing is asked, the member goes first, then the server.
+    /// The Machine is deleting and our hook is gone, but nothing has deleted its `OpenStackMachine` yet: its API server may
+    /// run for hours, while the control plane provider, another hook or a drain holds the Machine.
+    AfterHook {
+        /// The Machine's deletion timestamp.
+        since: Timestamp,
+    },
+    /// The Machine is deleting without our hook, and so is its `OpenStackMachine` or its server's object: nothing is
+    /// asked, the member goes first, then the server.
     Unhooked {
         /// The Machine's deletion timestamp.
         since: Timestamp,
@@ -185,6 +211,7 @@ impl Deletion {
             Self::No => None,
             Self::BeforeHook { since }
             | Self::AtHook { since }
+            | Self::AfterHook { since }
             | Self::Unhooked { since }
             | Self::OutOfBand { since } => Some(since),
         }

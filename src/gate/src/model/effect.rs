@@ -1,5 +1,6 @@
 //! What a worker is to do.
 
+use crate::model::proof::EndpointRequest;
 use std::net::IpAddr;
 
 use crate::model::{call::Call, metric_event::MetricEvent};
@@ -25,6 +26,13 @@ pub enum Effect {
         address: IpAddr,
         /// The endpoint's port.
         port: u16,
+    },
+    /// Send a request through the endpoint, and step with what came back.
+    Request {
+        /// Goes back with the reply.
+        id: u64,
+        /// What to request.
+        request: EndpointRequest,
     },
     /// Ask Kubernetes, uncached, whether a machine exists, and step with the answer.
     LookUp {

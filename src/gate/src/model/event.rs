@@ -1,5 +1,6 @@
 //! What a task learns, one thing at a time.
 
+use crate::model::proof::EndpointResult;
 use std::time::Instant;
 
 use crate::model::{
@@ -56,6 +57,13 @@ pub enum Event {
         /// What came of it.
         outcome: ProbeOutcome,
     },
+    /// A request through the endpoint ended.
+    Replied {
+        /// The request's number.
+        id: u64,
+        /// What came back.
+        result: EndpointResult,
+    },
     /// Kubernetes was asked whether a machine exists; `None` when it could not tell.
     LookedUp {
         /// The machine's name.
@@ -105,8 +113,8 @@ pub enum ProbeOutcome {
 }
 
 impl ProbeOutcome {
-    /// Something was there.
-    pub fn connected(self) -> bool {
-        !matches!(self, Self::Refused | Self::NoConnection)
+    /// An API server with a certificate of the cluster's CA answered.
+    pub fn is_of_the_cluster(self) -> bool {
+        matches!(self, Self::Ready | Self::Answered | Self::NotReady)
     }
 }

@@ -13,15 +13,11 @@ pub(crate) enum Serving {
 
 /// How it is known to serve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Evidence {
-    /// (a) ONLINE for long enough.
+pub(crate) enum Evidence {
+    /// Its member is ONLINE for long enough.
     Online,
-    /// (b) `/readyz` answered 200 under the cluster's CA.
-    Ready,
-    /// (c) Cluster API's conditions hold for long enough.
+    /// No monitor tells its health, and Cluster API finds nothing wrong with it.
     Conditions,
-    /// On a port whose monitor tells nothing: Octavia has its member in service.
-    InService,
 }
 
 /// What is waited for before it can be said.
@@ -33,10 +29,6 @@ pub enum Want {
     Detail,
     /// ONLINE for longer.
     OnlineSpan,
-    /// A probe's end.
-    Probe,
-    /// Cluster API's conditions for longer.
-    Conditions,
 }
 
 /// Why it does not serve.
@@ -54,32 +46,19 @@ pub enum Lack {
     Server,
     /// It is leaving itself.
     Leaving,
-    /// There is evidence against.
-    Against(Against),
+    /// `APIServerPodHealthy` is False.
+    Unhealthy,
     /// Its member does not read ONLINE.
     NotOnline,
     /// Nothing can tell its health.
     NoEvidence,
 }
 
-/// Evidence against an API server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Against {
-    /// `APIServerPodHealthy` is False.
-    Pod,
-    /// `/readyz` answered 5xx.
-    NotReady,
-    /// Another certificate.
-    Certificate,
-    /// Refused while another one could be reached.
-    Refused,
-}
-
 /// Whether others serve every port in place of `leaving`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Others {
-    /// They do; the last port's evidence.
-    Serve(Evidence),
+    /// Another one serves every port.
+    Serve,
     /// On this port it is too early to say.
     NotYet(u16, Want),
     /// On this port none does.

@@ -1,6 +1,6 @@
 //! What the controllers, the metrics and the command line read back.
 
-use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Instant};
 
 use jiff::Timestamp;
 
@@ -20,6 +20,8 @@ pub struct Findings {
     pub observed: Option<Timestamp>,
     /// Seconds to the next planned read: older than three times this is blind.
     pub interval_seconds: f64,
+    /// Until when a gate may be acted on that opened on that read.
+    pub fresh_until: Option<Instant>,
     /// Octavia's provisioning status of the load balancer, as read; `None` when it was not found.
     pub provisioning_status: Option<ProvisioningStatus>,
     /// Octavia's operating status of the load balancer, as read.
@@ -39,12 +41,28 @@ pub struct Findings {
     pub provider: &'static str,
     /// `APIServerLoadBalancerReady` of the `OpenStackCluster`.
     pub verdict: ConditionState,
-    /// Whether a `verdict` that is not True counts in the cluster's Ready at this moment.
+    /// Whether the cluster is not Ready at this moment on account of its load balancer. Trouble of single members does
+    /// not count, though `verdict` shows it.
     pub counts_in_ready: bool,
     /// Every expected and every found member, ordered by machine and port.
     pub members: Vec<MemberFinding>,
     /// Every control-plane machine that was handed over.
     pub machines: BTreeMap<ObjectName, MachineFinding>,
+}
+
+impl Findings {
+    /// Whether `gate` may be acted on at `now`. One that opened on what members looked like is open for as long as nothing
+    /// contradicts it, but acted on only while the read behind it is fresh: Kubernetes may have been unreachable for
+    /// minutes in between.
+    pub fn may_act_on(&self, gate: &Gate, now: Instant) -> bool {
+        match gate {
+            Gate::Open {
+                reason: Reason::MembersActive | Reason::MachineReleased,
+                ..
+            } => self.fresh_until.is_some_and(|until| now <= until),
+            gate => gate.is_open(),
+        }
+    }
 }
 
 /// Findings that were published, and those that they replace.

@@ -1,12 +1,17 @@
 //! What is known of the control-plane machines, and how far the release of each one is.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::model::{
-    call::Operation, clock::Stamp, decision::GateDecisions, desired::DesiredMachine,
-    event::ProbeOutcome, evidence::Others,
+    attempts::{Attempts, Refusal},
+    call::Operation,
+    clock::Stamp,
+    decision::GateDecisions,
+    desired::DesiredMachine,
+    event::ProbeOutcome,
+    evidence::Others,
+    proof::Reach,
 };
-use capo_core::FailureClass;
 
 /// One control-plane machine.
 #[derive(Debug, Clone)]
@@ -16,9 +21,21 @@ pub(crate) struct Machine {
     pub(crate) slots: Vec<Slot>,
     pub(crate) probe: Probe,
     pub(crate) asked: Option<Asked>,
+    /// Since when its Machine is deleting without our hook.
+    pub(crate) hook_gone: Option<Instant>,
     pub(crate) stage: Stage,
     /// When every member of it was first seen drained.
     pub(crate) drained: Option<Instant>,
+    /// What the endpoint answered while its members were in service, and when.
+    pub(crate) reach: Option<(Instant, Reach)>,
+    /// The ports on which requests through the endpoint must be answered without it; `None` where no proof is possible.
+    pub(crate) required: Option<Vec<bool>>,
+    /// Why the last proof failed.
+    pub(crate) unproven: Option<String>,
+    /// The pauses between proofs that failed.
+    pub(crate) proofs: Attempts,
+    /// Since when others serve in its place without a break.
+    pub(crate) others_since: Option<Instant>,
     /// A release was called off: its members are put back.
     pub(crate) restoring: bool,
     /// Whether others serve in its place, while it is the one being released.
@@ -38,8 +55,14 @@ impl Machine {
             slots: vec![Slot::default(); ports],
             probe: Probe::default(),
             asked: None,
+            hook_gone: None,
             stage: Stage::Serving,
             drained: None,
+            reach: None,
+            required: None,
+            unproven: None,
+            proofs: Attempts::default(),
+            others_since: None,
             restoring: false,
             others: None,
             unclear: None,
@@ -68,8 +91,12 @@ pub(crate) enum Stage {
     Serving,
     /// Another one serves: no new connections for this one.
     Draining,
+    /// Requests through the endpoint are to be answered without it.
+    Proving,
     /// Its members are being deleted.
     Removing,
+    /// Its members are absent: the requests are made again.
+    Confirming,
     /// Confirmed absent, another one still served.
     Released,
 }
@@ -79,10 +106,12 @@ pub(crate) enum Stage {
 pub(crate) struct Slot {
     /// Index into the port's members.
     pub(crate) member: Option<usize>,
-    /// A member that is in the way: our name at another address, or our address under another name.
+    /// A member that is in the way: it has the machine's address under another name.
     pub(crate) foreign: Option<usize>,
     /// More than one member answers to its name and address.
     pub(crate) twins: bool,
+    /// This process saw its member in this load balancer.
+    pub(crate) was_seen: bool,
     /// Reads in a row without the member.
     pub(crate) absent_reads: u32,
     /// When our accepted DELETE was sent, be it to remove the member or to create it again.
@@ -93,36 +122,6 @@ pub(crate) struct Slot {
     pub(crate) put_tried: bool,
     pub(crate) attempts: Attempts,
     pub(crate) refusal: Option<Refusal>,
-}
-
-/// Back-off of repeated attempts.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Attempts {
-    pub(crate) made: u32,
-    pub(crate) next: Option<Instant>,
-}
-
-impl Attempts {
-    pub(crate) fn may(&self, now: Instant) -> bool {
-        self.next.is_none_or(|next| next <= now)
-    }
-
-    pub(crate) fn made(&mut self, now: Instant) {
-        const MINUTES: [u64; 4] = [1, 2, 5, 10];
-        let index = usize::try_from(self.made)
-            .unwrap_or(usize::MAX)
-            .min(MINUTES.len() - 1);
-        let wait = MINUTES.get(index).copied().unwrap_or(10);
-        self.made = self.made.saturating_add(1);
-        self.next = now.checked_add(Duration::from_secs(60 * wait));
-    }
-}
-
-/// A write that OpenStack refused for good.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refusal {
-    pub(crate) class: FailureClass,
-    pub(crate) message: String,
 }
 
 /// The probe of a machine's API server.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::model::{clock::Stamp, octavia::MemberDetail, port::LostRun};
+use crate::model::{clock::Stamp, octavia::MemberDetail, part::LostRun};
 use capo_core::{OperatingStatus, ProvisioningStatus};
 
 /// A member as last read.
@@ -15,9 +15,13 @@ pub(crate) struct Member {
     pub(crate) provisioning: ProvisioningStatus,
     pub(crate) operating: OperatingStatus,
     pub(crate) since: Stamp,
+    /// Reads in a row that saw it ACTIVE, counted up to two.
+    pub(crate) active_reads: u32,
     pub(crate) lost: LostRun,
     /// First and last of the unbroken row of reads that saw it ONLINE, and how many.
     pub(crate) online: Option<OnlineRun>,
+    /// The unbroken row of reads that saw it down or taken out by its health monitor.
+    pub(crate) down: LostRun,
     pub(crate) detail: Option<MemberDetail>,
     pub(crate) owner: Owner,
     /// Reads in a row in which its name was of no machine that was handed over.
@@ -31,6 +35,14 @@ impl Member {
 
     pub(crate) fn weight(&self) -> Option<u16> {
         self.detail.as_ref().map(|detail| detail.weight)
+    }
+
+    /// It gets no new connections on account of a release: weight 0, or disabled by us where weights are ignored.
+    pub(crate) fn is_drained_by_us(&self) -> bool {
+        self.weight() == Some(0)
+            || self.detail.as_ref().is_some_and(|detail| {
+                !detail.admin_up && detail.tags.iter().any(|tag| tag == LEAVING)
+            })
     }
 
     /// It came in admin-down by us and waits for its API server.
@@ -59,11 +71,12 @@ impl OnlineRun {
 pub(crate) enum Owner {
     /// A machine that was handed over: name and address fit.
     Ours,
-    /// The name is of a machine that was handed over, the address is not.
+    /// The name is of a machine that was handed over, at an address that it does not have: left over from before its
+    /// address changed.
     NameOnly,
-    /// The address is of a machine that was handed over, the name is not.
+    /// The address is of a machine that was handed over, the name is not ours.
     AddressOnly,
-    /// Our kind of name, of a machine that was not handed over.
+    /// Our kind of name, of a machine that was not handed over; the address may be another machine's by now.
     Gone,
     /// Nothing to do with us.
     Stranger,
@@ -91,6 +104,9 @@ pub enum Class {
     /// A status that this version doesn't know.
     Unknown,
 }
+
+/// Octavia tag of a member that is disabled for the release of its machine.
+pub const LEAVING: &str = "capo-rs-leaving";
 
 /// Octavia tag of a member that waits for its API server.
 pub const JOINING: &str = "capo-rs-joining";

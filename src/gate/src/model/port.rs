@@ -1,15 +1,15 @@
 //! What is known of the listener, the pool and the monitor of one port.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ipnet::IpNet;
 
 use crate::model::{
-    clock::Stamp,
+    attempts::{Attempts, Refusal},
     desired::Monitor,
-    machine::{Attempts, Refusal},
     member::Member,
     octavia::MemberDetail,
+    part::{LostRun, Part, PartKind},
 };
 use capo_core::ProvisioningStatus;
 
@@ -97,70 +97,17 @@ impl Port {
             && (self.monitor_refused && self.monitor.is_none() || active(&self.monitor))
     }
 
+    pub(crate) fn part(&self, kind: PartKind) -> Option<&Part> {
+        match kind {
+            PartKind::Listener => self.listener.as_ref(),
+            PartKind::Pool => self.pool.as_ref(),
+            PartKind::Monitor => self.monitor.as_ref(),
+        }
+    }
+
     pub(crate) fn parts(&self) -> impl Iterator<Item = &Part> {
         [&self.listener, &self.pool, &self.monitor]
             .into_iter()
             .flatten()
-    }
-}
-
-/// A part of a port's structure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PartKind {
-    /// The listener.
-    Listener,
-    /// The pool.
-    Pool,
-    /// The health monitor.
-    Monitor,
-}
-
-impl PartKind {
-    /// As Octavia calls it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Listener => "listener",
-            Self::Pool => "pool",
-            Self::Monitor => "health monitor",
-        }
-    }
-}
-
-/// A listener, pool or monitor as last read.
-#[derive(Debug, Clone)]
-pub(crate) struct Part {
-    pub(crate) id: String,
-    pub(crate) provisioning: ProvisioningStatus,
-    pub(crate) since: Stamp,
-    pub(crate) lost: LostRun,
-}
-
-/// How long something is PENDING though nothing can be under way.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct LostRun {
-    pub(crate) first: Option<Instant>,
-    pub(crate) reads: u32,
-    pub(crate) last: Option<Instant>,
-}
-
-impl LostRun {
-    pub(crate) fn saw(&mut self, lost: bool, began: Instant) {
-        if lost {
-            self.first.get_or_insert(began);
-            self.last = Some(began);
-            self.reads = self.reads.saturating_add(1);
-        } else {
-            *self = Self::default();
-        }
-    }
-
-    /// Three reads or more, over this span.
-    pub(crate) fn spans(&self, span: Duration) -> bool {
-        match (self.first, self.last) {
-            (Some(first), Some(last)) => {
-                self.reads >= 3 && last.saturating_duration_since(first) >= span
-            }
-            _ => false,
-        }
     }
 }

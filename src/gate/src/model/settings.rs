@@ -20,6 +20,10 @@ pub struct Settings {
     pub orphan_after: Option<Duration>,
     /// How long a drained member keeps its connections before it is removed.
     pub drain_grace: Duration,
+    /// How many requests in a row must be answered through the endpoint before a machine may go.
+    pub proof_answers: u32,
+    /// Within which time.
+    pub proof_window: Duration,
     /// When to look again.
     pub schedule: Schedule,
 }
@@ -33,6 +37,8 @@ impl Default for Settings {
             stuck_after: Duration::from_mins(35),
             orphan_after: None,
             drain_grace: Duration::ZERO,
+            proof_answers: 5,
+            proof_window: Duration::from_secs(10),
             schedule: Schedule::default(),
         }
     }

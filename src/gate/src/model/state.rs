@@ -9,6 +9,7 @@
 //!               attempts, refusals                                    call under way (at most one)
 //! ```
 
+use crate::model::proof::Proof;
 use std::{
     collections::BTreeMap,
     time::{Duration, Instant},
@@ -38,6 +39,8 @@ pub struct State {
     pub(crate) desired: Option<DesiredLoadBalancer>,
     /// There is a client to ask with.
     pub(crate) credentials: bool,
+    /// Every machine that existed when this process began to look after the load balancer was handed over.
+    pub(crate) machines_known: bool,
     /// Another cluster claims the same load balancer.
     pub(crate) claimed_by: Option<ObjectName>,
     pub(crate) large_fleet: bool,
@@ -57,6 +60,10 @@ pub struct State {
     pub(crate) trouble: Option<Trouble>,
     /// Names whose machines were asked for before pruning.
     pub(crate) lookups: BTreeMap<String, Lookup>,
+    /// The requests through the endpoint for the machine that is being released.
+    pub(crate) proof: Option<Proof>,
+    /// How many requests were sent through the endpoint.
+    pub(crate) requests: u64,
     /// Which machine is being released.
     pub(crate) releasing: Option<ObjectName>,
     /// What time alone can change of what is published.
@@ -78,7 +85,7 @@ pub(crate) struct Balancer {
     pub(crate) since: Option<Stamp>,
     /// Reads in a row that did not find it.
     pub(crate) not_found: u32,
-    /// Since when the verdict is not True.
+    /// Since when something keeps the cluster from being Ready.
     pub(crate) unsettled_since: Option<Instant>,
 }
 
@@ -161,6 +168,17 @@ pub(crate) struct Trouble {
     pub(crate) until: Instant,
 }
 
+/// When a load balancer was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Observation {
+    /// When the last complete read began, for display.
+    pub observed: Timestamp,
+    /// How long after it the next one is planned.
+    pub interval: Duration,
+    /// Until when a gate may be acted on that opened on it.
+    pub fresh_until: Option<Instant>,
+}
+
 /// A question whether a machine still exists.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lookup {
@@ -176,6 +194,7 @@ impl State {
             settings,
             desired: None,
             credentials: false,
+            machines_known: false,
             claimed_by: None,
             large_fleet: false,
             provider: Provider::Unknown,
@@ -194,6 +213,8 @@ impl State {
             },
             trouble: None,
             lookups: BTreeMap::new(),
+            proof: None,
+            requests: 0,
             releasing: None,
             summary: Summary::default(),
             dirty: false,
@@ -207,10 +228,14 @@ impl State {
         self.alarm
     }
 
-    /// When the last complete read began, and how long after it the next one is planned.
-    pub fn observation(&self) -> Option<(Timestamp, Duration)> {
+    /// The last complete read, and the plan for the next one.
+    pub fn observation(&self) -> Option<Observation> {
         let read = self.reads.tree?;
-        Some((read.wall, self.reads.interval))
+        Some(Observation {
+            observed: read.wall,
+            interval: self.reads.interval,
+            fresh_until: read.instant.checked_add(self.fresh_for()),
+        })
     }
 
     /// The endpoint's own port.
@@ -240,7 +265,8 @@ impl State {
     pub(crate) fn orphan_span(&self) -> Duration {
         self.settings
             .orphan_after
-            .unwrap_or_else(|| self.provider.orphan_span())
+            .or_else(|| self.provider.orphan_span())
+            .unwrap_or(self.settings.alert_after)
     }
 
     /// How old a read may be for a gate to open on it. A slow Octavia can't give a younger one than its answers take.
@@ -273,6 +299,13 @@ impl State {
         })
     }
 
+    /// Cluster API reaches the API servers.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.desired
+            .as_ref()
+            .is_some_and(|desired| desired.cluster.remote_connection_since.is_some())
+    }
+
     /// Nothing may be written at all.
     pub(crate) fn is_paused(&self) -> bool {
         self.desired
@@ -286,19 +319,17 @@ impl State {
             .is_some_and(|desired| desired.cluster.cluster_deleting)
     }
 
-    /// A monitor keeps clients of this port away from a member whose API server is not up yet.
-    pub(crate) fn is_guarded(&self, port: &Port) -> bool {
-        self.provider.monitor_guards() && Self::monitor_is_usable(port)
-    }
-
     /// A port on which every member's health is told by a monitor.
     pub(crate) fn monitor_is_usable(port: &Port) -> bool {
         port.monitor.is_some()
             && port.members.iter().any(|member| {
+                // DRAINING follows from the weight, whether or not anybody checks the member.
                 member.admin_up().unwrap_or(true)
                     && !matches!(
                         member.operating,
-                        OperatingStatus::Offline | OperatingStatus::NoMonitor
+                        OperatingStatus::Offline
+                            | OperatingStatus::NoMonitor
+                            | OperatingStatus::Draining
                     )
             })
     }
@@ -310,7 +341,7 @@ pub(crate) const FRESH: Duration = Duration::from_secs(15);
 impl State {
     /// Octavia's id of the load balancer.
     pub fn load_balancer(&self) -> Option<&str> {
-        self.desired.as_ref()?.id.as_deref()
+        self.desired.as_ref()?.id.found().map(String::as_str)
     }
 
     /// The cluster's CA in PEM.

@@ -11,7 +11,9 @@ use crate::model::decision::GateCause;
 pub(crate) struct Summary {
     /// Why the cluster's verdict is not True.
     pub(crate) cause: Option<GateCause>,
-    /// The verdict counts in Ready.
+    /// What keeps the cluster from being Ready, at once or once it has lasted for a while.
+    pub(crate) in_ready: Option<GateCause>,
+    /// That is so at this moment.
     pub(crate) counts: bool,
     /// Members that are PENDING past the alert and the stuck threshold, and settled past the warn one.
     pub(crate) alerted: u32,

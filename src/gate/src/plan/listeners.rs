@@ -7,7 +7,8 @@ use crate::{
         clock::Now,
         desired::DesiredLoadBalancer,
         octavia::Change,
-        port::{Part, PartKind, Port},
+        part::{Part, PartKind},
+        port::Port,
         state::State,
     },
     plan::todo::{Todo, on_fresh},
@@ -55,7 +56,7 @@ fn make(state: &State, desired: &DesiredLoadBalancer, port: &Port) -> Option<Tod
         return make(
             PartKind::Listener,
             Change::CreateListener {
-                load_balancer: desired.id.clone()?,
+                load_balancer: desired.id.found()?.clone(),
                 name: port.name.clone(),
                 port: port.number,
                 allowed_cidrs: desired.allowed_cidrs.clone(),

@@ -1,16 +1,17 @@
 //! The one member write that matters most. Everything that removes a member passes [`may_remove`].
 
 use crate::{
-    decide::serving,
+    decide::{proof, serving},
     model::{
         call::Operation,
         clock::Now,
         decision::GateDecision,
         desired::{Deletion, DesiredLoadBalancer, ServerState},
-        evidence::{Others, Serving, Want},
+        evidence::Others,
         machine::{Machine, Stage},
-        member::JOINING,
+        member::{JOINING, LEAVING},
         octavia::Change,
+        proof::Reach,
         state::State,
     },
     plan::{
@@ -18,25 +19,26 @@ use crate::{
         todo::{Place, Todo, delete, on_fresh, places},
     },
 };
-use capo_core::{GateMode, ObjectName, ProvisioningStatus};
+use capo_core::{GateMode, ObjectName, OperatingStatus, ProvisioningStatus};
 
 /// Puts a drained member back in service whose release was called off.
 pub(crate) fn restore(state: &State, now: &Now) -> Option<Todo> {
     places(state).find_map(|(place, pool)| {
         let Place { name, machine, .. } = place;
-        if machine.asked.is_none()
-            || machine.stage != Stage::Serving
-            || serving::is_leaving(machine)
-        {
+        let is_held = machine.asked.is_some()
+            && machine.stage == Stage::Serving
+            && !serving::is_leaving(machine);
+        if !is_held && !serving::stands_in(state, machine) {
             return None;
         }
         let member = place.member()?;
-        if member.weight() != Some(0) || member.provisioning.is_pending() && member.lost.reads < 3 {
+        if !member.is_drained_by_us() || member.provisioning.is_pending() && member.lost.reads < 3 {
             return None;
         }
         // Found drained by a process that is gone: back only if it is needed.
         let needed = state.releasing.as_ref() != Some(name)
-            || matches!(machine.others, Some(Others::None(..)));
+            || matches!(machine.others, Some(Others::None(..)))
+            || is_unanswered(state, machine, now);
         if !machine.restoring && !needed {
             return None;
         }
@@ -44,11 +46,32 @@ pub(crate) fn restore(state: &State, now: &Now) -> Option<Todo> {
             return None;
         }
         let mut change = place.update(pool, member);
-        if let Change::UpdateMember { weight, .. } = &mut change {
-            *weight = Some(1);
+        if let Change::UpdateMember {
+            weight,
+            admin_up,
+            tags,
+            ..
+        } = &mut change
+        {
+            *weight = (member.weight() == Some(0)).then_some(1);
+            let detail = member.detail.as_ref();
+            if let Some(detail) =
+                detail.filter(|detail| detail.tags.iter().any(|tag| tag == LEAVING))
+            {
+                *admin_up = Some(true);
+                *tags = Some(without(&detail.tags, LEAVING));
+            }
         }
         Some(place.write(Operation::Restore, change))
     })
+}
+
+/// Nothing that counts comes back through the endpoint while the machine is in service.
+fn is_unanswered(state: &State, machine: &Machine, now: &Now) -> bool {
+    matches!(
+        proof::current_reach(state, machine, now),
+        Some(Reach::Unreachable(_) | Reach::Wrong(_))
+    )
 }
 
 /// Lets in a member that joined admin-down.
@@ -61,73 +84,72 @@ pub(crate) fn enable(state: &State, now: &Now) -> Option<Todo> {
         if place.slot.refusal.is_some() && !place.slot.attempts.may(now.instant) {
             return None;
         }
-        let against = serving::against(state, place.name, place.machine, now).is_some();
-        let up = !against
-            && matches!(
-                serving::answers(state, place.machine, None, now),
-                Serving::Yes(_)
-            );
         let may = state.settings.mode != GateMode::Enforce
-            || up
-            || state.is_guarded(place.port)
+            || serving::is_known_to_be_up(state, place.machine, now)
             || serving::any_release_is_open(state)
-            || others_answer(state, place, now) == Answers::None;
+            || others_in_service(state, place) == InService::None;
         if !may {
             return None;
         }
         let mut change = place.update(pool, member);
         if let Change::UpdateMember { admin_up, tags, .. } = &mut change {
             *admin_up = Some(true);
-            let kept = member.detail.as_ref().map(|detail| {
-                let kept = detail.tags.iter().filter(|tag| *tag != JOINING);
-                kept.cloned().collect()
-            });
-            *tags = kept;
+            let detail = member.detail.as_ref();
+            *tags = detail.map(|detail| without(&detail.tags, JOINING));
         }
         Some(place.write(Operation::Enable, change))
     })
 }
 
-/// Whether another member of a port serves, as far as can be told without a monitor's help.
+/// Whether another member of a port gets clients, as far as was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Answers {
-    /// One does, or Cluster API says so and is believed in a moment.
+enum InService {
+    /// One does.
     Some,
-    /// Probes, or the list that tells who is disabled, are still out.
-    Asked,
-    /// None is known to.
+    /// The list that shows which member is disabled was not read yet.
+    Unread,
+    /// None does.
     None,
 }
 
-fn others_answer(state: &State, place: Place<'_>, now: &Now) -> Answers {
-    let mut answers = Answers::None;
+fn others_in_service(state: &State, place: Place<'_>) -> InService {
+    let monitored = State::monitor_is_usable(place.port);
+    let mut found = InService::None;
     for (name, machine) in &state.machines {
-        if name == place.name || serving::is_leaving(machine) {
+        if name == place.name || serving::is_leaving(machine) || serving::is_unhealthy(machine) {
             continue;
         }
-        let member = machine
-            .slots
-            .get(place.index)
-            .and_then(|slot| place.port.members.get(slot.member?));
-        let in_service = member.is_some_and(|member| {
-            member.provisioning == ProvisioningStatus::Active
-                && member.admin_up() != Some(false)
-                && member.weight() != Some(0)
-        });
-        if in_service && member.is_some_and(|member| member.detail.is_none()) {
-            answers = Answers::Asked;
+        let slot = machine.slots.get(place.index);
+        let Some(member) = slot.and_then(|slot| place.port.members.get(slot.member?)) else {
+            continue;
+        };
+        if member.provisioning != ProvisioningStatus::Active
+            || monitored && member.operating != OperatingStatus::Online
+            || member.admin_up() == Some(false)
+            || member.weight() == Some(0)
+        {
             continue;
         }
-        if !in_service || serving::against(state, name, machine, now).is_some() {
-            continue;
+        if member.detail.is_some() {
+            return InService::Some;
         }
-        match serving::answers(state, machine, None, now) {
-            Serving::Yes(_) | Serving::NotYet(Want::Conditions) => return Answers::Some,
-            Serving::NotYet(Want::Probe) => answers = Answers::Asked,
-            Serving::NotYet(_) | Serving::No(_) => {}
-        }
+        found = InService::Unread;
     }
-    answers
+    found
+}
+
+/// Another machine has an ACTIVE member there, whatever its health.
+fn is_any_other_active(state: &State, place: Place<'_>) -> bool {
+    state.machines.iter().any(|(name, machine)| {
+        let slot = machine.slots.get(place.index);
+        let member = slot.and_then(|slot| place.port.members.get(slot.member?));
+        name != place.name
+            && member.is_some_and(|member| member.provisioning == ProvisioningStatus::Active)
+    })
+}
+
+fn without(tags: &[String], tag: &str) -> Vec<String> {
+    tags.iter().filter(|kept| *kept != tag).cloned().collect()
 }
 
 /// Drains and removes the members of machines that leave.
@@ -151,15 +173,20 @@ pub(crate) fn remove(state: &State, now: &Now) -> Option<Todo> {
             if member.provisioning.is_pending() && !lost {
                 return None;
             }
-            let unasked = matches!(machine.want.deletion, Deletion::Unhooked { .. })
-                || machine.gates.release.is_open();
-            let others = matches!(machine.others, Some(Others::Serve(_)));
+            let others = matches!(machine.others, Some(Others::Serve));
+            let unasked = match machine.want.deletion {
+                Deletion::Unhooked { .. } => true,
+                Deletion::AfterHook { .. } => others || state.is_cluster_deleting(),
+                _ => machine.gates.release.is_open(),
+            };
             if !unasked && !others {
                 return None;
             }
+            if !unasked && matches!(machine.stage, Stage::Proving | Stage::Confirming) {
+                return None;
+            }
             if !unasked && machine.stage == Stage::Draining {
-                let takes_traffic = state.provider.drains()
-                    && member.provisioning == ProvisioningStatus::Active
+                let takes_traffic = member.provisioning == ProvisioningStatus::Active
                     && member.weight() != Some(0)
                     && member.admin_up() != Some(false);
                 if !takes_traffic || slot.refusal.is_some() && !slot.attempts.may(now.instant) {
@@ -167,8 +194,23 @@ pub(crate) fn remove(state: &State, now: &Now) -> Option<Todo> {
                 }
                 return on_fresh(state, now, || {
                     let mut change = place.update(pool, member);
-                    if let Change::UpdateMember { weight, .. } = &mut change {
-                        *weight = Some(0);
+                    if let Change::UpdateMember {
+                        weight,
+                        admin_up,
+                        tags,
+                        ..
+                    } = &mut change
+                    {
+                        if state.provider.drains() {
+                            *weight = Some(0);
+                        } else {
+                            *admin_up = Some(false);
+                            let detail = member.detail.as_ref();
+                            let mut marked = detail
+                                .map_or_else(Vec::new, |detail| without(&detail.tags, LEAVING));
+                            marked.push(LEAVING.to_owned());
+                            *tags = Some(marked);
+                        }
                     }
                     Some(place.write(Operation::Drain, change))
                 });
@@ -201,17 +243,18 @@ pub(crate) fn create(state: &State, desired: &DesiredLoadBalancer, now: &Now) ->
             || !known_absent
             || machine.want.server.state == ServerState::Absent
             || slot.refusal.is_some() && !slot.attempts.may(now.instant)
-            || serving::is_leaving(machine)
+            || serving::is_not_needed(state, machine)
             || is_being_released(state, name, machine, now)
         {
             return None;
         }
-        let guarded = state.settings.mode != GateMode::Enforce || state.is_guarded(port);
-        let down = match others_answer(state, place, now) {
-            _ if guarded => false,
-            Answers::Asked => return None,
-            Answers::Some => true,
-            Answers::None => false,
+        let down = match others_in_service(state, place) {
+            _ if state.settings.mode != GateMode::Enforce => false,
+            InService::Unread => return None,
+            InService::Some => true,
+            // The others may have come up since the last read, which is minutes old as a rule. If they have not, the next
+            // read enables this one.
+            InService::None => is_any_other_active(state, place) && !state.is_fresh(now),
         };
         let mut tags = desired.tags.clone();
         if down {
@@ -247,7 +290,7 @@ fn is_being_released(state: &State, name: &ObjectName, machine: &Machine, now: &
         return false;
     }
     match machine.others {
-        Some(Others::Serve(_)) => true,
+        Some(Others::Serve) => !is_unanswered(state, machine, now),
         Some(Others::NotYet(..)) => now.since(asked.since.instant) < state.settings.warn_after,
         Some(Others::None(..)) | None => false,
     }

@@ -6,8 +6,10 @@ pub(crate) mod members;
 pub(crate) mod prune;
 pub(crate) mod removal_guard;
 pub(crate) mod repair;
+pub(crate) mod requests;
 pub(crate) mod schedule;
 pub(crate) mod todo;
+pub(crate) mod withdrawal;
 
 use std::time::{Duration, Instant};
 
@@ -31,6 +33,7 @@ use capo_core::Priority;
 pub(crate) fn act(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
     let due = schedule::settle(state, now);
     probe(state, now, effects);
+    requests::send(state, now, effects);
     look_up(state, now, effects);
     if state.call.is_none()
         && let Some((purpose, call)) = next_call(state, due, now)
@@ -50,6 +53,7 @@ fn begin(state: &mut State, purpose: Purpose, call: Call, now: &Now, effects: &m
         id: state.calls,
         began: now.stamp(),
         purpose,
+        outdated: false,
         sets: Sets::of(&call),
     });
     effects.push(Effect::Call {
@@ -124,7 +128,7 @@ fn next_call(state: &State, due: Option<Instant>, now: &Now) -> Option<(Purpose,
     if !desired.enabled || !state.credentials {
         return None;
     }
-    desired.id.as_ref()?;
+    desired.id.found()?;
     if state
         .trouble
         .as_ref()
@@ -132,18 +136,20 @@ fn next_call(state: &State, due: Option<Instant>, now: &Now) -> Option<(Purpose,
     {
         return None;
     }
-    let tree = || Some(read_tree(state));
+    let tree = || Some(read_tree(state, now));
     if due.is_none_or(|due| due <= now.instant) {
         return tree();
     }
     if state.reads.tree.is_none() || state.reads.suspect || state.balancer.not_found > 0 {
         return None;
     }
-    if state.reads.lists_wanted
-        && state.is_fresh(now)
-        && let Some(call) = list_members(state, |port| !freshness::port_is_listed(state, port, now))
-    {
-        return Some(call);
+    if state.reads.lists_wanted && state.is_fresh(now) {
+        if !freshness::tree_lasts(state, now) {
+            return tree();
+        }
+        if let Some(call) = list_members(state, |port| !freshness::list_lasts(state, port, now)) {
+            return Some(call);
+        }
     }
     let structure = || Some((Purpose::Structure, Call::Structure));
     if !state.balancer.is_active() {
@@ -188,11 +194,11 @@ fn next_call(state: &State, due: Option<Instant>, now: &Now) -> Option<(Purpose,
 }
 
 /// The tree, and with it the members' lists that the same decision waits for.
-fn read_tree(state: &State) -> (Purpose, Call) {
+fn read_tree(state: &State, now: &Now) -> (Purpose, Call) {
     let pools: Vec<(u16, String)> = state
         .ports
         .iter()
-        .filter(|_| state.reads.lists_wanted)
+        .filter(|port| state.reads.lists_wanted && !freshness::list_lasts(state, port, now))
         .filter_map(|port| Some((port.number, port.pool.as_ref()?.id.clone())))
         .collect();
     if pools.is_empty() {
@@ -213,6 +219,10 @@ fn next_write(state: &State, desired: &DesiredLoadBalancer, now: &Now) -> Option
     let going = desired.cluster.cluster_deleting;
     if !going && is_quiet(state) {
         return listeners::keep(state, desired, now);
+    }
+    if !going && !state.machines_known {
+        return listeners::make_or_repair(state, desired, now)
+            .or_else(|| listeners::keep(state, desired, now));
     }
     let todo = members::restore(state, now).or_else(|| {
         if going {
@@ -264,10 +274,22 @@ fn probe(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
     {
         return;
     }
+    let initialised = state
+        .desired
+        .as_ref()
+        .is_some_and(|desired| desired.cluster.initialised);
     for (name, machine) in &mut state.machines {
         let Some(address) = machine.want.address else {
             continue;
         };
+        let joins = machine.slots.iter().zip(&state.ports).any(|(slot, port)| {
+            slot.member
+                .and_then(|index| port.members.get(index))
+                .is_some_and(Member::is_joining)
+        });
+        if initialised && machine.may_be_admitted() && !joins {
+            continue;
+        }
         let probe = &mut machine.probe;
         let rested = probe
             .asked

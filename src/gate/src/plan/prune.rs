@@ -1,14 +1,16 @@
-//! Removes the members of machines that are gone.
+//! Removes members that are left over: of machines that are gone, and at addresses that their machines no longer have.
 
 use std::time::Duration;
 
 use crate::{
+    decide::serving,
     model::{
         call::Write,
         clock::Now,
         effect::Effect,
-        member::Owner,
+        member::{Member, Owner},
         octavia::Change,
+        port::Port,
         state::{FRESH, Lookup, State},
     },
     plan::{
@@ -29,10 +31,12 @@ pub(crate) fn prune(state: &State, now: &Now) -> Option<Todo> {
         port.members.iter().find_map(|member| {
             let machine = member.name.strip_prefix(&port.prefix)?;
             let lost = member.lost.spans(state.orphan_span());
-            if member.owner != Owner::Gone
-                || member.provisioning.is_pending() && !lost
-                || !prune::is_confirmed_gone(state, machine, now)
-            {
+            let is_left_over = match member.owner {
+                Owner::Gone => prune::is_confirmed_gone(state, machine, now),
+                Owner::NameOnly => is_replaced(state, machine, member, port),
+                Owner::Ours | Owner::AddressOnly | Owner::Stranger => false,
+            };
+            if !is_left_over || member.provisioning.is_pending() && !lost {
                 return None;
             }
             on_fresh(state, now, || {
@@ -51,6 +55,31 @@ pub(crate) fn prune(state: &State, now: &Now) -> Option<Todo> {
             })
         })
     })
+}
+
+/// Two reads have shown the member at an address that its machine does not have, and the machine has an ACTIVE one at the
+/// right address, or is leaving.
+fn is_replaced(state: &State, machine: &str, left_over: &Member, port: &Port) -> bool {
+    let owner = state
+        .machines
+        .iter()
+        .find(|(name, _)| name.name == machine)
+        .map(|(_, machine)| machine);
+    let index = state
+        .ports
+        .iter()
+        .position(|known| known.number == port.number);
+    let (Some(owner), Some(index)) = (owner, index) else {
+        return false;
+    };
+    let own = owner
+        .slots
+        .get(index)
+        .and_then(|slot| port.members.get(slot.member?));
+    let is_active = own.is_some_and(|own| own.provisioning == ProvisioningStatus::Active);
+    left_over.ownerless_reads >= 2
+        && !owner.want.paused
+        && (is_active || serving::is_leaving(owner))
 }
 
 /// How long a machine's absence counts, and how soon it is asked again.

@@ -25,7 +25,7 @@ pub(crate) fn may_remove(
 ) -> bool {
     let serving = victim.provisioning == ProvisioningStatus::Active
         || match owner {
-            Some((name, machine)) => serving::may_serve(state, name, machine, victim, now),
+            Some((_, machine)) => serving::may_serve(machine, victim),
             None => {
                 victim.admin_up().unwrap_or(true)
                     && victim.weight().unwrap_or(1) > 0
@@ -42,7 +42,7 @@ pub(crate) fn may_remove(
     else {
         return false;
     };
-    let another = state.machines.iter().any(|(name, machine)| {
+    let another = state.machines.values().any(|machine| {
         let slot = machine.slots.get(index);
         let member = slot.and_then(|slot| port.members.get(slot.member?));
         !serving::is_leaving(machine)
@@ -51,14 +51,19 @@ pub(crate) fn may_remove(
                 member.id != victim.id
                     && member.provisioning != ProvisioningStatus::PendingCreate
                     && member.detail.is_some()
-                    && serving::may_serve(state, name, machine, member, now)
+                    && serving::may_serve(machine, member)
             })
     });
     if another || state.is_cluster_deleting() {
         return true;
     }
-    let Some((name, machine)) = owner else {
-        return false;
+    let Some((_, machine)) = owner else {
+        // Its machine is gone. What reaches its address now is a machine that was never admitted and waits for it to go.
+        return state.machines.values().any(|machine| {
+            machine.want.address.is_some()
+                && machine.want.address == victim.address
+                && !machine.may_be_admitted()
+        });
     };
     match machine.want.deletion {
         Deletion::Unhooked { .. } => true,
@@ -66,10 +71,10 @@ pub(crate) fn may_remove(
             machine.gates.release.is_open() && machine.stage == Stage::Serving
         }
         // A repair: as the list has it, never admitted and serving nothing.
-        Deletion::No | Deletion::BeforeHook { .. } => {
+        Deletion::No | Deletion::BeforeHook { .. } | Deletion::AfterHook { .. } => {
             !machine.may_be_admitted()
                 && matches!(
-                    serving::serves(state, (name, machine), (index, port), None, true, now),
+                    serving::serves(state, machine, (index, port), true, now),
                     Serving::No(_)
                 )
         }

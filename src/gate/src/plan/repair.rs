@@ -15,7 +15,7 @@ pub(crate) fn repair(state: &State, now: &Now) -> Option<Todo> {
     let replacing = state
         .machines
         .values()
-        .filter(|machine| !serving::is_leaving(machine))
+        .filter(|machine| !serving::is_not_needed(state, machine))
         .flat_map(|machine| &machine.slots)
         .any(|slot| slot.member.is_none() && slot.deleted.is_some());
     if replacing {
@@ -31,7 +31,7 @@ pub(crate) fn repair(state: &State, now: &Now) -> Option<Todo> {
         } = place;
         let class = classify::slot(slot, port, state.orphan_span());
         if !matches!(class, Class::Error | Class::Orphaned)
-            || serving::is_leaving(machine)
+            || serving::is_not_needed(state, machine)
             || !slot.attempts.may(now.instant)
         {
             return None;
@@ -55,14 +55,7 @@ fn should_replace(state: &State, place: Place<'_>, now: &Now) -> bool {
             && state.machines.iter().any(|(name, machine)| {
                 name != place.name
                     && matches!(
-                        serving::serves(
-                            state,
-                            (name, machine),
-                            (place.index, place.port),
-                            None,
-                            false,
-                            now
-                        ),
+                        serving::serves(state, machine, (place.index, place.port), false, now),
                         Serving::Yes(_)
                     )
             });
@@ -72,7 +65,7 @@ fn should_replace(state: &State, place: Place<'_>, now: &Now) -> bool {
         let member = slot.and_then(|slot| place.port.members.get(slot.member?));
         name != place.name
             && !serving::is_leaving(machine)
-            && member.is_some_and(|member| serving::may_serve(state, name, machine, member, now))
+            && member.is_some_and(|member| serving::may_serve(machine, member))
     });
     let other_admitted = state
         .machines

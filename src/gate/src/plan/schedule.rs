@@ -1,9 +1,10 @@
 //! When to look again.
 
+use crate::plan::requests;
 use std::time::{Duration, Instant};
 
 use crate::{
-    decide::serving,
+    decide::{SOON_GONE, serving},
     model::{
         clock::Now,
         decision::GateCause,
@@ -63,7 +64,7 @@ pub(crate) fn is_unsettled(state: &State) -> bool {
     if state.ports.iter().any(|port| {
         !port.is_ready()
             || port.members.iter().any(|member| {
-                member.owner == Owner::Gone
+                matches!(member.owner, Owner::Gone | Owner::NameOnly)
                     || member.owner == Owner::Ours
                         && member.provisioning != ProvisioningStatus::Active
             })
@@ -179,7 +180,7 @@ pub(crate) fn alarm(state: &State, due: Option<Instant>, now: &Now) -> Option<In
         return None;
     }
     let pause = state.trouble.as_ref().map(|trouble| trouble.until);
-    if state.call.is_none() && state.credentials && desired.id.is_some() {
+    if state.call.is_none() && state.credentials && desired.id.found().is_some() {
         at(match (due, pause) {
             (Some(due), Some(pause)) => Some(due.max(pause)),
             (due, _) => due,
@@ -202,6 +203,12 @@ pub(crate) fn alarm(state: &State, due: Option<Instant>, now: &Now) -> Option<In
     if state.reads.health_wanted || state.reads.probes_wanted {
         at(now.instant.checked_add(HEALTH_TICK));
     }
+    if let Some(proof) = &state.proof {
+        for port in proof.ports.iter().filter(|port| port.request.is_none()) {
+            at(port.sent.and_then(|sent| sent.checked_add(requests::GAP)));
+        }
+        at(proof.began.checked_add(state.settings.proof_window));
+    }
     // What was read turns stale while a call hangs.
     at(state.reads.tree.and_then(|read| {
         read.instant
@@ -217,6 +224,9 @@ pub(crate) fn alarm(state: &State, due: Option<Instant>, now: &Now) -> Option<In
     at(word(&desired.cluster.operator));
     for machine in state.machines.values() {
         at(word(&machine.want.operator));
+        at(machine
+            .hook_gone
+            .and_then(|gone| gone.checked_add(SOON_GONE)));
         at(machine
             .drained
             .and_then(|drained| drained.checked_add(state.settings.drain_grace)));

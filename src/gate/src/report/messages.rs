@@ -1,11 +1,14 @@
 //! The sentences of conditions, events and gates.
 
+use crate::decide::proof::WITHOUT_PROOF;
+use crate::model::decision::Proven;
+use crate::model::proof::Reach;
 use crate::{
     decide::{classify, precedence, serving},
     model::{
         clock::Now,
         decision::{GateCause, GateDecision, GateName},
-        evidence::{Against, Evidence, Lack, Serving, Want},
+        evidence::{Evidence, Lack, Serving, Want},
         machine::Machine,
         member::Class,
         state::State,
@@ -99,9 +102,17 @@ pub(crate) fn cause(
         GateCause::NeverInitialised => "The control plane was never initialised".to_owned(),
         GateCause::NeverServed => "The machine was never admitted and does not serve".to_owned(),
         GateCause::ServerDown => "Its server is absent or SHUTOFF".to_owned(),
-        GateCause::Released(evidence) => format!(
-            "Its members are removed, and another one serves every port: {}",
-            evidence_text(evidence)
+        GateCause::DoesNotServe => {
+            "Its API server is down (APIServerPodHealthy is False) and gets no clients, so nothing gets worse when it goes"
+                .to_owned()
+        }
+        GateCause::Released(Proven::ThroughTheEndpoint) => {
+            "Its members are removed, and requests through the endpoint were answered without it".to_owned()
+        }
+        GateCause::Released(Proven::NotPossible) => format!(
+            "Its members are removed. No proof was possible, because the manager does not reach the endpoint ({}); others have served for {} s",
+            endpoint_trouble(machine),
+            WITHOUT_PROOF.as_secs()
         ),
         GateCause::MembersGone => "Its members are removed".to_owned(),
         GateCause::LoadBalancerUnusable => {
@@ -154,21 +165,50 @@ pub(crate) fn cause(
         }
         GateCause::NoneServes => "No member serves the endpoint's port".to_owned(),
         GateCause::Member(port, class) => match machine {
-            Some((name, machine)) if class == Class::Foreign => foreign(state, name, machine, port),
+            Some((_, machine)) if class == Class::Foreign => foreign(state, machine, port),
             Some(_) => member_class(port, class),
             None => who(state, port, class),
         },
         GateCause::Refused(port, _) => refusals(state, machine.map(|(name, _)| name), port),
         GateCause::WaitingForEvidence(port, _) | GateCause::NoOther(port, _) => match machine {
-            Some((name, machine)) => others(state, name, machine, port),
+            Some((name, _)) => others(state, name, port),
             None => format!("No other member serves port {port}"),
         },
-        GateCause::WaitingForHistory => {
-            "It is not known yet whether the control plane was ever initialised".to_owned()
-        }
         GateCause::AnotherFirst => "Another machine is released first".to_owned(),
+        GateCause::Requesting => "A request through the endpoint is under way".to_owned(),
+        GateCause::NoAnswer => format!(
+            "Its member stays in service, because no API server of this cluster answers through the endpoint: {}",
+            endpoint_trouble(machine)
+        ),
+        GateCause::Unreachable => format!(
+            "No proof is possible, because the manager does not reach the endpoint ({}). The others must serve for {} s without a break in its place",
+            endpoint_trouble(machine),
+            WITHOUT_PROOF.as_secs()
+        ),
+        GateCause::UnreachableForAll => format!(
+            "Neither the manager nor Cluster API (condition RemoteConnectionProbe of the Cluster) reaches the endpoint: {}",
+            endpoint_trouble(machine)
+        ),
+        GateCause::Unproven => format!(
+            "Its member was put back in service, because without it too few requests through the endpoint were answered: {}. The next attempt follows within minutes",
+            machine
+                .and_then(|(_, machine)| machine.unproven.as_deref())
+                .unwrap_or_default()
+        ),
+        GateCause::Proving => "Requests through the endpoint are made without it".to_owned(),
+        GateCause::Confirming => {
+            "Its members are removed, and requests through the endpoint are made again".to_owned()
+        }
         GateCause::Draining => "Its members are being drained".to_owned(),
         GateCause::Removing => "Its members are being removed".to_owned(),
+    }
+}
+
+/// What was requested through the endpoint in vain, and what came back.
+fn endpoint_trouble<'a>(machine: Option<(&ObjectName, &'a Machine)>) -> &'a str {
+    match machine.and_then(|(_, machine)| machine.reach.as_ref()) {
+        Some((_, Reach::Unreachable(text) | Reach::Wrong(text))) => text,
+        Some((_, Reach::Ports(_))) | None => "",
     }
 }
 
@@ -195,16 +235,14 @@ pub(crate) fn member_class(port: u16, class: Class) -> String {
         Class::Active => "is ACTIVE",
         Class::Error => "is in ERROR; it is repaired",
         Class::Orphaned => "is PENDING though the load balancer is ACTIVE; it is repaired",
-        Class::Foreign => {
-            "is in doubt: another member has its name at another address, or its address under another name; nothing is written"
-        }
+        Class::Foreign => "is in doubt: another member has its address under another name",
         Class::Unknown => "shows a status that is not known",
     };
     format!("Its member on port {port} {text}")
 }
 
 /// Which member is in a machine's way, by name.
-fn foreign(state: &State, name: &ObjectName, machine: &Machine, number: u16) -> String {
+fn foreign(state: &State, machine: &Machine, number: u16) -> String {
     let found = state
         .ports
         .iter()
@@ -225,17 +263,17 @@ fn foreign(state: &State, name: &ObjectName, machine: &Machine, number: u16) -> 
     let at = member
         .address
         .map_or_else(|| "no address".to_owned(), |address| address.to_string());
-    let ours = member.name.strip_prefix(&port.prefix) == Some(name.name.as_str());
-    let wrong = match machine.want.address {
-        Some(address) if ours => {
-            format!("has its name, but the address {at} in place of {address}")
-        }
-        _ => format!("is called {:?} and has its address {at}", member.name),
-    };
+    if let Some(before) = member.name.strip_prefix(&port.prefix) {
+        return format!(
+            "On port {number} member {} of machine {before} still has its address {at}. That member is removed once \
+             Kubernetes confirms that machine {before} is absent",
+            member.id
+        );
+    }
     format!(
-        "On port {number} member {} {wrong}. It is not ours and is left alone: delete it, or give it another {}",
-        member.id,
-        if ours { "name" } else { "address" }
+        "On port {number} member {} is called {:?} and has its address {at}. It is not ours and is left alone: delete it, \
+         or give it another address",
+        member.id, member.name
     )
 }
 
@@ -247,7 +285,7 @@ fn who(state: &State, port: u16, class: Class) -> String {
             slots.any(|(slot, known)| known.number == port && slot.foreign.is_some())
         })
     {
-        return format!("{}: {}", name.name, foreign(state, name, machine, port));
+        return format!("{}: {}", name.name, foreign(state, machine, port));
     }
     let Some(index) = state.ports.iter().position(|known| known.number == port) else {
         return String::new();
@@ -284,7 +322,7 @@ fn refusals(state: &State, machine: Option<&ObjectName>, port: u16) -> String {
 }
 
 /// Each other machine, and why it does not serve (yet).
-fn others(state: &State, leaving: &ObjectName, machine: &Machine, number: u16) -> String {
+fn others(state: &State, leaving: &ObjectName, number: u16) -> String {
     let Some((index, port)) = state
         .ports
         .iter()
@@ -296,13 +334,12 @@ fn others(state: &State, leaving: &ObjectName, machine: &Machine, number: u16) -
     let Some(now) = state.last_step else {
         return String::new();
     };
-    let held = machine.asked.map(|asked| asked.since.instant);
     let each: Vec<String> = state
         .machines
         .iter()
         .filter(|(name, _)| *name != leaving)
         .map(|(name, machine)| {
-            let serving = serving::serves(state, (name, machine), (index, port), held, false, &now);
+            let serving = serving::serves(state, machine, (index, port), false, &now);
             format!("{}: {}", name.name, serving_text(serving))
         })
         .collect();
@@ -322,29 +359,26 @@ fn serving_text(serving: Serving) -> &'static str {
         Serving::NotYet(Want::Server) => "its server is to be read again",
         Serving::NotYet(Want::Detail) => "its member's weight is to be read",
         Serving::NotYet(Want::OnlineSpan) => "ONLINE, but not for long enough yet",
-        Serving::NotYet(Want::Probe) => "its API server is being asked",
-        Serving::NotYet(Want::Conditions) => "healthy, but not for long enough yet",
         Serving::No(Lack::NoMember) => "no member",
         Serving::No(Lack::NotActive) => "its member is not ACTIVE",
         Serving::No(Lack::AdminDown) => "its member is admin-down",
         Serving::No(Lack::Drained) => "its member has weight 0",
         Serving::No(Lack::Server) => "its server is not ACTIVE",
         Serving::No(Lack::Leaving) => "it is leaving itself",
-        Serving::No(Lack::Against(Against::Pod)) => "APIServerPodHealthy is False",
-        Serving::No(Lack::Against(Against::NotReady)) => "/readyz answers 5xx",
-        Serving::No(Lack::Against(Against::Certificate)) => "it shows another certificate",
-        Serving::No(Lack::Against(Against::Refused)) => "its port is closed",
+        Serving::No(Lack::Unhealthy) => "APIServerPodHealthy is False",
         Serving::No(Lack::NotOnline) => "its member is not ONLINE",
-        Serving::No(Lack::NoEvidence) => "its health can't be told",
+        Serving::No(Lack::NoEvidence) => {
+            "its health is unknown: no health monitor, and no healthy Node"
+        }
     }
 }
 
 fn evidence_text(evidence: Evidence) -> &'static str {
     match evidence {
         Evidence::Online => "its member is steadily ONLINE",
-        Evidence::Ready => "its API server answers /readyz with 200",
-        Evidence::Conditions => "Cluster API finds its API server and node healthy",
-        Evidence::InService => "its member is in service",
+        Evidence::Conditions => {
+            "its member is in service, and Cluster API finds nothing wrong with it"
+        }
     }
 }
 

@@ -25,7 +25,7 @@ use capo_core::{
 
 /// Everything known, in words.
 pub fn report(state: &State, now: &Now) -> Findings {
-    let observed = state.reads.tree.map(|read| read.wall);
+    let observation = state.observation();
     let mut members = Vec::new();
     for (index, port) in state.ports.iter().enumerate() {
         for (name, machine) in &state.machines {
@@ -50,8 +50,9 @@ pub fn report(state: &State, now: &Now) -> Findings {
         .map(|(name, machine)| (name.clone(), machine_finding(state, name, machine, now)))
         .collect();
     Findings {
-        observed,
+        observed: observation.map(|observation| observation.observed),
         interval_seconds: state.reads.interval.as_secs_f64(),
+        fresh_until: observation.and_then(|observation| observation.fresh_until),
         provisioning_status: state.balancer.provisioning.clone(),
         operating_status: state.balancer.operating.clone(),
         absent: state.balancer.is_absent(),
@@ -80,19 +81,6 @@ fn cluster_verdict(state: &State, now: &Now) -> ConditionState {
         };
     }
     let word = messages::operator(state, None, now);
-    let dark: Vec<String> = state
-        .ports
-        .iter()
-        .skip(1)
-        .filter(|port| serving::is_dark(state, port))
-        .map(|port| port.number.to_string())
-        .collect();
-    let dark = if dark.is_empty() {
-        String::new()
-    } else {
-        let ports = dark.join(", ");
-        format!("; no member of port {ports} is ONLINE, so their health holds nothing")
-    };
     match state.summary.cause {
         Some(cause) => ConditionState {
             status: tristate(cause),
@@ -111,7 +99,7 @@ fn cluster_verdict(state: &State, now: &Now) -> ConditionState {
                 Reason::MembersActive
             },
             message: format!(
-                "Load balancer, listeners, pools and every expected member are ACTIVE (provider profile {}){dark}{word}",
+                "Load balancer, listeners, pools and every expected member are ACTIVE (provider profile {}){word}",
                 state.provider.label()
             ),
         },
@@ -293,7 +281,9 @@ fn expected_member(
 
 fn other_member(state: &State, port: &Port, member: &Member, now: &Now) -> MemberFinding {
     let message = match member.owner {
-        Owner::NameOnly => "It has the name of a machine at another address; it is left alone",
+        Owner::NameOnly => {
+            "Its machine has another address by now; it is removed once the member at that address is ACTIVE"
+        }
         Owner::AddressOnly => {
             "It has the address of a machine under another name; it is left alone"
         }
@@ -347,6 +337,10 @@ fn member_message(
 ) -> String {
     let leaving = serving::is_leaving(machine);
     let tracked = match class {
+        Class::Active if serving::stands_in(state, machine) => {
+            "Its Machine is being deleted; it stays in service as long as its API server runs and no other member serves"
+                .to_owned()
+        }
         Class::Active if leaving => "It is being removed".to_owned(),
         Class::Active if member.is_joining() => {
             "It joins admin-down, and gets traffic once its API server is known to serve".to_owned()

@@ -77,14 +77,14 @@ fn precedence() {
         (
             "going over bypass",
             &[going, bypass],
-            open(Reason::MembersActive),
+            open(Reason::ClusterDeleting),
         ),
         (
             "going over hold",
             &[going, hold],
-            open(Reason::MembersActive),
+            open(Reason::ClusterDeleting),
         ),
-        ("going", &[going], open(Reason::MembersActive)),
+        ("going", &[going], open(Reason::ClusterDeleting)),
         (
             "bypass over hold",
             &[bypass, hold],
@@ -161,7 +161,7 @@ fn admission_asks_in_this_order() {
         (
             "admitted over paused",
             &[admitted, paused, no_server],
-            open(Reason::MembersActive),
+            open(Reason::MachineAdmitted),
         ),
         (
             "paused over all else",
@@ -185,7 +185,7 @@ fn admission_asks_in_this_order() {
             held(Reason::OperatorHold),
         ),
         ("disabled", &[disabled], open(Reason::LoadBalancerDisabled)),
-        ("another address", &[no_member], held(Reason::MemberUnknown)),
+        ("another address", &[no_member], held(Reason::MemberMissing)),
         (
             "two claim it",
             &[|world| {
@@ -215,6 +215,9 @@ fn what_a_new_machine_lacks_is_told() {
         let mut world = World::new(&[6443], Duration::from_secs(1));
         world.add_serving(2);
         world.run(Duration::from_secs(200));
+        // A fresh read, so that the next call is the POST.
+        world.step(Event::Nudged);
+        world.run(Duration::from_secs(2));
         world.line.extend(refused.map(Line::Down));
         let name = world.add(1, false, Deletion::No);
         if !has_address {

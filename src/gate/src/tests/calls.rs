@@ -1,6 +1,6 @@
 //! What the world does with effects.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use crate::{
     model::{
@@ -8,13 +8,14 @@ use crate::{
         effect::Effect,
         event::{Answered, Event, ProbeOutcome},
         octavia::Change,
+        proof::{EndpointReply, EndpointRequest, EndpointResult},
     },
     tests::{
-        model::failure,
-        world::{Line, Todo, World},
+        model::{ModelMember, failure},
+        world::{AtEndpoint, Line, Todo, World},
     },
 };
-use capo_core::{FailureClass, ObjectName};
+use capo_core::{EndpointAnswer, EndpointFailure, Excerpt, FailureClass, ObjectName};
 
 impl World {
     pub(crate) fn carry_out(&mut self, effect: Effect) {
@@ -28,6 +29,8 @@ impl World {
             } => {
                 let outcome = if !self.routable {
                     ProbeOutcome::NoConnection
+                } else if self.strangers.contains(&address) {
+                    ProbeOutcome::WrongCertificate
                 } else if self.model.up.contains_key(&address) {
                     ProbeOutcome::Ready
                 } else {
@@ -39,6 +42,12 @@ impl World {
                     outcome,
                 };
                 self.later(Duration::from_millis(30), Todo::Feed(self.epoch, event));
+            }
+            Effect::Request { id, request } => {
+                self.tally.requests += 1;
+                let result = self.answer(&request);
+                let event = Event::Replied { id, result };
+                self.later(Duration::from_millis(40), Todo::Feed(self.epoch, event));
             }
             Effect::LookUp { machine } => {
                 let exists = self
@@ -54,6 +63,76 @@ impl World {
             Effect::Publish => self.publish(),
             Effect::Record(_) => {}
         }
+    }
+
+    /// What comes back through the endpoint: the load balancer hands each connection to the next member in rotation.
+    fn answer(&mut self, request: &EndpointRequest) -> EndpointResult {
+        let port = match request {
+            EndpointRequest::Readyz { endpoint, .. } | EndpointRequest::Connect { endpoint } => {
+                endpoint.port
+            }
+        };
+        if let Some(reply) = &self.replies {
+            return reply.clone();
+        }
+        match self.endpoint {
+            AtEndpoint::Unreachable => {
+                return Err(EndpointFailure::TimedOut(Duration::from_secs(3)));
+            }
+            AtEndpoint::Stranger => return Err(EndpointFailure::OtherAuthority),
+            AtEndpoint::Lies => {
+                return Ok(EndpointReply::Answer(EndpointAnswer {
+                    status: 200,
+                    named: Vec::new(),
+                    body: Excerpt::of("ok"),
+                }));
+            }
+            AtEndpoint::EverySecond if self.tally.requests.is_multiple_of(2) => {
+                return Err(EndpointFailure::TimedOut(Duration::from_secs(3)));
+            }
+            AtEndpoint::EverySecond | AtEndpoint::LoadBalancer | AtEndpoint::Unchanged => {}
+        }
+        let unchanged = self.endpoint == AtEndpoint::Unchanged;
+        self.model.advance(self.now);
+        let in_rotation = |member: &&ModelMember| {
+            let takes_clients = member.admin_up && (member.weight > 0 || self.model.ovn);
+            member.port == port
+                && member.pushed
+                && (takes_clients || unchanged)
+                && !self.model.never_programmed.contains(&member.address)
+        };
+        let is_up = |member: &&ModelMember| {
+            self.model.up.contains_key(&member.address) && self.model.dark_port != Some(port)
+        };
+        let mut up: Vec<IpAddr> = self
+            .model
+            .members()
+            .filter(in_rotation)
+            .filter(is_up)
+            .map(|member| member.address)
+            .collect();
+        up.sort_unstable();
+        if up.is_empty() {
+            return Err(EndpointFailure::Closed);
+        }
+        let turn = usize::try_from(self.tally.requests).unwrap_or_default() % up.len();
+        Ok(match request {
+            EndpointRequest::Connect { .. } => EndpointReply::Connected,
+            EndpointRequest::Readyz { .. } => EndpointReply::Answer(EndpointAnswer {
+                status: 200,
+                named: up.get(turn).copied().into_iter().collect(),
+                body: Excerpt::of("ok"),
+            }),
+        })
+    }
+
+    /// A write that waited for the request budget is not sent any more.
+    pub(crate) fn withdraw(&mut self, id: u64) {
+        self.note("withdrawn");
+        let answer = Answered::Written(Err(failure(FailureClass::LeaseLost)));
+        self.outstanding += 1;
+        let event = Event::Answered { id, answer };
+        self.later(Duration::ZERO, Todo::Feed(self.epoch, event));
     }
 
     pub(crate) fn call(&mut self, id: u64, call: Call) {

@@ -5,11 +5,11 @@ use std::{net::IpAddr, time::Duration};
 use crate::{
     decide::serving,
     model::{
-        desired::{Deletion, ServerState},
+        desired::{Deletion, Health, ServerState},
         event::ProbeOutcome,
         findings::Gate,
         machine::Stage,
-        member::JOINING,
+        member::{JOINING, LEAVING},
         octavia::Change,
         state::FRESH,
     },
@@ -42,6 +42,13 @@ impl World {
             && !self.model.ovn
             && member.provisioning == ProvisioningStatus::Active
             && up.is_some_and(|up| self.now - *up > Duration::from_mins(5))
+    }
+
+    /// Its API server is up for longer than any read is old.
+    fn has_been_up(&self, member: &ModelMember) -> bool {
+        let up = self.model.up.get(&member.address);
+        let is_dark = self.model.dark_port == Some(member.port);
+        !is_dark && up.is_some_and(|up| self.now - *up > Duration::from_mins(11))
     }
 
     /// What may be written, on what was read last.
@@ -112,7 +119,10 @@ impl World {
             || bypassed
             || !self.is_admitted(name) && !self.is_known_to_serve(victim)
             || !self.desired.cluster.initialised
-            || node.want.server.state != ServerState::Active;
+            || node.want.server.state != ServerState::Active
+            // It demonstrably does not serve.
+            || node.want.api_server_pod == Health::Bad
+                && !self.model.up.contains_key(&victim.address);
         if !open {
             self.fail(&format!("I2: {} was the last of its port", victim.name));
         }
@@ -133,24 +143,27 @@ impl World {
 
     /// What the operator took out of service stays out.
     fn check_enabling(&self, id: &str) {
-        let is_not_ours = self
-            .model
-            .members()
-            .any(|member| member.id == *id && !member.tags.iter().any(|tag| tag == JOINING));
+        let is_not_ours = self.model.members().any(|member| {
+            let by_us = |tag: &String| tag == JOINING || tag == LEAVING;
+            member.id == *id && !member.tags.iter().any(by_us)
+        });
         if is_not_ours {
             self.fail("a member is enabled that did not join by us");
         }
-        let joining = self.model.members().find(|member| member.id == *id);
+        let joins = |member: &&ModelMember| member.tags.iter().any(|tag| tag == JOINING);
+        let joining = self
+            .model
+            .members()
+            .filter(joins)
+            .find(|member| member.id == *id);
         if let Some(member) = joining.filter(|_| !serving::any_release_is_open(&self.state)) {
             self.check_newcomer(member.address, member.port);
         }
     }
 
-    /// Where no monitor sees to it, nobody is sent to an API server that did not answer, beside one in service that
-    /// did or was not asked yet.
+    /// Clients are not sent to an API server that is not known to be up, beside a member that has been serving.
     fn check_newcomer(&self, address: IpAddr, port: u16) {
-        let guarded = self.model.monitors && !self.model.ovn;
-        if guarded || self.settings.mode != GateMode::Enforce {
+        if self.settings.mode != GateMode::Enforce {
             return;
         }
         // As this process was told: its caches may be behind.
@@ -165,7 +178,12 @@ impl World {
             let counts = if is_ready { FRESH } else { FRESH * 4 };
             (self.now - *began <= counts).then_some(is_ready)
         };
-        if owner(address).and_then(|(name, _)| answered(name)) == Some(true) {
+        let is_up = owner(address).is_some_and(|(name, machine)| {
+            answered(name) == Some(true)
+                || matches!(machine.want.api_server_pod, Health::Good(_))
+                || matches!(machine.want.node, Health::Good(_))
+        });
+        if is_up {
             return;
         }
         let another = self.snapshot.iter().any(|member| {
@@ -174,8 +192,10 @@ impl World {
                 && member.provisioning == ProvisioningStatus::Active
                 && member.admin_up
                 && member.weight > 0
-                && owner(member.address).is_some_and(|(name, machine)| {
-                    machine.want.deletion == Deletion::No && answered(name) != Some(false)
+                && self.has_been_up(member)
+                && owner(member.address).is_some_and(|(_, machine)| {
+                    machine.want.deletion == Deletion::No
+                        && machine.want.api_server_pod != Health::Bad
                 })
         });
         if another {
@@ -189,7 +209,8 @@ impl World {
     /// for nobody.
     pub(crate) fn check_leaving(&self) {
         let leaving = self.state.machines.values().filter(|machine| {
-            matches!(machine.stage, Stage::Draining | Stage::Removing)
+            machine.stage > Stage::Serving
+                && machine.stage < Stage::Released
                 && !machine.gates.release.is_open()
                 && matches!(
                     machine.want.deletion,
@@ -221,10 +242,11 @@ impl World {
         pools.sort_unstable();
         let many_pools = pools.len();
         pools.dedup();
-        let mut members: Vec<&str> = self
+        // A machine whose address changed has a member at both for a while.
+        let mut members: Vec<_> = self
             .model
             .members()
-            .map(|member| member.name.as_str())
+            .map(|member| (member.name.as_str(), member.address))
             .collect();
         members.sort_unstable();
         let many_members = members.len();
@@ -262,7 +284,7 @@ impl World {
         let Gate::Open { message, .. } = gate else {
             return;
         };
-        if !message.contains("another one serves") {
+        if !message.contains("Its members are removed") {
             return;
         }
         let address = self.nodes.get(name).and_then(|node| node.want.address);

@@ -8,6 +8,7 @@ use crate::{
         event::{Answered, Event},
         findings::Gate,
     },
+    plan::withdrawal::is_call_wanted,
     report::report,
     tests::world::{Todo, World, address, machine_name},
 };
@@ -26,6 +27,7 @@ impl World {
         let name = machine_name(index);
         let want = DesiredMachine {
             cluster: ObjectName::new("n", "c"),
+            uid: Some(format!("{name} 1")),
             machine: Some(name.name.clone()),
             address: Some(address(index)),
             admitted,
@@ -33,12 +35,13 @@ impl World {
             server: ServerSight {
                 state: ServerState::Active,
                 read_at: Some(self.now),
-                down_reads: 0,
+                down_since: None,
             },
             deletion,
             operator: GateOverride::None,
             api_server_pod: Health::Unknown,
             node: Health::Unknown,
+            has_node: admitted,
         };
         self.offered.remove(&name);
         self.nodes.insert(
@@ -86,7 +89,11 @@ impl World {
         let Some(node) = self.nodes.get(name).filter(|node| node.known) else {
             return;
         };
-        let desired = (!node.gone).then(|| Box::new(node.want.clone()));
+        let mut desired = (!node.gone).then(|| Box::new(node.want.clone()));
+        if let Some(desired) = desired.as_mut().filter(|_| self.elsewhere) {
+            desired.server.state = ServerState::Other;
+            desired.server.down_since = None;
+        }
         self.step(Event::Machine {
             name: name.clone(),
             desired,
@@ -117,6 +124,10 @@ impl World {
             }
             Todo::Send(epoch, id, call) => {
                 if epoch == self.epoch {
+                    if !is_call_wanted(&self.state) {
+                        self.withdraw(id);
+                        return;
+                    }
                     let at = self.now;
                     self.step(Event::Sent { id, at });
                     self.call(id, call);
@@ -128,25 +139,43 @@ impl World {
                 }
                 self.hand_over(&name);
             }
-            Todo::Admit(name) => self.change(&name, |want| want.admitted = true),
+            Todo::Admit(name) => self.change(&name, |want| {
+                want.admitted = true;
+                want.has_node = true;
+            }),
             Todo::ReadServer(name) => {
                 let now = self.now;
                 self.change(&name, |want| {
                     want.server.read_at = Some(now);
                     let down = want.server.state != ServerState::Active;
-                    want.server.down_reads = if down { want.server.down_reads + 1 } else { 0 };
+                    let first = want.server.down_since.unwrap_or(now);
+                    want.server.down_since = down.then_some(first);
                 });
             }
             Todo::Unhook(name) => {
-                let address = self.nodes.get(&name).and_then(|node| node.want.address);
+                let node = self.nodes.get(&name).filter(|node| {
+                    matches!(
+                        node.want.deletion,
+                        Deletion::AtHook { .. } | Deletion::AfterHook { .. }
+                    )
+                });
+                let Some(address) = node.map(|node| node.want.address) else {
+                    return;
+                };
                 self.change(&name, |want| {
-                    if let Deletion::AtHook { since } = want.deletion {
+                    if let Deletion::AtHook { since } | Deletion::AfterHook { since } =
+                        want.deletion
+                    {
                         want.deletion = Deletion::Unhooked { since };
                     }
                 });
                 // KubeadmControlPlane removes the etcd member now.
                 if let Some(address) = address {
                     self.fall(address);
+                }
+                let finding = self.findings.machines.get(&name);
+                if self.controllers && finding.is_some_and(|finding| finding.finalizer.is_open()) {
+                    self.later(Duration::from_millis(400), Todo::Finish(name));
                 }
             }
             Todo::Finish(name) => {

@@ -1,5 +1,5 @@
-//! Evidence (c), from Cluster API's conditions: what suffices, and what does not. And what the gates say when
-//! they only observe.
+//! What counts where no monitor tells the health of members, and where the manager does not reach the endpoint. And what
+//! the gates say when they only observe.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::{
         desired::{Deletion, DesiredMachine, Health},
         findings::{Gate, MachineFinding},
     },
-    tests::world::{World, machine_name},
+    tests::world::{AtEndpoint, World, machine_name},
 };
 use capo_core::{GateMode, Reason};
 
@@ -54,38 +54,33 @@ fn held(world: &World) -> (Reason, String) {
 }
 
 #[test]
-fn all_conditions_of_cluster_api_together_suffice_and_none_alone() {
+fn without_a_monitor_nothing_that_cluster_api_says_may_speak_against_the_other_one() {
     let (good, bad) = (true, false);
-    // KubeadmControlPlane, its connection, NodeHealthy, APIServerPodHealthy (None: Unknown), released.
-    for (kubeadm, connected, node, pod, released) in [
-        (true, true, Some(good), Some(good), true),
-        (true, false, Some(good), Some(good), false),
-        (true, true, None, Some(good), false),
-        (true, true, Some(bad), Some(good), false),
-        (true, true, Some(good), None, false),
-        (true, true, Some(good), Some(bad), false),
-        // Another control plane has no APIServerPodHealthy; False counts whoever says it.
-        (false, true, Some(good), None, true),
-        (false, true, None, None, false),
-        (false, false, Some(good), None, false),
-        (false, true, Some(good), Some(bad), false),
+    // A Node, NodeHealthy, APIServerPodHealthy (None: Unknown), released.
+    for (has_node, node, pod, released) in [
+        (true, Some(good), Some(good), true),
+        (true, None, None, true),
+        (true, Some(bad), Some(good), false),
+        (true, Some(good), Some(bad), false),
+        (false, None, Some(good), false),
     ] {
         let mut world = unseen();
-        world.desired.cluster.kubeadm_control_plane = kubeadm;
-        connect(&mut world, connected);
         let now = world.now;
+        change(&mut world, |want| want.api_server_pod = Health::Good(now));
+        world.run(seconds(30));
         let health = |said: Option<bool>| match said {
             Some(true) => Health::Good(now),
             Some(false) => Health::Bad,
             None => Health::Unknown,
         };
         change(&mut world, |want| {
+            want.has_node = has_node;
             want.node = health(node);
             want.api_server_pod = health(pod);
         });
         world.delete(&machine_name(1));
         world.run(seconds(200));
-        let case = (kubeadm, connected, node, pod);
+        let case = (has_node, node, pod);
         assert_eq!(gone(&world), released, "{case:?}");
         if !released {
             let expected = if pod == Some(bad) {
@@ -99,32 +94,37 @@ fn all_conditions_of_cluster_api_together_suffice_and_none_alone() {
 }
 
 #[test]
-fn ninety_seconds_count_from_the_hold_and_from_the_last_break() {
+fn without_a_way_to_the_endpoint_the_others_must_serve_for_ninety_seconds_without_a_break() {
     let mut world = unseen();
-    connect(&mut world, true);
     let now = world.now;
-    change(&mut world, |want| {
-        want.node = Health::Good(now);
-        want.api_server_pod = Health::Good(now);
-    });
-    // Good for an hour: that was before anybody asked.
-    world.run(seconds(3_600));
+    change(&mut world, |want| want.api_server_pod = Health::Good(now));
+    world.endpoint = AtEndpoint::Unreachable;
+    world.run(seconds(100));
     world.delete(&machine_name(1));
-    world.run(seconds(80));
+    world.run(seconds(200));
+    // Cluster API does not reach it either.
     let (reason, message) = held(&world);
-    assert_eq!(reason, Reason::NoOtherMemberServing);
-    assert!(
-        message.contains("healthy, but not for long enough yet"),
-        "{message}"
-    );
-    // A break, however short, starts it anew.
-    let now = world.now;
-    change(&mut world, |want| want.node = Health::Good(now));
-    world.run(seconds(80));
-    assert!(!gone(&world));
+    assert_eq!(reason, Reason::HealthUnavailable);
+    for words in [
+        "Neither the manager nor Cluster API",
+        "GET https://192.0.2.1:6443/readyz: no answer within 3 s",
+    ] {
+        assert!(message.contains(words), "{message}");
+    }
+    assert_eq!(world.tally.drains, 0);
+    world.restart();
     connect(&mut world, true);
+    world.run(seconds(60));
+    let (reason, message) = held(&world);
+    assert_eq!(reason, Reason::HealthUnavailable);
+    assert!(message.contains("No proof is possible"), "{message}");
+    // A break, however short, starts it anew.
+    change(&mut world, |want| want.api_server_pod = Health::Bad);
+    world.run(seconds(2));
+    change(&mut world, |want| want.api_server_pod = Health::Good(now));
     world.run(seconds(80));
     assert!(!gone(&world));
+    assert_eq!(world.tally.drains, 0);
     world.run(seconds(60));
     assert!(gone(&world));
 }

@@ -45,7 +45,7 @@ fn adding_a_member_takes_at_most_five_calls_when_octavia_takes_five_seconds() {
 
 #[test]
 fn replacing_a_machine_takes_few_calls_beyond_waiting_for_health() {
-    for (ports, most) in [(&[6443][..], 12), (&[6443, 8132, 9345], 26)] {
+    for (ports, most) in [(&[6443][..], 12), (&[6443, 8132, 9345], 32)] {
         let mut world = settled(ports, Duration::from_secs(1), 3);
         world.tally = super::world::Tally::default();
         world.add(4, false, Deletion::No);
@@ -137,4 +137,36 @@ fn an_outage_of_two_minutes_costs_few_calls_and_ends_soon_after() {
             .any(|member| member.name.ends_with(&name.name));
         assert!(member, "{class:?}");
     }
+}
+
+#[test]
+fn releasing_one_machine_of_an_idle_cluster_takes_at_most_eight_calls() {
+    let mut world = settled(&[6443], Duration::from_secs(1), 3);
+    world.tally = super::world::Tally::default();
+    let name = super::world::machine_name(1);
+    let begun = world.now;
+    world.delete(&name);
+    while world.tally.releases == 0 {
+        world.run(Duration::from_millis(100));
+    }
+    let took = world.now - begun;
+    assert!(took <= Duration::from_secs(8), "{took:?}");
+    assert!(world.tally.calls <= 8, "{} calls", world.tally.calls);
+}
+
+/// Octavia calls from the moment at which a release is asked until the hook may go, and how long that takes.
+#[test]
+fn releasing_one_machine_of_an_idle_cluster_takes_at_most_8_calls_and_8_s() {
+    let mut world = settled(&[6443], Duration::from_secs(1), 3);
+    world.tally = super::world::Tally::default();
+    let name = super::world::machine_name(1);
+    let begun = world.now;
+    world.delete(&name);
+    while world.tally.releases == 0 {
+        world.run(Duration::from_millis(10));
+        assert!(world.now - begun < Duration::from_secs(60), "not released");
+    }
+    let took = world.now - begun;
+    assert!(world.tally.calls <= 8, "{} calls", world.tally.calls);
+    assert!(took <= Duration::from_secs(8), "{took:?}");
 }

@@ -11,8 +11,7 @@ use crate::{
         clock::Now,
         decision::{GateCause, GateDecision},
         desired::{Deletion, Health, ServerState},
-        event::ProbeOutcome,
-        evidence::{Against, Evidence, Lack, Others, Serving, Want},
+        evidence::{Evidence, Lack, Others, Serving, Want},
         machine::Stage,
         member::OnlineRun,
         port::Port,
@@ -24,7 +23,7 @@ use crate::{
         world::machine_name,
     },
 };
-use capo_core::ProvisioningStatus;
+use capo_core::{OperatingStatus, ProvisioningStatus};
 
 /// Whether the first machine's member of the first port may be removed.
 fn removes(is_owned: bool, change: impl FnOnce(&mut State)) -> bool {
@@ -133,12 +132,12 @@ fn the_last_one_may_go_where_it_serves_nobody_or_its_gate_is_open() {
 fn others(change: impl FnOnce(&mut State, &Now)) -> Others {
     let (mut state, now) = state();
     change(&mut state, &now);
-    serving::others_serve(&state, &machine_name(1), None, &now)
+    serving::others_serve(&state, &machine_name(1), &now)
 }
 
 #[test]
 fn others_serve_every_port_or_the_one_that_lacks_is_named() {
-    assert_eq!(others(|_, _| ()), Others::Serve(Evidence::Online));
+    assert_eq!(others(|_, _| ()), Others::Serve);
     let table: [(fn(&mut State, &Now), Others); 10] = [
         (
             |state, _| machine(state, 2).want.deletion = UNHOOKED,
@@ -197,86 +196,42 @@ fn whether_one_that_leaves_serves_is_told_to_who_asks_in_spite_of_it() {
     let (mut state, now) = state();
     machine(&mut state, 1).want.deletion = UNHOOKED;
     let name = machine_name(1);
-    let machine = (&name, state.machines.get(&name).unwrap());
+    let machine = state.machines.get(&name).unwrap();
     let serves = |in_spite| {
         let port = (0, &state.ports[0]);
-        serving::serves(&state, machine, port, None, in_spite, &now)
+        serving::serves(&state, machine, port, in_spite, &now)
     };
     assert_eq!(serves(false), Serving::No(Lack::Leaving));
     assert_eq!(serves(true), Serving::Yes(Evidence::Online));
 }
 
 #[test]
-fn a_dark_port_asks_for_a_member_in_service_and_for_nobodys_health() {
-    let span = state().0.online_span();
-    let dark = |change: fn(&mut State)| {
-        others(|state, now| {
-            darken(state, now, 1, 2, span);
-            change(state);
-        })
+fn a_monitor_of_an_additional_port_counts_where_it_finds_one_that_is_up() {
+    let nobody_is_up = |state: &mut State, now: &Now, port| {
+        darken(state, now, port, 2, state.online_span());
     };
-    assert_eq!(dark(|_| ()), Others::Serve(Evidence::Online));
     assert_eq!(
-        dark(|state| member(state, 2, 1).provisioning = ProvisioningStatus::Error),
-        Others::None(8132, Lack::NotActive)
+        others(|state, now| nobody_is_up(state, now, 1)),
+        Others::Serve
     );
     assert_eq!(
-        dark(|state| weigh(state, 2, 1, 1, false)),
+        others(|state, now| {
+            nobody_is_up(state, now, 1);
+            weigh(state, 2, 1, 1, false);
+        }),
         Others::None(8132, Lack::AdminDown)
     );
     assert_eq!(
-        dark(|state| weigh(state, 2, 1, 0, true)),
-        Others::None(8132, Lack::Drained)
+        others(|state, now| {
+            nobody_is_up(state, now, 1);
+            member(state, 1, 1).operating = OperatingStatus::Online;
+        }),
+        Others::None(8132, Lack::NotOnline)
     );
     assert_eq!(
-        dark(|state| member(state, 2, 1).detail = None),
-        Others::NotYet(8132, Want::Detail)
+        others(|state, now| nobody_is_up(state, now, 0)),
+        Others::None(6443, Lack::NotOnline)
     );
-    // Not for long enough, or not seen twice; and never the endpoint's.
-    for (port, reads, span) in [
-        (1, 2, span.saturating_sub(STEP)),
-        (1, 1, span),
-        (0, 2, span),
-    ] {
-        let number = [6443, 8132][port];
-        assert_eq!(
-            others(|state, now| darken(state, now, port, reads, span)),
-            Others::None(number, Lack::NotOnline)
-        );
-    }
-}
-
-#[test]
-fn evidence_against_an_api_server_counts_for_a_minute() {
-    let minute = Duration::from_mins(1);
-    let against = |own: (ProbeOutcome, Duration), other: Option<(ProbeOutcome, Duration)>| {
-        let (mut state, now) = state();
-        let seen = |(outcome, age): (ProbeOutcome, Duration)| (ago(&now, age), outcome);
-        machine(&mut state, 1).probe.seen = Some(seen(own));
-        machine(&mut state, 2).probe.seen = other.map(seen);
-        let name = machine_name(1);
-        let machine = state.machines.get(&name).unwrap();
-        serving::against(&state, &name, machine, &now)
-    };
-    let other = Some((ProbeOutcome::Ready, minute));
-    let table = [
-        (ProbeOutcome::NotReady, Some(Against::NotReady)),
-        (ProbeOutcome::WrongCertificate, Some(Against::Certificate)),
-        (ProbeOutcome::Refused, Some(Against::Refused)),
-        (ProbeOutcome::NoConnection, None),
-        (ProbeOutcome::Answered, None),
-        (ProbeOutcome::Ready, None),
-    ];
-    for (outcome, expected) in table {
-        assert_eq!(against((outcome, minute), other), expected);
-        assert_eq!(against((outcome, minute + STEP), other), None);
-    }
-    // A refusal says something only where another one could be reached meanwhile.
-    let refused = (ProbeOutcome::Refused, minute);
-    assert_eq!(against(refused, None), None);
-    assert_eq!(against(refused, Some(refused)), None);
-    let old = Some((ProbeOutcome::Ready, minute + STEP));
-    assert_eq!(against(refused, old), None);
 }
 
 #[test]

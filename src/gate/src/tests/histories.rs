@@ -37,6 +37,10 @@ pub(crate) enum Act {
     Routable(bool),
     Latency(u64),
     Lag(u64),
+    /// The credentials lead to another project, or to the cluster's own again.
+    Elsewhere(bool),
+    /// Somebody else's API server answers the manager at the address of a machine, or does so no more.
+    Stranger(u8),
     Forget(u8),
     /// Its finalizer is taken away by hand: it is gone, and its member is not.
     Vanish(u8),
@@ -87,7 +91,10 @@ pub(crate) fn act() -> impl Strategy<Value = Act> {
         1 => Just(Act::FailOver),
         1 => who.clone().prop_map(Act::OperatorRemoves),
         1 => any::<bool>().prop_map(Act::Routable),
-        1 => (1_u64..3000).prop_map(Act::Latency),
+        1 => (1_u64..3_000).prop_map(Act::Latency),
+        1 => (3_000_u64..30_000).prop_map(Act::Latency),
+        1 => any::<bool>().prop_map(Act::Elsewhere),
+        1 => who.clone().prop_map(Act::Stranger),
         1 => (0_u64..60_000).prop_map(Act::Lag),
         1 => who.clone().prop_map(Act::Forget),
         1 => who.prop_map(Act::Vanish),
@@ -120,9 +127,17 @@ pub(crate) fn play(world: &mut World, act: Act) {
             let name = machine_name(index);
             world.change(&name, |want| {
                 if let Deletion::AtHook { since } = want.deletion {
-                    want.deletion = Deletion::Unhooked { since };
+                    want.deletion = Deletion::AfterHook { since };
                 }
             });
+            let is_after = world
+                .nodes
+                .get(&name)
+                .is_some_and(|node| matches!(node.want.deletion, Deletion::AfterHook { .. }));
+            if is_after {
+                // The API server runs on until the control plane provider removes its etcd member.
+                world.later(Duration::from_mins(2), Todo::Unhook(name));
+            }
         }
         Act::ServerDown(index) => {
             world.fall(address(index));
@@ -169,6 +184,12 @@ pub(crate) fn play(world: &mut World, act: Act) {
         }
         Act::Routable(routable) => world.routable = routable,
         Act::Latency(milliseconds) => world.latency = Duration::from_millis(milliseconds),
+        Act::Elsewhere(elsewhere) => lead(world, elsewhere),
+        Act::Stranger(index) => {
+            if !world.strangers.remove(&address(index)) {
+                world.strangers.insert(address(index));
+            }
+        }
         Act::Lag(milliseconds) => world.lag = Duration::from_millis(milliseconds),
         Act::Forget(index) => {
             let name = machine_name(index);
@@ -180,6 +201,16 @@ pub(crate) fn play(world: &mut World, act: Act) {
             }
         }
         Act::Vanish(index) => world.turn(Todo::Finish(machine_name(index))),
+    }
+}
+
+/// The controllers notice where the credentials lead, for the load balancer and for every server.
+fn lead(world: &mut World, elsewhere: bool) {
+    world.elsewhere = elsewhere;
+    world.hand_over_load_balancer();
+    let names: Vec<_> = world.nodes.keys().cloned().collect();
+    for name in names {
+        world.hand_over(&name);
     }
 }
 
@@ -201,8 +232,9 @@ pub(crate) fn recover(world: &mut World) {
     world.routable = true;
     world.latency = Duration::from_millis(20);
     world.lag = Duration::ZERO;
+    world.strangers.clear();
     world.desired.cluster.paused = false;
-    world.hand_over_load_balancer();
+    lead(world, false);
     let names: Vec<_> = world.nodes.keys().cloned().collect();
     for name in names {
         let standing = world.nodes.get(&name).is_some_and(|node| {
@@ -213,7 +245,7 @@ pub(crate) fn recover(world: &mut World) {
             world.model.up.entry(address).or_insert(world.now);
             world.change(&name, |want| {
                 want.server.state = ServerState::Active;
-                want.server.down_reads = 0;
+                want.server.down_since = None;
             });
         }
     }

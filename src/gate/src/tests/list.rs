@@ -56,7 +56,7 @@ fn said(world: &mut World, change: impl FnOnce(&mut State)) -> Said {
     let name = machine_name(1);
     let mut needs = Needs::default();
     let machine = state.machines.get(&name).unwrap();
-    match release::before_rules(&state, &name, machine, &now, &mut needs) {
+    match release::before_rules(&state, machine, &now, &mut needs) {
         Before::Decided(GateDecision::Open(cause)) => Said::Open(cause),
         Before::Decided(other) => panic!("{other:?}"),
         Before::Rules if needs.tree => Said::ReadFirst,
@@ -68,35 +68,36 @@ fn said(world: &mut World, change: impl FnOnce(&mut State)) -> Said {
 #[test]
 fn a_server_that_is_down_twice_while_the_load_balancer_is_seen() {
     let open = Said::Open(GateCause::ServerDown);
-    for (server, reads, age, not_found, status, id, expected) in [
-        (ServerState::Shutoff, 2, 0, 0, true, true, &open),
-        (ServerState::Absent, 3, 60, 0, true, true, &open),
-        (ServerState::Shutoff, 1, 0, 0, true, true, &Said::Nothing),
-        (ServerState::Active, 5, 0, 0, true, true, &Said::Nothing),
-        (ServerState::Other, 2, 0, 0, true, true, &Said::Nothing),
-        (ServerState::Shutoff, 2, 61, 0, true, true, &Said::TooEarly),
-        (ServerState::Shutoff, 2, 0, 1, true, true, &Said::Nothing),
-        (ServerState::Shutoff, 2, 0, 0, false, true, &Said::Nothing),
-        (ServerState::Shutoff, 2, 0, 0, true, false, &Said::Nothing),
+    for (server, span, age, not_found, status, id, expected) in [
+        (ServerState::Shutoff, 30, 0, 0, true, true, &open),
+        (ServerState::Absent, 45, 60, 0, true, true, &open),
+        (ServerState::Shutoff, 29, 0, 0, true, true, &Said::Nothing),
+        (ServerState::Active, 99, 0, 0, true, true, &Said::Nothing),
+        (ServerState::Other, 30, 0, 0, true, true, &Said::Nothing),
+        (ServerState::Shutoff, 30, 61, 0, true, true, &Said::TooEarly),
+        (ServerState::Shutoff, 30, 0, 1, true, true, &Said::Nothing),
+        (ServerState::Shutoff, 30, 0, 0, false, true, &Said::Nothing),
+        (ServerState::Shutoff, 30, 0, 0, true, false, &Said::Nothing),
     ] {
         let mut world = world();
         let read_at = world.now.checked_sub(Duration::from_secs(age));
         let found = said(&mut world, |state| {
             let machine = state.machines.get_mut(&machine_name(1)).unwrap();
             machine.want.server.state = server;
-            machine.want.server.down_reads = reads;
+            machine.want.server.down_since =
+                read_at.and_then(|read| read.checked_sub(Duration::from_secs(span)));
             machine.want.server.read_at = read_at;
             state.balancer.not_found = not_found;
             if !status {
                 state.balancer.provisioning = None;
             }
             if !id {
-                state.desired.as_mut().unwrap().id = None;
+                state.desired.as_mut().unwrap().id = capo_core::Lookup::Absent;
             }
         });
         assert_eq!(
             found, *expected,
-            "{server:?} {reads} {age} {not_found} {status} {id}"
+            "{server:?} {span} {age} {not_found} {status} {id}"
         );
     }
 }
@@ -121,7 +122,7 @@ fn a_server_that_is_down_though_its_member_reads_online() {
         let found = said(&mut world, |state| {
             let machine = state.machines.get_mut(&machine_name(1)).unwrap();
             machine.want.server.state = ServerState::Shutoff;
-            machine.want.server.down_reads = 2;
+            machine.want.server.down_since = now.checked_sub(Duration::from_secs(30));
             machine.want.server.read_at = Some(now);
             if against {
                 machine.want.api_server_pod = Health::Bad;
@@ -148,7 +149,7 @@ fn a_machine_that_never_was_admitted_and_has_no_member() {
                 slot.member = None;
             }
             if !id {
-                state.desired.as_mut().unwrap().id = None;
+                state.desired.as_mut().unwrap().id = capo_core::Lookup::Absent;
             }
             if !read {
                 state.reads.tree = None;

@@ -1,7 +1,7 @@
 //! Octavia in a few lines: one lock per load balancer, operations that take time, fail, or get lost.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     net::IpAddr,
     time::{Duration, Instant},
 };
@@ -88,6 +88,10 @@ struct Later {
 }
 
 #[derive(Debug, Clone)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a fault of its own that a test switches on"
+)]
 pub(crate) struct Model {
     pub(crate) absent: bool,
     pub(crate) provisioning: ProvisioningStatus,
@@ -99,6 +103,12 @@ pub(crate) struct Model {
     pub(crate) ovn: bool,
     /// Nothing listens on this port.
     pub(crate) dark_port: Option<u16>,
+    /// Members at these addresses are called ACTIVE and ONLINE, and get no traffic.
+    pub(crate) never_programmed: BTreeSet<IpAddr>,
+    /// The health of members at these addresses is not reported any more: they stay ONLINE.
+    pub(crate) frozen: BTreeSet<IpAddr>,
+    /// No health is reported at all.
+    pub(crate) silent: bool,
     /// Since when which API server is up.
     pub(crate) up: BTreeMap<IpAddr, Instant>,
     pub(crate) fates: Vec<Fate>,
@@ -119,6 +129,9 @@ impl Model {
             monitors: true,
             ovn: false,
             dark_port: None,
+            never_programmed: BTreeSet::new(),
+            frozen: BTreeSet::new(),
+            silent: false,
             up: BTreeMap::new(),
             fates: Vec::new(),
             running: None,
@@ -268,6 +281,12 @@ impl Model {
         }
         if member.weight == 0 && !self.ovn {
             return OperatingStatus::Draining;
+        }
+        if self.silent {
+            return OperatingStatus::Offline;
+        }
+        if self.frozen.contains(&member.address) {
+            return OperatingStatus::Online;
         }
         if member.assumed_up.is_some_and(|until| now < until) {
             return OperatingStatus::Online;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::{
     model::{
-        clock::Now, desired::Deletion, machine::Machine, member::Member, port::LostRun,
+        clock::Now, desired::Deletion, machine::Machine, member::Member, part::LostRun,
         state::State,
     },
     tests::world::{World, machine_name},

@@ -12,6 +12,7 @@ use crate::{
         desired::Deletion,
         evidence::Others,
         machine::{Asked, Machine, Stage},
+        proof::Reach,
         state::{FRESH, State, Trouble},
     },
     tests::{
@@ -39,6 +40,7 @@ fn waiting() -> (State, Now) {
     let first = machine(&mut state, 1);
     first.want.deletion = Deletion::AtHook { since };
     first.asked = Some(Asked { since: now.stamp() });
+    first.reach = Some((now.instant, Reach::Ports(vec![true, false])));
     state.dirty = false;
     (state, now)
 }
@@ -118,13 +120,13 @@ fn it_begins_on_fresh_reads_while_others_serve() {
     };
     let begun = turn(dirt);
     assert_eq!(begun.machine.stage, Stage::Draining);
-    assert!(matches!(begun.machine.others, Some(Others::Serve(_))));
+    assert!(matches!(begun.machine.others, Some(Others::Serve)));
     assert_eq!((begun.machine.drained, begun.machine.unclear), (None, None));
     assert!(!begun.machine.restoring && begun.dirty);
     assert!(!begun.needs.tree && !begun.needs.lists);
 
     let waits: [(fn(&mut State, &Now), (bool, bool)); 6] = [
-        (outdate, (true, false)),
+        (outdate, (true, true)),
         (
             |state, now| {
                 state.trouble = Some(Trouble {
@@ -135,7 +137,7 @@ fn it_begins_on_fresh_reads_while_others_serve() {
                     until: now.instant,
                 });
             },
-            (true, false),
+            (true, true),
         ),
         (|state, _| state.ports[1].listed = None, (false, true)),
         (
@@ -181,6 +183,8 @@ fn members_go_when_they_get_no_new_connections() {
     let drained = draining(|_, _| ());
     assert_eq!(drained.machine.stage, Stage::Removing);
     assert!(drained.dirty);
+    let proven = draining(|state, _| machine(state, 1).required = Some(vec![true, true]));
+    assert_eq!(proven.machine.stage, Stage::Proving);
     let pending = |state: &mut State, reads: u32| {
         let member = member(state, 1, 1);
         member.provisioning = ProvisioningStatus::PendingUpdate;
@@ -193,7 +197,7 @@ fn members_go_when_they_get_no_new_connections() {
         &|state| machine(state, 1).slots[1].member = None,
         &|state| {
             state.provider = Provider::Ovn;
-            weigh(state, 1, 1, 1, true);
+            weigh(state, 1, 1, 1, false);
         },
     ];
     for (case, change) in none_left.iter().enumerate() {
@@ -245,9 +249,24 @@ fn removed(change: impl FnOnce(&mut State, &Now)) -> Turn {
 
 #[test]
 fn it_ends_when_every_member_was_twice_read_absent_and_others_still_serve() {
-    let released = removed(|_, _| ());
+    let confirming = removed(|_, _| ());
+    assert_eq!(confirming.machine.stage, Stage::Confirming);
+    assert!(confirming.dirty && !confirming.needs.tree);
+    let confirm = |change: fn(&mut State, &Now)| {
+        removed(|state, now| {
+            machine(state, 1).stage = Stage::Confirming;
+            change(state, now);
+        })
+    };
+    let released = confirm(|_, _| ());
     assert_eq!(released.machine.stage, Stage::Released);
-    assert!(released.dirty && !released.needs.tree);
+    assert!(released.dirty && !released.needs.tree && !released.needs.lists);
+    // What the others' weights are is read once more.
+    let unread = confirm(|state, _| state.ports[1].listed = None);
+    assert_eq!(unread.machine.stage, Stage::Confirming);
+    assert!(unread.needs.lists);
+    let unproven = confirm(|state, _| machine(state, 1).required = Some(vec![true, false]));
+    assert_eq!(unproven.machine.stage, Stage::Confirming);
     let outdated = removed(outdate);
     assert_eq!(outdated.machine.stage, Stage::Removing);
     assert!(outdated.needs.tree);
@@ -263,7 +282,7 @@ fn it_ends_when_every_member_was_twice_read_absent_and_others_still_serve() {
     ];
     for (case, change) in not_yet.into_iter().enumerate() {
         let turn = removed(|state, _| change(state));
-        assert_ne!(turn.machine.stage, Stage::Released, "case {case}");
+        assert!(turn.machine.stage < Stage::Confirming, "case {case}");
         assert!(!turn.needs.tree && !turn.dirty, "case {case}");
     }
 }

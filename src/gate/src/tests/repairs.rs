@@ -10,7 +10,7 @@ use crate::{
         machine::Machine,
         member::Owner,
         octavia::Change,
-        port::LostRun,
+        part::LostRun,
         state::{FRESH, Lookup, State},
     },
     plan::{

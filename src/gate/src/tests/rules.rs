@@ -1,5 +1,6 @@
 //! What the gates say where the list is silent: by the rules, without our hook, and while they only observe.
 
+use crate::model::decision::Proven;
 use std::time::{Duration, Instant};
 
 use crate::{
@@ -7,7 +8,7 @@ use crate::{
     model::{
         decision::{GateCause, GateDecision},
         desired::ClusterFacts,
-        evidence::{Evidence, Lack, Others, Want},
+        evidence::{Lack, Others, Want},
         machine::Stage,
         state::State,
     },
@@ -70,7 +71,7 @@ fn a_server_goes_after_its_members_or_where_they_cannot_be_removed() {
     );
     let unusable = open(GateCause::LoadBalancerUnusable);
     assert_eq!(
-        unhooked(|state, _| state.desired.as_mut().unwrap().id = None),
+        unhooked(|state, _| state.desired.as_mut().unwrap().id = capo_core::Lookup::Absent),
         unusable
     );
     assert_eq!(unhooked(|state, _| state.balancer.not_found = 2), unusable);
@@ -143,10 +144,10 @@ fn a_server_goes_after_its_members_or_where_they_cannot_be_removed() {
 
 #[test]
 fn what_the_rules_say_at_each_stage() {
-    let serve = Others::Serve(Evidence::Online);
-    let unclear = Others::NotYet(6443, Want::Probe);
+    let serve = Others::Serve;
+    let unclear = Others::NotYet(6443, Want::Server);
     let none = Others::None(6443, Lack::NotOnline);
-    let released = GateDecision::Open(GateCause::Released(Evidence::Ready));
+    let released = GateDecision::Open(GateCause::Released(Proven::NotPossible));
     let held = |cause| GateDecision::Held(cause);
     let name = machine_name(1);
     for (stage, others, before, expected) in [
@@ -154,13 +155,13 @@ fn what_the_rules_say_at_each_stage() {
             Stage::Serving,
             Some(serve),
             held(GateCause::NotFresh),
-            held(GateCause::NotFresh),
+            held(GateCause::Requesting),
         ),
         (
             Stage::Serving,
             Some(unclear),
             held(GateCause::NotFresh),
-            held(GateCause::WaitingForEvidence(6443, Want::Probe)),
+            held(GateCause::WaitingForEvidence(6443, Want::Server)),
         ),
         (
             Stage::Serving,
@@ -184,7 +185,7 @@ fn what_the_rules_say_at_each_stage() {
             Stage::Released,
             Some(serve),
             held(GateCause::Removing),
-            GateDecision::Open(GateCause::Released(Evidence::Online)),
+            GateDecision::Open(GateCause::Released(Proven::NotPossible)),
         ),
         // Not contradicted yet.
         (Stage::Released, Some(unclear), released, released),

@@ -8,7 +8,8 @@ use crate::{
         clock::Stamp,
         machine::Slot,
         member::{Class, Member, Owner},
-        port::{LostRun, Part, Port},
+        part::{LostRun, Part},
+        port::Port,
         settings::Schedule,
     },
     plan::schedule::ladder_gap,
@@ -33,8 +34,10 @@ fn member(status: &str, owner: Owner, lost: &[u64]) -> Member {
             instant: start,
             wall: jiff::Timestamp::UNIX_EPOCH,
         },
+        active_reads: 0,
         lost: run,
         online: None,
+        down: LostRun::default(),
         detail: None,
         owner,
         ownerless_reads: 0,
@@ -118,7 +121,10 @@ fn classes() {
         // Only PENDING can be lost.
         ("ERROR", Owner::Ours, &[0, 60, 120], amphora, Class::Error),
     ] {
-        let found = classify::member(&member(status, owner, lost), provider.orphan_span());
+        let found = classify::member(
+            &member(status, owner, lost),
+            provider.orphan_span().unwrap_or_default(),
+        );
         assert_eq!(found, class, "{status} {owner:?} {lost:?} {provider:?}");
     }
 }
@@ -228,7 +234,7 @@ fn gaps_after_a_write() {
 fn providers_by_name() {
     for (name, provider) in [
         ("amphora", Provider::Amphora),
-        ("amphorav2", Provider::Amphora),
+        ("amphorav2", Provider::AmphoraV2),
         ("octavia", Provider::Amphora),
         ("", Provider::Amphora),
         ("ovn", Provider::Ovn),

@@ -17,7 +17,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     model::{
-        clock::Stamp, desired::Deletion, event::Event, member::OnlineRun, port::LostRun,
+        clock::Stamp, desired::Deletion, event::Event, member::OnlineRun, part::LostRun,
         state::State,
     },
     tests::{
@@ -35,6 +35,10 @@ const STALE: u32 = 7;
 const STUCK: u32 = 4;
 /// It is warned after two ticks; so long is the steady gap.
 const WARNED: u32 = 3;
+/// Longer than two ticks no read takes.
+const SLOW: u32 = 2;
+/// Where no proof is possible, others must serve for 90 s.
+const UNPROVEN: u32 = 5;
 /// ONLINE counts after one tick; so long is the monitor's span, and more than a probe rests.
 const ONLINE: u32 = 1;
 
@@ -109,7 +113,7 @@ pub(crate) fn tidy(world: &mut World) {
     }
     for node in world.nodes.values_mut() {
         clock.maybe(&mut node.want.server.read_at, STUCK);
-        node.want.server.down_reads = node.want.server.down_reads.min(2);
+        clock.maybe(&mut node.want.server.down_since, STUCK);
     }
     for (began, _) in world.probed.values_mut() {
         *began = clock.floor(*began, STUCK);
@@ -139,6 +143,7 @@ fn events(world: &mut World, clock: Clock) {
         }
         other => seen.insert(format!("{other:?}")),
     });
+    requests(world, clock);
     // The call under way is the first one.
     let state = &mut world.state;
     state.calls = u64::from(state.call.is_some());
@@ -150,6 +155,33 @@ fn events(world: &mut World, clock: Clock) {
     if let Some(call) = &mut state.call {
         call.id = 1;
     }
+}
+
+/// The numbers of requests through the endpoint begin again at 0. A reply to a request that is no longer under way is ignored.
+fn requests(world: &mut World, clock: Clock) {
+    let state = &mut world.state;
+    let mut numbers = Vec::new();
+    if let Some(proof) = &mut state.proof {
+        proof.began = clock.floor(proof.began, ONLINE);
+        for port in &mut proof.ports {
+            clock.maybe(&mut port.sent, ONLINE);
+            port.answers = port.answers.min(1);
+            port.failures = port.failures.min(3);
+            if let Some(request) = &mut port.request {
+                numbers.push(*request);
+                *request = u64::try_from(numbers.len()).unwrap_or(u64::MAX);
+            }
+        }
+    }
+    state.requests = u64::try_from(numbers.len()).unwrap_or(u64::MAX);
+    world.queue.retain_mut(|(_, _, todo)| match todo {
+        Todo::Feed(_, Event::Replied { id, .. }) => {
+            let place = numbers.iter().position(|number| number == id);
+            *id = place.map_or(0, |place| u64::try_from(place).unwrap_or(u64::MAX) + 1);
+            place.is_some()
+        }
+        _ => true,
+    });
 }
 
 fn deletions(world: &mut World) {
@@ -177,6 +209,7 @@ fn deletions(world: &mut World) {
         Deletion::No => {}
         Deletion::BeforeHook { since }
         | Deletion::AtHook { since }
+        | Deletion::AfterHook { since }
         | Deletion::Unhooked { since }
         | Deletion::OutOfBand { since } => *since = rank(*since),
     };
@@ -210,6 +243,16 @@ fn ages(state: &mut State, clock: Clock) {
     }
     let reads = &mut state.reads;
     clock.maybe(&mut reads.tried, WARNED);
+    for took in [&mut reads.round_trip, &mut reads.waited] {
+        *took = TICK
+            * u32::try_from(took.as_secs() / TICK.as_secs())
+                .unwrap_or(SLOW)
+                .min(SLOW);
+    }
+    reads.stale_after = TICK
+        * u32::try_from(reads.stale_after.as_secs() / TICK.as_secs())
+            .unwrap_or(STALE)
+            .min(STALE - 1);
     reads.health = 0;
     // What the tree lacks is read again with every second steady read, not every sixth.
     reads.steady = reads.steady.max(4);
@@ -244,6 +287,7 @@ fn ages(state: &mut State, clock: Clock) {
         for member in &mut port.members {
             clock.stamp(&mut member.since, STUCK);
             clock.lost(&mut member.lost, WARNED);
+            clock.lost(&mut member.down, WARNED);
             member.ownerless_reads = member.ownerless_reads.min(2);
             if let Some(run) = &mut member.online {
                 clock.online(run);
@@ -251,15 +295,24 @@ fn ages(state: &mut State, clock: Clock) {
         }
     }
     for machine in state.machines.values_mut() {
-        machine.want.server.down_reads = machine.want.server.down_reads.min(2);
+        clock.maybe(&mut machine.want.server.down_since, STUCK);
         clock.maybe(&mut machine.probe.asked, ONLINE);
         if let Some((began, _)) = &mut machine.probe.seen {
             *began = clock.floor(*began, STUCK);
         }
+        if let Some((seen, _)) = &mut machine.reach {
+            *seen = clock.floor(*seen, ONLINE);
+        }
+        clock.coming(&mut machine.proofs.next);
+        machine.proofs.made = machine.proofs.made.min(4);
+        clock.maybe(&mut machine.others_since, UNPROVEN);
+        // For texts.
+        machine.unproven = None;
         if let Some(asked) = &mut machine.asked {
             clock.stamp(&mut asked.since, WARNED);
         }
         clock.maybe(&mut machine.drained, 0);
+        clock.maybe(&mut machine.hook_gone, WARNED);
         clock.maybe(&mut machine.unclear, WARNED);
         machine.others = None;
         // For texts and metrics.

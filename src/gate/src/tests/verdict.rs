@@ -10,7 +10,7 @@ use crate::{
         decision::GateCause,
         desired::Health,
         member::Class,
-        port::PartKind,
+        part::PartKind,
         state::{State, Trouble},
         summary::Summary,
     },
@@ -178,7 +178,7 @@ fn some_grounds_count_at_once_and_others_after_a_while() {
     };
     let at_once: [&dyn Fn(&mut State); 8] = [
         &|state| state.balancer.not_found = 2,
-        &|state| state.desired.as_mut().unwrap().id = None,
+        &|state| state.desired.as_mut().unwrap().id = capo_core::Lookup::Absent,
         &|state| state.balancer.provisioning = Some(ProvisioningStatus::Error),
         &|state| part(state, 0, PartKind::Listener, None),
         &|state| {
@@ -201,10 +201,30 @@ fn some_grounds_count_at_once_and_others_after_a_while() {
     for (case, change) in at_once.iter().enumerate() {
         assert!(counts(None, change), "case {case}");
     }
-    let later: [&dyn Fn(&mut State); 4] = [
+    let never: [&dyn Fn(&mut State); 5] = [
         &|state| part(state, 0, PartKind::Monitor, Some(ProvisioningStatus::Error)),
         &|state| part(state, 0, PartKind::Monitor, None),
         &|state| member(state, 1, 0).provisioning = ProvisioningStatus::Error,
+        &|state| member(state, 1, 0).provisioning = ProvisioningStatus::PendingCreate,
+        &|state| member(state, 1, 1).provisioning = ProvisioningStatus::PendingDelete,
+    ];
+    for (case, change) in never.iter().enumerate() {
+        assert!(!counts(Some(warn), change), "case {case}");
+    }
+    let later: [&dyn Fn(&mut State); 3] = [
+        &|state| {
+            part(
+                state,
+                0,
+                PartKind::Pool,
+                Some(ProvisioningStatus::PendingUpdate),
+            );
+        },
+        // Members that hang do not hide that the load balancer hangs.
+        &|state| {
+            state.balancer.provisioning = Some(ProvisioningStatus::PendingUpdate);
+            member(state, 1, 0).provisioning = ProvisioningStatus::PendingCreate;
+        },
         &|state| state.balancer.provisioning = Some(ProvisioningStatus::PendingUpdate),
     ];
     for (case, change) in later.iter().enumerate() {
@@ -302,6 +322,7 @@ fn ready_is_every_part_and_settled_is_all_as_it_is_wanted() {
             id: 1,
             began: now.stamp(),
             purpose,
+            outdated: false,
             sets: None,
         });
     };

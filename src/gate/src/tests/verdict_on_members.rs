@@ -2,9 +2,9 @@
 
 use crate::{
     model::{
+        attempts::Refusal,
         clock::Now,
         decision::GateCause,
-        machine::Refusal,
         member::{Class, Owner},
         state::State,
     },

@@ -16,6 +16,7 @@ use crate::{
         desired::{ClusterFacts, DesiredLoadBalancer, Monitor},
         event::{Event, ProbeOutcome},
         findings::Findings,
+        proof::EndpointResult,
         settings::Settings,
         state::State,
     },
@@ -25,7 +26,7 @@ use crate::{
         model::{Model, ModelMember},
     },
 };
-use capo_core::{FailureClass, GateOverride, ObjectName};
+use capo_core::{Endpoint, FailureClass, GateOverride, Lookup, ObjectName};
 
 /// What happens to the next calls, before or after Octavia takes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +35,23 @@ pub(crate) enum Line {
     Down(FailureClass),
     /// The call is done, the reply is lost.
     ReplyLost,
+}
+
+/// What the manager finds at the endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AtEndpoint {
+    /// The load balancer.
+    LoadBalancer,
+    /// Nothing: there is no way to it.
+    Unreachable,
+    /// Something that shows a certificate of another CA.
+    Stranger,
+    /// The load balancer as it was: it has not applied the last changes.
+    Unchanged,
+    /// The load balancer, for every second request.
+    EverySecond,
+    /// Something that answers as an API server would, whether or not one is up: a proof that is made to lie.
+    Lies,
 }
 
 #[derive(Debug, Default, Clone)]
@@ -50,6 +68,7 @@ pub(crate) struct Tally {
     pub(crate) prunes: u32,
     pub(crate) joins: u32,
     pub(crate) refusals: u32,
+    pub(crate) requests: u32,
 }
 
 #[derive(Clone)]
@@ -71,6 +90,14 @@ pub(crate) struct World {
     pub(crate) queue_wait: Duration,
     pub(crate) line: VecDeque<Line>,
     pub(crate) routable: bool,
+    /// The credentials lead to another project: the load balancer can't be asked, and no server is found.
+    pub(crate) elsewhere: bool,
+    /// Tenant addresses at which the manager reaches somebody else's API server.
+    pub(crate) strangers: BTreeSet<IpAddr>,
+    /// What answers at the endpoint.
+    pub(crate) endpoint: AtEndpoint,
+    /// What comes back from there whatever is requested.
+    pub(crate) replies: Option<EndpointResult>,
     /// How far the caches of this process are behind: its controllers hand over what was true that long ago, and after
     /// a start one machine after the other.
     pub(crate) lag: Duration,
@@ -136,7 +163,7 @@ impl World {
         let desired = DesiredLoadBalancer {
             generation: 1,
             enabled: true,
-            id: Some("lb".to_owned()),
+            id: Lookup::Found("lb".to_owned()),
             name: NAME.to_owned(),
             provider: "amphora".to_owned(),
             ports: ports.to_vec(),
@@ -155,8 +182,13 @@ impl World {
                 initialised: true,
                 operator: GateOverride::None,
                 remote_connection_since: None,
+                endpoint: Some(Endpoint {
+                    host: "192.0.2.1".to_owned(),
+                    port: ports.first().copied().unwrap_or_default(),
+                }),
                 ca_pem: Some("pem".to_owned()),
                 kubeadm_control_plane: true,
+                machines: Vec::new(),
             },
         };
         let mut world = Self {
@@ -172,6 +204,10 @@ impl World {
             queue_wait: Duration::ZERO,
             line: VecDeque::new(),
             routable: true,
+            elsewhere: false,
+            strangers: BTreeSet::new(),
+            endpoint: AtEndpoint::LoadBalancer,
+            replies: None,
             lag: Duration::ZERO,
             controllers: true,
             tally: Tally::default(),
@@ -243,9 +279,15 @@ impl World {
     }
 
     pub(crate) fn hand_over_load_balancer(&mut self) {
+        let there = self.nodes.iter().filter(|(_, node)| !node.gone);
+        self.desired.cluster.machines = there.map(|(name, _)| name.clone()).collect();
+        // A process that has never seen the cluster's own project knows no load balancer to look after.
+        if self.elsewhere && self.state.load_balancer().is_none() {
+            return;
+        }
         let desired = Box::new(self.desired.clone());
         self.step(Event::LoadBalancer {
-            credentials: true,
+            credentials: !self.elsewhere,
             desired,
         });
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{SECOND, gone, member_of, seconds, world};
 use crate::{
-    model::{desired::Deletion, findings::Gate, member::JOINING, octavia::Change},
+    model::{desired::Deletion, event::Event, findings::Gate, member::JOINING, octavia::Change},
     tests::{
         model::{Fate, ModelMember},
         world::{Line, NAME, Todo, World, address, machine_name},
@@ -134,6 +134,23 @@ fn without_a_monitor_a_second_member_joins_admin_down_and_is_let_in_on_evidence(
         "{joined:?}"
     );
     assert_eq!(world.tally.joins, 1);
+}
+
+#[test]
+fn behind_a_health_monitor_a_member_joins_admin_down_too() {
+    let mut world = World::new(&[6443], SECOND);
+    world.add_serving(1);
+    world.run(seconds(200));
+    world.add(2, false, Deletion::No);
+    world.run(seconds(20));
+    let second = |world: &World| {
+        let mut members = world.model.members();
+        members.find(|member| member.address == address(2)).cloned()
+    };
+    assert!(second(&world).is_some_and(|member| !member.admin_up && member.tags == ["t", JOINING]));
+    world.model.up.insert(address(2), world.now);
+    world.run(seconds(20));
+    assert!(second(&world).is_some_and(|member| member.admin_up && member.tags == ["t"]));
 }
 
 #[test]
@@ -305,6 +322,9 @@ fn a_refused_write_names_its_reason_and_is_not_repeated_at_once() {
     let mut world = World::new(&[6443], Duration::from_secs(1));
     world.add_serving(1);
     world.run(Duration::from_secs(100));
+    // A fresh read, so that the next call is the POST.
+    world.step(Event::Nudged);
+    world.run(Duration::from_secs(2));
     let writes = world.tally.writes;
     world.line.push_back(Line::Down(FailureClass::Quota));
     let name = world.add(2, false, Deletion::No);

@@ -1,10 +1,18 @@
 //! What must happen, one story each.
 
+mod addresses;
+mod after_hook;
+mod freshness;
+mod jobboard;
+mod leader;
 mod members;
 mod open;
+mod proof;
 mod releases;
+mod repairs;
 mod slow;
 mod structure;
+mod withdrawal;
 
 use std::time::Duration;
 
@@ -21,9 +29,15 @@ fn seconds(count: u64) -> Duration {
 }
 
 fn world(machines: u8) -> World {
+    let all: Vec<u8> = (1..=machines).collect();
+    world_of(&all)
+}
+
+/// A settled load balancer behind which these machines serve.
+fn world_of(machines: &[u8]) -> World {
     let mut world = World::new(&[6443], SECOND);
-    for index in 1..=machines {
-        world.add_serving(index);
+    for index in machines {
+        world.add_serving(*index);
     }
     world.run(seconds(400));
     assert_eq!(

@@ -2,7 +2,10 @@
 
 use super::{SECOND, gone, held, member_of, seconds, world};
 use crate::{
-    model::desired::{Deletion, ServerState},
+    model::{
+        desired::{Deletion, ServerState},
+        findings::Gate,
+    },
     tests::{
         model::Fate,
         world::{Line, World, address, machine_name},
@@ -50,9 +53,10 @@ fn open_by_the_list_waits_for_nothing() {
     for index in [1, 2] {
         w.model.up.remove(&address(index));
     }
+    let now = w.now;
     w.change(&machine_name(1), |want| {
         want.server.state = ServerState::Shutoff;
-        want.server.down_reads = 2;
+        want.server.down_since = Some(now);
     });
     w.delete(&machine_name(1));
     w.run(seconds(120));
@@ -164,7 +168,7 @@ fn what_is_open_by_the_list_opens_on_a_fresh_read_only() {
     let now = world.now;
     world.change(&machine_name(1), |want| {
         want.server.state = ServerState::Shutoff;
-        want.server.down_reads = 2;
+        want.server.down_since = now.checked_sub(seconds(30));
         want.server.read_at = Some(now);
     });
     world.delete(&machine_name(1));
@@ -172,4 +176,66 @@ fn what_is_open_by_the_list_opens_on_a_fresh_read_only() {
     world.run(seconds(2));
     assert_eq!(held(&world, 1), None);
     assert!(world.tally.trees > trees);
+}
+
+/// What the admission gate of a machine shows whose member stays PENDING.
+fn admission(change: impl Fn(&mut World)) -> Option<Gate> {
+    let mut world = world(1);
+    world.controllers = false;
+    world.model.fates.push(Fate::Hangs(600));
+    let name = world.add(2, false, Deletion::No);
+    world.run(seconds(10));
+    change(&mut world);
+    world.hand_over_load_balancer();
+    world.run(SECOND);
+    let finding = world.findings.machines.get(&name);
+    finding.map(|finding| finding.admission.clone())
+}
+
+#[test]
+fn admission_has_the_precedence_of_every_gate_and_observe_reports_a_hold() {
+    let hold = GateOverride::Hold {
+        reason: "freeze".to_owned(),
+    };
+    let under_hold = admission(|world| world.desired.cluster.operator = hold.clone());
+    assert!(
+        matches!(
+            under_hold,
+            Some(Gate::Held {
+                reason: Reason::OperatorHold,
+                ..
+            })
+        ),
+        "{under_hold:?}"
+    );
+    let deleting = admission(|world| {
+        world.desired.cluster.operator = hold.clone();
+        world.desired.cluster.cluster_deleting = true;
+    });
+    assert!(deleting.as_ref().is_some_and(Gate::is_open), "{deleting:?}");
+    let paused = admission(|world| {
+        world.desired.cluster.cluster_deleting = true;
+        world.desired.cluster.paused = true;
+    });
+    assert!(
+        matches!(
+            paused,
+            Some(Gate::Held {
+                reason: Reason::Paused,
+                ..
+            })
+        ),
+        "{paused:?}"
+    );
+    let observed = admission(|world| {
+        world.desired.cluster.operator = hold.clone();
+        world.state.settings.mode = GateMode::Observe;
+    });
+    let Some(Gate::Open { message, .. }) = observed else {
+        panic!("{observed:?}");
+    };
+    assert!(
+        message.contains("only observes") && message.contains("The operator holds it"),
+        "{message}"
+    );
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{SECOND, gone, held, member_of, seconds, world};
 use crate::{
-    model::desired::{Deletion, Health},
+    model::desired::{Deletion, Health, ServerState},
     tests::{
         model::Fate,
         world::{World, address, machine_name},
@@ -137,43 +137,6 @@ fn a_release_that_had_begun_goes_on_after_a_pause() {
 }
 
 #[test]
-fn evidence_b_and_c_count_only_without_a_usable_monitor() {
-    // (b): no monitor, the probe answers.
-    let mut world = World::new(&[6443], SECOND);
-    world.model.monitors = false;
-    world.add_serving(1);
-    world.add_serving(2);
-    world.run(seconds(60));
-    world.delete(&machine_name(1));
-    world.run(seconds(30));
-    assert!(gone(&world, 1));
-
-    // Nothing is routable, no conditions: held, and said so.
-    let mut world = World::new(&[6443], SECOND);
-    world.model.monitors = false;
-    world.routable = false;
-    world.add_serving(1);
-    world.add_serving(2);
-    world.run(seconds(60));
-    world.delete(&machine_name(1));
-    world.run(seconds(300));
-    assert_eq!(held(&world, 1), Some(Reason::HealthUnavailable));
-
-    // (c): for 90 s after the hold began.
-    let now = world.now;
-    world.desired.cluster.remote_connection_since = Some(now);
-    world.hand_over_load_balancer();
-    world.change(&machine_name(2), |want| {
-        want.api_server_pod = Health::Good(now);
-        want.node = Health::Good(now);
-    });
-    world.run(seconds(80));
-    assert!(!gone(&world, 1));
-    world.run(seconds(60));
-    assert!(gone(&world, 1));
-}
-
-#[test]
 fn evidence_against_voids_online() {
     let mut world = world(2);
     world.change(&machine_name(2), |want| want.api_server_pod = Health::Bad);
@@ -204,11 +167,6 @@ fn a_dark_port_holds_nothing_but_the_endpoints_port_does() {
     world.delete(&machine_name(1));
     world.run(seconds(60));
     assert!(gone(&world, 1));
-    assert!(
-        world.findings.verdict.message.contains("8132"),
-        "{:?}",
-        world.findings.verdict
-    );
     world.model.dark_port = Some(6443);
     world.add_serving(3);
     world.run(seconds(900));
@@ -305,4 +263,111 @@ fn the_last_member_of_a_dark_port_stays_though_another_serves_the_endpoint() {
         .filter(|member| member.address == address(1) && member.port == 8132)
         .count();
     assert_eq!(left, 1);
+}
+
+#[test]
+fn a_server_is_gone_only_in_the_load_balancer_in_which_its_member_was_seen() {
+    for seen in [true, false] {
+        let mut world = world(1);
+        if !seen {
+            // The credentials lead to another project, with a load balancer of the same name and no member.
+            world.model = crate::tests::model::Model::new(SECOND);
+            world.desired.id = capo_core::Lookup::Found("another".to_owned());
+            world.hand_over_load_balancer();
+        }
+        let begun = world.now;
+        world.change(&machine_name(1), |want| {
+            want.server.state = ServerState::Absent;
+            want.server.read_at = Some(begun);
+            want.server.down_since = Some(begun);
+        });
+        world.fall(address(1));
+        world.delete(&machine_name(1));
+        world.run(seconds(29));
+        assert!(!gone(&world, 1));
+        world.run(seconds(300));
+        assert_eq!(gone(&world, 1), seen);
+    }
+}
+
+#[test]
+fn a_dead_machine_leaves_though_no_other_serves() {
+    let mut world = world(1);
+    world.fall(address(1));
+    world.change(&machine_name(1), |want| want.api_server_pod = Health::Bad);
+    world.delete(&machine_name(1));
+    world.run(seconds(20));
+    assert!(!gone(&world, 1));
+    world.run(seconds(120));
+    assert!(gone(&world, 1));
+    assert_eq!(world.tally.requests, 0);
+}
+
+#[test]
+fn a_machine_that_only_its_monitor_or_only_cluster_api_finds_dead_is_held() {
+    for by_monitor in [true, false] {
+        let mut world = world(1);
+        if by_monitor {
+            world.fall(address(1));
+        } else {
+            world.change(&machine_name(1), |want| want.api_server_pod = Health::Bad);
+        }
+        world.delete(&machine_name(1));
+        world.run(seconds(1_800));
+        assert!(!gone(&world, 1), "{by_monitor}");
+    }
+}
+
+#[test]
+fn the_last_one_that_serves_does_not_hold_up_a_dead_one_behind_it() {
+    let mut world = World::new(&[6443], SECOND);
+    world.model.monitors = false;
+    world.add_serving(1);
+    world.add_serving(2);
+    world.run(seconds(200));
+    // Without a monitor nothing but Cluster API shows that the second one is dead.
+    world.fall(address(2));
+    world.change(&machine_name(2), |want| want.api_server_pod = Health::Bad);
+    world.delete(&machine_name(1));
+    world.run(seconds(30));
+    world.delete(&machine_name(2));
+    world.run(seconds(120));
+    assert!(gone(&world, 2) && !gone(&world, 1));
+    assert_eq!(held(&world, 1), Some(Reason::NoOtherMemberServing));
+}
+
+#[test]
+fn a_release_that_has_begun_is_not_undone_when_cluster_api_drains_the_node_once_more() {
+    let mut world = world(2);
+    world.model.operation = seconds(5);
+    world.delete(&machine_name(1));
+    while member_of(&world, 1).is_some() {
+        world.run(SECOND);
+        assert!(world.at() < 1000.0);
+    }
+    let since = world.present().wall;
+    let written = world.model.writes.len();
+    world.change(&machine_name(1), |want| {
+        want.deletion = Deletion::BeforeHook { since }
+    });
+    world.run(seconds(60));
+    assert_eq!(world.model.writes.len(), written);
+    world.change(&machine_name(1), |want| {
+        want.deletion = Deletion::AtHook { since }
+    });
+    world.run(seconds(60));
+    assert!(gone(&world, 1));
+}
+
+#[test]
+fn a_drained_member_does_not_show_that_anybody_checks_the_others() {
+    let mut world = world(2);
+    let now = world.now;
+    assert!(world.model.tree(now).is_ok());
+    let port = &mut world.state.ports[0];
+    for member in &mut port.members {
+        member.operating = capo_core::OperatingStatus::Offline;
+    }
+    port.members[0].operating = capo_core::OperatingStatus::Draining;
+    assert!(!crate::model::state::State::monitor_is_usable(port));
 }

@@ -64,6 +64,17 @@ fn a_release_ends_however_slow_octavia_is() {
     }
 }
 
+/// Tree and lists that are read one after the other expire each other.
+#[test]
+fn a_release_begins_however_long_the_queue_of_our_own_budget_is() {
+    for queue_wait in [8, 16, 30, 59] {
+        let mut world = slow(&[6443], Duration::from_millis(20), seconds(queue_wait));
+        world.delete(&machine_name(1));
+        world.run(seconds(30 * queue_wait));
+        assert!(gone(&world, 1), "{queue_wait} s: {:?}", held(&world, 1));
+    }
+}
+
 /// What waits in our own queue is not old when it is sent.
 #[test]
 fn a_read_is_as_old_as_its_request_and_not_as_its_place_in_the_queue() {

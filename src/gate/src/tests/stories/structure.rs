@@ -81,7 +81,7 @@ fn a_vanished_load_balancer_is_told_and_a_new_one_is_filled() {
     let up = world.model.up.clone();
     world.model = Model::new(SECOND);
     world.model.up = up;
-    world.desired.id = Some("lb-2".to_owned());
+    world.desired.id = capo_core::Lookup::Found("lb-2".to_owned());
     world.hand_over_load_balancer();
     world.run(seconds(400));
     assert!(gone(&world, 1), "{:?}", world.findings.machines);

@@ -1,0 +1,93 @@
+//! Takes lists into the state: listeners and pools, attached or not, and the members of a pool.
+
+use crate::model::{
+    clock::Stamp,
+    octavia::{MemberDetail, Structure},
+    part::PartKind,
+    state::State,
+};
+
+/// Everything below the load balancer, attached or not.
+pub(crate) fn structure(state: &mut State, began: Stamp, read: &Structure) {
+    for port in &mut state.ports {
+        let mut ambiguous = None;
+        let mut listeners = read
+            .listeners
+            .iter()
+            .filter(|listener| listener.name == port.name);
+        let listener = listeners.next();
+        if listeners.next().is_some() {
+            ambiguous = Some(format!("more than one listener is called {}", port.name));
+        }
+        if let Some(other) = read
+            .listeners
+            .iter()
+            .find(|other| other.port == port.number && other.name != port.name)
+        {
+            ambiguous = Some(format!(
+                "listener {} ({}) has port {}, which {} needs",
+                other.name, other.id, port.number, port.name
+            ));
+        }
+        let mut pools = read.pools.iter().filter(|pool| pool.name == port.name);
+        let pool = pools.next();
+        if pools.next().is_some() {
+            ambiguous = Some(format!("more than one pool is called {}", port.name));
+        }
+        if let (Some(listener), Some(default)) = (
+            listener,
+            listener.and_then(|listener| listener.default_pool.as_ref()),
+        ) && pool.is_none_or(|pool| pool.id != *default)
+        {
+            ambiguous = Some(format!(
+                "listener {} ({}) has another default pool, {default}",
+                listener.name, listener.id
+            ));
+        }
+        state.dirty |= ambiguous != port.ambiguous;
+        port.ambiguous = ambiguous;
+        port.stray_pool = match (&port.pool, pool) {
+            (None, Some(pool)) => Some(pool.id.clone()),
+            _ => None,
+        };
+        // The list knows more than the tree: the tree will show it in a moment.
+        port.unseen = match (&port.listener, listener) {
+            (None, Some(_)) => Some(PartKind::Listener),
+            _ => match (&port.pool, &port.monitor, pool) {
+                (Some(_), None, Some(pool)) if pool.monitor.is_some() => Some(PartKind::Monitor),
+                _ => None,
+            },
+        };
+        if let Some(listener) = listener {
+            port.cidrs_known = listener.allowed_cidrs.is_some();
+            port.cidrs = listener.allowed_cidrs.clone().map(|mut cidrs| {
+                cidrs.sort();
+                cidrs
+            });
+        }
+    }
+    state.reads.structure = Some(began.instant);
+    state.reads.structure_due = false;
+}
+
+/// The members of one pool, with what the tree lacks.
+pub(crate) fn members(state: &mut State, number: u16, began: Stamp, details: Vec<MemberDetail>) {
+    let Some(port) = state.ports.iter_mut().find(|port| port.number == number) else {
+        return;
+    };
+    port.listed = Some(began.instant);
+    port.members_due = false;
+    for detail in details {
+        let Some(member) = port
+            .members
+            .iter_mut()
+            .find(|member| member.id == detail.id)
+        else {
+            continue;
+        };
+        if member.detail.as_ref() != Some(&detail) {
+            member.detail = Some(detail);
+            state.dirty = true;
+        }
+    }
+}

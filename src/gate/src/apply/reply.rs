@@ -1,0 +1,97 @@
+//! Takes what came back through the endpoint into the proof.
+
+use crate::model::{
+    proof::{EndpointReply, EndpointResult, Round},
+    state::State,
+};
+use capo_core::EndpointFailure;
+
+/// What one reply shows.
+enum Shown {
+    Counts,
+    Fails { reached: bool, text: String },
+}
+
+pub(crate) fn reply(state: &mut State, id: u64, result: &EndpointResult) {
+    let Some(proof) = &state.proof else { return };
+    let Some(index) = proof.ports.iter().position(|port| port.request == Some(id)) else {
+        return;
+    };
+    let leaving = state
+        .machines
+        .get(&proof.machine)
+        .and_then(|machine| machine.want.address);
+    let is_in_service = proof.round == Round::InService;
+    let shown = match result {
+        Ok(EndpointReply::Connected) => Shown::Counts,
+        Ok(EndpointReply::Answer(answer)) => {
+            // A certificate that names several machines does not show which one answered.
+            let own = leaving.filter(|own| answer.named.as_slice() == [*own]);
+            if !answer.is_served() {
+                Shown::Fails {
+                    reached: true,
+                    text: if answer.body.is_empty() {
+                        format!("the answer was {}", answer.status)
+                    } else {
+                        format!("the answer was {}: {}", answer.status, answer.body)
+                    },
+                }
+            } else if let Some(own) = own.filter(|_| !is_in_service) {
+                Shown::Fails {
+                    reached: true,
+                    text: format!(
+                        "the answer came from this machine itself (its serving certificate names {own}), so Octavia has not applied the change"
+                    ),
+                }
+            } else {
+                Shown::Counts
+            }
+        }
+        Err(failure) => Shown::Fails {
+            reached: reaches(failure),
+            text: failure.to_string(),
+        },
+    };
+    state.answered |= matches!(result, Ok(EndpointReply::Answer(answer)) if answer.is_served());
+    let Some(port) = state
+        .proof
+        .as_mut()
+        .and_then(|proof| proof.ports.get_mut(index))
+    else {
+        return;
+    };
+    port.request = None;
+    match shown {
+        Shown::Counts => {
+            port.answers = port.answers.saturating_add(1);
+            port.failures = 0;
+            port.reached = true;
+        }
+        Shown::Fails { reached, text } => {
+            port.answers = 0;
+            port.failures = port.failures.saturating_add(1);
+            port.reached |= reached;
+            port.failure = Some(format!("{}: {text}", port.asked));
+        }
+    }
+}
+
+/// Whether something at the endpoint answered, however it did.
+fn reaches(failure: &EndpointFailure) -> bool {
+    match failure {
+        EndpointFailure::NoAddress(_)
+        | EndpointFailure::Refused
+        | EndpointFailure::TimedOut(_)
+        | EndpointFailure::Unreachable(_)
+        | EndpointFailure::Proxy { .. }
+        | EndpointFailure::NoProxy(_)
+        | EndpointFailure::UnsupportedProxy(_)
+        | EndpointFailure::NoAuthority => false,
+        EndpointFailure::Closed
+        | EndpointFailure::NotTls
+        | EndpointFailure::TlsRefused(_)
+        | EndpointFailure::OtherAuthority
+        | EndpointFailure::BadCertificate(_)
+        | EndpointFailure::NotHttp => true,
+    }
+}

@@ -1,0 +1,150 @@
+//! The endpoint proof: whether API servers answer through the endpoint without the machine that is being released.
+
+use std::time::Duration;
+
+use crate::model::{
+    clock::Now,
+    evidence::Others,
+    machine::{Machine, Stage},
+    proof::{PortProof, Proof, ProofOutcome, Reach, Round},
+    state::State,
+};
+use capo_core::ObjectName;
+
+/// How many requests in a row may fail: while they do, clients fail too.
+const FAILURES: u32 = 3;
+/// For how long the others must serve without a break where no proof is possible.
+pub(crate) const WITHOUT_PROOF: Duration = Duration::from_secs(90);
+
+/// Begins, keeps or ends the row of requests that the stage of the release asks for, and takes note of what the row before
+/// the drain has shown.
+pub(crate) fn keep(state: &mut State, name: &ObjectName, others: Others, now: &Now) {
+    note_reach(state, name, now);
+    let wanted = state
+        .machines
+        .get(name)
+        .and_then(|machine| wanted(state, machine, others, now));
+    let Some((round, required)) = wanted else {
+        state.proof = None;
+        return;
+    };
+    let is_kept = state
+        .proof
+        .as_ref()
+        .is_some_and(|proof| proof.machine == *name && proof.round == round);
+    if !is_kept {
+        state.proof = Some(Proof::new(name.clone(), round, now.instant, required));
+    }
+}
+
+/// The row of requests that the stage asks for, and to which ports.
+fn wanted(
+    state: &State,
+    machine: &Machine,
+    others: Others,
+    now: &Now,
+) -> Option<(Round, Vec<bool>)> {
+    match machine.stage {
+        Stage::Serving => {
+            let asks = matches!(others, Others::Serve)
+                && machine.proofs.may(now.instant)
+                && current_reach(state, machine, now).is_none();
+            asks.then(|| (Round::InService, vec![true; state.ports.len()]))
+        }
+        Stage::Proving => Some((Round::Drained, machine.required.clone()?)),
+        Stage::Confirming => Some((Round::Removed, machine.required.clone()?)),
+        Stage::Draining | Stage::Removing | Stage::Released => None,
+    }
+}
+
+/// What was seen of the endpoint a moment ago, while the machine was in service.
+pub(crate) fn current_reach<'a>(
+    state: &State,
+    machine: &'a Machine,
+    now: &Now,
+) -> Option<&'a Reach> {
+    let (seen, reach) = machine.reach.as_ref()?;
+    (now.since(*seen) <= state.settings.proof_window).then_some(reach)
+}
+
+fn note_reach(state: &mut State, name: &ObjectName, now: &Now) {
+    let Some(proof) = &state.proof else { return };
+    if proof.machine != *name || proof.round != Round::InService {
+        return;
+    }
+    let outcomes: Vec<ProofOutcome> = proof
+        .ports
+        .iter()
+        .enumerate()
+        .map(|port| port_outcome(state, proof, port, now))
+        .collect();
+    let own = outcomes.first().copied().unwrap_or(ProofOutcome::Failed);
+    if own == ProofOutcome::Pending
+        || own == ProofOutcome::Answered && outcomes.contains(&ProofOutcome::Pending)
+    {
+        return;
+    }
+    let reach = if own == ProofOutcome::Answered {
+        let answers = |outcome: &ProofOutcome| *outcome == ProofOutcome::Answered;
+        Reach::Ports(outcomes.iter().map(answers).collect())
+    } else {
+        let port = proof.ports.first();
+        let failure = port.and_then(|port| port.failure.clone());
+        let failure = failure.unwrap_or_else(|| "no answer in time".to_owned());
+        if port.is_some_and(|port| port.reached) {
+            Reach::Wrong(failure)
+        } else {
+            Reach::Unreachable(failure)
+        }
+    };
+    if let Some(machine) = state.machines.get_mut(name) {
+        let old = machine.reach.as_ref().map(|(_, reach)| reach);
+        state.dirty |= old != Some(&reach);
+        machine.reach = Some((now.instant, reach));
+    }
+}
+
+/// What the row of requests under way has shown, on all ports together.
+pub(crate) fn outcome(state: &State, proof: &Proof, now: &Now) -> ProofOutcome {
+    let mut all = ProofOutcome::Answered;
+    for port in proof.ports.iter().enumerate() {
+        match port_outcome(state, proof, port, now) {
+            ProofOutcome::Failed => return ProofOutcome::Failed,
+            ProofOutcome::Pending => all = ProofOutcome::Pending,
+            ProofOutcome::Answered => {}
+        }
+    }
+    all
+}
+
+/// What the row of requests has shown on one port.
+pub(crate) fn port_outcome(
+    state: &State,
+    proof: &Proof,
+    (index, port): (usize, &PortProof),
+    now: &Now,
+) -> ProofOutcome {
+    let needed = if index == 0 && proof.round != Round::InService {
+        state.settings.proof_answers
+    } else {
+        1
+    };
+    if !port.required || port.answers >= needed {
+        ProofOutcome::Answered
+    } else if port.failures >= FAILURES || now.since(proof.began) >= state.settings.proof_window {
+        ProofOutcome::Failed
+    } else {
+        ProofOutcome::Pending
+    }
+}
+
+/// What was asked in vain, and what came back.
+pub(crate) fn failure(state: &State, proof: &Proof, now: &Now) -> String {
+    proof
+        .ports
+        .iter()
+        .enumerate()
+        .find(|port| port_outcome(state, proof, *port, now) == ProofOutcome::Failed)
+        .and_then(|(_, port)| port.failure.clone())
+        .unwrap_or_else(|| "no answer through the endpoint in time".to_owned())
+}

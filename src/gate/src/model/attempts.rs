@@ -1,0 +1,43 @@
+//! The attempts at a write that fails again and again.
+
+use std::time::{Duration, Instant};
+
+use capo_core::FailureClass;
+
+/// Back-off of repeated attempts.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Attempts {
+    pub(crate) made: u32,
+    pub(crate) next: Option<Instant>,
+}
+
+impl Attempts {
+    pub(crate) fn may(&self, now: Instant) -> bool {
+        self.next.is_none_or(|next| next <= now)
+    }
+
+    /// The attempts of a process that is gone are unknown. It is assumed that it has just made one, so that the first ten
+    /// minutes see at most five attempts with a restart among them too.
+    pub(crate) fn inherited(now: Instant) -> Self {
+        let mut attempts = Self::default();
+        attempts.made(now);
+        attempts
+    }
+
+    pub(crate) fn made(&mut self, now: Instant) {
+        const MINUTES: [u64; 4] = [1, 2, 5, 10];
+        let index = usize::try_from(self.made)
+            .unwrap_or(usize::MAX)
+            .min(MINUTES.len() - 1);
+        let wait = MINUTES.get(index).copied().unwrap_or(10);
+        self.made = self.made.saturating_add(1);
+        self.next = now.checked_add(Duration::from_secs(60 * wait));
+    }
+}
+
+/// A write that OpenStack refused for good.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) class: FailureClass,
+    pub(crate) message: String,
+}

@@ -1,0 +1,70 @@
+//! A listener, a pool or a health monitor, and how long it or a member has been lost.
+
+use std::time::{Duration, Instant};
+
+use crate::model::clock::Stamp;
+use capo_core::ProvisioningStatus;
+
+/// A part of a port's structure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PartKind {
+    /// The listener.
+    Listener,
+    /// The pool.
+    Pool,
+    /// The health monitor.
+    Monitor,
+}
+
+impl PartKind {
+    /// Every kind, from the outside in.
+    pub(crate) const ALL: [Self; 3] = [Self::Listener, Self::Pool, Self::Monitor];
+
+    /// As Octavia calls it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Listener => "listener",
+            Self::Pool => "pool",
+            Self::Monitor => "health monitor",
+        }
+    }
+}
+
+/// A listener, pool or monitor as last read.
+#[derive(Debug, Clone)]
+pub(crate) struct Part {
+    pub(crate) id: String,
+    pub(crate) provisioning: ProvisioningStatus,
+    pub(crate) since: Stamp,
+    pub(crate) lost: LostRun,
+}
+
+/// How long something is PENDING though nothing can be under way.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct LostRun {
+    pub(crate) first: Option<Instant>,
+    pub(crate) reads: u32,
+    pub(crate) last: Option<Instant>,
+}
+
+impl LostRun {
+    pub(crate) fn saw(&mut self, lost: bool, began: Instant) {
+        if lost {
+            self.first.get_or_insert(began);
+            self.last = Some(began);
+            self.reads = self.reads.saturating_add(1);
+        } else {
+            *self = Self::default();
+        }
+    }
+
+    /// Three reads or more, over this span.
+    pub(crate) fn spans(&self, span: Duration) -> bool {
+        match (self.first, self.last) {
+            (Some(first), Some(last)) => {
+                self.reads >= 3 && last.saturating_duration_since(first) >= span
+            }
+            _ => false,
+        }
+    }
+}

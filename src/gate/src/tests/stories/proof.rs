@@ -1,0 +1,348 @@
+//! The endpoint proof: what comes back without the machine decides.
+
+use crate::{
+    model::{
+        findings::Gate,
+        octavia::Change,
+        proof::{EndpointReply, EndpointResult},
+    },
+    tests::world::{AtEndpoint, World, address, machine_name},
+};
+use capo_core::Reason;
+
+use super::{SECOND, gone, held, member_of, seconds, world};
+
+fn message(world: &World) -> String {
+    let finding = world.findings.machines.get(&machine_name(1)).unwrap();
+    match &finding.release {
+        Gate::Held { message, .. } | Gate::Open { message, .. } | Gate::Bypassed { message } => {
+            message.clone()
+        }
+        Gate::NotAsked => String::new(),
+    }
+}
+
+fn run_until(world: &mut World, happened: impl Fn(&World) -> bool) {
+    let begun = world.at();
+    while !happened(world) {
+        world.run(SECOND / 10);
+        assert!(world.at() < begun + 600.0, "it does not happen");
+    }
+}
+
+#[test]
+fn a_machine_goes_after_five_answers_without_its_traffic_and_five_without_its_member() {
+    let mut world = world(2);
+    world.delete(&machine_name(1));
+    run_until(&mut world, |world| world.tally.drains == 1);
+    assert_eq!(world.tally.requests, 1);
+    run_until(&mut world, |world| member_of(world, 1).is_none());
+    assert_eq!(world.tally.requests, 1 + 5);
+    run_until(&mut world, |world| gone(world, 1));
+    assert_eq!(world.tally.requests, 1 + 5 + 5);
+    assert_eq!(world.tally.restores, 0);
+}
+
+#[test]
+fn a_weight_that_octavia_has_not_applied_is_caught() {
+    let mut world = world(2);
+    world.endpoint = AtEndpoint::Unchanged;
+    world.delete(&machine_name(1));
+    world.run(seconds(45));
+    assert_eq!((world.tally.drains, world.tally.restores), (1, 1));
+    assert!(!gone(&world, 1) && member_of(&world, 1).is_some());
+    assert_eq!(held(&world, 1), Some(Reason::NoOtherMemberServing));
+    let said = message(&world);
+    for words in [
+        "was put back in service",
+        "GET https://192.0.2.1:6443/readyz",
+        "10.0.0.1",
+    ] {
+        assert!(said.contains(words), "{said}");
+    }
+    world.endpoint = AtEndpoint::LoadBalancer;
+    world.run(seconds(120));
+    assert!(gone(&world, 1));
+}
+
+#[test]
+fn what_is_no_api_server_of_the_cluster_at_the_endpoint_holds_and_changes_nothing() {
+    let mut world = world(2);
+    world.endpoint = AtEndpoint::Stranger;
+    world.delete(&machine_name(1));
+    world.run(seconds(600));
+    assert_eq!(world.tally.drains, 0);
+    assert_eq!(held(&world, 1), Some(Reason::NoOtherMemberServing));
+    let said = message(&world);
+    assert!(said.contains("not issued by the cluster's CA"), "{said}");
+    world.endpoint = AtEndpoint::LoadBalancer;
+    world.run(seconds(60));
+    assert!(gone(&world, 1));
+}
+
+#[test]
+fn a_proof_that_fails_after_the_deletion_brings_the_member_back() {
+    let mut world = world(2);
+    world.delete(&machine_name(1));
+    run_until(&mut world, |world| member_of(world, 1).is_none());
+    world.endpoint = AtEndpoint::Stranger;
+    world.run(seconds(30));
+    assert!(!gone(&world, 1) && member_of(&world, 1).is_some());
+    assert_eq!(held(&world, 1), Some(Reason::NoOtherMemberServing));
+    world.endpoint = AtEndpoint::LoadBalancer;
+    world.run(seconds(180));
+    assert!(gone(&world, 1));
+}
+
+#[test]
+fn where_weights_are_ignored_the_member_is_disabled_for_the_proof() {
+    let mut world = World::new(&[6443], SECOND);
+    world.model.ovn = true;
+    world.desired.provider = "ovn".to_owned();
+    world.hand_over_load_balancer();
+    world.add_serving(1);
+    world.add_serving(2);
+    world.run(seconds(400));
+    world.delete(&machine_name(1));
+    world.run(seconds(120));
+    assert!(gone(&world, 1));
+    let disabled = world.model.writes.iter().any(|change| {
+        matches!(change, Change::UpdateMember { admin_up: Some(false), tags: Some(tags), .. }
+            if tags.iter().any(|tag| tag == "capo-rs-leaving"))
+    });
+    assert!(disabled, "{:?}", world.model.writes);
+}
+
+#[test]
+fn a_member_that_was_disabled_for_a_proof_that_failed_is_enabled_again() {
+    let mut world = World::new(&[6443], SECOND);
+    world.model.ovn = true;
+    world.desired.provider = "ovn".to_owned();
+    world.hand_over_load_balancer();
+    world.add_serving(1);
+    world.add_serving(2);
+    world.run(seconds(400));
+    world.delete(&machine_name(1));
+    run_until(&mut world, |world| {
+        world.model.members().any(|member| !member.admin_up)
+    });
+    world.endpoint = AtEndpoint::Unreachable;
+    world.run(seconds(40));
+    assert!(!gone(&world, 1));
+    assert!(world.model.members().all(|member| member.admin_up));
+    let is_marked = |tags: &[String]| tags.iter().any(|tag| tag == "capo-rs-leaving");
+    assert!(!world.model.members().any(|member| is_marked(&member.tags)));
+}
+
+#[test]
+fn an_additional_port_that_answered_before_must_answer_without_the_machine() {
+    let mut world = World::new(&[6443, 8132], SECOND);
+    world.add_serving(1);
+    world.add_serving(2);
+    world.run(seconds(600));
+    world.delete(&machine_name(1));
+    run_until(&mut world, |world| world.tally.drains == 2);
+    world.model.dark_port = Some(8132);
+    world.run(seconds(60));
+    assert!(!gone(&world, 1));
+    assert!(
+        message(&world).contains("TCP connection to 192.0.2.1:8132"),
+        "{}",
+        message(&world)
+    );
+    world.model.dark_port = None;
+    world.run(seconds(300));
+    assert!(gone(&world, 1));
+}
+
+#[test]
+fn a_hold_ends_when_the_operator_enables_the_other_member_again() {
+    let mut world = world(2);
+    let set = |world: &mut World, up: bool| {
+        for member in world.model.members_mut() {
+            if member.address == address(2) {
+                member.admin_up = up;
+            }
+        }
+    };
+    set(&mut world, false);
+    world.delete(&machine_name(1));
+    world.run(seconds(300));
+    assert!(message(&world).contains("cp-2: its member is admin-down"));
+    set(&mut world, true);
+    world.run(seconds(300));
+    assert!(gone(&world, 1));
+}
+
+/// The control of every story in this file: the checks of the world notice when the proof says more than is true.
+#[test]
+fn a_proof_that_is_made_to_lie_is_caught() {
+    let story = |endpoint| {
+        let mut world = World::new(&[6443], SECOND);
+        world.model.monitors = false;
+        world.add_serving(1);
+        world.add_serving(2);
+        world.run(seconds(400));
+        // No monitor and no condition shows that this API server is down.
+        world.fall(address(2));
+        world.run(seconds(120));
+        world.endpoint = endpoint;
+        world.delete(&machine_name(1));
+        world.run(seconds(120));
+        world
+    };
+    let honest = story(AtEndpoint::LoadBalancer);
+    assert!(!gone(&honest, 1));
+    assert!(honest.tally.restores > 0 && member_of(&honest, 1).is_some());
+    let lying = std::panic::catch_unwind(|| story(AtEndpoint::Lies));
+    let caught = lying.err().and_then(|text| text.downcast::<String>().ok());
+    assert!(caught.is_some_and(|text| text.contains("though no other API server was up")));
+}
+
+#[test]
+fn what_came_back_is_in_the_message_and_no_more_than_200_characters_of_it() {
+    use capo_core::{EndpointAnswer, EndpointFailure, Excerpt};
+    let long = Excerpt::of(&"<html>nobody home".repeat(100));
+    let answer = |status| {
+        Ok(EndpointReply::Answer(EndpointAnswer {
+            status,
+            named: Vec::new(),
+            body: long.clone(),
+        }))
+    };
+    let table: [(EndpointResult, &str); 12] = [
+        (answer(429), "the answer was 429: <html>"),
+        (answer(502), "the answer was 502: <html>"),
+        (
+            Err(EndpointFailure::OtherAuthority),
+            "not issued by the cluster's CA",
+        ),
+        (
+            Err(EndpointFailure::BadCertificate(long.clone())),
+            "certificate is not valid",
+        ),
+        (Err(EndpointFailure::NotTls), "does not speak TLS"),
+        (Err(EndpointFailure::NotHttp), "does not speak HTTP"),
+        (Err(EndpointFailure::Closed), "closed without an answer"),
+        (Err(EndpointFailure::Refused), "refused"),
+        (
+            Err(EndpointFailure::TimedOut(SECOND * 3)),
+            "no answer within 3 s",
+        ),
+        (
+            Err(EndpointFailure::NoAddress(long.clone())),
+            "has no address",
+        ),
+        (
+            Err(EndpointFailure::Unreachable(Excerpt::of(
+                "no route to host: only IPv6",
+            ))),
+            "no route to host",
+        ),
+        (
+            Err(EndpointFailure::Proxy {
+                status: 407,
+                body: long.clone(),
+            }),
+            "the proxy answered 407",
+        ),
+    ];
+    for (result, words) in table {
+        let mut world = world(2);
+        world.replies = Some(result);
+        world.delete(&machine_name(1));
+        world.run(seconds(60));
+        assert!(!gone(&world, 1) && world.tally.drains == 0, "{words}");
+        let said = message(&world);
+        for part in ["GET https://192.0.2.1:6443/readyz", words, "bypass until="] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+        assert!(said.matches("nobody home").count() <= 200 / 17, "{said}");
+        world.replies = None;
+        world.run(seconds(60));
+        assert!(gone(&world, 1), "{words}: {}", message(&world));
+    }
+}
+
+/// Two machines behind a load balancer, and the first one is to go.
+fn two(ovn: bool) -> World {
+    let mut world = World::new(&[6443], SECOND);
+    world.model.ovn = ovn;
+    if ovn {
+        world.desired.provider = "ovn".to_owned();
+        world.hand_over_load_balancer();
+    }
+    world.add_serving(1);
+    world.add_serving(2);
+    world.run(seconds(400));
+    world
+}
+
+/// OVN shows ACTIVE and ONLINE for what it has never programmed.
+#[test]
+fn a_member_that_ovn_calls_active_and_never_programmed_replaces_nobody() {
+    let mut world = two(true);
+    world.model.never_programmed.insert(address(2));
+    world.delete(&machine_name(1));
+    world.run(seconds(600));
+    assert!(!gone(&world, 1) && member_of(&world, 1).is_some());
+    assert_eq!(held(&world, 1), Some(Reason::NoOtherMemberServing));
+    world.model.never_programmed.clear();
+    world.run(seconds(700));
+    assert!(gone(&world, 1));
+}
+
+/// Octavia's health manager is down, and the last statuses stay.
+#[test]
+fn a_member_that_is_online_in_old_news_only_replaces_nobody() {
+    let mut world = two(false);
+    world.model.frozen.insert(address(2));
+    world.fall(address(2));
+    world.run(seconds(120));
+    world.delete(&machine_name(1));
+    world.run(seconds(600));
+    assert!(!gone(&world, 1));
+    assert!(world.tally.restores > 0 && member_of(&world, 1).is_some());
+}
+
+/// A health monitor needs 35 s to find an API server down.
+#[test]
+fn a_member_that_dies_a_moment_before_the_release_replaces_nobody() {
+    let mut world = two(false);
+    world.model.frozen.insert(address(2));
+    world.delete(&machine_name(1));
+    run_until(&mut world, |world| world.tally.drains == 1);
+    world.fall(address(2));
+    world.run(seconds(20));
+    assert_eq!(world.tally.restores, 1);
+    world.model.frozen.clear();
+    world.run(seconds(600));
+    assert!(!gone(&world, 1) && member_of(&world, 1).is_some());
+}
+
+/// A leaving member reads DRAINING, which shows nothing of a health monitor that finds every other one OFFLINE.
+#[test]
+fn a_half_dead_health_manager_does_not_make_a_release_begin_again_and_again() {
+    let mut world = two(false);
+    world.model.silent = true;
+    world.run(seconds(600));
+    world.delete(&machine_name(1));
+    world.run(seconds(600));
+    assert!(gone(&world, 1));
+    assert_eq!((world.tally.drains, world.tally.restores), (1, 0));
+}
+
+#[test]
+fn an_endpoint_that_answers_half_of_the_requests_holds_and_ends_when_it_answers_all() {
+    let mut world = two(false);
+    world.endpoint = AtEndpoint::EverySecond;
+    world.delete(&machine_name(1));
+    world.run(seconds(600));
+    assert!(!gone(&world, 1) && member_of(&world, 1).is_some());
+    assert!(world.tally.restores <= 5, "{}", world.tally.restores);
+    let said = message(&world);
+    assert!(said.contains("GET https://192.0.2.1:6443/readyz"), "{said}");
+    world.endpoint = AtEndpoint::LoadBalancer;
+    world.run(seconds(700));
+    assert!(gone(&world, 1));
+}
