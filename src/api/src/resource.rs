@@ -1,9 +1,9 @@
-//! Root objects: what every kind has in common.
+//! Root objects: the fields that all kinds share.
 
 /// Defines a root object with its `metadata`, `spec` and, where the kind has one, `status`.
 ///
-/// Written out rather than derived for one reason: an object without a spec must be readable. The
-/// schema has always allowed one, and a single unreadable object would blind the watch to all.
+/// It is not derived, because an object without a spec must be readable: the schema has always allowed such objects,
+/// and a single unreadable object would break the watch of all objects.
 macro_rules! custom_resource {
     (
         $(#[doc = $doc:literal])+
@@ -16,10 +16,10 @@ macro_rules! custom_resource {
         pub struct $kind {
             /// Name, labels, annotations and the like.
             pub metadata: kube::core::ObjectMeta,
-            /// What is wanted. All of it at its default if the object has none.
+            /// The desired state. It has its defaults where the object has no spec.
             pub spec: $spec,
             $(
-                /// What was found and made; written by the controller alone.
+                /// The observed state. Only the controller writes it.
                 pub status: Option<$status>,
             )?
         }
@@ -130,7 +130,7 @@ macro_rules! custom_resource {
 
 pub(crate) use custom_resource;
 
-/// Scopes by the names that manifests use.
+/// The scopes of kinds.
 pub(crate) mod scope {
     pub(crate) use kube::core::{
         ClusterResourceScope as Cluster, NamespaceResourceScope as Namespaced,
@@ -139,10 +139,10 @@ pub(crate) mod scope {
 
 /// One version of a kind, as its CRD needs it.
 pub(crate) trait VersionedKind: kube::Resource<DynamicType = ()> {
-    /// What the kind is, for people.
+    /// The description of the kind.
     const DESCRIPTION: &str;
 
-    /// The schema of the spec, as the types tell it.
+    /// The schema of the spec, generated from the types.
     fn spec_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema;
 
     /// The schema of the status, for kinds that have one.

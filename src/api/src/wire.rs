@@ -1,6 +1,6 @@
-//! Closed sets of words in the custom resources.
+//! Closed sets of strings in the custom resources.
 
-/// [`capo_core::wire_enum`] with a schema that allows the set's words only.
+/// [`capo_core::wire_enum`] with a schema that allows the strings of the set only.
 macro_rules! wire_enum {
     (
         $(#[$meta:meta])*

@@ -1,8 +1,8 @@
-//! What `kubectl get` shows: CAPO's columns, and those that tell how a rollout stands.
+//! The columns of `kubectl get`: those of CAPO, and those that show the progress of a rollout.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceColumnDefinition;
 
-/// Whether the object is ready, as its conditions say.
+/// Whether the object is ready according to its conditions.
 pub(super) const CONDITION_READY: &str = r#"status.conditions[?(@.type=="Ready")].status"#;
 const CLUSTER_NAME: &str = r"metadata.labels.cluster\.x-k8s\.io/cluster-name";
 
@@ -94,7 +94,7 @@ pub(super) fn server_columns() -> Vec<CustomResourceColumnDefinition> {
     ]
 }
 
-/// For kinds of which no more is to be told than whether they can be used.
+/// The columns of kinds that are either usable or not.
 pub(super) fn ready_columns() -> Vec<CustomResourceColumnDefinition> {
     vec![
         column("Ready", CONDITION_READY, "Whether it can be used"),

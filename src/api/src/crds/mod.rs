@@ -1,4 +1,4 @@
-//! The custom resource definitions, put together from the types.
+//! The custom resource definitions, assembled from the types.
 
 mod columns;
 
@@ -49,8 +49,8 @@ pub enum ConversionTarget {
         /// Certificate authority in PEM.
         certificate_authority: String,
     },
-    /// No webhook: versions differ in their name alone. Not for production, where objects of two forms
-    /// are stored; it lets one version be tried by itself.
+    /// No webhook: the API server changes the version's name alone. It serves tests of a single version; in production,
+    /// objects of two forms are stored.
     Unconverted,
 }
 
@@ -67,8 +67,7 @@ impl Default for ConversionTarget {
 
 /// Every custom resource definition, sorted by name.
 ///
-/// # Errors
-/// When a schema of the types is none that Kubernetes knows: a fault of the program, not of the caller.
+/// # Errors A schema of the types is not one that Kubernetes accepts, which is a defect of the program.
 pub fn crds(
     conversion: &ConversionTarget,
 ) -> Result<Vec<CustomResourceDefinition>, serde_json::Error> {
@@ -142,7 +141,7 @@ pub fn crds(
     ])
 }
 
-/// A version of a kind, and what the definition as a whole needs of it.
+/// A version of a kind, with what the definition needs.
 struct Version {
     kind: String,
     plural: String,
@@ -155,7 +154,7 @@ fn older(mut version: Version) -> Version {
     version
 }
 
-/// The served and stored version of a kind that `K` is.
+/// The served and stored version `K` of a kind.
 fn version<K: VersionedKind>(
     columns: Vec<CustomResourceColumnDefinition>,
 ) -> Result<Version, serde_json::Error> {
@@ -217,9 +216,9 @@ fn version<K: VersionedKind>(
     })
 }
 
-/// Gives an object that no controller has looked at a generation that is never its own, so that tools
-/// which compare the two (kstatus, Flux, Argo CD) don't take it for done. The default has to be on the
-/// status as a whole: the API server makes no parents for defaults further down.
+/// Gives an object that no controller has reconciled an observedGeneration that is never its generation, so that tools
+/// which compare the two (kstatus, Flux, Argo CD) do not regard it as done. The default has to be on the status as a
+/// whole, because the API server creates no parents of defaults further down.
 fn default_status(status: &mut Value) {
     let ready_is_always_there = status["properties"]["ready"]["default"].is_boolean();
     status["default"] = if ready_is_always_there {
@@ -245,7 +244,7 @@ impl Names {
     }
 }
 
-/// Asks cert-manager for the authority where the caller names none.
+/// Lets cert-manager fill in the authority where the caller names none.
 fn authority_annotation(convert: Option<&ConversionTarget>) -> Option<BTreeMap<String, String>> {
     match convert? {
         ConversionTarget::Service {
@@ -351,10 +350,9 @@ fn conversion(target: &ConversionTarget) -> Option<CustomResourceConversion> {
     })
 }
 
-/// The definitions as they lie in `crds/`: file name and YAML text of each.
+/// The definitions as they are in `crds/`: the file name and the YAML text of each.
 ///
-/// # Errors
-/// When a definition can't be written as YAML: a fault of the program, not of the caller.
+/// # Errors A definition can't be written as YAML, which is a defect of the program.
 pub fn manifests(
     conversion: &ConversionTarget,
 ) -> Result<Vec<(String, String)>, serde_json::Error> {

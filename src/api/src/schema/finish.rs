@@ -1,11 +1,11 @@
-//! From what schemars generates to what Kubernetes takes.
+//! Turns the schemas that schemars generates into schemas that Kubernetes accepts.
 
 use serde_json::{Map, Value};
 
 use super::{API_DEFAULT, Form, SINCE_V1BETA2};
 
-/// Makes a schema that Kubernetes takes out of one that schemars generated: no null, no reference, no
-/// default but those of the API, and the bounds of `form`.
+/// Turns a schema that schemars generated into one that Kubernetes accepts: without null and references, with the
+/// defaults of the API alone, and with the bounds of `form`.
 pub(crate) fn finish(schema: &mut Value, form: Form) {
     let Value::Object(node) = schema else { return };
     unwrap_option(node);
@@ -41,7 +41,7 @@ pub(crate) fn finish(schema: &mut Value, form: Form) {
     drop_required_with_default(node);
 }
 
-/// A property with a default is never missing, so nobody is required to give it.
+/// A property with a default is never missing, so it is not required.
 fn drop_required_with_default(node: &mut Map<String, Value>) {
     let Some(Value::Array(mut required)) = node.remove("required") else {
         return;

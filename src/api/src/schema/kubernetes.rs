@@ -1,4 +1,4 @@
-//! Schemas of Kubernetes' own types, with the bounds that their Rust types don't carry.
+//! Schemas of Kubernetes' own types, with the bounds that their Rust types do not have.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 

@@ -1,7 +1,7 @@
-//! What a Rust type can't say of a field: list types, bounds of one version only, defaults, rules.
+//! What a Rust type can't express about a field: list types, bounds of one version only, defaults, rules.
 //!
-//! The functions are used as `#[schemars(transform = schema::…)]` beside the field or type they
-//! restrict. [`finish`] then makes a schema of one API version that Kubernetes takes.
+//! The functions are used as `#[schemars(transform = schema::…)]` beside the field or type they restrict. [`finish`]
+//! then turns the result into a schema of one API version that Kubernetes accepts.
 
 mod finish;
 mod kubernetes;
@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 pub(super) use finish::finish;
 pub(super) use kubernetes::{conditions, conditions_of_either_form, label_selector, quantities};
 
-/// Bounds that hold from v1beta2 on. CAPO's v1beta1 and v1alpha1 know them not, and objects with
-/// longer or emptier values are stored.
+/// Bounds that hold from v1beta2 on. CAPO's v1beta1 and v1alpha1 do not have them, so that stored objects may have
+/// longer or empty values.
 const SINCE_V1BETA2: &str = "x-since-v1beta2";
 
 /// A default that is part of the API, unlike those that Rust needs to read old objects.
@@ -45,7 +45,7 @@ pub(crate) fn atomic_map(property: &mut Schema) {
     property.insert("x-kubernetes-map-type".into(), json!("atomic"));
 }
 
-/// A list whose entries are told apart by one of their fields.
+/// A list whose entries differ in one of their fields.
 pub(crate) fn map_by(key: &'static str) -> impl Transform {
     move |property: &mut Schema| map_by_keys(property, &[key])
 }
@@ -71,7 +71,7 @@ pub(crate) fn at_least_one(object: &mut Schema) {
     object.insert("minProperties".into(), json!(1));
 }
 
-/// A text that is not empty.
+/// A string that is not empty.
 pub(crate) fn non_empty(property: &mut Schema) {
     property.insert("minLength".into(), json!(1));
 }
@@ -82,7 +82,7 @@ pub(crate) fn port(property: &mut Schema) {
     property.insert("maximum".into(), json!(65535));
 }
 
-/// One of the given words.
+/// One of the given strings.
 pub(crate) fn one_of(words: &'static [&'static str]) -> impl Fn(&mut Schema) {
     move |property| {
         property.insert("enum".into(), json!(words));
@@ -99,7 +99,7 @@ pub(crate) fn ipv4(property: &mut Schema) {
     property.insert("format".into(), json!("ipv4"));
 }
 
-/// A number of 32 bits. The Rust type has 64 so that no number that is stored is unreadable.
+/// A number of 32 bits. The Rust type has 64 bits so that every stored number can be read.
 pub(crate) fn int32(property: &mut Schema) {
     property.insert("format".into(), json!("int32"));
 }
@@ -109,7 +109,7 @@ pub(crate) fn int32_items(property: &mut Schema) {
     property.insert("items".into(), json!({"format": "int32"}));
 }
 
-/// Neutron tags: a set of texts without a comma.
+/// Neutron tags: a set of strings without commas.
 pub(crate) fn tags(property: &mut Schema) {
     set(property);
     property.insert(
@@ -118,7 +118,7 @@ pub(crate) fn tags(property: &mut Schema) {
     );
 }
 
-/// The generation a status belongs to: -1 in an object no controller has looked at.
+/// The generation to which a status belongs: -1 in an object that no controller has reconciled.
 pub(crate) fn observed_generation(property: &mut Schema) {
     property.insert("minimum".into(), json!(-1));
 }
@@ -131,7 +131,7 @@ pub(crate) fn default_to(value: impl Into<Value>) -> impl Transform {
     }
 }
 
-/// A list that is there even when empty.
+/// A list that is present even when it is empty.
 pub(crate) fn default_to_list(property: &mut Schema) {
     property.insert(API_DEFAULT.into(), json!([]));
 }
@@ -149,7 +149,7 @@ pub(crate) fn since_v1beta2(restrict: impl Fn(&mut Schema)) -> impl Transform {
     }
 }
 
-/// A CEL rule and what is said when it is broken.
+/// A CEL rule and the message of a violation.
 pub(crate) fn rule(expression: &'static str, message: &'static str) -> impl Transform {
     move |object: &mut Schema| {
         let rule = json!({"rule": expression, "message": message});

@@ -12,14 +12,13 @@ custom_resource! {
     spec OpenStackClusterIdentitySpec, status OpenStackClusterIdentityStatus
 }
 
-/// Where the credentials are and who may use them.
+/// The Secret with the credentials, and the namespaces that may use them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct OpenStackClusterIdentitySpec {
     /// The Secret that holds the credentials.
     pub secret_ref: CredentialSecretReference,
-    /// Labels of the namespaces whose objects may use the credentials. Without it, every namespace
-    /// may.
+    /// Labels of the namespaces whose objects may use the credentials. Without it, every namespace may use them.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::label_selector")]
     pub namespace_selector: Option<LabelSelector>,
@@ -35,16 +34,15 @@ pub struct CredentialSecretReference {
     pub namespace: String,
 }
 
-/// What was found of the credentials. Nothing of the Secret's content is told.
+/// The state of the credentials. It shows nothing of the Secret's content.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct OpenStackClusterIdentityStatus {
-    /// Generation of the object to which this status belongs. -1 until it was looked at for the
-    /// first time.
+    /// Generation of the object to which this status belongs. -1 until the first reconciliation.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::observed_generation)]
     pub observed_generation: Option<i64>,
-    /// What is true of the credentials now. Ready: the Secret is there and its clouds.yaml can be used.
+    /// The conditions of the credentials. Ready: the Secret exists and its clouds.yaml can be used.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,

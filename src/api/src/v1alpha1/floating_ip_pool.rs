@@ -1,4 +1,4 @@
-//! `OpenStackFloatingIPPool`: floating IPs that are given to machines and taken back.
+//! `OpenStackFloatingIPPool`: floating IPs that machines get and give back.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use schemars::JsonSchema;
@@ -12,32 +12,32 @@ use crate::{
 };
 
 custom_resource! {
-    /// Floating IPs that are given to machines and taken back.
+    /// Floating IPs that machines get and give back.
     OpenStackFloatingIPPool, version "v1alpha1", plural "openstackfloatingippools", Namespaced,
     spec OpenStackFloatingIPPoolSpec, status OpenStackFloatingIPPoolStatus
 }
 
 wire_enum! {
-    /// What becomes of the floating IPs of a pool that is deleted.
+    /// What happens to a floating IP whose claim is released.
     pub enum ReclaimPolicy {
-        /// They stay.
+        /// It stays in the pool.
         Retain = "Retain",
-        /// They are deleted.
+        /// It is deleted, unless the user brought it along.
         Delete = "Delete",
     }
 }
 
-/// What is wanted of the pool.
+/// The desired state of the pool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct OpenStackFloatingIPPoolSpec {
-    /// Existing floating IPs that are given out before new ones are allocated.
+    /// Existing floating IPs that are used before new ones are allocated.
     #[serde(
         rename = "preAllocatedFloatingIPs",
         skip_serializing_if = "Vec::is_empty"
     )]
     pub pre_allocated_floating_ips: Vec<String>,
-    /// How many floating IPs the pool may allocate. Without it or with 0, as many as are asked for.
+    /// With this many floating IPs given out, the pool allocates no further one. Without it, as many as are claimed.
     #[serde(rename = "maxIPs", skip_serializing_if = "Option::is_none")]
     pub max_ips: Option<i64>,
     /// The credentials for OpenStack.
@@ -45,21 +45,20 @@ pub struct OpenStackFloatingIPPoolSpec {
     /// External network to allocate from. Without it, the only one there is.
     #[serde(rename = "floatingIPNetwork", skip_serializing_if = "Option::is_none")]
     pub floating_ip_network: Option<NetworkParam>,
-    /// What becomes of the floating IPs when the pool is deleted: Retain keeps them, Delete deletes
-    /// those that were not given in preAllocatedFloatingIPs.
+    /// What happens to a floating IP whose claim is released: Retain keeps it in the pool, Delete deletes it unless
+    /// it is one of preAllocatedFloatingIPs. Those that the pool allocated go with the pool either way.
     pub reclaim_policy: ReclaimPolicy,
 }
 
-/// What is in the pool.
+/// The state of the pool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct OpenStackFloatingIPPoolStatus {
-    /// Generation of the object to which this status belongs. -1 until it was looked at for the
-    /// first time.
+    /// Generation of the object to which this status belongs. -1 until the first reconciliation.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::observed_generation)]
     pub observed_generation: Option<i64>,
-    /// Floating IPs that are given out.
+    /// Floating IPs that are in use.
     #[serde(rename = "claimedIPs")]
     #[schemars(transform = schema::default_to_list)]
     pub claimed_ips: Vec<String>,
@@ -67,13 +66,13 @@ pub struct OpenStackFloatingIPPoolStatus {
     #[serde(rename = "availableIPs")]
     #[schemars(transform = schema::default_to_list)]
     pub available_ips: Vec<String>,
-    /// Floating IPs that could not be deleted.
+    /// Floating IPs of preAllocatedFloatingIPs that do not exist.
     #[serde(rename = "failedIPs", skip_serializing_if = "Vec::is_empty")]
     pub failed_ips: Vec<String>,
     /// The external network.
     #[serde(rename = "floatingIPNetwork", skip_serializing_if = "Option::is_none")]
     pub floating_ip_network: Option<NetworkStatus>,
-    /// What is true of the pool now.
+    /// The conditions of the pool.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions_of_either_form")]
     pub conditions: Vec<Condition>,

@@ -1,5 +1,5 @@
-//! v1alpha1: kinds that have no later version. They take what CAPO up to 0.14 stores beside what came
-//! after it, because both were called v1alpha1 and nothing converts between them.
+//! v1alpha1: kinds that have no later version. They accept what CAPO up to 0.14 stores and what later versions store,
+//! because both were called v1alpha1 and nothing converts between them.
 
 mod cluster_identity;
 mod floating_ip_pool;

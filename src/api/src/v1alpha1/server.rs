@@ -1,10 +1,10 @@
-//! `OpenStackServer`: the server of a machine or of a bastion, and everything made for it.
+//! `OpenStackServer`: the server of a machine or of a bastion, and everything that is created for it.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::stored::{StoredPort, StoredResolvedPort, ports, resolved_ports};
+use super::stored::{ports, with_disable_port_security};
 use crate::{
     resource::custom_resource,
     schema,
@@ -16,12 +16,12 @@ use crate::{
 };
 
 custom_resource! {
-    /// The server of a machine or of a bastion, and everything made for it. Made by the provider itself.
+    /// The server of a machine or of a bastion, and everything that is created for it. The provider creates it.
     OpenStackServer, version "v1alpha1", plural "openstackservers", Namespaced,
     spec OpenStackServerSpec, status OpenStackServerStatus
 }
 
-/// What the server is made of. Only identityRef can be changed later.
+/// The properties of the server. Only identityRef can be changed later.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(transform = schema::rule(
@@ -43,15 +43,15 @@ pub struct OpenStackServerSpec {
     pub ssh_key_name: String,
     /// Ports of the server.
     #[serde(deserialize_with = "ports")]
-    #[schemars(with = "Vec<StoredPort>")]
+    #[schemars(transform = with_disable_port_security)]
     pub ports: Vec<PortOpts>,
     /// Security groups of every port, beside the port's own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub security_groups: Vec<SecurityGroupParam>,
-    /// Whether a trunk is made for every port that does not say otherwise.
+    /// Whether a trunk is created for every port that does not set its own value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trunk: Option<bool>,
-    /// Tags of the server and everything made for it.
+    /// Tags of the server and of everything that is created for it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::set)]
     pub tags: Vec<String>,
@@ -59,7 +59,7 @@ pub struct OpenStackServerSpec {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::map_by("key"))]
     pub server_metadata: Vec<ServerMetadata>,
-    /// Whether the server gets its user data on a drive. Without it, the cloud's choice.
+    /// Whether the server gets its user data on a config drive. Without it, the cloud chooses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config_drive: Option<bool>,
     /// Volume to boot from. Without it, the server boots from local disk.
@@ -72,7 +72,7 @@ pub struct OpenStackServerSpec {
     /// Server group the server joins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_group: Option<ServerGroupParam>,
-    /// Availability zone of the server. Without it, one of the cloud's choice.
+    /// Availability zone of the server. Without it, the cloud chooses one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub availability_zone: Option<String>,
     /// The credentials for OpenStack.
@@ -100,12 +100,11 @@ pub struct LocalObjectReference {
     pub name: String,
 }
 
-/// What was found and made of the server.
+/// The state of the server in OpenStack.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct OpenStackServerStatus {
-    /// Generation of the object to which this status belongs. -1 until it was looked at for the
-    /// first time.
+    /// Generation of the object to which this status belongs. -1 until the first reconciliation.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::observed_generation)]
     pub observed_generation: Option<i64>,
@@ -115,7 +114,7 @@ pub struct OpenStackServerStatus {
     /// ID of the server.
     #[serde(rename = "instanceID", skip_serializing_if = "Option::is_none")]
     pub instance_id: Option<String>,
-    /// State of the server as Nova tells it.
+    /// Status of the server in Nova.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance_state: Option<String>,
     /// Addresses of the server.
@@ -127,7 +126,7 @@ pub struct OpenStackServerStatus {
     /// What was created for the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<MachineResources>,
-    /// What is true of the server now.
+    /// The conditions of the server.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions_of_either_form")]
     pub conditions: Vec<Condition>,
@@ -147,10 +146,7 @@ pub struct ResolvedServerSpec {
     #[serde(rename = "flavorID", skip_serializing_if = "Option::is_none")]
     pub flavor_id: Option<String>,
     /// The ports, in order.
-    #[serde(
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "resolved_ports"
-    )]
-    #[schemars(with = "Vec<StoredResolvedPort>")]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "ports")]
+    #[schemars(transform = with_disable_port_security)]
     pub ports: Vec<ResolvedPortSpec>,
 }

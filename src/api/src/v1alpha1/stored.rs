@@ -1,67 +1,44 @@
-//! Ports as CAPO up to 0.14 stores them: with `disablePortSecurity` where later ones have
-//! `enablePortSecurity`. They are read as if they had been written today.
+//! Ports as CAPO up to 0.14 stores them: with `disablePortSecurity` where later versions have `enablePortSecurity`. They
+//! are read as if a later version had written them.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer};
+use schemars::Schema;
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, Error},
+};
+use serde_json::{Map, Value, json};
 
-use crate::v1beta2::{PortOpts, ResolvedPortSpec};
+const DISABLE: &str = "disablePortSecurity";
+const ENABLE: &str = "enablePortSecurity";
 
-/// A port in either form.
-#[derive(Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct StoredPort {
-    #[serde(flatten)]
-    port: PortOpts,
-    /// Whether the port is left unguarded by security groups. Written by CAPO up to 0.14; not used where
-    /// enablePortSecurity is set.
-    #[schemars(skip_serializing_if = "Option::is_none")]
-    disable_port_security: Option<bool>,
+/// Adds the older field to the schema of a list of ports.
+pub(super) fn with_disable_port_security(list: &mut Schema) {
+    let properties = list
+        .get_mut("items")
+        .and_then(|port| port.get_mut("properties"));
+    if let Some(Value::Object(properties)) = properties {
+        let field = json!({
+            "description": "Whether security groups are turned off for the port. CAPO up to 0.14 writes this field; it \
+                            is not used where enablePortSecurity is set.",
+            "type": ["boolean", "null"],
+        });
+        properties.insert(DISABLE.to_owned(), field);
+    }
 }
 
-/// A resolved port in either form.
-#[derive(Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct StoredResolvedPort {
-    #[serde(flatten)]
-    port: ResolvedPortSpec,
-    /// Whether it is left unguarded by security groups. Written by CAPO up to 0.14; not used where
-    /// enablePortSecurity is set.
-    #[schemars(skip_serializing_if = "Option::is_none")]
-    disable_port_security: Option<bool>,
-}
-
-/// Reads ports in either form.
-pub(super) fn ports<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PortOpts>, D::Error> {
-    let stored = Vec::<StoredPort>::deserialize(deserializer)?;
-    Ok(stored
-        .into_iter()
-        .map(|stored| PortOpts {
-            enable_port_security: enabled(
-                stored.port.enable_port_security,
-                stored.disable_port_security,
-            ),
-            ..stored.port
-        })
-        .collect())
-}
-
-/// Reads resolved ports in either form.
-pub(super) fn resolved_ports<'de, D: Deserializer<'de>>(
+/// Reads ports with either field, `PortOpts` and `ResolvedPortSpec` alike.
+pub(super) fn ports<'de, D: Deserializer<'de>, T: DeserializeOwned>(
     deserializer: D,
-) -> Result<Vec<ResolvedPortSpec>, D::Error> {
-    let stored = Vec::<StoredResolvedPort>::deserialize(deserializer)?;
-    Ok(stored
-        .into_iter()
-        .map(|stored| ResolvedPortSpec {
-            enable_port_security: enabled(
-                stored.port.enable_port_security,
-                stored.disable_port_security,
-            ),
-            ..stored.port
-        })
-        .collect())
-}
-
-fn enabled(enable: Option<bool>, disable: Option<bool>) -> Option<bool> {
-    enable.or(disable.map(|disable| !disable))
+) -> Result<Vec<T>, D::Error> {
+    let stored = Vec::<Map<String, Value>>::deserialize(deserializer)?;
+    let ports = stored.into_iter().map(|mut port| {
+        let disable = port.remove(DISABLE).unwrap_or_default();
+        let disable = Option::<bool>::deserialize(disable)?;
+        let is_set = port.get(ENABLE).is_some_and(|enable| !enable.is_null());
+        if let Some(disable) = disable.filter(|_| !is_set) {
+            port.insert(ENABLE.to_owned(), Value::Bool(!disable));
+        }
+        T::deserialize(Value::Object(port))
+    });
+    ports.collect::<Result<_, _>>().map_err(Error::custom)
 }

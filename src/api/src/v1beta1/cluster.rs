@@ -19,7 +19,7 @@ custom_resource! {
     spec OpenStackClusterSpec, status OpenStackClusterStatus
 }
 
-/// What is wanted of the cluster. Most of it can't be changed later.
+/// The desired state of the cluster. Most of it can't be changed later.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(transform = schema::rule(
@@ -33,8 +33,8 @@ custom_resource! {
     "disableAPIServerFloatingIP must be set to true when disableExternalNetwork is true",
 ))]
 pub struct OpenStackClusterSpec {
-    /// Subnet that is created for the cluster, with a network and a router around it. Without any,
-    /// network and subnets are looked up.
+    /// Subnet that is created for the cluster, with a network and a router around it. Without any, the network and the
+    /// subnets are looked up.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1), transform = schema::atomic)]
     pub managed_subnets: Vec<SubnetSpec>,
@@ -48,28 +48,26 @@ pub struct OpenStackClusterSpec {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::atomic)]
     pub subnets: Vec<SubnetParam>,
-    /// The subnet whose addresses the machines go by where there are several. Without it, the
-    /// first.
+    /// The subnet whose addresses are those of the machines where there are several subnets. Without it, the first one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub primary_subnet: Option<SubnetParam>,
-    /// Largest packet of the created network in bytes. Without it, the cloud's choice.
+    /// Largest packet of the created network in bytes. Without it, the cloud chooses.
     #[serde(rename = "networkMTU", skip_serializing_if = "Option::is_none")]
     pub network_mtu: Option<i64>,
-    /// Addresses the created router takes on the external network. Without any, one of the cloud's
-    /// choice.
+    /// Addresses the created router takes on the external network. Without any, the cloud chooses one.
     #[serde(rename = "externalRouterIPs", skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::atomic)]
     pub external_router_ips: Vec<ExternalRouterIp>,
     /// External network for the router and floating IPs. Without it, the only one there is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub external_network: Option<NetworkParam>,
-    /// Whether the cluster does without any external network.
+    /// Whether the cluster uses no external network.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disable_external_network: Option<bool>,
-    /// The load balancer before the API servers.
+    /// The load balancer in front of the API servers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_server_load_balancer: Option<ApiServerLoadBalancer>,
-    /// Whether the endpoint of the API servers does without a floating IP.
+    /// Whether the endpoint of the API servers has no floating IP.
     #[serde(
         rename = "disableAPIServerFloatingIP",
         skip_serializing_if = "Option::is_none"
@@ -82,8 +80,8 @@ pub struct OpenStackClusterSpec {
         skip_serializing_if = "Option::is_none"
     )]
     pub api_server_floating_ip: Option<String>,
-    /// Address of the endpoint on the cluster network: of the load balancer, or, without one, an
-    /// address that is kept alive by other means.
+    /// Address of the endpoint on the cluster network: of the load balancer, or, without one, an address that something
+    /// else provides.
     #[serde(rename = "apiServerFixedIP", skip_serializing_if = "Option::is_none")]
     pub api_server_fixed_ip: Option<String>,
     /// TCP port of the API server. Without it, 6443.
@@ -93,14 +91,14 @@ pub struct OpenStackClusterSpec {
     /// Security groups that are created for the machines. Without it, none are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub managed_security_groups: Option<ManagedSecurityGroups>,
-    /// Whether ports of the created network are left unguarded by security groups.
+    /// Whether security groups are turned off for the ports of the created network.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disable_port_security: Option<bool>,
     /// Tags for everything that is created for the cluster.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::set)]
     pub tags: Vec<String>,
-    /// Where clients reach the API server. Filled in once it is known, unless given.
+    /// Where clients reach the API server. The provider sets it once it is known, unless the user sets it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control_plane_endpoint: Option<ApiEndpoint>,
     /// Availability zones over which control-plane machines are spread. Without any, all.
@@ -126,11 +124,11 @@ pub struct OpenStackClusterSpec {
     "spec is required when the bastion is enabled",
 ))]
 pub struct Bastion {
-    /// Whether there is one.
+    /// Whether the bastion is created.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::default_to(true))]
     pub enabled: Option<bool>,
-    /// What the server is made of.
+    /// The properties of the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spec: Option<OpenStackMachineSpec>,
     /// Availability zone of the server.
@@ -143,16 +141,15 @@ pub struct Bastion {
     pub floating_ip: Option<String>,
 }
 
-/// What was found and made of the cluster.
+/// The state of the cluster in OpenStack.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct OpenStackClusterStatus {
-    /// Generation of the object to which this status belongs. -1 until it was looked at for the
-    /// first time.
+    /// Generation of the object to which this status belongs. -1 until the first reconciliation.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::observed_generation)]
     pub observed_generation: Option<i64>,
-    /// Whether the cluster is ready: the Ready condition in short.
+    /// Whether the cluster is ready, as its Ready condition reports.
     #[schemars(transform = schema::default_to(false))]
     pub ready: bool,
     /// Whether the cluster is ready for machines.
@@ -167,7 +164,7 @@ pub struct OpenStackClusterStatus {
     /// The router of the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub router: Option<RouterStatus>,
-    /// The load balancer before the API servers.
+    /// The load balancer in front of the API servers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_server_load_balancer: Option<LoadBalancerStatus>,
     /// Availability zones in which machines can be placed, by name.
@@ -185,13 +182,13 @@ pub struct OpenStackClusterStatus {
     /// The bastion.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bastion: Option<BastionStatus>,
-    /// A fault that CAPO held to be terminal. Not set any more.
+    /// A failure that CAPO regarded as terminal. It is not set any more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_reason: Option<String>,
-    /// What CAPO said of that fault. Not set any more.
+    /// The message of that failure. It is not set any more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_message: Option<String>,
-    /// What is true of the cluster now.
+    /// The conditions of the cluster.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }
@@ -203,7 +200,7 @@ pub struct FailureDomainSpec {
     /// Whether control-plane machines may be placed there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control_plane: Option<bool>,
-    /// Further facts about it.
+    /// Further attributes of it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, String>,
 }

@@ -16,8 +16,8 @@ custom_resource! {
     spec OpenStackMachineSpec, status OpenStackMachineStatus
 }
 
-/// What the server is made of. Only providerID, identityRef and the allowedAddressPairs of ports
-/// can be changed later.
+/// The properties of the server. Only providerID, identityRef and the allowedAddressPairs of ports can be changed
+/// later.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(transform = schema::rule(
@@ -25,7 +25,7 @@ custom_resource! {
     "at least one of flavor and flavorID must be set",
 ))]
 pub struct OpenStackMachineSpec {
-    /// The server as Kubernetes names it, openstack://region/id. Filled in.
+    /// Identifier of the server in Kubernetes, openstack://region/id. The provider sets it.
     #[serde(rename = "providerID", skip_serializing_if = "Option::is_none")]
     pub provider_id: Option<String>,
     /// Name of the flavor. Not used where flavorID is set.
@@ -47,10 +47,10 @@ pub struct OpenStackMachineSpec {
     /// Security groups of every port, beside the port's own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub security_groups: Vec<SecurityGroupParam>,
-    /// Whether a trunk is made for every port that does not say otherwise.
+    /// Whether a trunk is created for every port that does not set its own value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trunk: Option<bool>,
-    /// Tags of the server and everything made for it, beside those of the cluster.
+    /// Tags of the server and everything that is created for it, beside those of the cluster.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::set)]
     pub tags: Vec<String>,
@@ -58,7 +58,7 @@ pub struct OpenStackMachineSpec {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::map_by("key"))]
     pub server_metadata: Vec<ServerMetadata>,
-    /// Whether the server gets its user data on a drive. Without it, the cloud's choice.
+    /// Whether the server gets its user data on a config drive. Without it, the cloud chooses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config_drive: Option<bool>,
     /// Volume to boot from. Without it, the server boots from local disk.
@@ -84,26 +84,25 @@ pub struct OpenStackMachineSpec {
     pub scheduler_hint_additional_properties: Vec<SchedulerHint>,
 }
 
-/// What was found and made of the machine.
+/// The state of the machine in OpenStack.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct OpenStackMachineStatus {
-    /// Generation of the object to which this status belongs. -1 until it was looked at for the
-    /// first time.
+    /// Generation of the object to which this status belongs. -1 until the first reconciliation.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::observed_generation)]
     pub observed_generation: Option<i64>,
-    /// Whether the machine is ready: the Ready condition in short.
+    /// Whether the machine is ready, as its Ready condition reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<bool>,
-    /// Whether the machine may become a node. For a control-plane machine not before its members of
-    /// the load balancer are provisioned.
+    /// Whether the machine is provisioned. For a control-plane machine the provider sets it after its members of the
+    /// load balancer are provisioned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initialization: Option<Initialization>,
     /// ID of the server.
     #[serde(rename = "instanceID", skip_serializing_if = "Option::is_none")]
     pub instance_id: Option<String>,
-    /// State of the server as Nova tells it.
+    /// Status of the server in Nova.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance_state: Option<String>,
     /// Addresses of the server.
@@ -113,8 +112,8 @@ pub struct OpenStackMachineStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 256))]
     pub failure_domain: Option<String>,
-    /// Load balancer members of a control-plane machine that Octavia has provisioned out of those
-    /// expected, such as 2/2.
+    /// Number of load balancer members of a control-plane machine that Octavia has provisioned, out of those expected,
+    /// such as 2/2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub active_members: Option<String>,
     /// The references of the spec, resolved to ids.
@@ -123,13 +122,13 @@ pub struct OpenStackMachineStatus {
     /// What was created for the machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<MachineResources>,
-    /// A fault that CAPO held to be terminal. Not set any more.
+    /// A failure that CAPO regarded as terminal. It is not set any more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_reason: Option<String>,
-    /// What CAPO said of that fault. Not set any more.
+    /// The message of that failure. It is not set any more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_message: Option<String>,
-    /// What is true of the machine now.
+    /// The conditions of the machine.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }

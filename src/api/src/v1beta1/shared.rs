@@ -1,4 +1,4 @@
-//! The parts of v1beta1 that look otherwise in v1beta2, and are shared by its kinds.
+//! The parts of v1beta1 that differ from v1beta2 and are shared by several kinds.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -15,22 +15,22 @@ use crate::schema;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Condition {
-    /// What it is about.
+    /// Type of the condition.
     #[schemars(length(min = 1, max = 256))]
     pub type_: String,
     /// True, False or Unknown.
     pub status: String,
-    /// How grave it is when False: Error, Warning or Info.
+    /// Severity where status is False: Error, Warning or Info.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub severity: Option<String>,
     /// When status last changed.
     pub last_transition_time: Time,
-    /// Why, in one word.
+    /// Reason of the status in CamelCase.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 256))]
     pub reason: Option<String>,
-    /// Why, for people.
+    /// Message about the status.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 10240))]
     pub message: Option<String>,
@@ -54,7 +54,7 @@ impl Default for Condition {
     }
 }
 
-/// A port of the server. What is left out follows the cluster.
+/// A port of the server. Fields that are not set take the cluster's values.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PortOpts {
@@ -64,8 +64,8 @@ pub struct PortOpts {
     /// Description of the port. Without it, one that names the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Ends the name of the port, which starts with the name of the server. Without it, the index
-    /// of the port in the list.
+    /// Suffix of the name of the port, which starts with the name of the server. Without it, the index of the port in
+    /// the list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name_suffix: Option<String>,
     /// Subnets and addresses of the port. Without any, one address of each kind on the network.
@@ -80,13 +80,13 @@ pub struct PortOpts {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::set)]
     pub tags: Vec<String>,
-    /// Whether a trunk is made with this port as its parent. Without it, the machine's own setting.
+    /// Whether a trunk is created with this port as its parent. Without it, the machine's setting applies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trunk: Option<bool>,
-    /// Whether the port forwards packets. Without it, it does.
+    /// Whether the port forwards packets. Without it, the port forwards them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admin_state_up: Option<bool>,
-    /// MAC address. Without it, one of the cloud's choice.
+    /// MAC address. Without it, the cloud chooses one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mac_address: Option<String>,
     /// Addresses besides its own from which the port may send.
@@ -102,8 +102,8 @@ pub struct PortOpts {
     /// Hints to the network driver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<BindingProfile>,
-    /// Whether the port is left unguarded by security groups. Without it, the network's own
-    /// setting. With true the port can't have security groups.
+    /// Whether security groups are turned off for the port. Without it, the network's setting applies. With true the
+    /// port can't have security groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disable_port_security: Option<bool>,
     /// Whether the state of the physical link shows in the port.
@@ -160,7 +160,7 @@ pub struct ResolvedPortSpec {
     /// Hints to the network driver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<BindingProfile>,
-    /// Whether it is left unguarded by security groups.
+    /// Whether security groups are turned off for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disable_port_security: Option<bool>,
     /// Whether the state of the physical link shows in it.
@@ -190,7 +190,7 @@ pub struct ResolvedMachineSpec {
     pub ports: Vec<ResolvedPortSpec>,
 }
 
-/// The bastion as last seen.
+/// The bastion as last read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct BastionStatus {
@@ -203,7 +203,7 @@ pub struct BastionStatus {
     /// Name of the SSH key it was created with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ssh_key_name: Option<String>,
-    /// State of the server as Nova tells it.
+    /// Status of the server in Nova.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// Its address on the cluster network.
@@ -236,8 +236,8 @@ pub struct ManagedSecurityGroups {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::map_by("name"))]
     pub worker_nodes_security_group_rules: Vec<SecurityGroupRuleSpec>,
-    /// Whether the machines of the cluster may send each other anything. Else only what Kubernetes
-    /// itself needs.
+    /// Whether all traffic between the machines of the cluster is allowed. Otherwise only the traffic that Kubernetes
+    /// needs is allowed.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::default_to(false))]
     pub allow_all_in_cluster_traffic: Option<bool>,

@@ -19,7 +19,7 @@ custom_resource! {
     spec OpenStackClusterSpec, status OpenStackClusterStatus
 }
 
-/// What is wanted of the cluster. Most of it can't be changed later.
+/// The desired state of the cluster. Most of it can't be changed later.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(transform = schema::rule(
@@ -33,8 +33,8 @@ custom_resource! {
     "apiServer.enableFloatingIP must be set to false when enableExternalNetwork is false",
 ))]
 pub struct OpenStackClusterSpec {
-    /// Subnet that is created for the cluster, with a network and a router around it. Without any,
-    /// network and subnets are looked up.
+    /// Subnet that is created for the cluster, with a network and a router around it. Without any, the network and the
+    /// subnets are looked up.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1), transform = schema::atomic)]
     pub managed_subnets: Vec<SubnetSpec>,
@@ -42,8 +42,7 @@ pub struct OpenStackClusterSpec {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::atomic)]
     pub subnets: Vec<SubnetParam>,
-    /// The subnet whose addresses the machines go by where there are several. Without it, the
-    /// first.
+    /// The subnet whose addresses are those of the machines where there are several subnets. Without it, the first one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub primary_subnet: Option<SubnetParam>,
     /// Properties of the router that is created. Only with managedSubnets.
@@ -61,10 +60,10 @@ pub struct OpenStackClusterSpec {
     /// External network for the router and floating IPs. Without it, the only one there is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub external_network: Option<NetworkParam>,
-    /// Whether the cluster uses an external network at all. Without it, it does.
+    /// Whether the cluster uses an external network. Without it, the cluster uses one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enable_external_network: Option<bool>,
-    /// The endpoint of the API servers and what stands before them.
+    /// The endpoint of the API servers and what is in front of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_server: Option<ApiServer>,
     /// Security groups that are created for the machines. Without it, none are.
@@ -74,7 +73,7 @@ pub struct OpenStackClusterSpec {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::set)]
     pub tags: Vec<String>,
-    /// Where clients reach the API server. Filled in once it is known, unless given.
+    /// Where clients reach the API server. The provider sets it once it is known, unless the user sets it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control_plane_endpoint: Option<ApiEndpoint>,
     /// Availability zones over which control-plane machines are spread. Without any, all.
@@ -100,11 +99,11 @@ pub struct OpenStackClusterSpec {
     "spec is required when the bastion is enabled",
 ))]
 pub struct Bastion {
-    /// Whether there is one.
+    /// Whether the bastion is created.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::default_to(true))]
     pub enabled: Option<bool>,
-    /// What the server is made of.
+    /// The properties of the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spec: Option<OpenStackMachineSpec>,
     /// Availability zone of the server.
@@ -117,16 +116,15 @@ pub struct Bastion {
     pub floating_ip: Option<String>,
 }
 
-/// What was found and made of the cluster.
+/// The state of the cluster in OpenStack.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct OpenStackClusterStatus {
-    /// Generation of the object to which this status belongs. -1 until it was looked at for the
-    /// first time.
+    /// Generation of the object to which this status belongs. -1 until the first reconciliation.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::observed_generation)]
     pub observed_generation: Option<i64>,
-    /// What is true of the cluster now.
+    /// The conditions of the cluster.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
@@ -142,7 +140,7 @@ pub struct OpenStackClusterStatus {
     /// The router of the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub router: Option<RouterStatus>,
-    /// The load balancer before the API servers.
+    /// The load balancer in front of the API servers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_server_managed_load_balancer: Option<LoadBalancerStatus>,
     /// Availability zones in which machines can be placed.
@@ -163,11 +161,11 @@ pub struct OpenStackClusterStatus {
     pub bastion: Option<BastionStatus>,
 }
 
-/// How far the first set-up has come.
+/// The progress of the initial set-up.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Initialization {
-    /// Whether the first set-up is complete. Once true it stays true.
+    /// Whether the initial set-up is complete. Once true, it stays true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provisioned: Option<bool>,
 }
@@ -257,12 +255,12 @@ pub struct FailureDomain {
     /// Whether control-plane machines may be placed there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control_plane: Option<bool>,
-    /// Further facts about it.
+    /// Further attributes of it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, String>,
 }
 
-/// The bastion as last seen.
+/// The bastion as last read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct BastionStatus {
@@ -275,7 +273,7 @@ pub struct BastionStatus {
     /// Name of the SSH key it was created with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ssh_key_name: Option<String>,
-    /// State of the server as Nova tells it.
+    /// Status of the server in Nova.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// Its address on the cluster network.

@@ -1,4 +1,4 @@
-//! What a server is made of: image, flavor, server group, metadata, scheduler hints.
+//! The properties of a server: image, flavor, server group, metadata, scheduler hints.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Which credentials are used, and which cloud they belong to.
+//! The credentials for a cloud.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::{schema, wire::wire_enum};
 
 wire_enum! {
-    /// What holds the credentials.
+    /// The kind of the object that holds the credentials.
     pub enum IdentityRefType, default Secret {
         /// A Secret in the namespace of the object.
         Secret = "Secret",

@@ -1,4 +1,4 @@
-//! The managed load balancer before the API servers: as wished for, and as found.
+//! The managed load balancer in front of the API servers: as desired and as found.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{NetworkParam, NetworkStatusWithSubnets, SubnetParam};
 use crate::schema;
 
-/// The endpoint of the API servers and what stands before them.
+/// The endpoint of the API servers and what is in front of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ApiServer {
@@ -15,27 +15,27 @@ pub struct ApiServer {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 65535))]
     pub port: Option<i64>,
-    /// Address of the endpoint on the cluster network: of the load balancer, or, without one, an
-    /// address that is kept alive by other means.
+    /// Address of the endpoint on the cluster network: of the load balancer, or, without one, an address that something
+    /// else provides.
     #[serde(rename = "fixedIP", skip_serializing_if = "Option::is_none")]
     pub fixed_ip: Option<String>,
     /// Floating IP of the endpoint, which must exist. It is never deleted. Without it, one is
     /// allocated and deleted with the cluster.
     #[serde(rename = "floatingIP", skip_serializing_if = "Option::is_none")]
     pub floating_ip: Option<String>,
-    /// Whether the endpoint has a floating IP. Without it, it has.
+    /// Whether the endpoint has a floating IP. Without it, the endpoint has one.
     #[serde(rename = "enableFloatingIP", skip_serializing_if = "Option::is_none")]
     pub enable_floating_ip: Option<bool>,
-    /// The load balancer before the API servers.
+    /// The load balancer in front of the API servers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub managed_load_balancer: Option<ApiServerLoadBalancer>,
 }
 
-/// An Octavia load balancer before the API servers of the cluster.
+/// An Octavia load balancer in front of the API servers of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ApiServerLoadBalancer {
-    /// Whether there is one.
+    /// Whether the load balancer is created.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::default_to(true))]
     pub enabled: Option<bool>,
@@ -43,8 +43,8 @@ pub struct ApiServerLoadBalancer {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::set, transform = schema::since_v1beta2(schema::int32_items))]
     pub additional_ports: Vec<i64>,
-    /// Address ranges that may connect. Those of the cluster itself are always added. Without any,
-    /// everyone may.
+    /// Address ranges that may connect. Those of the cluster itself are always added. Without any, every address may
+    /// connect.
     #[serde(rename = "allowedCIDRs", skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::set)]
     pub allowed_cidrs: Vec<String>,
@@ -73,25 +73,25 @@ pub struct ApiServerLoadBalancer {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct LoadBalancerMonitor {
-    /// Seconds between two checks. 0 or nothing: 10.
+    /// Seconds between two checks. 0 or absent: 10.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0), transform = schema::since_v1beta2(schema::int32))]
     pub delay: Option<i64>,
-    /// Seconds until a check has failed. 0 or nothing: 5.
+    /// Seconds until a check has failed. 0 or absent: 5.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0), transform = schema::since_v1beta2(schema::int32))]
     pub timeout: Option<i64>,
-    /// Checks in a row that must succeed until a member is ONLINE. 0 or nothing: 5.
+    /// Checks in a row that must succeed until a member is ONLINE. 0 or absent: 5.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 10), transform = schema::since_v1beta2(schema::int32))]
     pub max_retries: Option<i64>,
-    /// Checks in a row that must fail until a member is OFFLINE. Nothing: 3.
+    /// Checks in a row that must fail until a member is OFFLINE. Absent: 3.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 10), transform = schema::since_v1beta2(schema::int32))]
     pub max_retries_down: Option<i64>,
 }
 
-/// The load balancer before the API servers, as last seen.
+/// The load balancer in front of the API servers, as last read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct LoadBalancerStatus {
@@ -108,7 +108,7 @@ pub struct LoadBalancerStatus {
     /// Address on the network of the load balancer. Absent until it is known.
     #[serde(rename = "internalIP", skip_serializing_if = "Option::is_none")]
     pub internal_ip: Option<String>,
-    /// Address ranges that may connect. Empty: everyone may.
+    /// Address ranges that may connect. Empty: every address may connect.
     #[serde(rename = "allowedCIDRs", skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::since_v1beta2(schema::set))]
     pub allowed_cidrs: Vec<String>,
@@ -128,7 +128,7 @@ pub struct LoadBalancerStatus {
     pub members: Vec<LoadBalancerMemberStatus>,
 }
 
-/// A control-plane machine behind a port of the load balancer, as last seen.
+/// A control-plane machine behind a port of the load balancer, as last read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct LoadBalancerMemberStatus {
@@ -148,17 +148,16 @@ pub struct LoadBalancerMemberStatus {
     /// PENDING states. Absent while there is no member.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provisioning_status: Option<String>,
-    /// What the health check says: ONLINE, OFFLINE, ERROR, NO_MONITOR and others. Absent while
-    /// there is no member.
+    /// Result of the health check: ONLINE, OFFLINE, ERROR, NO_MONITOR and others. Absent while there is no member.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operating_status: Option<String>,
-    /// When the member came into its present state.
+    /// When the member got its present status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
     /// When the member was last read from Octavia.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_observed: Option<Time>,
-    /// What is wrong or awaited, for people.
+    /// What is wrong with the member, or what it waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }

@@ -17,12 +17,12 @@ custom_resource! {
     spec OpenStackMachineSpec, status OpenStackMachineStatus
 }
 
-/// What the server is made of. Only providerID, identityRef and the allowedAddressPairs of ports
-/// can be changed later.
+/// The properties of the server. Only providerID, identityRef and the allowedAddressPairs of ports can be changed
+/// later.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct OpenStackMachineSpec {
-    /// The server as Kubernetes names it, openstack://region/id. Filled in.
+    /// Identifier of the server in Kubernetes, openstack://region/id. The provider sets it.
     #[serde(rename = "providerID", skip_serializing_if = "Option::is_none")]
     pub provider_id: Option<String>,
     /// Flavor of the server.
@@ -40,10 +40,10 @@ pub struct OpenStackMachineSpec {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::since_v1beta2(schema::atomic))]
     pub security_groups: Vec<SecurityGroupParam>,
-    /// Whether a trunk is made for every port that does not say otherwise.
+    /// Whether a trunk is created for every port that does not set its own value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trunk: Option<bool>,
-    /// Tags of the server and everything made for it, beside those of the cluster.
+    /// Tags of the server and everything that is created for it, beside those of the cluster.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::set)]
     pub tags: Vec<String>,
@@ -51,7 +51,7 @@ pub struct OpenStackMachineSpec {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::map_by("key"))]
     pub server_metadata: Vec<ServerMetadata>,
-    /// Whether the server gets its user data on a drive. Without it, the cloud's choice.
+    /// Whether the server gets its user data on a config drive. Without it, the cloud chooses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config_drive: Option<bool>,
     /// Volume to boot from. Without it, the server boots from local disk.
@@ -77,27 +77,26 @@ pub struct OpenStackMachineSpec {
     pub scheduler_hint_additional_properties: Vec<SchedulerHint>,
 }
 
-/// What was found and made of the machine.
+/// The state of the machine in OpenStack.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct OpenStackMachineStatus {
-    /// Generation of the object to which this status belongs. -1 until it was looked at for the
-    /// first time.
+    /// Generation of the object to which this status belongs. -1 until the first reconciliation.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::observed_generation)]
     pub observed_generation: Option<i64>,
-    /// What is true of the machine now.
+    /// The conditions of the machine.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
-    /// Whether the machine may become a node. For a control-plane machine not before its members of
-    /// the load balancer are provisioned.
+    /// Whether the machine is provisioned. For a control-plane machine the provider sets it after its members of the
+    /// load balancer are provisioned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initialization: Option<Initialization>,
     /// ID of the server.
     #[serde(rename = "instanceID", skip_serializing_if = "Option::is_none")]
     pub instance_id: Option<String>,
-    /// State of the server as Nova tells it.
+    /// Status of the server in Nova.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance_state: Option<String>,
     /// Addresses of the server.
@@ -108,8 +107,8 @@ pub struct OpenStackMachineStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 256))]
     pub failure_domain: Option<String>,
-    /// Load balancer members of a control-plane machine that Octavia has provisioned out of those
-    /// expected, such as 2/2.
+    /// Number of load balancer members of a control-plane machine that Octavia has provisioned, out of those expected,
+    /// such as 2/2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub active_members: Option<String>,
     /// The references of the spec, resolved to ids.

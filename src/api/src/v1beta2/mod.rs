@@ -1,7 +1,6 @@
 //! v1beta2: the version that is stored and that the controllers work with.
 //!
-//! Types without a kind of their own are shared with the other versions wherever they look the same
-//! on the wire.
+//! Types that are not kinds are shared with the other versions where their JSON is the same.
 
 mod cluster;
 mod compute;

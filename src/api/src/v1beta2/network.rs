@@ -215,11 +215,11 @@ pub struct SubnetSpec {
     /// changed.
     #[schemars(transform = schema::since_v1beta2(schema::non_empty))]
     pub cidr: String,
-    /// DNS servers handed to the instances. May be changed at any time.
+    /// DNS servers of the instances. May be changed at any time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::since_v1beta2(schema::atomic))]
     pub dns_nameservers: Vec<String>,
-    /// Ranges from which addresses are given out. Without any, the whole subnet but its gateway.
+    /// Ranges from which addresses are allocated. Without any, the whole subnet except its gateway.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::since_v1beta2(schema::atomic))]
     pub allocation_pools: Vec<AllocationPool>,
@@ -245,12 +245,12 @@ pub struct AllocationPool {
     "at least one of mtu and enablePortSecurity must be set",
 ))]
 pub struct ManagedNetwork {
-    /// Largest packet in bytes. Without it, the cloud's choice.
+    /// Largest packet in bytes. Without it, the cloud chooses.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::int32)]
     pub mtu: Option<i64>,
-    /// Whether ports of the network are guarded by security groups unless they say otherwise.
-    /// Without it, the cloud's choice.
+    /// Whether security groups apply to ports of the network that do not set their own value. Without it, the cloud
+    /// chooses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enable_port_security: Option<bool>,
 }
@@ -263,7 +263,7 @@ pub struct ManagedNetwork {
     "externalIPs must be set",
 ))]
 pub struct ManagedRouter {
-    /// Addresses the router takes on the external network, instead of one of the cloud's choice.
+    /// Addresses the router takes on the external network, instead of one that the cloud chooses.
     #[serde(rename = "externalIPs", skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1), transform = schema::atomic)]
     pub external_ips: Vec<ExternalRouterIp>,

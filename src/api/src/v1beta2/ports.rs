@@ -1,4 +1,4 @@
-//! The ports of a server: as wished for, and as resolved to ids.
+//! The ports of a server: as desired and as resolved to ids.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{NetworkParam, SecurityGroupParam, SubnetParam};
 use crate::schema;
 
-/// A port of the server. What is left out follows the cluster.
+/// A port of the server. Fields that are not set take the cluster's values.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PortOpts {
@@ -16,8 +16,8 @@ pub struct PortOpts {
     /// Description of the port. Without it, one that names the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Ends the name of the port, which starts with the name of the server. Without it, the index
-    /// of the port in the list.
+    /// Suffix of the name of the port, which starts with the name of the server. Without it, the index of the port in
+    /// the list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name_suffix: Option<String>,
     /// Subnets and addresses of the port. Without any, one address of each kind on the network.
@@ -32,13 +32,13 @@ pub struct PortOpts {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::set)]
     pub tags: Vec<String>,
-    /// Whether a trunk is made with this port as its parent. Without it, the machine's own setting.
+    /// Whether a trunk is created with this port as its parent. Without it, the machine's setting applies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trunk: Option<bool>,
-    /// Whether the port forwards packets. Without it, it does.
+    /// Whether the port forwards packets. Without it, the port forwards them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admin_state_up: Option<bool>,
-    /// MAC address. Without it, one of the cloud's choice.
+    /// MAC address. Without it, the cloud chooses one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mac_address: Option<String>,
     /// Addresses besides its own from which the port may send.
@@ -55,8 +55,8 @@ pub struct PortOpts {
     /// Hints to the network driver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<BindingProfile>,
-    /// Whether security groups guard the port. Without it, the network's own setting. With false
-    /// the port can't have security groups.
+    /// Whether security groups apply to the port. Without it, the network's setting applies. With false the port can't
+    /// have security groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enable_port_security: Option<bool>,
     /// Whether the state of the physical link shows in the port.
@@ -108,7 +108,7 @@ pub struct BindingProfile {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ValueSpec {
-    /// Name of this entry. It is not sent.
+    /// Name of this entry. It is not sent to Neutron.
     #[schemars(transform = schema::since_v1beta2(schema::non_empty))]
     pub name: String,
     /// Name of the attribute.
@@ -167,7 +167,7 @@ pub struct ResolvedPortSpec {
     /// Hints to the network driver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<BindingProfile>,
-    /// Whether security groups guard it.
+    /// Whether security groups apply to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enable_port_security: Option<bool>,
     /// Whether the state of the physical link shows in it.

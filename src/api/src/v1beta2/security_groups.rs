@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::{schema, wire::wire_enum};
 
 wire_enum! {
-    /// Which way the traffic of a rule goes.
+    /// Direction of the traffic of a rule.
     pub enum RuleDirection {
         /// To the instance.
         Ingress = "ingress",
@@ -53,8 +53,8 @@ pub struct ManagedSecurityGroups {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::map_by("name"))]
     pub worker_nodes_security_group_rules: Vec<SecurityGroupRuleSpec>,
-    /// Whether the machines of the cluster may send each other anything. Else only what Kubernetes
-    /// itself needs.
+    /// Whether all traffic between the machines of the cluster is allowed. Otherwise only the traffic that Kubernetes
+    /// needs is allowed.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::default_to(false))]
     pub allow_all_in_cluster_traffic: Option<bool>,
@@ -65,13 +65,13 @@ pub struct ManagedSecurityGroups {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct SecurityGroupRuleSpec {
-    /// Name of this entry. It is not sent.
+    /// Name of this entry. It is not sent to Neutron.
     #[schemars(transform = schema::since_v1beta2(schema::non_empty))]
     pub name: String,
     /// Description of the rule.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Which way the traffic goes, seen from the instance.
+    /// Direction of the traffic, seen from the instance.
     pub direction: RuleDirection,
     /// IP version. Without it, IPv4.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,7 +84,7 @@ pub struct SecurityGroupRuleSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::since_v1beta2(schema::int32))]
     pub port_range_max: Option<i64>,
-    /// Protocol by name or number. Without it, any.
+    /// Protocol by name or number. Without it, every protocol.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
     /// ID of the security group the other side must be in.
@@ -93,7 +93,7 @@ pub struct SecurityGroupRuleSpec {
     /// Address range the other side must be in.
     #[serde(rename = "remoteIPPrefix", skip_serializing_if = "Option::is_none")]
     pub remote_ip_prefix: Option<String>,
-    /// Managed groups the other side must be in. One rule is made for each.
+    /// Managed groups the other side must be in. One rule is created for each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::since_v1beta2(schema::set))]
     pub remote_managed_groups: Vec<ManagedSecurityGroupName>,

@@ -16,7 +16,7 @@ wire_enum! {
 }
 
 wire_enum! {
-    /// What an additional block device is made of.
+    /// The kinds of additional block devices.
     pub enum BlockDeviceType {
         /// Disk of the compute host, lost with the server.
         Local = "Local",
@@ -69,11 +69,11 @@ pub struct AdditionalBlockDevice {
     #[serde(rename = "sizeGiB")]
     #[schemars(range(min = 1), transform = schema::since_v1beta2(schema::int32))]
     pub size_gib: i64,
-    /// What the device is made of.
+    /// The kind and the properties of the device.
     pub storage: BlockDeviceStorage,
 }
 
-/// What a block device is made of.
+/// The properties of a block device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct BlockDeviceStorage {
