@@ -1,10 +1,14 @@
-//! Gives the program the runbooks to print.
+//! Gives the program the runbooks to print, and the shipped program compact relocations.
 
 use std::path::Path;
 
 /// One page per alert, named after it, as a list of names and texts.
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
+    // The table of relocations of the static program shrinks from 400 kB to some kB.
+    if std::env::var("CARGO_CFG_TARGET_ENV").as_deref() == Ok("musl") {
+        println!("cargo:rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
+    }
     let root = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_default();
     let folder = Path::new(&root).join("../../docs/runbooks");
     println!("cargo:rerun-if-changed=../../docs/runbooks");

@@ -1,4 +1,4 @@
-//! Reaching the Kubernetes API as its users do: with their kubeconfig and their rights.
+//! The connection to the Kubernetes API with the kubeconfig and the rights of the user.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 
-/// Which Kubernetes API, and as whom.
+/// The Kubernetes API to connect to, and the user's credentials.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Connection {
     /// Namespace of the Cluster; the context's own if not given
@@ -23,10 +23,10 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// A client, and the namespace that is meant.
+    /// A client, and the namespace that the flags or the kubeconfig select.
     ///
     /// # Errors
-    /// What is missing, and which flag would name it.
+    /// What is missing, and the flag that would set it.
     pub(super) async fn open(&self) -> Result<(Client, String), String> {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut config = self.config().await?;
@@ -63,8 +63,8 @@ impl Connection {
     }
 }
 
-/// An error of the Kubernetes API, with what the user can do about it.
-pub(super) fn told(doing: &str, error: &kube::Error) -> String {
+/// The text of an error of the Kubernetes API, with what the user can do about it.
+pub(super) fn api_error(doing: &str, error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if status.code == 403 => format!(
             "{doing}: {}; the ClusterRole capo-viewer-role is enough",
@@ -72,7 +72,7 @@ pub(super) fn told(doing: &str, error: &kube::Error) -> String {
         ),
         kube::Error::Api(status) => format!("{doing}: {}", status.message),
         other => {
-            // The cause is what says that nobody listens, or that the certificate is another's.
+            // Only the cause contains that the connection was refused, or that the certificate is not trusted.
             let mut text = format!("{doing}: {other}");
             let mut cause = std::error::Error::source(other);
             while let Some(error) = cause {

@@ -1,7 +1,7 @@
 //! Subcommands. Without one, the manager runs.
 //!
-//! Called as `kubectl-capo` or `clusterctl-capo` (a symlink suffices), the program is a plugin of those two:
-//! then it has the operator's commands only.
+//! Where the program's file is named `kubectl-capo` or `clusterctl-capo` (a symlink suffices), it is a plugin of that tool
+//! and has the operator's commands only.
 
 mod cluster;
 mod connection;
@@ -9,6 +9,8 @@ mod crds;
 mod explain;
 pub mod manifests;
 mod migrate_storage;
+mod plan;
+mod preflight;
 mod release_hooks;
 
 use std::{ffi::OsString, io::Write as _, path::Path, process::ExitCode};
@@ -18,7 +20,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, error::
 
 use crate::manager::{self, Settings, settings::normalise};
 
-/// Threads that run tasks: the tasks mostly wait.
+/// The number of threads that run tasks. Two are enough, because the tasks mostly wait.
 const WORKER_THREADS: usize = 2;
 
 /// Cluster API infrastructure provider for OpenStack.
@@ -63,6 +65,16 @@ enum Command {
     Crds(crds::Choices),
     /// Print the manifests of an installation
     Manifests(manifests::Choices),
+    /// Show what the manager would change, and change nothing
+    ///
+    /// Runs the manager's passes once over an installation of capo-rs or of CAPO 0.12 to 0.14, with the manager's flags.
+    /// It ends with 0 where nothing would be changed, 1 where something would, 2 where this is not known of every object.
+    Plan(plan::Choices),
+    /// List what stands between an installation of CAPO and capo-rs, and change nothing
+    ///
+    /// Reads the management cluster and its clouds with the manager's flags. It ends with 0 where nothing stands in the
+    /// way, 1 where something does, 2 where not everything could be read.
+    Preflight(preflight::Choices),
     /// Rewrite stored objects in the storage version, then exit
     ///
     /// The leading manager also does it by itself, if it has the rights of capo-storage-migration-role.
@@ -72,6 +84,11 @@ enum Command {
     /// Also enables load balancer members that were created disabled and wait for their API server. Needs no
     /// running manager, and refuses to run beside one that would add the hooks again.
     ReleaseHooks(release_hooks::Choices),
+}
+
+/// The command line with every flag and command, for the page that lists them.
+pub fn command_line() -> clap::Command {
+    CommandLine::command()
 }
 
 /// Parses `arguments` and runs the command.
@@ -95,6 +112,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Some(Command::Inspect(command)) => inspect(&command),
         Some(Command::Crds(choices)) => print_or_complain(crds::yaml(&choices)),
         Some(Command::Manifests(choices)) => print_or_complain(manifests::yaml(&choices)),
+        Some(Command::Plan(choices)) => plan::run(&choices),
+        Some(Command::Preflight(choices)) => preflight::run(&choices),
         Some(Command::MigrateStorage(choices)) => migrate_storage::run(&choices),
         Some(Command::ReleaseHooks(choices)) => release_hooks::run(&choices),
         None => run_manager(line.settings),
@@ -110,7 +129,7 @@ fn plugin(program: &OsString) -> Option<String> {
         .then(|| format!("{host} {}", own.replace('_', "-")))
 }
 
-/// Prints help where it was requested, an error otherwise.
+/// Prints the help where the user requested it, an error otherwise.
 fn usage(error: &clap::Error) -> ExitCode {
     let _ = error.print();
     match error.kind() {
@@ -149,6 +168,9 @@ fn wait_for<T, E: std::fmt::Display>(
 }
 
 fn run_manager(settings: Settings) -> ExitCode {
+    if settings.dry_run {
+        return plan::print_plan(&settings, plan::Form::Text);
+    }
     if let Err(contradiction) = settings.check() {
         complain(&contradiction.to_string());
         return ExitCode::from(2);
@@ -168,7 +190,7 @@ fn run_manager(settings: Settings) -> ExitCode {
         }
     };
     let outcome = runtime.block_on(manager::run(settings));
-    // A hung name resolution must not delay the end.
+    // A name resolution that does not return must not delay the exit.
     runtime.shutdown_background();
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -201,6 +223,6 @@ fn complain(text: &str) {
     let _ = writeln!(std::io::stderr(), "error: {text}");
 }
 
-fn complain_softly(text: &str) {
+fn warn(text: &str) {
     let _ = writeln!(std::io::stderr(), "warning: {text}");
 }

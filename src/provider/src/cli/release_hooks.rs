@@ -15,7 +15,7 @@ use crate::{
 };
 use capo_openstack::{ClientSettings, Clouds, LeaseToken, NoObserver};
 
-/// What can be chosen.
+/// The options of `release-hooks`.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Choices {
     /// Kubeconfig file; without it the Pod's own ServiceAccount is used
@@ -42,7 +42,7 @@ pub(super) struct Choices {
     ca_certs: String,
 }
 
-/// Releases, and prints what was done and what was not.
+/// Removes the hooks, and prints what was done and what failed.
 pub(super) fn run(choices: &Choices) -> ExitCode {
     match super::wait_for(released(choices)) {
         Ok(released) => report(&released),
@@ -89,7 +89,7 @@ async fn check_no_leader_enforces(client: &Client, choices: &Choices) -> Result<
     let namespace = namespace_or_own(&choices.leader_elect_resource_namespace);
     let lease = format!("{namespace}/{LEASE_NAME}");
     match leader(client.clone(), &namespace).await {
-        Ok(None) => super::complain_softly(&format!(
+        Ok(None) => super::warn(&format!(
             "the lease {lease} has no holder; a manager that runs without --leader-elect would add the hooks again"
         )),
         Ok(Some(Leader {
@@ -102,7 +102,7 @@ async fn check_no_leader_enforces(client: &Client, choices: &Choices) -> Result<
                  --replicas=0`, or start it with --load-balancer-gate=off, which removes the hooks by itself"
             ));
         }
-        Ok(Some(Leader { identity, mode })) => super::complain_softly(&format!(
+        Ok(Some(Leader { identity, mode })) => super::warn(&format!(
             "{identity} holds the lease {lease} {}",
             mode.map_or_else(
                 || "and does not record a gate mode: if it is capo-rs, it may add the hooks again"
@@ -110,7 +110,7 @@ async fn check_no_leader_enforces(client: &Client, choices: &Choices) -> Result<
                 |mode| format!("with --load-balancer-gate={mode}, which adds no hooks")
             )
         )),
-        Err(error) => super::complain_softly(&format!(
+        Err(error) => super::warn(&format!(
             "the lease {lease} can't be read: {error}. A manager that enforces the load balancer gate would add the hooks again"
         )),
     }

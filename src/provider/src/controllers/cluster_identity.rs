@@ -15,7 +15,7 @@ use crate::kubernetes::{
     conditions::{Conditions, kind},
     patch::write_status,
 };
-use crate::reconcile::{StepError, StepResult, is_left_alone};
+use crate::reconcile::{ClusterIdentityDefault, StepError, StepResult, is_left_alone};
 use capo_api::v1alpha1::{OpenStackClusterIdentity, OpenStackClusterIdentitySpec};
 use capo_core::FailureClass;
 use capo_core::{ConditionState, Reason};
@@ -34,7 +34,10 @@ pub(super) fn pass(
             return Outcome::Done;
         }
         let (verdict, outcome) = match check(&object.spec, &context).await {
-            Ok(()) => (ConditionState::met(Reason::Ready), Outcome::Done),
+            Ok(()) => {
+                let default = context.settings.cluster_identity_default;
+                (ready(&object.spec, default), Outcome::Done)
+            }
             Err(error) => (error.state, error.outcome),
         };
         let now = Timestamp::now();
@@ -78,6 +81,23 @@ async fn check(spec: &OpenStackClusterIdentitySpec, context: &Context) -> StepRe
             format!("{shown}: {problem}"),
         )
     })
+}
+
+/// Ready, and who may use an identity that does not say so itself.
+fn ready(spec: &OpenStackClusterIdentitySpec, default: ClusterIdentityDefault) -> ConditionState {
+    let mut ready = ConditionState::met(Reason::Ready);
+    if spec.namespace_selector.is_none() {
+        let message = match default {
+            ClusterIdentityDefault::Allow => {
+                "spec.namespaceSelector is not set: this identity is open to every namespace"
+            }
+            ClusterIdentityDefault::Deny => {
+                "spec.namespaceSelector is not set, and with --cluster-identity-default=deny no namespace may use this identity"
+            }
+        };
+        message.clone_into(&mut ready.message);
+    }
+    ready
 }
 
 fn refused(class: FailureClass, reason: Reason, message: String) -> StepError {

@@ -1,5 +1,6 @@
 //! Make OpenStack match the objects. A pass is observe, validate, plan, act, report; none ever waits.
 
+mod address_pairs;
 pub mod cluster;
 mod cluster_identity;
 mod cluster_template;
@@ -8,13 +9,14 @@ mod floating_ip_pool;
 pub mod machine;
 mod machine_template;
 mod run;
+mod secret_rotation;
 pub mod server;
 mod simple_controllers;
 
 pub(crate) use crate::reconcile::health;
 pub use crate::reconcile::{
-    Observer, Outcome, QueueDepth, QueueMetrics, Settings, Stores, UncachedMachines, WatchBreak,
-    capi, deletion_hooks, identity,
+    ClusterIdentityDefault, Observer, Outcome, QueueDepth, QueueMetrics, Settings, Stores,
+    UncachedMachines, WatchBreak, capi, deletion_hooks, identity,
 };
 pub use context::Context;
 pub use run::{Parts, run};

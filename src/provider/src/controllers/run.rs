@@ -14,13 +14,14 @@ use super::{
     capi::{self, Cluster, Machine},
     cluster,
     context::Queues,
-    machine, server, simple_controllers,
+    machine, secret_rotation, server, simple_controllers,
 };
 use crate::{
     kubernetes::events::Events,
     reconcile::{
         ObjectCache, SharedContext,
         health_check::MachineHealthCheck,
+        identity::SecretVersions,
         name_of,
         related_objects::ContractKinds,
         runner::{Controller, Runner},
@@ -125,6 +126,7 @@ pub async fn run(parts: Parts, shutdown: CancellationToken) {
         shared: SharedContext {
             client,
             clouds,
+            secret_versions: SecretVersions::default(),
             membership,
             settings,
             events,
@@ -182,6 +184,7 @@ async fn controllers(
         runner.clone().run(machines, context.clone()).boxed(),
         runner.clone().run(servers, context.clone()).boxed(),
         simple_controllers::run(context.clone(), runner.clone()).boxed(),
+        secret_rotation::run(&context, runner.shutdown.clone()).boxed(),
     );
 }
 
@@ -272,7 +275,7 @@ fn hash_cluster(cluster: &Cluster, hasher: &mut DefaultHasher) {
 fn hash_machine(machine: &Machine, hasher: &mut DefaultHasher) {
     hash_meta(&machine.metadata, hasher);
     machine.status.node_ref.is_some().hash(hasher);
-    machine.waits_for_our_hook().hash(hasher);
+    machine.held_at().hash(hasher);
     let kinds = ["APIServerPodHealthy", "NodeHealthy", "Deleting"];
     hash_conditions(&machine.status.conditions, &kinds, hasher);
 }
@@ -390,8 +393,17 @@ fn our_machine_route(machine: &OpenStackMachine) -> Route {
 
 fn our_server_route(server: &OpenStackServer) -> Route {
     let name = name_of(server);
+    let owners = server.metadata.owner_references.iter().flatten();
+    let owner = owners
+        .into_iter()
+        .find(|owner| owner.kind == "OpenStackCluster");
+    let related = match owner {
+        // It is the bastion of this cluster.
+        Some(owner) => Target::Cluster(ObjectName::new(&name.namespace, &owner.name)),
+        None => Target::Machine(name.clone()),
+    };
     Route {
-        own: vec![Target::Server(name.clone())],
-        related: vec![Target::Machine(name)],
+        own: vec![Target::Server(name)],
+        related: vec![related],
     }
 }

@@ -51,19 +51,7 @@ pub(super) async fn run(context: Arc<Context>, runner: Runner) {
         &context,
         &runner,
     );
-    let pools = SimpleController {
-        name: floating_ip_pool::CONTROLLER,
-        pass: floating_ip_pool::pass,
-        concurrency: 1,
-        has_status: has_conditions!(),
-        forget: |_, _| {},
-    }
-    .run(
-        SharedContext::watched(client, settings),
-        filter,
-        &context,
-        &runner,
-    );
+    let pools = floating_ip_pool::run(context.clone(), runner.clone());
     // CAPO reconciles neither of these two, so users have not put the label of --watch-filter on them. Two
     // managers that both look at one of them write the same.
     let cluster_templates = SimpleController {

@@ -1,6 +1,7 @@
-//! The serving certificate: read from two files, and again whenever they change.
+//! The serving certificate. It is read from two files, and read again whenever they change.
 //!
-//! The files are compared by content: the times of files in a mounted Secret mean little.
+//! The files are compared by content, because the times of files in a mounted Secret do not show when the content
+//! changed.
 
 use std::{
     io,
@@ -25,7 +26,7 @@ use super::{MinimumTls, expiry};
 /// The most bytes that are read of either file.
 const MAX_FILE: u64 = 1 << 20;
 
-/// Is notified of every use of the certificate's files. `()` ignores all of it.
+/// Receives an event for every use of the certificate's files. `()` ignores all of them.
 pub trait CertificateObserver: Send + Sync + 'static {
     /// A certificate was read and is in use.
     fn certificate_read(&self) {}
@@ -33,7 +34,7 @@ pub trait CertificateObserver: Send + Sync + 'static {
     /// A changed certificate could not be used; the previous one stays in use.
     fn certificate_failed(&self) {}
 
-    /// The certificate in use ends at this time.
+    /// The time at which the certificate in use expires.
     fn certificate_expires(&self, not_after: Timestamp) {
         let _ = not_after;
     }
@@ -57,9 +58,9 @@ pub enum CertificateError {
     Pem {
         /// The file.
         path: PathBuf,
-        /// What it must hold.
+        /// The content that the file must have.
         expected: &'static str,
-        /// What is wrong.
+        /// The error of the parser.
         source: pem::Error,
     },
     /// There is no certificate in the file.
@@ -68,12 +69,12 @@ pub enum CertificateError {
         /// The file.
         path: PathBuf,
     },
-    /// Key and certificate don't belong together, or TLS can't use their kind.
+    /// Key and certificate do not belong together, or TLS can't use their type.
     #[error("the certificate and key in {folder} can't be used: {source}")]
     Unusable {
         /// The folder.
         folder: PathBuf,
-        /// What is wrong.
+        /// The error of the TLS library.
         source: rustls::Error,
     },
 }
@@ -87,7 +88,7 @@ impl CertificateError {
 
 /// The certificate in use and its files.
 pub(crate) struct Certificates {
-    /// What is served with it, for the log.
+    /// The service that the certificate is for, as the log names it.
     purpose: &'static str,
     folder: PathBuf,
     current: Arc<Current>,
@@ -130,7 +131,7 @@ impl Certificates {
         })
     }
 
-    /// Presents `key` until there are files.
+    /// Presents `key` until the files exist.
     pub(crate) fn starting_with(
         key: CertifiedKey,
         purpose: &'static str,
@@ -160,7 +161,7 @@ impl Certificates {
     }
 
     /// Reads the files again after every pause, until it is dropped. A pair that can't be used is reported once, and
-    /// the previous one stays in use: while a Secret is being written, only half of the new pair is visible.
+    /// the previous one stays in use, because only half of a new pair is visible while a Secret is being written.
     pub(crate) async fn watch(mut self, every: Duration) {
         let mut reported = None;
         loop {
@@ -188,7 +189,7 @@ impl Certificates {
         }
     }
 
-    /// Reads the files again; true when a new pair is in use.
+    /// Reads the files again. Returns true when a new pair is in use.
     async fn refresh(&mut self) -> Result<bool, CertificateError> {
         let files = Files::read(&self.folder).await?;
         if files == self.read {

@@ -1,9 +1,9 @@
-//! When a certificate ends.
+//! The expiry of a certificate.
 
 use jiff::Timestamp;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-/// The end of a certificate's validity; `None` for bytes that are no certificate.
+/// The end of a certificate's validity; `None` for bytes that are not a certificate.
 pub(super) fn not_after(der: &[u8]) -> Option<Timestamp> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
     Timestamp::from_second(certificate.validity().not_after.timestamp()).ok()

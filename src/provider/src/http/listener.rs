@@ -44,7 +44,7 @@ pub(crate) fn text(status: StatusCode, body: impl Into<Bytes>) -> Response {
 #[error("can't listen on {address} for {purpose}: {source}")]
 pub struct ListenError {
     address: SocketAddr,
-    /// What would be served there: a flag's name, or the webhooks.
+    /// The flag or service that the listener is for, as errors name it.
     purpose: &'static str,
     source: io::Error,
 }
@@ -58,7 +58,7 @@ pub(crate) struct Limits {
     pub(crate) handshake: Duration,
     /// Time for a request's head. It also ends idle connections.
     pub(crate) head: Duration,
-    /// Bytes of a request's head. A ServiceAccount's token has one or two thousand.
+    /// Bytes of a request's head. A ServiceAccount's token takes one or two thousand of them.
     pub(crate) head_bytes: usize,
     /// How long a connection may stay open, however slowly its client reads; `None` for no limit.
     pub(crate) connection: Option<Duration>,
@@ -80,7 +80,7 @@ impl Default for Limits {
     }
 }
 
-/// What carries the requests.
+/// The transport of the requests: TLS or plain TCP.
 #[derive(Clone)]
 pub(crate) enum Transport {
     /// HTTP over plain TCP.
@@ -98,7 +98,7 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Binds `address`. Where the host has no IPv6, "every address" means every IPv4 address.
+    /// Binds `address`. Where the host has no IPv6, the unspecified address binds every IPv4 address.
     pub(crate) async fn bind(
         address: SocketAddr,
         purpose: &'static str,
@@ -165,7 +165,7 @@ impl Listener {
         }
     }
 
-    /// The next connection, once there is room for one; `None` once the listener is stopped.
+    /// The next connection, as soon as the limit allows one; `None` once the listener is stopped.
     async fn next(
         &self,
         connections: &Arc<Semaphore>,
@@ -201,7 +201,7 @@ async fn connection<H, F>(
     H: Fn(Request<Incoming>) -> F + Send + 'static,
     F: Future<Output = Response> + Send + 'static,
 {
-    // Responses are small: waiting for more to send would only add delay.
+    // Responses are small, so that waiting for more data would only delay them.
     let _ = stream.set_nodelay(true);
     match transport {
         Transport::Plain => requests(stream, limits, stop, handler).await,
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_ends_with_its_time() {
+    async fn a_connection_ends_after_its_time_limit() {
         let (address, _stop, _serving) = started(Limits {
             connection: Some(Duration::from_millis(50)),
             ..Limits::default()
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_taken_port_is_named_with_what_it_is_for() {
+    async fn the_error_for_a_port_in_use_names_the_flag() {
         let (address, _stop, _serving) = started(Limits::default()).await;
         let taken = Listener::bind(
             address,

@@ -1,6 +1,6 @@
-//! The one HTTP/1.1 listener that webhooks, metrics and probes are served by, and the certificates it presents.
+//! The HTTP/1.1 listener that serves webhooks, metrics and probes, and the certificates that it presents.
 //!
-//! Everything here is bounded: anybody who reaches a port may send anything.
+//! All sizes, times and numbers are bounded here, because any client that reaches a port may send any data.
 
 mod certificates;
 mod expiry;

@@ -17,7 +17,7 @@ use super::Certificates;
 /// The time between two reads of the certificate's files.
 const POLL: Duration = Duration::from_secs(5);
 
-/// The oldest TLS version that is spoken (`--tls-min-version`).
+/// The oldest TLS version that is accepted (`--tls-min-version`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MinimumTls {
     /// TLS 1.2 and 1.3.
@@ -44,7 +44,7 @@ impl ValueEnum for MinimumTls {
         &[Self::V1_2, Self::V1_3]
     }
 
-    /// Go's names of the versions, as CAPO's flag has them.
+    /// Go's names of the versions, as in CAPO's flag.
     fn to_possible_value(&self) -> Option<PossibleValue> {
         Some(PossibleValue::new(match self {
             Self::V1_2 => "VersionTLS12",
@@ -64,14 +64,14 @@ pub enum TlsError {
     Settings(#[from] rustls::Error),
 }
 
-/// Accepts TLS with the certificate in `folder` as soon as, and whenever, there is a usable one; until then with a
-/// generated certificate that no client can verify.
+/// Accepts TLS with the certificate in `folder` whenever there is a usable one, and otherwise with a generated
+/// certificate that no client can verify.
 pub(crate) async fn mounted_or_self_signed(
     purpose: &'static str,
     folder: PathBuf,
     minimum: MinimumTls,
 ) -> Result<TlsAcceptor, TlsError> {
-    // The webhooks count the reads of the same files.
+    // The webhook server counts the reads of the same files, so that they are not counted twice.
     let uncounted = Arc::new(());
     let read = Certificates::read(purpose, folder.clone(), uncounted.clone()).await;
     let certificates = match read {

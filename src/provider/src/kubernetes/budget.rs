@@ -1,6 +1,6 @@
-//! `--kube-api-qps` and `--kube-api-burst`: how many requests the controllers may send to the Kubernetes API.
-//! Without either flag there is no limit: the API server shares its capacity out itself. The leader lease is renewed
-//! outside this budget, because a renewal that waits in a queue may come too late.
+//! `--kube-api-qps` and `--kube-api-burst`: how many requests the controllers may send to the Kubernetes API. Without
+//! these flags there is no limit, because the API server itself shares its capacity among its clients. The leader lease
+//! is renewed outside this budget, because a renewal that waits in a queue may come too late.
 
 use std::{
     num::NonZeroU32,
@@ -19,12 +19,12 @@ pub(crate) const QPS: f64 = 20.0;
 /// CAPO's default for `--kube-api-burst`, where only the other flag is given.
 pub(crate) const BURST: u32 = 30;
 
-/// Lets requests through at a rate; one bucket for every client made with it.
+/// Lets requests through at a rate. All clients that are made with it share one bucket.
 #[derive(Clone)]
 pub(crate) struct Budget(Arc<DefaultDirectRateLimiter>);
 
 impl Budget {
-    /// `burst` requests at once, `qps` a second in the long run. A watch counts once, when it begins.
+    /// `burst` requests at once, and `qps` requests per second in the long run. A watch counts once, when it begins.
     pub(crate) fn new(qps: f64, burst: u32) -> Self {
         let period = Duration::try_from_secs_f64(1.0 / qps)
             .unwrap_or(Duration::from_secs(1))
@@ -56,7 +56,7 @@ pub(crate) struct Budgeted<S> {
     permit: Permit,
 }
 
-/// Whether the next request may be sent.
+/// The permit for the next request.
 enum Permit {
     Needed,
     Pending(Pin<Box<Sleep>>),
@@ -146,7 +146,7 @@ mod tests {
             };
             assert_eq!(send(service, request).await, request);
         }
-        // Three at once, five more 10 ms apart: never sooner, however busy the machine is.
+        // Three requests at once, and five more with gaps of 10 ms. A busy machine can only make this slower.
         assert!(begun.elapsed() >= Duration::from_millis(45));
     }
 
@@ -155,7 +155,7 @@ mod tests {
         let budget = Budget::new(0.001, 2);
         let mut service = budget.layer(Echo);
         for _ in 0..5 {
-            // Polled often without sending: one permit is used.
+            // A service that is polled often without sending a request uses one permit.
             poll_fn(|context| Service::<u32>::poll_ready(&mut service, context))
                 .await
                 .unwrap();

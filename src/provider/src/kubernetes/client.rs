@@ -1,4 +1,4 @@
-//! Connecting to the Kubernetes API, and whether it answers.
+//! The connection to the Kubernetes API, and the check whether it answers.
 
 use std::{
     path::{Path, PathBuf},
@@ -19,11 +19,12 @@ use super::{
     request_count::{RequestCount, RequestObserver},
 };
 
-/// How long one answer may take.
+/// The time limit for one answer.
 const ANSWER: Duration = Duration::from_secs(10);
 /// The time between two checks whether the API still answers.
 const CHECK: Duration = Duration::from_secs(5);
-/// Checks that must fail in a row before the API counts as gone: one lost answer means nothing.
+/// The number of checks in a row that must fail before the API counts as unavailable, because a single answer may be
+/// lost.
 const FAILURES: u32 = 3;
 
 /// Why the Kubernetes API can't be reached.
@@ -34,10 +35,10 @@ pub enum ConnectError {
     Kubeconfig {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error of the configuration.
         source: KubeconfigError,
     },
-    /// There is neither a kubeconfig nor a Pod's ServiceAccount.
+    /// There is neither a kubeconfig nor a ServiceAccount of a Pod.
     #[error("not in a Pod, and no --kubeconfig names the Kubernetes API: {0}")]
     NotInCluster(#[from] InClusterError),
     /// The client can't be built from the configuration.
@@ -60,7 +61,7 @@ pub(crate) async fn config(kubeconfig: Option<&Path>) -> Result<Config, ConnectE
         }
         None => Config::incluster()?,
     };
-    // Every caller decides itself about retries: the built-in ones take minutes and are invisible.
+    // Every caller decides about its retries. The client's own ones take minutes and are not logged.
     config.default_retry = false;
     config.connect_timeout = Some(Duration::from_secs(5));
     Ok(config)
@@ -69,7 +70,8 @@ pub(crate) async fn config(kubeconfig: Option<&Path>) -> Result<Config, ConnectE
 /// A client for commands that run once, from a kubeconfig or the Pod's own ServiceAccount.
 ///
 /// # Errors
-/// What is missing.
+///
+/// The part of the configuration that is missing.
 pub async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ConnectError> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     Ok(Client::try_from(config(kubeconfig).await?)?)
@@ -91,7 +93,7 @@ pub(crate) fn client(
     })
 }
 
-/// Returns once the Kubernetes API answers. Until then, the log says why it does not.
+/// Returns once the Kubernetes API answers. Until then, the log has the reason why it does not.
 pub(crate) async fn until_it_answers(client: &Client, address: &http::Uri) {
     let mut pause = Duration::from_millis(200);
     let mut logged = None;
@@ -127,14 +129,14 @@ pub(crate) async fn follow_availability(client: Client, changed: impl Fn(bool)) 
     }
 }
 
-/// Whether the API answers, judged from several checks.
+/// Whether the API answers, according to the last checks.
 #[derive(Debug, Default)]
 struct Availability {
     failures: u32,
 }
 
 impl Availability {
-    /// The new state, where this check changed it.
+    /// The new availability, if this check changed it.
     fn after(&mut self, answered: bool) -> Option<bool> {
         let was_available = self.failures < FAILURES;
         self.failures = if answered {

@@ -1,5 +1,5 @@
-//! Conditions as Cluster API wants them: all of ours from the first pass, a transition time that changes only with the
-//! status, and Ready as the summary of the others. Plain functions.
+//! Conditions by the rules of Cluster API: all conditions exist from the first pass on, a transition time changes only
+//! with the status, and Ready summarises the others.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -7,14 +7,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use capo_core::Reason;
 use capo_core::{ConditionState, ConditionStatus};
 
-/// Cluster API refuses longer messages, and ours is copied into its Machine and Cluster.
+/// Cluster API refuses longer messages, and copies these into its Machine and Cluster.
 const LONGEST_MESSAGE: usize = 32_768;
 
-/// The types of conditions that we write.
+/// The types of the conditions that capo-rs writes.
 pub mod kind {
     /// The summary of all the others.
     pub const READY: &str = "Ready";
-    /// Reconciling is paused. The only one of ours that is bad when True.
+    /// Reconciling is paused. This condition is the only one whose status True reports a problem.
     pub const PAUSED: &str = "Paused";
     /// OpenStack accepts the credentials.
     pub const OPENSTACK_AUTHENTICATION_SUCCEEDED: &str = "OpenStackAuthenticationSucceeded";
@@ -28,17 +28,22 @@ pub mod kind {
     pub const API_ENDPOINT_READY: &str = "APIEndpointReady";
     /// The load balancer and every member that should be in it are ACTIVE.
     pub const API_SERVER_LOAD_BALANCER_READY: &str = "APIServerLoadBalancerReady";
+    /// The bastion's server runs and has its floating IP. The condition exists only while a bastion is enabled or being
+    /// removed.
+    pub const BASTION_READY: &str = "BastionReady";
     /// The server is ACTIVE.
     pub const INSTANCE_READY: &str = "InstanceReady";
-    /// The machine is reachable through the API endpoint, as CAPO calls it.
+    /// The machine is reachable through the API endpoint. CAPO has the same type.
     pub const API_SERVER_INGRESS_READY: &str = "APIServerIngressReady";
     /// The server has the floating IP from the pool that the spec names.
     pub const FLOATING_ADDRESS_FROM_POOL_READY: &str = "FloatingAddressFromPoolReady";
-    /// The server's ports are as in the spec; present only where they are not.
+    /// The pool gives addresses to claims. The type's unusual name is CAPO's.
+    pub const FLOATING_IP_POOL_READY: &str = "OpenstackFloatingIPPoolReadyCondition";
+    /// The server's ports are as in the spec. The condition exists only while they are not.
     pub const PORTS_READY: &str = "PortsReady";
 }
 
-/// The conditions of one object while a pass works on them. Foreign ones are kept as they are.
+/// The conditions of one object during a pass. Conditions of other programs are kept unchanged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conditions {
     list: Vec<Condition>,
@@ -47,7 +52,7 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// Starts from `existing`, for an object at `generation`.
+    /// Starts from the conditions `existing` of an object at `generation`.
     pub fn new(existing: &[Condition], generation: i64, now: Timestamp) -> Self {
         Self {
             list: existing.to_vec(),
@@ -81,8 +86,7 @@ impl Conditions {
         }
     }
 
-    /// Writes a condition only where there is none yet, so that every one of ours is there from the
-    /// first visit.
+    /// Writes a condition only where it does not exist yet, so that all conditions exist from the first pass on.
     pub fn set_if_absent(&mut self, kind: &str, verdict: &ConditionState) {
         if self.get(kind).is_none() {
             self.set(kind, verdict);
@@ -104,8 +108,8 @@ impl Conditions {
         self.get(kind).is_some_and(|c| c.status == "True")
     }
 
-    /// Sets Ready to the sum of the conditions named: any False is `NotReady`, else any Unknown or
-    /// missing one is `ReadyUnknown`, else `Ready`. Conditions outside `counted` don't pull it down.
+    /// Sets Ready to the summary of the conditions in `counted`: `NotReady` if one is False, else `ReadyUnknown` if one
+    /// is Unknown or missing, else `Ready`. Other conditions do not change it.
     pub fn sum_up(&mut self, counted: &[&str]) {
         self.sum_up_with(counted, None);
     }
@@ -116,7 +120,7 @@ impl Conditions {
         self.set(kind::READY, &verdict);
     }
 
-    /// The list as it goes into the status: Ready first, Paused last, the rest as they stood.
+    /// The list for the status: Ready first, Paused last, the other conditions in their order.
     pub fn into_list(self) -> Vec<Condition> {
         let mut list = self.list;
         list.sort_by_key(|condition| match condition.type_.as_str() {
@@ -174,7 +178,7 @@ fn line(kind: &str, condition: &Condition) -> String {
     }
 }
 
-/// Conditions are stored to the second; a finer time would differ from what comes back.
+/// The API server stores times of conditions in whole seconds, so that a finer time would differ from the stored one.
 fn truncated(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
@@ -264,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_conditions_stay_and_ready_leads() {
+    fn conditions_of_others_stay_and_ready_comes_first() {
         let foreign = Condition {
             type_: "SomebodyElses".to_owned(),
             status: "False".to_owned(),

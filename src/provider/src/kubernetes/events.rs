@@ -1,4 +1,4 @@
-//! Events: a repeated event increases a count, and no object can cause more than a bounded number of writes.
+//! Events. A repeated event increases a count, and the number of writes that one object can cause is bounded.
 //!
 //! kube's Recorder is not used: it awaits a write per event, has no bound per object, and writes every repetition.
 
@@ -27,23 +27,24 @@ use tokio_util::sync::CancellationToken;
 
 use capo_core::Reason;
 
-/// The same text about the same object is one event with a count, until it was not repeated for this time.
+/// Events with the same text about the same object are one event with a count, until the text has not been repeated for
+/// this time.
 const SERIES: Duration = Duration::from_mins(30);
 /// The count of an event is written this often at most.
 const COUNT_AFTER: Duration = Duration::from_mins(1);
 /// An object may have this many writes of events at once, and one more for every [`REFILL`].
 const BURST: u32 = 20;
 const REFILL: Duration = Duration::from_secs(30);
-/// Objects remembered for the two rules above.
+/// The number of objects for which the two rules above apply at the same time.
 const REMEMBERED: usize = 10_000;
-/// Events waiting to be sent. More are dropped: conditions have the same content.
+/// The number of events that may wait to be sent. More are dropped, because the conditions have the same content.
 const QUEUE: usize = 256;
 /// The reporting controller.
 const CONTROLLER: &str = "capo-rs";
 /// The API server refuses longer notes.
 const LONGEST_NOTE: usize = 1_000;
 
-/// Hands events to the one task that sends them. Never waits. Cheap to clone.
+/// Queues events for the one task that sends them. It never waits and is cheap to clone.
 #[derive(Clone)]
 pub struct Events {
     queue: mpsc::Sender<Write>,
@@ -70,13 +71,13 @@ struct Write {
     content: Content,
     /// The event's own name.
     name: String,
-    /// How often it occurred by now.
+    /// How often the event has occurred.
     count: i32,
 }
 
 impl Events {
     /// The recorder, and the task that sends its events until `shutdown`. `instance` names this process in the events;
-    /// `counter` counts each, with Normal or Warning.
+    /// `counter` is called for each event with Normal or Warning.
     pub fn new(
         client: Client,
         instance: String,
@@ -110,7 +111,7 @@ impl Events {
         (events, send)
     }
 
-    /// Publishes an event about something that went well.
+    /// Publishes an event of type Normal.
     pub fn normal(
         &self,
         about: &ObjectReference,
@@ -170,7 +171,7 @@ impl Events {
         if self.queue.try_send(write).is_ok() {
             (self.counter)(reason, kind);
         } else {
-            tracing::debug!("An event was dropped, too many are waiting");
+            tracing::debug!("An event was dropped, because too many are waiting");
         }
     }
 }
@@ -192,7 +193,7 @@ impl Write {
             let params = PatchParams::default();
             match events.patch(&self.name, &params, &patch).await {
                 Ok(_) => return Ok(()),
-                // The API server keeps events for an hour only.
+                // The API server keeps events for only one hour.
                 Err(kube::Error::Api(status)) if status.code == 404 => {}
                 Err(error) => return Err(error),
             }
@@ -233,7 +234,7 @@ impl Content {
     }
 }
 
-/// The events of each object, and how many more it may have.
+/// The events of each object, and the number of writes that the object may still cause.
 #[derive(Debug, Default)]
 struct Memory(HashMap<String, Allowance>);
 
@@ -255,7 +256,7 @@ struct Series {
 }
 
 impl Memory {
-    /// The name of the event to write and its count; `None` where nothing is written. `name` is for a new one.
+    /// The name of the event to write and its count; `None` where nothing is written. A new event gets `name`.
     fn admit(
         &mut self,
         object: String,
@@ -316,86 +317,4 @@ impl Memory {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn content(note: &str) -> Content {
-        Content {
-            warning: true,
-            reason: Reason::InvalidSpec,
-            action: "Reconcile",
-            note: note.to_owned(),
-        }
-    }
-
-    #[test]
-    fn the_same_text_is_one_event_with_a_count() {
-        let (mut memory, start) = (Memory::default(), Instant::now());
-        let mut admit = |object: &str, name: &str, at: Duration| {
-            let admitted = memory.admit(
-                object.to_owned(),
-                &content("x"),
-                name.to_owned(),
-                start + at,
-            );
-            admitted.map(|(name, count)| format!("{name}{count}"))
-        };
-        let seconds = Duration::from_secs;
-        assert_eq!(admit("a", "e", seconds(0)).as_deref(), Some("e1"));
-        assert_eq!(admit("b", "f", seconds(0)).as_deref(), Some("f1"));
-        assert_eq!(admit("a", "g", seconds(30)), None);
-        assert_eq!(admit("a", "g", seconds(60)).as_deref(), Some("e3"));
-        assert_eq!(admit("a", "g", seconds(90)), None);
-        assert_eq!(admit("a", "h", seconds(90) + SERIES).as_deref(), Some("h1"));
-    }
-
-    #[test]
-    fn a_chatty_object_is_cut_off_and_recovers() {
-        let (mut memory, start) = (Memory::default(), Instant::now());
-        let admitted = |memory: &mut Memory, at| {
-            (0..100)
-                .filter(|n| {
-                    let content = content(&format!("{at:?}{n}"));
-                    memory
-                        .admit("a".to_owned(), &content, "e".to_owned(), at)
-                        .is_some()
-                })
-                .count()
-        };
-        assert_eq!(admitted(&mut memory, start), 20);
-        assert_eq!(admitted(&mut memory, start + REFILL), 1);
-        assert_eq!(admitted(&mut memory, start + REFILL * 200), 20);
-    }
-
-    /// A cloud that comes and goes every 20 s for ten minutes, with texts that never repeat.
-    #[test]
-    fn a_flapping_cloud_makes_a_bounded_number_of_events() {
-        let (mut memory, start) = (Memory::default(), Instant::now());
-        let mut written = 0;
-        for second in 0..600_u64 {
-            let now = start + Duration::from_secs(second);
-            let notes = [
-                format!("request {second}: 503"),
-                "held: OpenStack can't be asked".to_owned(),
-                "open again".to_owned(),
-            ];
-            for note in notes.iter().filter(|_| second % 20 < 2) {
-                let name = format!("e{second}");
-                written += i32::from(
-                    memory
-                        .admit("a".to_owned(), &content(note), name, now)
-                        .is_some(),
-                );
-            }
-        }
-        // The burst, and one for every half minute.
-        assert!((20..=40).contains(&written), "{written}");
-        assert_eq!(memory.0.len(), 1);
-        let remembered = memory
-            .0
-            .values()
-            .map(|known| known.content.len())
-            .sum::<usize>();
-        assert!(remembered <= 40, "{remembered}");
-    }
-}
+mod tests;

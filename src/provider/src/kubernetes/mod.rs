@@ -1,9 +1,10 @@
-//! What talks to the Kubernetes API: the client and its request budget, the leader lease, events, and patches of
+//! The modules that use the Kubernetes API: the client and its request budget, the leader lease, events, and patches of
 //! objects with their conditions.
 
 mod budget;
 mod client;
 pub mod conditions;
+pub(crate) mod dry_run;
 pub mod events;
 pub mod leader;
 pub mod patch;

@@ -1,4 +1,4 @@
-//! Writes of a status that change something, and none that don't.
+//! Writes a status only if that changes something.
 
 use kube::{
     Api, Resource, ResourceExt,
@@ -7,10 +7,10 @@ use kube::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
-/// Another client may write between every read and write; after this many attempts the next pass tries again.
+/// The number of attempts when other clients write between read and write. The next pass tries again.
 const TRIES: usize = 4;
 
-/// The name under which the API server records our writes.
+/// The name under which the API server records the writes of capo-rs.
 pub const FIELD_MANAGER: &str = "capo-rs";
 
 /// The result of a write.
@@ -18,7 +18,7 @@ pub const FIELD_MANAGER: &str = "capo-rs";
 pub enum Written<K> {
     /// The object already had this status.
     Unchanged,
-    /// The status was written; the object as the API server has it now.
+    /// The status was written; this is the object as the API server returned it.
     Changed(Box<K>),
     /// The object does not exist any more.
     Gone,
@@ -68,8 +68,8 @@ where
     }
 }
 
-/// Adds or removes a finalizer, guarded by the resource version. Answers the object as written, or
-/// `None` when nothing had to change or the object is gone.
+/// Adds or removes a finalizer, guarded by the resource version. Returns the written object, or `None` where nothing
+/// had to change or the object is gone.
 pub async fn set_finalizer<K>(
     api: &Api<K>,
     object: &K,
@@ -121,7 +121,7 @@ where
     }
 }
 
-/// The API server refused a write because of another one.
+/// The API server refused a write because of another write.
 pub fn is_conflict(error: &kube::Error) -> bool {
     code(error) == Some(409)
 }
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_differs_is_sent_and_what_went_is_null() {
+    fn only_the_difference_is_sent_and_removed_fields_are_null() {
         let before = json!({"a": 1, "b": {"c": 2, "d": [1, 2]}, "e": "x"});
         let after = json!({"a": 1, "b": {"c": 3, "d": [1, 2]}, "f": true});
         assert_eq!(

@@ -10,7 +10,7 @@ use futures::{FutureExt as _, future::BoxFuture};
 use http::{Method, Request, Response};
 use tower::{Layer, Service};
 
-/// Is notified of every request to the Kubernetes API.
+/// Receives an event for every request to the Kubernetes API.
 pub trait RequestObserver: Send + Sync + 'static {
     /// A request to `host` was answered with the HTTP status `code`, or failed without one.
     fn kubernetes_request(&self, host: &str, method: &Method, code: Option<u16>, took: Duration);

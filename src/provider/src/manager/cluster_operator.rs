@@ -1,5 +1,5 @@
-//! The state of all objects in one place: a metric and a line of `/readyz?verbose`, and with `--cluster-operator-name`
-//! the status of a ClusterOperator. No decision of the manager reads it.
+//! The state of all objects in four conditions: a metric, a line of `/readyz?verbose`, and with
+//! `--cluster-operator-name` the status of a ClusterOperator. No decision of the manager reads it.
 
 use std::{fmt::Write as _, sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ use crate::{
     status::roll_up::{RolledUp, roll_up},
 };
 
-/// How often the objects are rolled up; nothing is sent unless the result changed.
+/// How often the state is computed. It is sent only when it has changed.
 const ROLL_UP: Duration = Duration::from_secs(5);
 /// How often the ClusterOperator is read, in case another program wrote to it or its definition was installed.
 const READ: Duration = Duration::from_mins(5);
@@ -56,7 +56,7 @@ impl LastRollUp {
     }
 }
 
-/// What is rolled up, and where it is reported.
+/// The objects that are summarised, and the places where the result is reported.
 pub(super) struct Report {
     pub(super) client: Client,
     pub(super) stores: Stores,
@@ -72,7 +72,7 @@ impl Report {
     /// Reports until it is dropped.
     pub(super) async fn keep(self) {
         let mut writer = self.name.as_deref().map(|name| Writer::new(&self, name));
-        // It is shown no longer than it is kept up to date.
+        // The result is shown only for as long as it is kept up to date.
         let _end = Forget(self.last.clone());
         loop {
             let sum = self.sum();
@@ -113,7 +113,7 @@ struct Writer {
     /// The object as it was read or written last, and when it was read.
     known: Option<DynamicObject>,
     read: Option<Instant>,
-    /// Why it can't be written; logged once per text.
+    /// The reason why the object can't be written. Each text is logged once.
     trouble: String,
 }
 

@@ -1,7 +1,7 @@
-//! `/metrics`: over HTTPS for users who may read it, or over plain HTTP for everybody with `--insecure-diagnostics`.
+//! `/metrics`: over HTTPS for users who may read it, or over plain HTTP for all clients with `--insecure-diagnostics`.
 //!
-//! The secure form has Kubernetes review whom the bearer token belongs to (TokenReview) and whether that user may get
-//! `/metrics` (SubjectAccessReview), and caches the result for a short time. Where there is no review, the request is
+//! Over HTTPS, Kubernetes reviews which user the bearer token belongs to (TokenReview) and whether that user may get
+//! `/metrics` (SubjectAccessReview). The result is cached for a short time. A request without a successful review is
 //! refused.
 
 use std::{
@@ -65,16 +65,16 @@ impl Source {
     }
 }
 
-/// Has Kubernetes review who may read.
+/// Lets Kubernetes review which clients may read.
 #[derive(Clone)]
 pub(super) struct Readers(Arc<Inner>);
 
-/// Reviews by the token's hash: when, and with which result.
+/// The time and the result of each review, by the token's hash.
 type Cache = HashMap<u64, (Instant, Result<(), StatusCode>)>;
 
 struct Inner {
     client: Client,
-    /// Tokens are cached by a keyed hash, never themselves.
+    /// The key of the hash. Only hashes of tokens are kept, and no tokens.
     hasher: RandomState,
     cache: Mutex<Cache>,
 }
@@ -88,7 +88,7 @@ impl Readers {
         }))
     }
 
-    /// Whether the bearer of these headers may get `/metrics`: `Err` is the status to respond with.
+    /// Whether the bearer of these headers may get `/metrics`. `Err` has the status of the response.
     pub(super) async fn may_read(&self, headers: &HeaderMap) -> Result<(), StatusCode> {
         let token = headers
             .get(header::AUTHORIZATION)
@@ -103,7 +103,7 @@ impl Readers {
             return *result;
         }
         let Ok(Ok(result)) = timeout(REVIEW, self.review(token)).await else {
-            // A failed review is not cached: it means nothing about the token.
+            // A failed review is not cached, because it shows nothing about the token.
             return Err(StatusCode::SERVICE_UNAVAILABLE);
         };
         let mut cache = self.0.cache.lock();

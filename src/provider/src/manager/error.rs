@@ -1,11 +1,11 @@
-//! Why the manager ends with a failure.
+//! The errors that end the manager.
 
 use crate::{
     http::{ListenError, TlsError},
     kubernetes::ConnectError,
 };
 
-/// Why the manager could not start, or had to end.
+/// The reason why the manager could not start, or had to end.
 #[derive(Debug, thiserror::Error)]
 pub enum ManagerError {
     /// The settings contradict each other.
@@ -24,7 +24,7 @@ pub enum ManagerError {
     AuthoritiesUnusable {
         /// The file.
         path: String,
-        /// What is wrong with it.
+        /// The error of the parser.
         source: capo_openstack::ProfileError,
     },
     /// A metric can't be registered.
@@ -39,10 +39,18 @@ pub enum ManagerError {
     /// The Kubernetes API can't be used.
     #[error(transparent)]
     Kubernetes(#[from] ConnectError),
+    /// The API server does not serve the API group of capo-rs, or can't be reached.
+    #[error("can't read the versions of infrastructure.cluster.x-k8s.io: {0}")]
+    Group(#[source] kube::Error),
+    /// The objects that a plan is made from could not all be listed.
+    #[error(
+        "the Clusters, Machines and the objects of infrastructure.cluster.x-k8s.io could not all be listed; the log has the reason"
+    )]
+    NotListed,
     /// The process can't receive signals.
     #[error("can't wait for signals: {0}")]
     Signals(std::io::Error),
-    /// The controllers ended although nothing stopped them.
+    /// The controllers ended although no stop was requested.
     #[error("the controllers ended without a stop")]
     ControllersEnded,
     /// The task of the controllers panicked or was aborted.

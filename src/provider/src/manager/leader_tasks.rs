@@ -1,4 +1,4 @@
-//! Puts the controllers and the leader's other tasks together, from the settings.
+//! Builds the controllers and the leader's other tasks from the settings.
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,7 +27,7 @@ use capo_openstack::{ClientSettings, Clouds, LeaseToken};
 /// The pause before the webhooks' certificate and port are tried again.
 const CERTIFICATE_RETRY: Duration = Duration::from_secs(2);
 
-/// What the controllers are made of.
+/// The parts that the controllers are built from.
 pub(super) struct Parts {
     pub(super) settings: Settings,
     pub(super) client: Client,
@@ -35,14 +35,14 @@ pub(super) struct Parts {
     pub(super) token: LeaseToken,
     pub(super) clients: ClientSettings,
     pub(super) readiness: Readiness,
-    /// Where the metrics find the state that only the leader has.
+    /// The state that only the leader has, from where the metrics read it.
     pub(super) leading: Arc<Mutex<Option<Leading>>>,
     /// The manager's own namespace.
     pub(super) namespace: String,
 }
 
-/// Serves admission and conversion, in every process, leading or not. The certificate may be mounted later than the
-/// process starts: it is waited for.
+/// Serves admission and conversion in every process, leading or not. The certificate may be mounted after the process
+/// has started, so the task waits for it.
 pub(super) fn serve_webhooks(
     settings: &Settings,
     metrics: &Metrics,
@@ -56,7 +56,7 @@ pub(super) fn serve_webhooks(
     let mut of_server =
         server::Settings::new(settings.webhook_port, settings.webhook_cert_dir.clone());
     of_server.minimum_tls = settings.tls_min_version;
-    // The process must have ended within three seconds.
+    // The process must end within three seconds.
     of_server.limits.stop = Duration::from_millis(500);
     let (metrics, readiness) = (metrics.clone(), readiness.clone());
     tokio::spawn(async move {
@@ -152,7 +152,7 @@ pub(super) async fn run(parts: Parts, halt: CancellationToken) {
 ///
 /// # Errors
 /// When the file of `--ca-certs` can't be read or holds no certificates.
-pub(super) fn of_clients(settings: &Settings) -> Result<ClientSettings, ManagerError> {
+pub(crate) fn of_clients(settings: &Settings) -> Result<ClientSettings, ManagerError> {
     let path = &settings.ca_certs;
     let ca_certs = if path.is_empty() {
         None
@@ -179,7 +179,7 @@ pub(super) fn of_clients(settings: &Settings) -> Result<ClientSettings, ManagerE
     Ok(clients)
 }
 
-fn of_membership(settings: &Settings) -> membership::Settings {
+pub(super) fn of_membership(settings: &Settings) -> membership::Settings {
     membership::Settings {
         mode: settings.load_balancer_gate,
         warn_after: settings.member_warn_after,
@@ -187,8 +187,9 @@ fn of_membership(settings: &Settings) -> membership::Settings {
         stuck_after: settings.member_stuck_after,
         orphan_after: settings.member_orphan_after,
         drain_grace: settings.member_drain_grace,
-        // Every object is reconciled within the period, load balancers included.
+        // Every object is reconciled within this period, and every load balancer is read.
         schedule: membership::Schedule::default().at_least_every(settings.sync_period),
+        ..membership::Settings::default()
     }
 }
 
@@ -212,7 +213,7 @@ pub(super) fn of_metrics(settings: &Settings) -> metrics::Settings {
     }
 }
 
-fn of_controllers(settings: &Settings) -> controllers::Settings {
+pub(super) fn of_controllers(settings: &Settings) -> controllers::Settings {
     let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     controllers::Settings {
         namespace: given(&settings.namespace),
@@ -221,6 +222,8 @@ fn of_controllers(settings: &Settings) -> controllers::Settings {
         machine_concurrency: settings.openstackmachine_concurrency,
         machine_template_concurrency: settings.openstackmachinetemplate_concurrency,
         sync_period: settings.sync_period,
+        secret_check_period: controllers::Settings::default().secret_check_period,
+        cluster_identity_default: settings.cluster_identity_default,
         instance: given(&host_name()).unwrap_or_else(|| "capo-rs".to_owned()),
     }
 }

@@ -2,7 +2,8 @@
 
 use std::io::IsTerminal as _;
 
-use tracing_subscriber::{EnvFilter, fmt, prelude::*};
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::{filter::Targets, fmt, prelude::*};
 
 use super::settings::LoggingFormat;
 use crate::metrics::CountLogLines;
@@ -17,17 +18,18 @@ const OURS: [&str; 5] = [
 ];
 
 /// Installs the process's log on standard error. Levels follow Cluster API's convention: 2 is for daily operation, 4
-/// for finding faults. No level shows secrets.
+/// for debugging. No level shows secrets.
 pub fn start(verbosity: u8, format: LoggingFormat) {
     let level = match verbosity {
-        0 => "warn",
-        1..=3 => "info",
-        4 => "debug",
-        _ => "trace",
+        0 => LevelFilter::WARN,
+        1..=3 => LevelFilter::INFO,
+        4 => LevelFilter::DEBUG,
+        _ => LevelFilter::TRACE,
     };
-    // Libraries log only failures: their debug output repeats requests.
-    let ours = OURS.map(|name| format!("{name}={level}")).join(",");
-    let filter = EnvFilter::new(format!("warn,{ours}"));
+    // Libraries log only failures, because their debug output contains requests.
+    let filter = Targets::new()
+        .with_default(LevelFilter::WARN)
+        .with_targets(OURS.map(|name| (name, level)));
     let registry = tracing_subscriber::registry()
         .with(filter)
         .with(CountLogLines);
@@ -42,7 +44,7 @@ pub fn start(verbosity: u8, format: LoggingFormat) {
     };
 }
 
-/// Writes panics as lines of the log, with the object of the pass in which they happen.
+/// Writes panics as lines of the log, with the object of the pass in which they happened.
 fn log_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let location = panic.location().map(ToString::to_string);

@@ -1,14 +1,15 @@
 //! Settings, probes, and the order of start and stop.
 //!
-//! Start: probes first, so that the kubelet sees a live process; then metrics, the Kubernetes API and webhooks; then the
-//! leader lease; the controllers last. Stop is the reverse: the controllers end, then the lease is released, then the
-//! listeners close.
+//! The start order is: probes first, so that the kubelet sees that the process is alive; then metrics, the Kubernetes
+//! API and webhooks; then the leader lease; the controllers last. The stop order is the reverse: the controllers end,
+//! then the lease is released, then the listeners close.
 
 mod cluster_operator;
 mod diagnostics;
 mod error;
 mod leader_tasks;
 mod logging;
+pub mod plan;
 mod probes;
 pub mod settings;
 pub mod storage_migration;
@@ -21,6 +22,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 pub use error::ManagerError;
+pub(crate) use leader_tasks::of_clients as clients;
 pub use logging::start as start_logging;
 pub use settings::Settings;
 
@@ -35,7 +37,7 @@ use crate::{
 use capo_openstack::LeaseToken;
 use probes::Readiness;
 
-/// Time for all controllers to end after a stop, hung requests included.
+/// The time limit for all controllers to end after a stop, including requests that do not return.
 const STOP_WORK: Duration = Duration::from_millis(2_200);
 /// The file that holds the namespace of the Pod.
 const POD_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
@@ -54,7 +56,7 @@ pub async fn run(settings: Settings) -> Result<(), ManagerError> {
         revision = capo_core::build_info::REVISION,
         "Starting capo-rs"
     );
-    for flag in settings.without_effect() {
+    for flag in settings.accepted.set() {
         tracing::warn!(flag, "Accepting a flag that has no effect here");
     }
     let clients = leader_tasks::of_clients(&settings)?;
@@ -69,7 +71,7 @@ pub async fn run(settings: Settings) -> Result<(), ManagerError> {
     let config = kubernetes::config(settings.kubeconfig.as_deref()).await?;
     let address = config.cluster_url.clone();
     let observer = Arc::new(metrics.clone());
-    // The controllers keep to the budget; the leader lease does not wait in a queue.
+    // The controllers observe the request budget; the leader lease does not wait for it.
     let of_controllers = match settings.kube_budget() {
         None => None,
         budget => Some(kubernetes::client(
@@ -160,7 +162,7 @@ pub async fn run(settings: Settings) -> Result<(), ManagerError> {
     };
     metrics.leading(false);
     if ended == Ended::Lost {
-        // The controllers that still run may not write any more: the process ends at once.
+        // The controllers that still run must not write any more, so that the process ends at once.
         return Err(ManagerError::LeaseLost);
     }
     tracing::info!("Stopping");
@@ -188,7 +190,7 @@ struct Stop {
 }
 
 impl Stop {
-    /// Stops what serves until the controllers have ended.
+    /// The token that stops the listeners, after the controllers have ended.
     fn listeners(&self) -> CancellationToken {
         self.listeners.clone()
     }
@@ -250,7 +252,7 @@ fn own_namespace(settings: &Settings) -> String {
     namespace_or_own(&settings.leader_elect_resource_namespace)
 }
 
-/// `given`, else the Pod's own namespace, else that of the shipped Deployment.
+/// `given`, or else the Pod's own namespace, or else that of the shipped Deployment.
 pub fn namespace_or_own(given: &str) -> String {
     if !given.is_empty() {
         return given.to_owned();

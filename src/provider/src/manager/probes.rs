@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 use super::cluster_operator::LastRollUp;
 use crate::http::{Listener, text};
 
-/// What must hold for this process to be ready. Liveness requires none of it: a restart repairs neither Kubernetes nor
-/// OpenStack.
+/// The conditions under which this process is ready. Liveness requires none of them, because a restart repairs neither
+/// Kubernetes nor OpenStack.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Readiness(Arc<Facts>);
 
@@ -24,7 +24,7 @@ struct Facts {
     kubernetes: AtomicBool,
     webhooks: AtomicBool,
     caches: AtomicBool,
-    /// The state of all objects; never a reason to be not ready.
+    /// The state of all objects. It does not affect readiness.
     operator: LastRollUp,
 }
 
@@ -39,17 +39,17 @@ impl Readiness {
         self.0.webhooks.store(true, Ordering::Relaxed);
     }
 
-    /// Every watch has listed its objects; or this process does not lead and only serves webhooks.
+    /// Every watch has listed its objects, or this process does not lead and serves only webhooks.
     pub(super) fn caches_synced(&self) {
         self.0.caches.store(true, Ordering::Relaxed);
     }
 
-    /// Where the state of all objects is kept.
+    /// The place of the state of all objects.
     pub(super) fn operator(&self) -> LastRollUp {
         self.0.operator.clone()
     }
 
-    /// Whether nothing is missing.
+    /// Whether all conditions of readiness hold.
     pub(super) fn is_ready(&self) -> bool {
         self.facts().iter().all(|(_, holds)| *holds)
     }

@@ -1,7 +1,7 @@
 //! Rewrites stored objects in the storage version, at a slow pace: `capo-rs migrate-storage`, and a task of the leader.
 //!
-//! Which objects to rewrite is decided in [`webhooks::storage_migration`](crate::webhooks::storage_migration).
-//! Rights: get on our CRDs and patch on their status; list, get and patch on the kinds.
+//! [`webhooks::storage_migration`](crate::webhooks::storage_migration) decides which objects are rewritten. Rights: get
+//! on our CRDs and patch on their status; list, get and patch on the kinds.
 
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use kube::{
     Api, Client, ResourceExt,
     api::{
         ApiResource, DynamicObject, GroupVersionKind, ListParams, ObjectMeta, Patch, PatchParams,
+        PostParams,
     },
 };
 use serde_json::Value;
@@ -17,16 +18,19 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::webhooks::{
     GROUP,
-    storage_migration::{Definition, Phases, Rewrite, rewrite, without_stash},
+    conversion::Version,
+    storage_migration::{
+        Definition, NotServed, Phases, Rewrite, rewrite, store_as as set_stored, without_stash,
+    },
 };
 
-/// The field manager of the rewrites. They change no field, so it owns none.
+/// The field manager of the rewrites. A rewrite changes no field, so the manager owns none.
 const FIELD_MANAGER: &str = "capo-rs-storage-migration";
 
 /// Objects listed at a time.
 const PAGE: u32 = 200;
 
-/// The plurals of the kinds with two versions. The other kinds have always had one.
+/// The plurals of the kinds with two versions. The other kinds have had one version only.
 const PLURALS: [&str; 4] = [
     "openstackclusters",
     "openstackclustertemplates",
@@ -34,8 +38,14 @@ const PLURALS: [&str; 4] = [
     "openstackmachinetemplates",
 ];
 
-/// Conversion must be served before objects stored as v1beta1 can be read, and this process may be the one to serve it.
+/// The pause before the first attempt. Objects stored as v1beta1 can be read only when conversion is served, and this
+/// process may be the one that serves it.
 const FIRST_AFTER: Duration = Duration::from_secs(30);
+
+/// The longest time for which an API server may store in the old version after a definition has changed. Each API
+/// server follows the definitions by a watch.
+const TAKEN_UP: Duration = Duration::from_secs(10);
+const LONGEST_TAKING_UP: Duration = Duration::from_mins(1);
 
 /// The longest pause before failed objects are tried again.
 const LONGEST_PAUSE: Duration = Duration::from_hours(1);
@@ -50,7 +60,7 @@ pub struct Migration {
 }
 
 impl Default for Migration {
-    /// Everything, ten objects a second.
+    /// All phases, at ten objects a second.
     fn default() -> Self {
         Self {
             phases: Phases::ALL,
@@ -59,25 +69,25 @@ impl Default for Migration {
     }
 }
 
-/// What a migration did.
+/// The result of a migration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
     /// Objects that were patched.
     pub rewritten: usize,
     /// CRDs whose `storedVersions` were cleaned.
     pub cleaned: Vec<String>,
-    /// Objects and CRDs that could not be migrated, and why.
+    /// The errors of objects and CRDs that could not be migrated.
     pub failed: Vec<String>,
 }
 
 impl Report {
-    /// Whether nothing failed: then nothing is stored in an old version.
+    /// Whether nothing failed. No object is stored in an old version then.
     pub fn is_complete(&self) -> bool {
         self.failed.is_empty()
     }
 
     fn fail(&mut self, what: &str, error: &dyn std::fmt::Display) {
-        /// A longer list would not help the reader.
+        /// The number of errors in the report, so that it stays readable.
         const SHOWN: usize = 20;
         tracing::warn!(what, %error, "Migrating stored objects failed");
         match self.failed.len() {
@@ -90,7 +100,7 @@ impl Report {
     }
 }
 
-/// Migrates in the background, again and again with growing pauses until nothing has failed.
+/// Migrates in the background, and repeats that with growing pauses until nothing fails.
 pub(super) async fn until_done(client: Client, phases: Phases) {
     let migration = Migration {
         phases,
@@ -106,8 +116,8 @@ pub(super) async fn until_done(client: Client, phases: Phases) {
     }
 }
 
-/// Migrates every kind. It never fails as a whole: an object or a kind that could not be migrated is reported, and the
-/// next one is tried. The future may be dropped at any await.
+/// Migrates every kind. An object or a kind that could not be migrated is reported, and the migration continues with
+/// the next one. The future may be dropped at any await.
 pub async fn migrate(client: &Client, migration: Migration) -> Report {
     let mut report = Report::default();
     if migration.phases.is_none() {
@@ -127,6 +137,80 @@ pub async fn migrate(client: &Client, migration: Migration) -> Report {
         );
     }
     report
+}
+
+/// Makes `wanted` the version in which every kind with two versions is stored, and waits until the API server stores in
+/// it. Objects that exist keep the version in which they are stored until [`migrate`] rewrites them.
+///
+/// # Errors
+/// When a definition is missing, does not serve the version, or can't be written.
+pub async fn store_as(client: &Client, wanted: Version) -> Result<Vec<String>, StoreError> {
+    let resource = ApiResource::erase::<CustomResourceDefinition>(&());
+    let definitions: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    let mut changed = Vec::new();
+    // Every definition is checked before the first one is written.
+    for plural in PLURALS {
+        let name = format!("{plural}.{GROUP}");
+        let mut definition = serde_json::to_value(definitions.get(&name).await?)?;
+        if set_stored(&mut definition, wanted)? {
+            changed.push((name, definition));
+        }
+    }
+    let mut names = Vec::new();
+    for (name, definition) in changed {
+        let definition: DynamicObject = serde_json::from_value(definition)?;
+        definitions
+            .replace(&name, &PostParams::default(), &definition)
+            .await?;
+        names.push(name);
+    }
+    for name in &names {
+        until_named_as_stored(&definitions, name, wanted).await?;
+    }
+    if !names.is_empty() {
+        tokio::time::sleep(TAKEN_UP).await;
+    }
+    Ok(names)
+}
+
+/// Waits until the status of a definition names the version. The API server adds it when it begins to store in the
+/// version.
+async fn until_named_as_stored(
+    definitions: &Api<DynamicObject>,
+    name: &str,
+    wanted: Version,
+) -> Result<(), StoreError> {
+    let begun = tokio::time::Instant::now();
+    loop {
+        let definition = definitions.get(name).await?;
+        let stored = definition.data["status"]["storedVersions"].as_array();
+        if stored.is_some_and(|stored| stored.iter().any(|one| one == wanted.name())) {
+            return Ok(());
+        }
+        if begun.elapsed() > LONGEST_TAKING_UP {
+            return Err(StoreError::NotTakenUp(name.to_owned()));
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+}
+
+/// Why the stored version was not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// A definition can't be read or written.
+    #[error("the definitions: {0}")]
+    Kubernetes(#[from] kube::Error),
+    /// A definition does not have the expected form.
+    #[error("the definitions: {0}")]
+    Json(#[from] serde_json::Error),
+    /// A definition does not serve the version.
+    #[error(transparent)]
+    NotServed(#[from] NotServed),
+    /// The API server did not change the definition's status.
+    #[error(
+        "{0}: the API server has not begun to store in the version after {LONGEST_TAKING_UP:?}"
+    )]
+    NotTakenUp(String),
 }
 
 async fn kind(
@@ -191,8 +275,8 @@ async fn kind(
     Ok(())
 }
 
-/// Whether the object was patched; a deleted one needs nothing. A conflict means that another client wrote the object,
-/// and so in the storage version; the rest is done the next time.
+/// Whether the object was patched. A deleted object needs no patch. A conflict means that another client has written
+/// the object, and so in the storage version; the managed fields are cleaned by the next migration.
 async fn apply(
     api: &Api<DynamicObject>,
     metadata: &ObjectMeta,

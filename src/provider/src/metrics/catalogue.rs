@@ -1,5 +1,5 @@
-//! Every metric family of this program: name, kind, labels, help, how many series there can be, and when it
-//! shows. The code that counts, the reference page and the tests of boards and rules all read this table.
+//! Every metric family of this program: name, kind, labels, help, the largest number of series, and the condition under
+//! which it appears. The code that counts, the reference page and the tests of boards and rules all use this table.
 
 use super::buckets::{CALLS, DEFAULT, HOLDS, KUBERNETES, PASSES, PAUSES, QUEUES, SETTLING, WAITS};
 
@@ -12,11 +12,11 @@ pub struct Metric {
     pub kind: Kind,
     /// Names of its labels.
     pub labels: &'static [&'static str],
-    /// What it measures, in a sentence.
+    /// The meaning of the family, in a sentence.
     pub help: &'static str,
     /// How many series it has at most.
     pub bound: &'static str,
-    /// What must have happened before it appears; empty where every scrape of a leader that tracks a load balancer has
+    /// The event after which the family appears; empty where every scrape of a leader that tracks a load balancer has
     /// it.
     pub once: &'static str,
 }
@@ -33,7 +33,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As the text format names it.
+    /// The name of the kind in the text format.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Counter => "counter",

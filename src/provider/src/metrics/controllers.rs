@@ -1,4 +1,5 @@
-//! Passes, queues and watches, under the names of controller-runtime and its work queue, and our own.
+//! Passes, queues and watches, under the names that controller-runtime and its work queue use, and under names of
+//! capo-rs.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -15,7 +16,7 @@ use capo_core::Reason;
 pub(super) struct Families {
     passes: IntCounterVec,
     errors: IntCounterVec,
-    /// Families of controller-runtime that stay 0 here.
+    /// Families of controller-runtime that are always 0 in capo-rs.
     never: [IntCounterVec; 2],
     panics: IntCounterVec,
     durations: HistogramVec,
@@ -28,7 +29,7 @@ pub(super) struct Families {
     known: Mutex<Known>,
 }
 
-/// Whom to ask at the scrape.
+/// The sources that are read at the scrape.
 #[derive(Default)]
 struct Known {
     controllers: BTreeMap<&'static str, (u16, Arc<QueueMetrics>)>,
@@ -61,7 +62,7 @@ impl Families {
         self.known().kinds.get(kind).map_or(0, |objects| objects())
     }
 
-    /// What waits and what is under way, as it is now.
+    /// Renders the present numbers of waiting and running passes and of watched objects.
     pub(super) fn queues(&self) -> Result<Vec<MetricFamily>> {
         let registry = Registry::new();
         let depth = whole_gauges(&registry, &catalogue::QUEUE_DEPTH)?;
@@ -73,7 +74,7 @@ impl Families {
         for (name, (most, queue)) in &self.known().controllers {
             let now = queue.depth();
             let of = &[*name, *name];
-            // All objects have one priority; the label is what boards know.
+            // All objects have one priority. The label exists because boards for controller-runtime select by it.
             depth
                 .with_label_values(&[*name, *name, "0"])
                 .set(count(now.waiting));

@@ -1,4 +1,4 @@
-//! Making families of the catalogue and registering them in one step.
+//! Creates the families of the catalogue and registers them in one step.
 
 use jiff::Timestamp;
 use prometheus::{
@@ -61,7 +61,8 @@ pub(super) fn histograms(registry: &Registry, metric: &Metric) -> Result<Histogr
     registered(registry, HistogramVec::new(options, metric.labels)?)
 }
 
-/// A gauge's samples for one scrape. A vector of gauges would hash, lock and sort what is thrown away after.
+/// A gauge's samples for one scrape. A vector of gauges would hash, lock and sort samples that are discarded after the
+/// scrape.
 pub(super) struct Samples {
     metric: &'static Metric,
     samples: Vec<proto::Metric>,
@@ -75,7 +76,7 @@ impl Samples {
         }
     }
 
-    /// A series, which must not be there yet, with these values of its labels.
+    /// Adds a series with these label values, which must not exist yet.
     pub(super) fn add(&mut self, labels: &[&str], value: f64) {
         let pairs = self.metric.labels.iter().zip(labels).map(|(name, value)| {
             let mut pair = LabelPair::default();
@@ -84,7 +85,7 @@ impl Samples {
             pair
         });
         let mut pairs: Vec<_> = pairs.collect();
-        // As the library has it.
+        // The library sorts labels in the same way.
         pairs.sort_unstable_by(|one, other| one.name().cmp(other.name()));
         let mut sample = proto::Metric::from_label(pairs);
         let mut gauge = proto::Gauge::default();
@@ -103,7 +104,7 @@ impl Samples {
         }
     }
 
-    /// `None` without a sample: a family that is not there has no name either.
+    /// The family; `None` without a sample, because the text format then has no lines for it.
     pub(super) fn family(self) -> Option<MetricFamily> {
         if self.samples.is_empty() {
             return None;
@@ -133,7 +134,7 @@ pub(super) fn number(count: usize) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
-/// A count as a gauge of whole numbers takes it.
+/// Converts a count into the value of an integer gauge.
 pub(super) fn count(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

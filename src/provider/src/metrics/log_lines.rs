@@ -1,4 +1,4 @@
-//! The number of lines in the log. The log is the process's, and so is this number.
+//! The number of lines in the log. The log belongs to the whole process, and so does this number.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,4 +1,4 @@
-//! States of members, made anew for every scrape.
+//! States of members, computed for every scrape.
 
 use std::{
     cmp::Ordering,
@@ -8,13 +8,13 @@ use std::{
 use super::{
     MemberDetail, Settings, catalogue,
     families::{Samples, number, seconds, truth},
+    findings::{All, OPERATING, PROVISIONING, operating},
     label,
-    states::{All, OPERATING, PROVISIONING, operating},
 };
 use capo_core::{MemberStatus, ObjectName, OperatingStatus};
 use capo_gate::findings::MemberFinding;
 
-/// How many members are in which state: always, for all of them.
+/// The number of members in each state. It includes members without series of their own.
 pub(super) fn counts(all: All<'_>) -> [Samples; 2] {
     let mut counts = Samples::of(&catalogue::MEMBERS);
     let mut stuck = Samples::of(&catalogue::MEMBERS_STUCK);
@@ -41,7 +41,7 @@ fn how_many(members: &[&MemberFinding], wanted: impl Fn(&MemberFinding) -> bool)
     number(members.iter().filter(|member| wanted(member)).count())
 }
 
-/// Members one by one, as many as may be shown.
+/// The series of single members, up to the limit.
 pub(super) fn one_by_one(settings: &Settings, all: All<'_>) -> [Samples; 5] {
     let mut status = Samples::of(&catalogue::MEMBER_PROVISIONING);
     let mut health = Samples::of(&catalogue::MEMBER_OPERATING);
@@ -68,8 +68,8 @@ pub(super) fn one_by_one(settings: &Settings, all: All<'_>) -> [Samples; 5] {
     [status, health, since, info, are_suppressed]
 }
 
-/// The members to show, and whether there are more. Of several with one machine's name on one port it is the
-/// machine's own, which comes first: a series can't have two values.
+/// The members with series of their own, and whether there are further members. If several members have one machine's
+/// name on one port, the machine's own member is chosen, which comes first, because a series can't have two values.
 fn shown<'a>(
     settings: &Settings,
     all: All<'a>,
@@ -88,7 +88,7 @@ fn shown<'a>(
         MemberDetail::Auto if total <= settings.max_members => {}
         MemberDetail::Auto => {
             members.retain(|(_, member)| !is_fine(member));
-            // A stable sort: what is pending or in ERROR is not crowded out by what only lacks a monitor.
+            // The sort is stable: members that are pending or in ERROR come before those that only lack a monitor.
             members.sort_by(|(_, one), (_, other)| rank(one, other));
             members.truncate(settings.max_members);
         }

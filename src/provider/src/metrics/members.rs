@@ -1,4 +1,4 @@
-//! What happens to members and gates, counted.
+//! Counters and histograms of members and gates.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{
 use capo_core::Reason;
 use capo_gate::{MetricEvent, Observer, Operation, OperationOutcome};
 
-/// What changes by itself in OpenStack and is read again and again.
+/// The kinds of OpenStack objects that are read regularly, because they change by themselves.
 pub(super) const POLLED: [&str; 3] = ["load-balancer", "server", "floating-ip"];
 
 pub(super) struct Families {
@@ -24,7 +24,7 @@ pub(super) struct Families {
     polled: [Reads; 3],
 }
 
-/// Reads of one of [`POLLED`]. They are the most frequent thing that is counted: their series are looked up once.
+/// Reads of one kind of [`POLLED`]. They are counted more often than anything else, so their series are looked up once.
 struct Reads {
     succeeded: IntCounter,
     failed: IntCounter,
@@ -58,7 +58,7 @@ impl Families {
         Ok(families)
     }
 
-    /// Something that changes by itself was read, or could not be. `kind` is one of [`POLLED`].
+    /// An object that changes by itself was read, or the read failed. `kind` is one of [`POLLED`].
     pub(super) fn polled(&self, kind: &str, succeeded: bool, took: Duration) {
         let mut all = POLLED.iter().zip(&self.polled);
         let Some((_, reads)) = all.find(|(known, _)| **known == kind) else {

@@ -1,13 +1,14 @@
 //! The metric catalogue, in one place.
 //!
-//! Metrics with names of CAPO (`capo_openstack_api_*`) and of controller-runtime have their meaning, so that existing
-//! boards continue to work. States of members, gates, budgets and queues are rendered at the scrape from their owners'
-//! data: series of deleted objects disappear at once, and nothing can leak.
+//! Metrics with names of CAPO (`capo_openstack_api_*`) and of controller-runtime have the same meaning as there, so
+//! that existing boards continue to work. States of members, gates, budgets and queues are rendered at the scrape from
+//! the data of their owners, so that series of deleted objects disappear at once.
 
 mod buckets;
 pub mod catalogue;
 mod controllers;
 mod families;
+mod findings;
 mod kubernetes;
 mod log_lines;
 mod member_states;
@@ -31,13 +32,13 @@ use capo_openstack::Clouds;
 pub use log_lines::CountLogLines;
 pub use page::page;
 
-/// Media type of what [`Metrics::render`] returns.
+/// The media type of the text that [`Metrics::render`] returns.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Longer label values from outside are cut.
 const LONGEST_LABEL: usize = 253;
 
-/// What the metrics need to know at the start.
+/// The settings that the metrics need at the start.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Which members have series of their own (`--metrics-member-detail`).
@@ -84,7 +85,7 @@ pub struct Leading {
     pub clouds: Clouds,
 }
 
-/// Every counter, gauge and histogram of this process. A cheap clone; all clones are one.
+/// Every counter, gauge and histogram of this process. A clone is cheap and shares them.
 #[derive(Clone)]
 pub struct Metrics(Arc<Families>);
 
@@ -162,13 +163,13 @@ impl Metrics {
         self.0.process.operator(condition, status);
     }
 
-    /// Whether this process leads.
+    /// Sets whether this process leads.
     pub fn leading(&self, leads: bool) {
         self.0.process.leading(leads);
     }
 }
 
-/// A text from outside as a label value, cut to the longest length. The encoder escapes it.
+/// A text of unknown origin as a label value, cut to the longest length. The encoder escapes it.
 fn label(text: &str) -> &str {
     text.get(..text.floor_char_boundary(LONGEST_LABEL))
         .unwrap_or(text)

@@ -17,7 +17,8 @@ use super::{
 };
 use capo_openstack::{CallObserver, CallOutcome, CallRecord, Level, Service, SignInOutcome};
 
-/// Clouds beyond this many share the label value `other`: their names come from users.
+/// The number of clouds with label values of their own; all others share `other`. The names come from users, so their
+/// number must be limited.
 const CLOUDS: usize = 50;
 
 pub(super) struct Families {
@@ -35,11 +36,11 @@ pub(super) struct Families {
     token_requests: IntCounterVec,
     token_expiry: GaugeVec,
     clouds: Mutex<HashSet<String>>,
-    /// What the last request of each name to each cloud failed of. Bounded as their labels are.
+    /// The failure of the last request of each name to each cloud. The labels bound its size.
     failed: Mutex<HashMap<(String, &'static str), &'static str>>,
 }
 
-/// Why requests are made again.
+/// The causes of repeated requests.
 const CAUSES: [&str; 6] = [
     "throttled",
     "5xx",
@@ -49,7 +50,7 @@ const CAUSES: [&str; 6] = [
     "reauth",
 ];
 
-/// What an answer failed of, where the request is made again later.
+/// The cause of a failure after which the request is repeated later.
 fn cause(status: u16) -> Option<&'static str> {
     match status {
         409 => Some("conflict"),
@@ -90,7 +91,7 @@ impl Families {
         Ok(families)
     }
 
-    /// What the budgets hold, added up by cloud.
+    /// Renders the levels of the budgets, added up by cloud.
     pub(super) fn levels(&self, levels: &[(String, Service, Level)]) -> Result<Vec<MetricFamily>> {
         let registry = Registry::new();
         let queue = whole_gauges(&registry, &catalogue::LIMITER_QUEUE)?;
@@ -105,7 +106,7 @@ impl Families {
         Ok(registry.gather())
     }
 
-    /// Counts a request that is made again: the last one of its name to this cloud failed.
+    /// Counts a repeated request: the last one of its name to this cloud failed.
     fn again(&self, cloud: &str, api: &str, request: &'static str, failure: Option<&'static str>) {
         let mut failed = self.failed.lock();
         let key = (cloud.to_owned(), request);

@@ -69,7 +69,8 @@ fn row(metric: &Metric) -> String {
         "| `{}`<br>{}{buckets}. {}{once} | {} | {} |",
         metric.name,
         metric.kind.as_str(),
-        metric.help,
+        // mdBook would take <error> for the start of an element.
+        metric.help.replace('<', "\\<"),
         labels.join(" "),
         metric.bound
     )

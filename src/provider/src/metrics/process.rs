@@ -1,8 +1,8 @@
-//! The process itself.
+//! Metrics of the process itself.
 //!
-//! `/proc` is read here and not by prometheus's own `process` collector, because that one counts processor time in whole
-//! seconds: a manager that uses 20 ms a second would show a rate of nothing and then a jump. It would also bring a
-//! thread count and help texts that are not in the catalogue.
+//! `/proc` is read here and not by prometheus's own `process` collector, because that collector counts processor time
+//! in whole seconds: for a manager that uses 20 ms a second, it would show a rate of 0 for most of the time. It would
+//! also add a thread count and help texts that are not in the catalogue.
 
 use prometheus::{Gauge, IntGaugeVec, Registry, proto::MetricFamily};
 
@@ -14,7 +14,7 @@ use super::{
 use crate::kubernetes::leader::LEASE_NAME;
 use capo_core::ConditionStatus;
 
-/// Units of processor time in `/proc` per second; the same on every Linux.
+/// Units of processor time in `/proc` per second. The value is the same on every Linux.
 const TICKS: f64 = 100.0;
 
 pub(super) struct Families {
@@ -70,7 +70,7 @@ impl Families {
         }
     }
 
-    /// Figures of the kernel, the runtime and the log at this moment; 0 where the kernel does not provide one.
+    /// Values of the kernel, the runtime and the log at this moment; 0 where the kernel does not provide one.
     pub(super) fn now() -> Result<Vec<MetricFamily>> {
         let registry = Registry::new();
         let read = |file: &str| std::fs::read_to_string(format!("/proc/self/{file}")).ok();
@@ -106,13 +106,13 @@ impl Families {
     }
 }
 
-/// The number in the `column`-th word of the line that begins with `name`.
+/// The number in column `column` of the line that begins with `name`.
 fn field_of(text: &str, name: &str, column: usize) -> Option<f64> {
     let line = text.lines().find(|line| line.starts_with(name))?;
     line.split_whitespace().nth(column)?.parse().ok()
 }
 
-/// User and system time of `/proc/self/stat`, whose second field may hold blanks and brackets.
+/// User and system time in `/proc/self/stat`, whose second field may contain spaces and brackets.
 fn processor_ticks(stat: &str) -> Option<f64> {
     let (_, after_name) = stat.rsplit_once(')')?;
     let mut words = after_name.split_whitespace().skip(11);

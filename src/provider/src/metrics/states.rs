@@ -1,41 +1,20 @@
 //! States of load balancers, members and gates, collected at every scrape.
 
-use std::sync::Arc;
-
 use prometheus::proto::MetricFamily;
 
 use super::{
     Settings, catalogue,
     families::{Samples, number, seconds, truth},
+    findings::{All, OPERATING, PROVISIONING, operating},
     label, member_states,
     members::POLLED,
 };
-use capo_core::{GateState, MemberStatus, ObjectName, OperatingStatus};
+use capo_core::{GateState, MemberStatus};
 use capo_gate::{
     GateName,
-    findings::{Findings, Gate, MachineFinding},
+    findings::{Gate, MachineFinding},
 };
 
-/// Labels of provisioning statuses.
-pub(super) const PROVISIONING: [&str; 8] = {
-    let mut labels = [""; 8];
-    let mut index = 0;
-    while index < labels.len() {
-        labels[index] = MemberStatus::ALL[index].as_str();
-        index += 1;
-    }
-    labels
-};
-/// Labels of operating statuses. One that Octavia learned later is `Unknown`.
-pub(super) const OPERATING: [&str; 7] = {
-    let mut labels = ["Unknown"; 7];
-    let mut index = 0;
-    while index < OperatingStatus::WORDS.len() {
-        labels[index] = OperatingStatus::WORDS[index];
-        index += 1;
-    }
-    labels
-};
 const GATE_STATES: [&str; 4] = {
     let mut labels = [""; 4];
     let mut index = 0;
@@ -45,16 +24,6 @@ const GATE_STATES: [&str; 4] = {
     }
     labels
 };
-
-/// The label of an operating status.
-pub(super) fn operating(status: &OperatingStatus) -> &'static str {
-    let label = status.label();
-    let known = OPERATING.iter().find(|known| **known == label);
-    known.copied().unwrap_or("Unknown")
-}
-
-/// The findings of every load balancer.
-pub(super) type All<'a> = &'a [(ObjectName, Arc<Findings>)];
 
 /// The families of every tracked load balancer, and the numbers of servers and floating IPs.
 pub(super) fn families(

@@ -70,7 +70,7 @@ fn calls_are_counted_as_capo_counts_them() {
 }
 
 #[test]
-fn names_of_clouds_cannot_blow_up_the_series() {
+fn the_number_of_clouds_with_own_series_is_limited() {
     let metrics = Metrics::new(Settings::default()).unwrap();
     for cloud in 0..200 {
         metrics.call(&record(&format!("cloud-{cloud}"), CallOutcome::Status(200)));
@@ -84,7 +84,7 @@ fn names_of_clouds_cannot_blow_up_the_series() {
 }
 
 #[test]
-fn a_member_is_in_one_state_of_each_kind() {
+fn a_member_has_one_status_of_each_kind() {
     let text = rendered(Findings {
         members: vec![member(1, "PENDING_CREATE"), member(2, "SOMETHING_NEW")],
         ..Findings::default()
@@ -100,7 +100,7 @@ fn a_member_is_in_one_state_of_each_kind() {
 }
 
 #[test]
-fn a_held_gate_says_why_and_since_when() {
+fn a_held_gate_has_its_reason_and_time() {
     let held = |since| Gate::Held {
         reason: Reason::MemberPending,
         message: String::new(),
@@ -137,7 +137,7 @@ fn a_held_gate_says_why_and_since_when() {
 }
 
 #[test]
-fn above_the_cap_only_remarkable_members_are_shown() {
+fn above_the_limit_only_members_with_a_problem_are_shown() {
     let mut members: Vec<_> = (0..600).map(|number| member(number, "ACTIVE")).collect();
     members.push(member(700, "ERROR"));
     let text = rendered(Findings {
@@ -152,7 +152,7 @@ fn above_the_cap_only_remarkable_members_are_shown() {
     ));
 }
 
-/// A member of one machine's name at another address is reported after the machine's own.
+/// Another member with the machine's name, at another address, follows the machine's own in the findings.
 #[test]
 fn a_series_has_one_value_however_many_members_have_the_name() {
     let text = rendered(Findings {

@@ -1,4 +1,4 @@
-//! Admission and conversion requests, and the certificate they are served with.
+//! Admission and conversion requests, and the serving certificate.
 
 use std::time::Duration;
 

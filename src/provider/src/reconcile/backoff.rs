@@ -1,4 +1,4 @@
-//! When the next pass over an object comes by itself: one counter per object, nothing shared.
+//! The time until the next pass over an object. Each object has its own counter.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -10,16 +10,17 @@ use capo_core::{
     backoff::{Schedule, jittered},
 };
 
-/// The longest wait between two looks at something that takes its time.
+/// The longest time between two passes that wait for something.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// The longest pause after failures.
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
-/// Credentials can't be watched, so this is how soon a mended Secret is noticed at the latest.
+/// The longest pause after refused credentials. Secrets are not watched, so that a corrected Secret is read after this
+/// time at the latest.
 const LONGEST_AUTH_PAUSE: Duration = Duration::from_secs(25);
-/// OpenStack is not left alone for longer than this, whatever its Retry-After is.
+/// The longest Retry-After of OpenStack that is observed.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_mins(15);
 
-/// What an object's last passes had in common.
+/// The common result of an object's last passes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Streak {
     Waits { reason: Reason, count: u32 },
@@ -31,8 +32,8 @@ enum Streak {
 pub(super) struct Backoff(Mutex<HashMap<ObjectName, Streak>>);
 
 impl Backoff {
-    /// When to look again after `outcome`. `random` is uniform in `0.0..1.0`; `sync_period` is the
-    /// pause after a pass that found nothing to do.
+    /// The time until the next pass after `outcome`. `random` is uniform in `0.0..1.0`; `sync_period` is the pause
+    /// after a pass that found nothing to do.
     pub(super) fn next(
         &self,
         object: &ObjectName,
@@ -63,7 +64,7 @@ impl Backoff {
                 class, retry_after, ..
             } => {
                 let count = match streaks.get(object) {
-                    // A new generation is a new attempt at getting it right.
+                    // A new generation starts with the shortest pause again, because its spec is another one.
                     Some(Streak::Failures {
                         generation: before,
                         count,
@@ -76,13 +77,13 @@ impl Backoff {
         }
     }
 
-    /// Forgets an object that is gone.
+    /// Removes an object that does not exist any more.
     pub(super) fn forget(&self, object: &ObjectName) {
         self.0.lock().remove(object);
     }
 }
 
-/// The pause before look number `count` at something that takes its time.
+/// The pause before pass number `count` that waits for the same reason.
 fn wait_pause(after: Duration, count: u32, random: f64) -> Duration {
     let schedule = Schedule {
         first: after,
@@ -106,7 +107,7 @@ fn failure_pause(
         _ => (Duration::from_secs(5), LONGEST_PAUSE),
     };
     match retry_after {
-        // Never earlier than the service asked for, and spread a little after it.
+        // The pause ends after the Retry-After, and is spread over a short time after it.
         Some(pause) => {
             let pause = pause.min(LONGEST_RETRY_AFTER);
             pause + pause.mul_f64(0.1 * random)
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_double_up_to_five_minutes_and_start_over_with_the_spec() {
+    fn pauses_double_up_to_five_minutes_and_a_changed_spec_resets_them() {
         let backoff = Backoff::default();
         let seen: Vec<u64> = (0..9)
             .map(|_| next(&backoff, 1, &failed(FailureClass::Invalid)))
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mended_secret_is_noticed_within_half_a_minute() {
+    fn a_corrected_secret_is_read_within_half_a_minute() {
         for count in 0..40 {
             let pause = failure_pause(FailureClass::Auth, None, count, 1.0);
             assert!(pause <= Duration::from_secs(30), "{count}: {pause:?}");
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn openstack_is_not_asked_before_the_time_it_named() {
+    fn no_pass_starts_before_the_end_of_retry_after() {
         for random in [0.0, 0.5, 1.0] {
             let pause = failure_pause(
                 FailureClass::Throttled,
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_grow_to_ten_seconds_and_start_over_with_another_reason() {
+    fn waits_grow_to_ten_seconds_and_another_reason_resets_them() {
         let backoff = Backoff::default();
         let wait = |reason| Outcome::wait(reason, "soon", Duration::from_secs(1));
         let seen: Vec<u64> = (0..12)

@@ -1,7 +1,7 @@
-//! The two Cluster API kinds that we read, trimmed to the fields that decide something here.
+//! The two Cluster API kinds that capo-rs reads, trimmed to the fields that it uses.
 //!
-//! Reading never fails on content: a field that is missing, unknown or of an unexpected type reads as
-//! its default, because an object of another project must not stop the watch of all the others.
+//! Reading never fails because of an object's content: a field that is missing, unknown or of an unexpected type reads
+//! as its default, because one object of another project must not stop the watch of all the others.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -9,18 +9,18 @@ use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 
 /// The API group of Cluster API's own kinds.
 pub const GROUP: &str = "cluster.x-k8s.io";
-/// The version that we read them at.
+/// The version at which capo-rs reads them.
 pub const VERSION: &str = "v1beta2";
 
 /// Label: the Cluster that an object belongs to.
 pub const CLUSTER_NAME_LABEL: &str = "cluster.x-k8s.io/cluster-name";
 /// Label, presence only: the object belongs to a control-plane machine.
 pub const CONTROL_PLANE_LABEL: &str = "cluster.x-k8s.io/control-plane";
-/// Label: only the manager started with the same `--watch-filter` looks at the object.
+/// Label: only the manager that was started with the same `--watch-filter` reconciles the object.
 pub const WATCH_FILTER_LABEL: &str = "cluster.x-k8s.io/watch-filter";
 /// Annotation, presence only: the object is paused.
 pub const PAUSED_ANNOTATION: &str = "cluster.x-k8s.io/paused";
-/// Annotation, presence only: somebody else looks after the object.
+/// Annotation, presence only: another program manages the object.
 pub const MANAGED_BY_ANNOTATION: &str = "cluster.x-k8s.io/managed-by";
 /// Annotation, presence only: clusterctl has moved the object away and deletes it here.
 pub const DELETE_FOR_MOVE_ANNOTATION: &str = "clusterctl.cluster.x-k8s.io/delete-for-move";
@@ -30,37 +30,37 @@ pub struct Cluster {
     /// The usual metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What its user wants.
+    /// The desired state.
     #[serde(default, deserialize_with = "lenient")]
     pub spec: ClusterSpec,
-    /// What Cluster API saw.
+    /// The state that Cluster API observed.
     #[serde(default, deserialize_with = "lenient")]
     pub status: ClusterStatus,
 }
 
-/// The fields of a Cluster's spec that we read.
+/// The fields of a Cluster's spec that capo-rs reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterSpec {
-    /// Nothing of the cluster may be touched.
+    /// Whether all changes of the cluster are paused.
     #[serde(default, deserialize_with = "lenient")]
     pub paused: bool,
-    /// Where the API server is reached.
+    /// The endpoint of the API server.
     #[serde(default, deserialize_with = "lenient")]
     pub control_plane_endpoint: Endpoint,
     /// The control-plane object, usually a KubeadmControlPlane.
     #[serde(default, deserialize_with = "lenient")]
     pub control_plane_ref: Option<ContractReference>,
-    /// The infrastructure object, an `OpenStackCluster` for the clusters that concern us.
+    /// The infrastructure object: an `OpenStackCluster` for the clusters of this provider.
     #[serde(default, deserialize_with = "lenient")]
     pub infrastructure_ref: Option<ContractReference>,
 }
 
-/// The fields of a Cluster's status that we read.
+/// The fields of a Cluster's status that capo-rs reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterStatus {
-    /// Milestones that never go back.
+    /// Milestones that are never taken back.
     #[serde(default, deserialize_with = "lenient")]
     pub initialization: ClusterInitialization,
     /// Cluster API's conditions.
@@ -72,10 +72,10 @@ pub struct ClusterStatus {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterInitialization {
-    /// The infrastructure said `provisioned` once.
+    /// The infrastructure has reported `provisioned`.
     #[serde(default, deserialize_with = "lenient")]
     pub infrastructure_provisioned: bool,
-    /// The control plane said that it is initialised once.
+    /// Whether the control plane has reported that it is initialised.
     #[serde(default, deserialize_with = "lenient")]
     pub control_plane_initialized: bool,
 }
@@ -83,22 +83,22 @@ pub struct ClusterInitialization {
 /// Host and port of an API server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Endpoint {
-    /// Name or address; empty until known.
+    /// Name or address; empty until it is set.
     #[serde(default, deserialize_with = "lenient")]
     pub host: String,
-    /// TCP port; 0 until known.
+    /// TCP port; 0 until it is set.
     #[serde(default, deserialize_with = "lenient")]
     pub port: u16,
 }
 
 impl Endpoint {
-    /// Host and port are both known.
+    /// Whether host and port are both set.
     pub fn is_set(&self) -> bool {
         !self.host.is_empty() && self.port != 0
     }
 }
 
-/// A reference to an object of a contract kind in the same namespace. Its version is found out from the CRD's labels.
+/// A reference to an object of a contract kind in the same namespace. The labels of the CRD give its version.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContractReference {
@@ -119,31 +119,32 @@ pub struct Machine {
     /// The usual metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What its user wants.
+    /// The desired state.
     #[serde(default, deserialize_with = "lenient")]
     pub spec: MachineSpec,
-    /// What Cluster API saw.
+    /// The state that Cluster API observed.
     #[serde(default, deserialize_with = "lenient")]
     pub status: MachineStatus,
 }
 
-/// The fields of a Machine's spec that we read.
+/// The fields of a Machine's spec that capo-rs reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineSpec {
-    /// The Cluster it belongs to.
+    /// The Cluster to which it belongs.
     #[serde(default, deserialize_with = "lenient")]
     pub cluster_name: String,
-    /// Where its boot data comes from.
+    /// The source of its boot data.
     #[serde(default, deserialize_with = "lenient")]
     pub bootstrap: Bootstrap,
     /// The infrastructure object.
     #[serde(default, deserialize_with = "lenient")]
     pub infrastructure_ref: Option<ContractReference>,
-    /// Set by Cluster API once the infrastructure said `provisioned`: the machine is admitted for good.
+    /// The provider id. Cluster API sets it once the infrastructure has reported `provisioned`. From then on the
+    /// machine is admitted.
     #[serde(default, rename = "providerID", deserialize_with = "lenient")]
     pub provider_id: Option<String>,
-    /// The availability zone it must lie in.
+    /// The availability zone of the machine.
     #[serde(default, deserialize_with = "lenient")]
     pub failure_domain: Option<String>,
     /// The Kubernetes version it runs.
@@ -151,7 +152,7 @@ pub struct MachineSpec {
     pub version: Option<String>,
 }
 
-/// Where a Machine's boot data comes from.
+/// The source of a Machine's boot data.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Bootstrap {
@@ -160,7 +161,7 @@ pub struct Bootstrap {
     pub data_secret_name: Option<String>,
 }
 
-/// The fields of a Machine's status that we read.
+/// The fields of a Machine's status that capo-rs reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineStatus {
@@ -170,7 +171,7 @@ pub struct MachineStatus {
     /// Cluster API's conditions.
     #[serde(default, deserialize_with = "lenient_list")]
     pub conditions: Vec<SeenCondition>,
-    /// Milestones that never go back.
+    /// Milestones that are never taken back.
     #[serde(default, deserialize_with = "lenient")]
     pub initialization: MachineInitialization,
 }
@@ -187,12 +188,12 @@ pub struct NodeReference {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineInitialization {
-    /// The infrastructure said `provisioned` once.
+    /// The infrastructure has reported `provisioned`.
     #[serde(default, deserialize_with = "lenient")]
     pub infrastructure_provisioned: bool,
 }
 
-/// A condition of an object that is not ours.
+/// A condition of an object of another provider.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SeenCondition {
@@ -208,13 +209,13 @@ pub struct SeenCondition {
     /// Its message.
     #[serde(default, deserialize_with = "lenient")]
     pub message: String,
-    /// Since when it has its status.
+    /// The time at which it got its status.
     #[serde(default, deserialize_with = "lenient")]
     pub last_transition_time: Option<Timestamp>,
 }
 
 impl SeenCondition {
-    /// Its status is `True`.
+    /// Whether its status is `True`.
     pub fn is_true(&self) -> bool {
         self.status == "True"
     }
@@ -226,7 +227,7 @@ impl Cluster {
         self.status.conditions.iter().find(|c| c.kind == kind)
     }
 
-    /// It is being deleted.
+    /// Whether it is being deleted.
     pub fn is_deleting(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
     }
@@ -238,13 +239,13 @@ impl Machine {
         self.status.conditions.iter().find(|c| c.kind == kind)
     }
 
-    /// It is being deleted.
+    /// Whether it is being deleted.
     pub fn is_deleting(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
     }
 
-    /// It belongs to the control plane: by its label, or because the control-plane object owns it though
-    /// somebody took the label off.
+    /// Whether it belongs to the control plane: by its label, or because the control-plane object owns it although the
+    /// label was removed.
     pub fn is_control_plane(&self, cluster: Option<&Cluster>) -> bool {
         has_label(&self.metadata, CONTROL_PLANE_LABEL)
             || cluster
@@ -257,7 +258,7 @@ impl Machine {
                 })
     }
 
-    /// Its infrastructure is the `OpenStackMachine` of this name.
+    /// Whether its infrastructure object is the `OpenStackMachine` of this name.
     pub fn is_on(&self, openstack_machine: &str) -> bool {
         self.spec
             .infrastructure_ref
@@ -267,7 +268,8 @@ impl Machine {
             })
     }
 
-    /// Cluster API has taken over its provider id: it is admitted, which can't be taken back.
+    /// Whether the machine is admitted, which means that Cluster API has copied its provider id. Cluster API never
+    /// removes it.
     pub fn is_admitted(&self) -> bool {
         self.spec
             .provider_id
@@ -301,7 +303,7 @@ pub fn owner<'a>(metadata: &'a ObjectMeta, kind: &str) -> Option<&'a OwnerRefere
         .find(|owner| owner.kind == kind && owner.api_version.split('/').next() == Some(GROUP))
 }
 
-/// Reads a value, or its default when it is not what we expect.
+/// Reads a value, or its default where the value has an unexpected type.
 pub(super) fn lenient<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -311,7 +313,7 @@ where
     Ok(serde_json::from_value(value).unwrap_or_default())
 }
 
-/// Reads those items of a list that are what we expect.
+/// Reads the items of a list that have the expected type.
 fn lenient_list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -329,6 +331,14 @@ where
 
 macro_rules! resource {
     ($kind:ident, $plural:literal) => {
+        $crate::reconcile::capi::resource!(
+            $kind,
+            $plural,
+            $crate::reconcile::capi::GROUP,
+            $crate::reconcile::capi::VERSION
+        );
+    };
+    ($kind:ident, $plural:literal, $group:expr, $version:expr) => {
         impl kube::Resource for $kind {
             type DynamicType = ();
             type Scope = k8s_openapi::NamespaceResourceScope;
@@ -338,11 +348,11 @@ macro_rules! resource {
             }
 
             fn group((): &()) -> std::borrow::Cow<'_, str> {
-                $crate::reconcile::capi::GROUP.into()
+                $group.into()
             }
 
             fn version((): &()) -> std::borrow::Cow<'_, str> {
-                $crate::reconcile::capi::VERSION.into()
+                $version.into()
             }
 
             fn plural((): &()) -> std::borrow::Cow<'_, str> {

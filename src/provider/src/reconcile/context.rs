@@ -1,4 +1,4 @@
-//! What every pass of every controller has at hand.
+//! The state that all passes of all controllers share.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,6 +8,7 @@ use super::{
     Observer,
     capi::{Cluster, Machine, WATCH_FILTER_LABEL},
     health_check::MachineHealthCheck,
+    identity::SecretVersions,
 };
 use crate::{kubernetes::events::Events, tracker::Membership};
 use capo_api::{
@@ -16,19 +17,21 @@ use capo_api::{
 };
 use capo_openstack::Clouds;
 
-/// What every pass of every controller has at hand. One per process.
+/// The state that all passes of all controllers share. A process has one context.
 pub struct SharedContext {
     /// The Kubernetes API of the management cluster.
     pub client: Client,
-    /// Sign-ins and budgets, one per distinct identity.
+    /// The OpenStack sessions and request budgets, one per distinct identity.
     pub clouds: Clouds,
-    /// The load balancers' workers; its settings hold the mode of the gate.
+    /// Which versions of Secrets with credentials are in use.
+    pub secret_versions: SecretVersions,
+    /// The workers of the load balancers. Its settings hold the mode of the gate.
     pub membership: Membership,
     /// The options of this manager.
     pub settings: Settings,
     /// Events, deduplicated and bounded.
     pub events: Events,
-    /// Objects as last seen.
+    /// The objects as last read.
     pub stores: Stores,
     /// Metrics.
     pub observer: Arc<dyn Observer>,
@@ -37,24 +40,38 @@ pub struct SharedContext {
 /// The options of this manager that controllers depend on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Look at this namespace only (`--namespace`); `None` is all.
+    /// The only namespace that is reconciled (`--namespace`); `None` means all namespaces.
     pub namespace: Option<String>,
-    /// Look only at objects whose label `cluster.x-k8s.io/watch-filter` has this value.
+    /// The value of the label `cluster.x-k8s.io/watch-filter` that objects must have; `None` means all objects.
     pub watch_filter: Option<String>,
-    /// Passes over `OpenStackCluster`s at once.
+    /// The number of passes over `OpenStackCluster`s at the same time.
     pub cluster_concurrency: u16,
-    /// Passes over `OpenStackMachine`s at once, and over `OpenStackServer`s.
+    /// The number of passes over `OpenStackMachine`s at the same time, and over `OpenStackServer`s.
     pub machine_concurrency: u16,
-    /// Passes over `OpenStackMachineTemplate`s at once.
+    /// The number of passes over `OpenStackMachineTemplate`s at the same time.
     pub machine_template_concurrency: u16,
-    /// The pause after a pass that found nothing to do (`--sync-period`).
+    /// The time between two passes over an object that has not changed (`--sync-period`).
     pub sync_period: Duration,
-    /// Name of this process in events.
+    /// The name of this process in events.
     pub instance: String,
+    /// How often every Secret with credentials is looked at.
+    pub secret_check_period: Duration,
+    /// Who may use an `OpenStackClusterIdentity` without a `namespaceSelector`.
+    pub cluster_identity_default: ClusterIdentityDefault,
+}
+
+/// Who may use an `OpenStackClusterIdentity` without a `namespaceSelector` (`--cluster-identity-default`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum ClusterIdentityDefault {
+    /// Every namespace, as in CAPO
+    #[default]
+    Allow,
+    /// No namespace
+    Deny,
 }
 
 impl Settings {
-    /// The label selector that `--watch-filter` means.
+    /// The label selector of `--watch-filter`.
     pub(crate) fn label_selector(&self) -> Option<String> {
         let value = self.watch_filter.as_ref()?;
         Some(format!("{WATCH_FILTER_LABEL}={value}"))
@@ -71,29 +88,32 @@ impl Default for Settings {
             machine_template_concurrency: 10,
             sync_period: Duration::from_mins(10),
             instance: "capo-rs".to_owned(),
+            secret_check_period: Duration::from_secs(40),
+            cluster_identity_default: ClusterIdentityDefault::default(),
         }
     }
 }
 
-/// Objects as last seen, by one watch per kind. Complete once [`Stores::wait_until_ready`] came back.
+/// The objects as last read by one watch per kind. They are complete once [`Stores::wait_until_ready`] returned.
 #[derive(Debug, Clone)]
 pub struct Stores {
     /// Cluster API's Clusters.
     pub clusters: Store<Cluster>,
     /// Cluster API's Machines.
     pub machines: Store<Machine>,
-    /// Cluster API's MachineHealthChecks. Nothing waits for them: they make messages longer.
+    /// Cluster API's MachineHealthChecks. No pass waits for their first list, because only messages use them.
     pub health_checks: Store<MachineHealthCheck>,
-    /// Our clusters.
+    /// The OpenStackClusters.
     pub openstack_clusters: Store<OpenStackCluster>,
-    /// Our machines.
+    /// The OpenStackMachines.
     pub openstack_machines: Store<OpenStackMachine>,
-    /// Our servers.
+    /// The OpenStackServers.
     pub openstack_servers: Store<OpenStackServer>,
 }
 
 impl Stores {
-    /// Comes back once every kind that decides something was listed completely; never when a watch ended before.
+    /// Returns when every kind except MachineHealthCheck was listed completely, or `false` when a watch ended before
+    /// that.
     pub async fn wait_until_ready(&self) -> bool {
         let ready = futures::join!(
             self.clusters.wait_until_ready(),

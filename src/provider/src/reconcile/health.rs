@@ -1,4 +1,4 @@
-//! Since when a condition of Cluster API is good, in what this process saw.
+//! How long a condition of Cluster API has been True, as far as this process observed it.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::capi::SeenCondition;
 use capo_gate::desired::Health;
 
-/// What is remembered of one condition between two passes.
+/// The observation of one condition that is kept between two passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Track(Option<Good>);
 
@@ -18,11 +18,11 @@ struct Good {
 }
 
 impl Track {
-    /// Takes in the condition as it is `now`. A break between two passes shows in its transition time.
+    /// Records the condition as it is `now`. A change between two passes shows in its transition time.
     pub(crate) fn observe(&mut self, condition: Option<&SeenCondition>, now: Instant) -> Health {
         let Some(condition) = condition.filter(|condition| condition.is_true()) else {
             self.0 = None;
-            // Of a Machine that is being deleted KubeadmControlPlane says so without a look at its Pod.
+            // KubeadmControlPlane sets this reason for a Machine that is being deleted, without a check of its Pod.
             let bad = |condition: &SeenCondition| {
                 condition.status == "False" && condition.reason != "Deleting"
             };
@@ -67,7 +67,7 @@ mod tests {
         let steps = [
             (Some(condition("True", early)), Health::Good(at(0))),
             (Some(condition("True", early)), Health::Good(at(0))),
-            // False and True again between two passes.
+            // The condition became False and True again between two passes.
             (Some(condition("True", late)), Health::Good(at(2))),
             (Some(condition("Unknown", late)), Health::Unknown),
             (Some(condition("True", late)), Health::Good(at(4))),

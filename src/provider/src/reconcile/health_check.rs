@@ -1,5 +1,5 @@
-//! MachineHealthChecks: when one of them gives a Machine up that has no Node yet. A machine that waits for
-//! its load balancer member has none, so its operator is told while there is time to do something.
+//! The time at which a MachineHealthCheck replaces a Machine that has no Node yet. A machine that waits for its load
+//! balancer member has no Node, so the condition warns the operator in time.
 
 use std::{fmt, sync::Arc};
 
@@ -10,49 +10,49 @@ use serde::Deserialize;
 
 use super::capi::{Cluster, Machine, PAUSED_ANNOTATION, SeenCondition, has_annotation, lenient};
 
-/// Annotation, presence only: no MachineHealthCheck has this Machine replaced.
+/// Annotation, presence only: no MachineHealthCheck replaces this Machine.
 const SKIP_REMEDIATION: &str = "cluster.x-k8s.io/skip-remediation";
 /// Cluster API's default for `nodeStartupTimeoutSeconds`.
 const DEFAULT_SECONDS: u32 = 600;
 
-/// A MachineHealthCheck, trimmed to what tells when it gives up a Machine without a Node.
+/// A MachineHealthCheck, trimmed to the fields that decide when it replaces a Machine without a Node.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct MachineHealthCheck {
     /// The usual metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What its user wants.
+    /// The desired state.
     #[serde(default, deserialize_with = "lenient")]
     pub spec: MachineHealthCheckSpec,
 }
 
-/// The fields of its spec that we read.
+/// The fields of its spec that capo-rs reads.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineHealthCheckSpec {
-    /// The Cluster whose Machines it looks at.
+    /// The Cluster whose Machines it checks.
     #[serde(default, deserialize_with = "lenient")]
     pub cluster_name: String,
-    /// Which of them.
+    /// The labels of those Machines.
     #[serde(default, deserialize_with = "lenient")]
     pub selector: LabelSelector,
-    /// What it looks for.
+    /// The checks.
     #[serde(default, deserialize_with = "lenient")]
     pub checks: Checks,
 }
 
-/// What a MachineHealthCheck looks for.
+/// The checks of a MachineHealthCheck.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Checks {
-    /// How long a Machine may be without a Node; 0 is for ever.
+    /// How long a Machine may be without a Node; 0 means without limit.
     #[serde(default, deserialize_with = "lenient")]
     pub node_startup_timeout_seconds: Option<u32>,
 }
 
 super::capi::resource!(MachineHealthCheck, "machinehealthchecks");
 
-/// When a Machine without a Node is given up, and by whom.
+/// The time at which a Machine without a Node is replaced, and the MachineHealthCheck that does it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Deadline {
     check: String,
@@ -66,12 +66,12 @@ impl Deadline {
         self.after(self.seconds)
     }
 
-    /// When half of the time is over: most machines are there by then.
+    /// The time at which half of the span is over. Most machines have a Node by then.
     pub(crate) fn near_at(&self) -> Timestamp {
         self.after(self.seconds / 2)
     }
 
-    /// Half of the time is over.
+    /// Whether half of the span is over.
     pub(crate) fn is_near(&self, now: Timestamp) -> bool {
         now >= self.near_at()
     }
@@ -83,7 +83,7 @@ impl Deadline {
     }
 }
 
-/// Says the same for as long as it holds.
+/// The text stays the same while it applies.
 impl fmt::Display for Deadline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -97,7 +97,7 @@ impl fmt::Display for Deadline {
     }
 }
 
-/// The earliest moment at which one of `checks` gives up `machine`, which has no Node.
+/// The earliest time at which one of `checks` replaces `machine`, which has no Node.
 pub(crate) fn deadline(
     checks: &[Arc<MachineHealthCheck>],
     machine: &Machine,
@@ -107,7 +107,7 @@ pub(crate) fn deadline(
         .iter()
         .any(|key| has_annotation(&machine.metadata, key));
     let infrastructure = cluster.and_then(|cluster| cluster.condition("InfrastructureReady"));
-    // While the Cluster's infrastructure is not ready none of its Machines is judged.
+    // While the Cluster's infrastructure is not ready, none of its Machines is checked.
     let judged = infrastructure.is_none_or(|condition| condition.status != "False");
     if skipped || !judged || machine.status.node_ref.is_some() {
         return None;
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_strictest_check_that_looks_at_the_machine_counts() {
+    fn the_strictest_check_that_selects_the_machine_applies() {
         let plain = machine(|_| {});
         let default = of_control_plane(&json!({}));
         let strict = of_control_plane(&json!({"nodeStartupTimeoutSeconds": 300}));
@@ -213,7 +213,7 @@ mod tests {
         for others in [vec![], vec![never], vec![of_workers], vec![of_another]] {
             assert_eq!(at(&others, &plain, None), None, "{others:?}");
         }
-        // What can't be read is read as if it said nothing.
+        // A field that can't be read is ignored.
         assert_eq!(at(&[odd], &plain, None), ten);
         for change in [
             |m: &mut Value| m["status"]["nodeRef"] = json!({"name": "m"}),
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn time_counts_from_the_last_thing_that_had_to_be_there() {
+    fn the_time_counts_from_the_last_precondition() {
         let default = [of_control_plane(&json!({}))];
         let condition = |kind: &str, status: &str, time: &str| json!({"type": kind, "status": status, "reason": "X", "message": "", "lastTransitionTime": time});
         let (late, later) = ("2026-11-21T11:00:00Z", "2026-11-21T12:00:00Z");
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_told_from_half_of_the_time_on_and_in_the_same_words() {
+    fn the_warning_is_shown_from_half_of_the_time_on_with_a_stable_text() {
         let deadline = deadline(&[of_control_plane(&json!({}))], &machine(|_| {}), None).unwrap();
         for (now, near) in [
             ("2026-11-21T10:04:59Z", false),

@@ -1,32 +1,33 @@
-//! From an `identityRef` to a signed-in cloud. Secrets are read one at a time, never listed or watched.
+//! Turns an `identityRef` into a signed-in cloud. Secrets are read one at a time, never listed or watched.
+
+use std::collections::HashMap;
 
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::{
-    Api, Client,
+    Api, Client, ResourceExt,
     core::{Selector, SelectorExt},
 };
+use parking_lot::Mutex;
 
-use super::{SharedContext, StepError, kubernetes_text};
+use super::{ClusterIdentityDefault, SharedContext, StepError, kubernetes_text};
 use crate::kubernetes::conditions::kind::OPENSTACK_AUTHENTICATION_SUCCEEDED;
 use capo_api::{
     v1alpha1::OpenStackClusterIdentity,
     v1beta2::{IdentityRef, IdentityRefType},
 };
-use capo_core::FailureClass;
-use capo_core::Reason;
-use capo_core::ids::ProjectId;
+use capo_core::{FailureClass, ObjectName, Reason, ids::ProjectId};
 use capo_openstack::{Cloud, CloudProfile, Clouds};
 
-/// Who asks for credentials.
+/// The object that needs credentials.
 #[derive(Debug, Clone, Copy)]
 pub struct Asker<'a> {
-    /// Its kind and name, for messages: `OpenStackCluster default/c1`.
+    /// The kind and name of the object, for messages: `OpenStackCluster default/c1`.
     pub object: &'a str,
-    /// Its namespace, in which a Secret is looked for.
+    /// The namespace of the object and of its Secret.
     pub namespace: &'a str,
 }
 
-/// A cloud whose credentials were found good.
+/// A cloud whose credentials have been accepted.
 #[derive(Debug, Clone)]
 pub struct Identity {
     /// The cloud.
@@ -35,8 +36,33 @@ pub struct Identity {
     pub project: ProjectId,
 }
 
-/// The cloud that an `identityRef` means, signed in. A failure halts with
-/// `OpenStackAuthenticationSucceeded` False; it heals by itself, as the Secret is read anew in every pass.
+/// Which version of each Secret with credentials is in use, so that a changed one is noticed. `None` stands for a Secret
+/// that does not exist.
+#[derive(Debug, Default)]
+pub struct SecretVersions(Mutex<HashMap<ObjectName, Option<String>>>);
+
+impl SecretVersions {
+    /// Notes the version that a pass has read. The first one counts until it is compared with the present one: passes over
+    /// other objects may still use it.
+    fn note_read(&self, secret: ObjectName, version: Option<String>) {
+        self.0.lock().entry(secret).or_insert(version);
+    }
+
+    /// Notes the present version. Returns whether passes may still use another one.
+    pub(crate) fn compare(&self, secret: &ObjectName, present: Option<String>) -> bool {
+        let mut known = self.0.lock();
+        let before = known.insert(secret.clone(), present);
+        before.is_some_and(|before| known.get(secret) != Some(&before))
+    }
+
+    /// Forgets all Secrets but those that are `used`.
+    pub(crate) fn retain(&self, used: impl Fn(&ObjectName) -> bool) {
+        self.0.lock().retain(|secret, _| used(secret));
+    }
+}
+
+/// The cloud that an `identityRef` names, signed in. A failure ends the step with `OpenStackAuthenticationSucceeded`
+/// False. A later pass recovers by itself, because every pass reads the Secret again.
 pub async fn identity(
     context: &SharedContext,
     asker: Asker<'_>,
@@ -46,7 +72,7 @@ pub async fn identity(
     sign_in(asker, reference, cloud).await
 }
 
-/// Signs in to a cloud, or takes the token there is.
+/// Signs in to a cloud, or uses the token that exists.
 pub async fn sign_in(
     asker: Asker<'_>,
     reference: &IdentityRef,
@@ -69,25 +95,33 @@ pub async fn sign_in(
     }
 }
 
-/// The cloud that an `identityRef` means. Nothing is sent to it yet.
+/// The cloud that an `identityRef` names. No request is sent to it yet.
 pub async fn cloud(
     context: &SharedContext,
     asker: Asker<'_>,
     reference: &IdentityRef,
 ) -> Result<Cloud, StepError> {
-    cloud_of(&context.client, &context.clouds, asker, reference).await
+    let default = context.settings.cluster_identity_default;
+    let versions = &context.secret_versions;
+    let (client, clouds) = (&context.client, &context.clouds);
+    cloud_of(client, clouds, versions, default, asker, reference).await
 }
 
-/// The same without a running manager.
+/// The same without a running manager. The caller decides what a missing `namespaceSelector` means: a user's command
+/// uses credentials that this user may read.
 pub(crate) async fn cloud_of(
     client: &Client,
     clouds: &Clouds,
+    versions: &SecretVersions,
+    default: ClusterIdentityDefault,
     asker: Asker<'_>,
     reference: &IdentityRef,
 ) -> Result<Cloud, StepError> {
     let (namespace, name) = match &reference.type_ {
         IdentityRefType::Secret => (asker.namespace.to_owned(), reference.name.clone()),
-        IdentityRefType::ClusterIdentity => shared_secret(client, asker, reference).await?,
+        IdentityRefType::ClusterIdentity => {
+            shared_secret(client, default, asker, reference).await?
+        }
         IdentityRefType::Unknown(other) => {
             return Err(refused(format!(
                 "{}: spec.identityRef.type is \"{other}\"; Secret or ClusterIdentity is needed",
@@ -97,11 +131,13 @@ pub(crate) async fn cloud_of(
     };
     let secrets: Api<Secret> = Api::namespaced(client.clone(), &namespace);
     let shown = format!("Secret {namespace}/{name}");
-    let secret = secrets
+    let found = secrets
         .get_opt(&name)
         .await
-        .map_err(|e| unreadable(asker, &shown, &e))?
-        .ok_or_else(|| {
+        .map_err(|e| unreadable(asker, &shown, &e))?;
+    let version = found.as_ref().and_then(ResourceExt::resource_version);
+    versions.note_read(ObjectName::new(namespace.clone(), name.clone()), version);
+    let secret = found.ok_or_else(|| {
             refused(format!(
                 "{}: spec.identityRef.name is \"{}\", but {shown} does not exist; a Secret with the key clouds.yaml \
                  is needed",
@@ -120,16 +156,17 @@ pub(crate) async fn cloud_of(
     })
 }
 
-/// The Secret of an `OpenStackClusterIdentity` that admits the asker's namespace.
+/// The Secret of an `OpenStackClusterIdentity` that allows the namespace of the object.
 async fn shared_secret(
     client: &Client,
+    default: ClusterIdentityDefault,
     asker: Asker<'_>,
     reference: &IdentityRef,
 ) -> Result<(String, String), StepError> {
     let name = &reference.name;
     let shown = format!("OpenStackClusterIdentity {name}");
     let identities: Api<OpenStackClusterIdentity> = Api::all(client.clone());
-    // One text for both, so that nobody learns which identities exist.
+    // Both cases have the same text, so that it does not reveal which identities exist.
     let denied = || {
         StepError::failed(
             OPENSTACK_AUTHENTICATION_SUCCEEDED,
@@ -147,6 +184,9 @@ async fn shared_secret(
         .await
         .map_err(|e| unreadable(asker, &shown, &e))?
         .ok_or_else(denied)?;
+    if identity.spec.namespace_selector.is_none() && default == ClusterIdentityDefault::Deny {
+        return Err(denied());
+    }
     if let Some(selector) = identity.spec.namespace_selector {
         let namespaces: Api<Namespace> = Api::all(client.clone());
         let namespace = namespaces
@@ -182,4 +222,23 @@ fn unreadable(asker: Asker<'_>, what: &str, error: &kube::Error) -> StepError {
         asker.object,
         kubernetes_text(error)
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_that_a_pass_has_read_counts_until_it_was_compared() {
+        let (versions, secret) = (SecretVersions::default(), ObjectName::new("n", "s"));
+        let version = |text: &str| Some(text.to_owned());
+        versions.note_read(secret.clone(), version("1"));
+        // Another object's pass; the first object still uses the first version.
+        versions.note_read(secret.clone(), version("2"));
+        assert!(versions.compare(&secret, version("2")));
+        assert!(!versions.compare(&secret, version("2")));
+        assert!(versions.compare(&secret, None));
+        versions.retain(|_| false);
+        assert!(!versions.compare(&secret, version("3")), "no pass uses it");
+    }
 }

@@ -1,5 +1,5 @@
-//! What this process remembers of objects between passes. All of it can be read again; losing it costs
-//! calls or makes a gate wait longer, and never opens one.
+//! The values that this process keeps for objects between passes. All of them can be read again: losing them costs
+//! calls or makes a gate wait longer, and never opens a gate.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 
 use capo_core::ObjectName;
 
-/// One value per object. An object of the same name with another uid starts with nothing. Cheap to clone;
-/// all clones are one cache.
+/// One value per object. An object of the same name with another uid has no value at first. A clone is cheap; all
+/// clones share one cache.
 #[derive(Debug)]
 pub struct ObjectCache<T>(Arc<Mutex<HashMap<ObjectName, Entry<T>>>>);
 
@@ -31,7 +31,7 @@ impl<T> Clone for ObjectCache<T> {
 }
 
 impl<T> ObjectCache<T> {
-    /// What is remembered of the object with this name and uid.
+    /// The value of the object with this name and uid.
     pub fn get(&self, name: &ObjectName, uid: Option<&str>) -> Option<T>
     where
         T: Clone,
@@ -41,13 +41,25 @@ impl<T> ObjectCache<T> {
         (entry.uid.as_deref() == uid).then(|| entry.value.clone())
     }
 
-    /// Remembers `value` in place of what was remembered before.
+    /// A part of the value of the object with this name and uid.
+    pub fn read<R>(
+        &self,
+        name: &ObjectName,
+        uid: Option<&str>,
+        read: impl FnOnce(&T) -> R,
+    ) -> Option<R> {
+        let entries = self.0.lock();
+        let entry = entries.get(name)?;
+        (entry.uid.as_deref() == uid).then(|| read(&entry.value))
+    }
+
+    /// Replaces the value of the object.
     pub fn put(&self, name: &ObjectName, uid: Option<&str>, value: T) {
         let uid = uid.map(str::to_owned);
         self.0.lock().insert(name.clone(), Entry { uid, value });
     }
 
-    /// Changes what is remembered, beginning with the default where that is nothing.
+    /// Changes the value, starting from the default where the object has none.
     pub fn update<R>(
         &self,
         name: &ObjectName,
@@ -69,7 +81,7 @@ impl<T> ObjectCache<T> {
         change(&mut entry.value)
     }
 
-    /// Forgets an object that is gone.
+    /// Removes an object that does not exist any more.
     pub fn forget(&self, name: &ObjectName) {
         self.0.lock().remove(name);
     }

@@ -1,21 +1,21 @@
-//! What the controllers report to the metrics.
+//! The trait by which the controllers report to the metrics.
 
 use std::{sync::Arc, time::Duration};
 
 use kube::runtime::watcher;
 
-use super::QueueMetrics;
+use super::{Outcome, QueueMetrics, subject::Subject};
 use capo_core::Reason;
 
-/// Told of passes, watches and events; implemented by the metrics. Every method does nothing by default.
+/// Receives passes, watches and events. The metrics implement it. Every method does nothing by default.
 pub trait Observer: Send + Sync {
-    /// A controller starts, with so many passes at once at most; `queue` tells at any time what waits and
-    /// what is under way.
+    /// A controller starts, with at most `workers` passes at the same time. `queue` has the present numbers of waiting
+    /// and running passes.
     fn controller(&self, name: &'static str, workers: u16, queue: Arc<QueueMetrics>) {
         let _ = (name, workers, queue);
     }
 
-    /// A pass of `controller` began; its object had waited for so long.
+    /// A pass of `controller` began, after its object had waited for `waited`.
     fn pass_began(&self, controller: &'static str, waited: Duration) {
         let _ = (controller, waited);
     }
@@ -25,33 +25,38 @@ pub trait Observer: Send + Sync {
         let _ = (controller, outcome, duration);
     }
 
+    /// A pass over `object` ended as `outcome`.
+    fn pass_over(&self, object: &Subject, outcome: &Outcome) {
+        let _ = (object, outcome);
+    }
+
     /// A pass of `controller` panicked.
     fn pass_panicked(&self, controller: &'static str) {
         let _ = controller;
     }
 
-    /// A watch of `kind` starts; `objects` counts what it knows of.
+    /// A watch of `kind` starts; `objects` returns the number of objects in its store.
     fn watching(&self, kind: &str, objects: Box<dyn Fn() -> usize + Send + Sync>) {
         let _ = (kind, objects);
     }
 
-    /// A watch told of a change.
+    /// A watch received a change.
     fn watched(&self, kind: &str) {
         let _ = kind;
     }
 
-    /// A watch broke and is begun anew.
+    /// A watch broke and is started again.
     fn watch_broke(&self, kind: &str, why: WatchBreak) {
         let _ = (kind, why);
     }
 
-    /// An event was handed over to be written; `kind` is Normal or Warning.
+    /// An event was queued; `kind` is Normal or Warning.
     fn event(&self, reason: Reason, kind: &'static str) {
         let _ = (reason, kind);
     }
 }
 
-/// For processes without metrics.
+/// The observer of processes without metrics.
 impl Observer for () {}
 
 /// Why a watch broke.
@@ -59,19 +64,19 @@ impl Observer for () {}
 pub enum WatchBreak {
     /// Listing failed.
     List,
-    /// The watch could not be begun.
+    /// The watch could not be started.
     Start,
-    /// The API server does not know any more what happened since: 410.
+    /// The API server does not have the changes since the last event any more (status 410).
     Expired,
-    /// An error in the stream, or its end in the middle.
+    /// The stream had an error, or ended early.
     Stream,
 }
 
 impl WatchBreak {
-    /// Every one.
+    /// All values.
     pub const ALL: [Self; 4] = [Self::List, Self::Start, Self::Expired, Self::Stream];
 
-    /// As metrics name it.
+    /// The label of the metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::List => "list",

@@ -1,35 +1,35 @@
-//! How a pass ended. Waiting is one way to end well.
+//! The end of a pass. A wait is not a failure.
 
 use std::time::Duration;
 
 use capo_core::FailureClass;
 use capo_core::Reason;
 
-/// How a pass over one object ended, and so when the next one comes by itself. A change of the
-/// object, of its neighbours or of its load balancer wakes it earlier.
+/// How a pass over one object ended, which decides when the next one starts by itself. A change of the object, of a
+/// related object or of its load balancer starts it earlier.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// All is as it should be. Looked at again after the sync period.
+    /// Everything is as desired. The next pass starts after the sync period.
     Done,
-    /// Nothing is wrong, something takes its time.
+    /// The object waits for an operation or another object. Nothing is wrong.
     Wait {
-        /// What is waited for.
+        /// The reason of the wait.
         reason: Reason,
-        /// The same in words, as in the condition.
+        /// The message, as in the condition.
         message: String,
-        /// When to look again; grows while the same thing is waited for, up to ten seconds or this
-        /// value, whichever is longer.
+        /// The time until the next pass. It grows while the wait is the same, up to ten seconds or this value, whichever
+        /// is longer.
         after: Duration,
     },
-    /// Something is wrong. Tried again with back-off: no failure is final.
+    /// Something failed. The pass is repeated with back-off: no failure is final.
     Failed {
-        /// What kind of trouble it is, which decides the back-off.
+        /// The class of the failure, which decides the back-off.
         class: FailureClass,
-        /// Why.
+        /// The reason.
         reason: Reason,
-        /// The same in words, as in the condition.
+        /// The message, as in the condition.
         message: String,
-        /// When OpenStack asked to be left alone until.
+        /// How long OpenStack refuses requests, according to its Retry-After header.
         retry_after: Option<Duration>,
     },
 }
@@ -44,7 +44,7 @@ impl Outcome {
         }
     }
 
-    /// A failure without a word from OpenStack on when to come back.
+    /// A failure for which OpenStack sent no Retry-After.
     pub fn failed(class: FailureClass, reason: Reason, message: impl Into<String>) -> Self {
         Self::Failed {
             class,
@@ -54,7 +54,7 @@ impl Outcome {
         }
     }
 
-    /// The label under which metrics and logs count it.
+    /// The label of metrics and logs.
     pub fn label(&self) -> &'static str {
         match self {
             Self::Done => "done",

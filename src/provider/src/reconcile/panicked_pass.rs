@@ -1,5 +1,5 @@
-//! A pass that panicked: it ends that pass alone. The log has the panic, a metric counts it, and the object shows it in
-//! its condition Ready until a later pass succeeds.
+//! Handles a pass that panicked. The panic ends only that pass: the log has the panic, a metric counts it, and the
+//! object's condition Ready shows it until a later pass succeeds.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -16,7 +16,7 @@ use crate::kubernetes::{
 };
 use capo_core::{ConditionState, FailureClass, ObjectName, Reason};
 
-/// The panic's own text stays in the log: it may hold data of other objects.
+/// The panic's own text is only in the log, because it may contain data of other objects.
 const MESSAGE: &str = "A pass over this object ended in a programming error, which the manager's log describes. The manager \
                        tries again; other objects are not affected. Please report the log lines.";
 

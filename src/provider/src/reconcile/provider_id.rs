@@ -1,12 +1,12 @@
-//! The provider id of a machine: `openstack://<region>/<server id>`, the same text that kubelet is started with.
+//! The provider id of a machine, `openstack://<region>/<server id>`. It is the same text as that of kubelet's flag.
 
-/// The provider id of a server. The region is that of the machine's own identity, and empty where the machine
-/// has none: kubelet's provider id has no region then either, whatever its cluster's region is.
+/// The provider id of a server. The region is that of the machine's own identity, and empty where the machine has none,
+/// because kubelet's provider id has no region then, whatever the cluster's region is.
 pub(crate) fn provider_id(region: Option<&str>, server: &str) -> String {
     format!("openstack://{}/{server}", region.unwrap_or_default())
 }
 
-/// The server that a provider id names.
+/// The id of the server in a provider id.
 pub(crate) fn server_id(provider_id: &str) -> Option<&str> {
     let (_, id) = provider_id.strip_prefix("openstack://")?.split_once('/')?;
     (!id.is_empty() && !id.contains('/')).then_some(id)

@@ -1,4 +1,4 @@
-//! What waits for a pass of one controller, and what is under way: the numbers that work queues are known for.
+//! The objects that wait for a pass of one controller and the passes that run, with the usual figures of a work queue.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -7,32 +7,32 @@ use tokio::time::Instant;
 
 use capo_core::ObjectName;
 
-/// Objects between the moment a pass is due and its end. One per controller.
+/// The objects whose pass is due or running. Every controller has one instance.
 #[derive(Debug, Default)]
 pub struct QueueMetrics(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// When each object's next pass was or will be due.
+    /// The time at which each object's next pass is or was due.
     waiting: HashMap<ObjectName, Instant>,
-    /// When each pass under way began.
+    /// When each running pass began.
     running: HashMap<ObjectName, Instant>,
-    /// Objects that came to wait.
+    /// The number of objects that were queued.
     added: u64,
 }
 
-/// A queue at one moment.
+/// The state of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueueDepth {
     /// Objects whose pass is due.
     pub waiting: usize,
-    /// Passes under way.
+    /// The number of running passes.
     pub running: usize,
-    /// Age of all passes under way, together.
+    /// The sum of the ages of the running passes.
     pub unfinished: Duration,
-    /// Age of the oldest pass under way.
+    /// The age of the oldest running pass.
     pub longest: Duration,
-    /// Objects that ever came to wait.
+    /// The number of objects that were queued since the start.
     pub added: u64,
 }
 
@@ -47,13 +47,13 @@ impl QueueMetrics {
             now
         });
         if *due > now {
-            // It would have come by its timer, later.
+            // Its timer would have started it later.
             *due = now;
             state.added += 1;
         }
     }
 
-    /// A pass begins: how long its object has waited.
+    /// Records that a pass begins. Returns how long its object has waited.
     pub(super) fn begin(&self, object: &ObjectName) -> Duration {
         let now = Instant::now();
         let mut state = self.0.lock();
@@ -62,7 +62,7 @@ impl QueueMetrics {
         now.saturating_duration_since(due)
     }
 
-    /// A pass ended, and the next one is due after `pause` unless it is asked for before.
+    /// Records that a pass ended, and that the next one is due after `pause` unless a change starts it before.
     pub(super) fn end(&self, object: &ObjectName, pause: Duration) {
         let now = Instant::now();
         let mut state = self.0.lock();
@@ -75,12 +75,12 @@ impl QueueMetrics {
         }
     }
 
-    /// An object is gone: no pass over it comes.
+    /// Removes an object that does not exist any more.
     pub(super) fn forget(&self, object: &ObjectName) {
         self.0.lock().waiting.remove(object);
     }
 
-    /// The queue as it is now.
+    /// The present state of the queue.
     pub fn depth(&self) -> QueueDepth {
         let now = Instant::now();
         let state = self.0.lock();
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn an_object_waits_from_the_wish_to_the_pass() {
+    async fn an_object_waits_from_its_enqueueing_to_its_pass() {
         let (queue, object) = (QueueMetrics::default(), ObjectName::new("n", "a"));
         queue.added(object.clone());
         queue.added(object.clone());
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_gone_or_asked_for_meanwhile_is_not_counted_twice() {
+    async fn an_object_that_is_removed_or_enqueued_during_its_pass_is_not_counted_twice() {
         let (queue, object) = (QueueMetrics::default(), ObjectName::new("n", "a"));
         queue.added(object.clone());
         queue.begin(&object);

@@ -1,5 +1,5 @@
-//! Objects around the one that a pass is about: from the watches' stores, and past them where an object is
-//! missing there, because that something is absent opens gates.
+//! The objects related to the one that a pass reconciles. They are read from the watches' stores, and from the API
+//! server where the store lacks the object, because the absence of an object can open a gate.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -14,8 +14,8 @@ use serde::de::DeserializeOwned;
 use super::{capi::ContractReference, uncached::names_as_absent};
 use crate::kubernetes::patch::is_not_found;
 
-/// The object as the watch has it, else as the API server has it; `None` only when the API server answered
-/// that the object is absent.
+/// The object in the watch's store, or else in the API server; `None` only when the API server answered that the object
+/// is absent.
 pub(crate) async fn cached_or_read<K>(
     store: &Store<K>,
     client: &Client,
@@ -41,7 +41,7 @@ where
     }
 }
 
-/// Under which version and path the objects of contract kinds are served, each found out once.
+/// The version and path under which each contract kind is served. Each is looked up once.
 #[derive(Debug, Default)]
 pub(crate) struct ContractKinds(Mutex<HashMap<(String, String), ApiResource>>);
 

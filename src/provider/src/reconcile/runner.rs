@@ -1,4 +1,4 @@
-//! Runs one controller: names of objects in, passes out, bounded in number, never two over one object.
+//! Runs the passes of one controller: a limited number at the same time, and never two over the same object.
 
 use std::{
     collections::HashMap, convert::Infallible, fmt::Debug, panic::AssertUnwindSafe, sync::Arc,
@@ -20,12 +20,12 @@ use tracing::{Instrument, field};
 
 use super::{
     Observer, Outcome, QueueMetrics, WorkQueue, backoff::Backoff, capi::CLUSTER_NAME_LABEL,
-    name_of, panicked_pass,
+    name_of, panicked_pass, subject::Subject,
 };
 use capo_core::ObjectName;
 
-/// How long passes under way may continue after the stop. They can be cut anywhere: the next process finds
-/// what they made.
+/// How long running passes may continue after the stop. They can be cut at any point, because the next process finds
+/// the objects that they created.
 const GRACE: Duration = Duration::from_millis(1_500);
 
 /// A pass over one object.
@@ -37,15 +37,15 @@ pub(crate) struct Controller<K: Resource<DynamicType = ()> + 'static, C> {
     pub name: &'static str,
     /// One pass over one object.
     pub pass: Pass<K, C>,
-    /// The objects as last seen.
+    /// The objects as last read by the watch.
     pub store: Store<K>,
-    /// Objects that want a pass.
+    /// The objects that need a pass.
     pub queue: WorkQueue,
-    /// Passes at once.
+    /// The number of passes at the same time.
     pub concurrency: u16,
 }
 
-/// What all controllers share when they run.
+/// The parts that all controllers share while they run.
 #[derive(Clone)]
 pub(crate) struct Runner {
     /// Counts passes.
@@ -54,7 +54,7 @@ pub(crate) struct Runner {
     pub client: Client,
     /// The pause after a pass that found nothing to do.
     pub sync_period: Duration,
-    /// Ends it all.
+    /// Ends the controllers.
     pub shutdown: CancellationToken,
 }
 
@@ -107,7 +107,7 @@ impl Runner {
             Config::default().concurrency(concurrency),
         )
         .for_each(|ended| {
-            // No pass fails here; what is reported is a name in the queue whose object is gone.
+            // Passes report no failure here. kube reports a name in the queue whose object does not exist any more.
             if let Err(Error::ObjectNotFound(object)) = ended {
                 let namespace = object.namespace.unwrap_or_default();
                 state.forget(&ObjectName::new(namespace, object.name));
@@ -120,12 +120,12 @@ impl Runner {
         };
         tokio::select! {
             () = passes => {}
-            () = end => tracing::info!(controller = name, "Cutting off passes at the stop"),
+            () = end => tracing::info!(controller = name, "Cancelling the passes that still run after the stop"),
         }
     }
 }
 
-/// An object of a kind without namespaces has an empty one in its name.
+/// An object of a kind without namespaces has an empty namespace in its name.
 fn reference<K: Resource<DynamicType = ()>>(name: &ObjectName) -> ObjectRef<K> {
     let reference = ObjectRef::new(&name.name);
     if name.namespace.is_empty() {
@@ -135,7 +135,7 @@ fn reference<K: Resource<DynamicType = ()>>(name: &ObjectName) -> ObjectRef<K> {
     }
 }
 
-/// What one controller counts and remembers while it runs.
+/// The state of one controller while it runs.
 struct State {
     controller: &'static str,
     observer: Arc<dyn Observer>,
@@ -157,8 +157,11 @@ impl State {
         let waited = self.metrics.begin(&name);
         self.observer.pass_began(self.controller, waited);
         let begun = tokio::time::Instant::now();
-        // Nothing that a panicked pass left half done is trusted: every pass reads its object and OpenStack again.
+        // The next pass does not depend on the state that the panicked pass left, because every pass reads its object
+        // and OpenStack again.
         let pass = AssertUnwindSafe(async move { pass(object, context).await }).catch_unwind();
+        let subject = Subject::new(K::kind(&()), &name);
+        let pass = subject.clone().scope(pass);
         let outcome = if let Ok(outcome) = pass.instrument(span.clone()).await {
             outcome
         } else {
@@ -171,6 +174,7 @@ impl State {
         let duration = begun.elapsed();
         self.observer
             .pass(self.controller, outcome.label(), duration);
+        self.observer.pass_over(&subject, &outcome);
         let pause = self.backoff.next(
             &name,
             generation,
@@ -191,7 +195,7 @@ impl State {
     }
 }
 
-/// The keys that Cluster API's logs have: the object under its kind, and the Cluster it belongs to.
+/// The keys are those of Cluster API's logs: the object under its kind, and the Cluster it belongs to.
 fn span<K>(controller: &'static str, name: &ObjectName, object: &K) -> tracing::Span
 where
     K: Resource<DynamicType = ()>,
@@ -219,12 +223,12 @@ where
     span
 }
 
-/// What a pass's outcome is after the one before it over the same object.
+/// How the outcome of a pass differs from that of the pass before it over the same object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Transition {
-    /// Nothing is wrong, and nothing was.
+    /// Neither pass failed.
     None,
-    /// A failure that was not there before.
+    /// The pass failed, and the one before it did not fail in this way.
     Failed,
     /// The same failure again.
     FailedAgain,
@@ -232,11 +236,11 @@ enum Transition {
     Recovered,
 }
 
-/// Failures that were logged, by object, so that the same one is logged once.
+/// The failures that were logged, by object, so that a repeated failure is logged once.
 #[derive(Debug, Default)]
 struct Failures(Mutex<HashMap<ObjectName, String>>);
 
-/// Objects whose failures are remembered at once.
+/// The number of objects whose failures are kept at the same time.
 const REMEMBERED: usize = 10_000;
 
 impl Failures {
@@ -264,7 +268,7 @@ impl Failures {
     }
 }
 
-/// One line when a failure begins or ends; every single pass only at the debug level.
+/// Logs one line when a failure begins and one when it ends. Other passes are logged at the debug level only.
 fn log(outcome: &Outcome, transition: Transition, duration: Duration, pause: Duration) {
     let (milliseconds, again_in) = (duration.as_millis(), pause.as_secs());
     if transition == Transition::Recovered {
@@ -297,7 +301,7 @@ mod tests {
     use capo_core::Reason;
 
     #[test]
-    fn a_failure_is_logged_once_and_so_is_its_end() {
+    fn a_failure_and_its_end_are_each_logged_once() {
         let failures = Failures::default();
         let transition = |object: &str, outcome: &Outcome| {
             failures.transition(&ObjectName::new("n", object), outcome)

@@ -1,4 +1,4 @@
-//! Why a step of a pass did not come to its end: a condition that shows it, and when the pass comes back.
+//! The error of a step of a pass: the condition that shows it, and the time of the next pass.
 
 use std::time::Duration;
 
@@ -8,28 +8,28 @@ use capo_core::FailureClass;
 use capo_core::{ConditionState, Reason};
 use capo_openstack::Error;
 
-/// Why a step did not come to its end.
+/// The error of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepError {
-    /// The condition that shows it. [`kind::READY`] where no narrower one exists.
+    /// The condition that shows the error. It is [`kind::READY`] where no other condition fits.
     pub condition: &'static str,
-    /// What that condition becomes.
+    /// The new state of that condition.
     pub state: ConditionState,
-    /// When the pass comes back.
+    /// The outcome of the pass, which decides when the next one starts.
     pub outcome: Outcome,
 }
 
-/// The end of a step.
+/// The result of a step.
 pub type StepResult<T> = Result<T, StepError>;
 
 impl StepError {
-    /// The object asks for something that can't be. `message` names object, field, what was found and
-    /// what would be right.
+    /// The spec has a value that can't be applied. `message` names the object, the field, the value found and the
+    /// values allowed.
     pub fn refused(condition: &'static str, reason: Reason, message: impl Into<String>) -> Self {
         Self::failed(condition, FailureClass::Invalid, reason, message)
     }
 
-    /// Something is wrong that is not a single call's error.
+    /// A failure that is not the error of a single call.
     pub fn failed(
         condition: &'static str,
         class: FailureClass,
@@ -39,7 +39,7 @@ impl StepError {
         Self::of(condition, Outcome::failed(class, reason, message))
     }
 
-    /// Something takes its time.
+    /// The step waits for something.
     pub fn wait(
         condition: &'static str,
         reason: Reason,
@@ -49,8 +49,8 @@ impl StepError {
         Self::of(condition, Outcome::wait(reason, message, after))
     }
 
-    /// A call failed. `ordinary` is the reason for a plain refusal; trouble with the service as a
-    /// whole has reasons of its own.
+    /// A call failed. `ordinary` is the reason of an ordinary refusal; failures of the whole service have reasons of
+    /// their own.
     pub fn cloud(condition: &'static str, ordinary: Reason, doing: &str, error: &Error) -> Self {
         Self::of(
             condition,
@@ -79,8 +79,8 @@ impl StepError {
         }
     }
 
-    /// The same for a pass that ends as `outcome`. Trouble that goes away by itself shows nothing about what
-    /// exists, so it makes the condition Unknown.
+    /// The same for a pass that ends as `outcome`. A failure that ends by itself shows nothing about what exists, so it
+    /// makes the condition Unknown.
     pub fn of(condition: &'static str, outcome: Outcome) -> Self {
         let state = match &outcome {
             Outcome::Done => ConditionState::met(Reason::Ready),
@@ -123,7 +123,7 @@ impl Outcome {
     }
 }
 
-/// A stable text: transport errors hold addresses and ports that differ every time.
+/// A stable text, because the texts of transport errors contain addresses and ports that differ every time.
 pub fn kubernetes_text(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => {
@@ -133,7 +133,7 @@ pub fn kubernetes_text(error: &kube::Error) -> String {
     }
 }
 
-/// The reason that a class has wherever it comes from.
+/// The reason of a failure class that is independent of the step.
 pub(crate) fn reason_of(class: FailureClass) -> Option<Reason> {
     match class {
         FailureClass::Transient | FailureClass::NoService | FailureClass::LeaseLost => {

@@ -1,4 +1,5 @@
-//! Turns what the load balancers' workers found new into events on the objects and lines in the log.
+//! Reports the transitions that the workers of the load balancers found, as events on the objects and as lines of the
+//! log.
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -6,11 +7,11 @@ use kube::{Resource, runtime::reflector::ObjectRef};
 use tokio_util::sync::CancellationToken;
 
 use super::SharedContext;
-use crate::status::transitions::{GateDecision, SeenMember, Transition, transitions};
-use capo_core::ObjectName;
-use capo_gate::Publication;
+use crate::status::transitions::{SeenMember, Transition, transitions};
+use capo_core::{ObjectName, Reason};
+use capo_gate::{Publication, findings::Gate};
 
-/// Publishes until `shutdown`.
+/// Reports the transitions until `shutdown`.
 pub(crate) async fn run(context: &SharedContext, shutdown: CancellationToken) {
     let publications = context.membership.publications();
     let published = publications.for_each(|publication| {
@@ -44,7 +45,8 @@ fn publish(context: &SharedContext, publication: &Publication) {
     }
 }
 
-/// The machine, or the cluster where the machine is gone or never was one.
+/// The machine that an event is about, or the cluster where the machine does not exist any more or the member belongs
+/// to no machine.
 fn reference(
     context: &SharedContext,
     cluster: &ObjectName,
@@ -60,47 +62,48 @@ fn reference(
     Some(object.object_ref(&()))
 }
 
-/// A line per transition and per decision; nothing per read.
+/// Writes one line of the log per transition. A read that changes nothing causes no line.
 fn log(cluster: &ObjectName, change: &Transition) {
     let machine = ObjectName::new(&cluster.namespace, change.machine());
     match change {
         Transition::Member { port, from, to, .. } => {
-            let shown = |sight: &Option<SeenMember>| {
-                sight.as_ref().map_or_else(
+            let statuses = |member: &Option<SeenMember>| {
+                member.as_ref().map_or_else(
                     || "absent".to_owned(),
-                    |sight| format!("{} {}", sight.provisioning, sight.operating),
+                    |member| format!("{} {}", member.provisioning, member.operating),
                 )
             };
-            let member = to.as_ref().or(from.as_ref()).map(|sight| sight.id.as_str());
+            let member = to.as_ref().or(from.as_ref()).map(|seen| seen.id.as_str());
             tracing::info!(
                 OpenStackCluster = %cluster,
                 OpenStackMachine = %machine,
                 port,
                 member,
-                from = shown(from),
-                to = shown(to),
+                from = statuses(from),
+                to = statuses(to),
                 "Member changed"
             );
         }
-        Transition::Gate { gate, decision, .. } => {
-            let gate = gate.as_str();
-            let (word, reason, message) = match decision {
-                GateDecision::Held(reason, message) => ("Holding", Some(*reason), message),
-                GateDecision::Opened(reason, message) => ("Opening", Some(*reason), message),
-                GateDecision::Bypassed(message) => (
+        Transition::Gate { gate, state, .. } => {
+            let (text, reason, why) = match state {
+                Gate::NotAsked => return,
+                Gate::Held {
+                    reason, message, ..
+                } => ("Holding", *reason, message),
+                Gate::Open { reason, message } => ("Opening", *reason, message),
+                Gate::Bypassed { message } => (
                     "Opening because the operator bypasses the gate",
-                    None,
+                    Reason::OperatorBypass,
                     message,
                 ),
             };
-            let reason = reason.map_or("OperatorBypass", capo_core::Reason::as_str);
             tracing::info!(
                 OpenStackCluster = %cluster,
                 OpenStackMachine = %machine,
-                gate,
-                reason,
-                why = message,
-                "{word}"
+                gate = gate.as_str(),
+                reason = reason.as_str(),
+                why,
+                "{text}"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! Whether an `OpenStackMachine` exists, read from the API server past every cache.
+//! Reads from the API server, past every cache, whether an `OpenStackMachine` exists.
 
 use std::{
     sync::{
@@ -16,10 +16,10 @@ use crate::tracker::MachineLookup;
 use capo_api::v1beta2::OpenStackMachine;
 use capo_core::ObjectName;
 
-/// An answer that takes longer counts as none.
+/// The time limit of an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Asks the API server for `OpenStackMachine`s by name, once this process knows all of them.
+/// Reads `OpenStackMachine`s by name, once the caches of this process are complete.
 #[derive(Clone)]
 pub struct UncachedMachines {
     client: Client,
@@ -35,7 +35,7 @@ impl UncachedMachines {
         }
     }
 
-    /// From now on the caches of this process are complete. To be called once every watch has listed its kind.
+    /// Records that the caches of this process are complete. The caller calls it once every watch has listed its kind.
     pub fn synced(&self) {
         self.synced.store(true, Ordering::Release);
     }
@@ -61,7 +61,7 @@ impl MachineLookup for UncachedMachines {
     }
 }
 
-/// A 404 that names the object. One that doesn't may mean that the kind is not served at the moment.
+/// A 404 counts only if it names the object. Another one may mean that the kind is not served at the moment.
 pub(crate) fn names_as_absent(error: &kube::Error, name: &str) -> bool {
     matches!(error, kube::Error::Api(status)
         if status.code == 404 && status.details.as_ref().is_some_and(|details| details.name == name))

@@ -1,5 +1,5 @@
-//! One watch per kind, shared by all controllers: a store of trimmed objects, and a call for every change
-//! that can matter. Our own status writes are not among those; a status that was wiped is.
+//! One watch per kind, shared by all controllers: a store of trimmed objects, and a call for every change that can
+//! require a pass. A status that capo-rs wrote itself causes no call; a status that was removed does.
 
 use std::{
     collections::{HashMap, hash_map::DefaultHasher},
@@ -24,12 +24,13 @@ use tokio_util::sync::CancellationToken;
 use super::{Observer, kubernetes_text, name_of};
 use capo_core::ObjectName;
 
-/// Which objects want a pass when another one changes.
+/// The objects that need a pass when another one changes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Target {
     /// An `OpenStackCluster`.
     Cluster(ObjectName),
-    /// An `OpenStackCluster` that may be gone without a last pass, because others removed its finalizer.
+    /// An `OpenStackCluster` that may not exist any more without a last pass, because its finalizer was removed by a
+    /// user.
     VanishedCluster(ObjectName),
     /// The `OpenStackCluster` of the Cluster with this name.
     ClusterOf(ObjectName),
@@ -41,25 +42,25 @@ pub(crate) enum Target {
     Server(ObjectName),
 }
 
-/// Which objects want a pass when which part of an object changes.
+/// The objects that need a pass when a part of an object changes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Route<T = Target> {
-    /// Enqueued by a change of metadata or spec.
+    /// The objects that a change of metadata or spec enqueues.
     pub own: Vec<T>,
-    /// Enqueued by a change of what related objects depend on, and when the object is gone.
+    /// The objects that a change of what related objects depend on enqueues, and the deletion of the object.
     pub related: Vec<T>,
 }
 
-/// Fingerprints of an object, by what depends on it.
+/// Fingerprints of the parts of an object, by the controllers that depend on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Fingerprints {
-    /// What the controller of the object itself depends on: metadata and generation.
+    /// The part on which the object's own controller depends: metadata and generation.
     own: u64,
-    /// What other controllers depend on, such as a status that another controller writes.
+    /// The part on which other controllers depend, such as a status.
     related: u64,
 }
 
-/// Whether an object has a status of ours: there are conditions in it from the first pass on.
+/// Whether an object has a status that capo-rs wrote: the first pass already writes conditions.
 macro_rules! has_conditions {
     () => {
         |object| {
@@ -70,7 +71,7 @@ macro_rules! has_conditions {
 }
 pub(crate) use has_conditions;
 
-/// A store of objects as last seen, and the task that fills it.
+/// A store of objects as last read, and the watch that fills it.
 #[derive(Debug)]
 pub(crate) struct Watch<K: Resource<DynamicType = ()> + Clone + 'static> {
     api: Api<K>,
@@ -93,25 +94,25 @@ where
         Self {
             api,
             config,
-            // Others write it.
+            // Other programs write the kind's status, so that its loss requires no pass.
             has_status: |_| true,
             writer,
             store,
         }
     }
 
-    /// How to see whether an object has a status of ours. The object is enqueued when it has lost it.
+    /// Sets how to detect that an object has a status that capo-rs wrote. An object that lost its status is enqueued.
     pub(crate) fn with_status(self, has_status: fn(&K) -> bool) -> Self {
         Self { has_status, ..self }
     }
 
-    /// The objects as last seen.
+    /// The objects as last read.
     pub(crate) fn store(&self) -> Store<K> {
         self.store.clone()
     }
 
-    /// Follows the objects until `shutdown`. `related` hashes what other controllers depend on, `route`
-    /// names those; `enqueue` is called for every change that can matter.
+    /// Follows the objects until `shutdown`. `related` hashes the part on which other controllers depend, `route` names
+    /// the objects to enqueue, and `enqueue` is called for every change that can require a pass.
     pub(crate) async fn run<T: Send>(
         self,
         (observer, shutdown): (Arc<dyn Observer>, CancellationToken),
@@ -144,7 +145,7 @@ where
     }
 }
 
-/// Drops what is large and never read.
+/// Removes large fields that are never read.
 fn trim<K: Resource>(object: &mut K) {
     object.meta_mut().managed_fields = None;
     object
@@ -152,7 +153,7 @@ fn trim<K: Resource>(object: &mut K) {
         .remove("kubectl.kubernetes.io/last-applied-configuration");
 }
 
-/// What is kept of an object besides the store: its fingerprints, and what depends on it.
+/// The data that is kept of an object besides the store: its fingerprints, and the objects that depend on it.
 #[derive(Debug)]
 struct Tracked<T> {
     fingerprints: Fingerprints,
@@ -160,7 +161,7 @@ struct Tracked<T> {
     route: Route<T>,
 }
 
-/// The last error of a watch, logged when it is new: a watch may be tried again for hours.
+/// The last error of a watch. It is logged only when it is new, because a watch may be retried for hours.
 #[derive(Debug, Default)]
 struct Trouble(Option<String>);
 
@@ -174,13 +175,13 @@ impl Trouble {
         new
     }
 
-    /// Whether the watch had failed until now.
+    /// Returns whether the watch had failed until now, and resets that.
     fn is_over(&mut self) -> bool {
         self.0.take().is_some()
     }
 }
 
-/// The error without what differs every time.
+/// The text of an error without the parts that differ every time.
 fn stable_text(error: &watcher::Error) -> String {
     match error {
         watcher::Error::InitialListFailed(error)
@@ -189,6 +190,20 @@ fn stable_text(error: &watcher::Error) -> String {
         watcher::Error::WatchError(status) => status.message.clone(),
         watcher::Error::NoResourceVersion => error.to_string(),
     }
+}
+
+/// The error, with the remedy where Kubernetes does not serve the kind.
+fn explained<K: Resource<DynamicType = ()>>(text: String) -> String {
+    if !text.contains("404") {
+        return text;
+    }
+    let version = K::api_version(&());
+    let needed = if version.starts_with("cluster.x-k8s.io/") {
+        "Cluster API 1.11 or later must be installed"
+    } else {
+        "the definition must be installed in a version that serves it"
+    };
+    format!("{version} is not served; {needed} ({text})")
 }
 
 async fn follow<K: Resource<DynamicType = ()> + Debug, T>(
@@ -202,9 +217,9 @@ async fn follow<K: Resource<DynamicType = ()> + Debug, T>(
     let mut listed: HashMap<ObjectName, Tracked<T>> = HashMap::new();
     let mut events = std::pin::pin!(events);
     while let Some(event) = events.next().await {
-        // A list begins before it is known whether there is one.
-        let goes_on = !matches!(event, Err(_) | Ok(Event::Init));
-        if goes_on && trouble.is_over() {
+        // The start of a list does not show yet that the API server answers.
+        let answered = !matches!(event, Err(_) | Ok(Event::Init));
+        if answered && trouble.is_over() {
             tracing::info!(%kind, "Watching again");
         }
         match event {
@@ -215,7 +230,7 @@ async fn follow<K: Resource<DynamicType = ()> + Debug, T>(
                 listed.insert(name, now);
             }
             Ok(Event::InitDone) => {
-                // What is not listed any more went while the watch was down.
+                // An object that is missing in the new list was deleted while the watch was interrupted.
                 let before = std::mem::replace(&mut seen, std::mem::take(&mut listed));
                 for (name, gone) in before {
                     if !seen.contains_key(&name) {
@@ -233,9 +248,9 @@ async fn follow<K: Resource<DynamicType = ()> + Debug, T>(
                 look(&object).route.related.iter().for_each(&enqueue);
             }
             Err(error) => {
-                let text = stable_text(&error);
+                let text = explained::<K>(stable_text(&error));
                 if trouble.is_new(&text) {
-                    tracing::warn!(%kind, error = text, "Waiting to watch again");
+                    tracing::warn!(%kind, error = text, "The watch failed and will be retried");
                 }
             }
         }
@@ -266,8 +281,7 @@ fn fingerprints_of<K: Resource>(
     }
 }
 
-/// Everything in the metadata that can ask for a pass. Without status subresource writes: those
-/// change neither generation nor any of these.
+/// Hashes all metadata that can require a pass. A write of the status changes none of it.
 fn hash_metadata(meta: &ObjectMeta, hasher: &mut impl Hasher) {
     meta.uid.hash(hasher);
     meta.generation.hash(hasher);
@@ -281,160 +295,4 @@ fn hash_metadata(meta: &ObjectMeta, hasher: &mut impl Hasher) {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Mutex;
-
-    use futures::stream;
-    use k8s_openapi::api::core::v1::{Pod, PodStatus};
-
-    use super::*;
-
-    fn pod(name: &str, generation: i64, phase: &str) -> Pod {
-        Pod {
-            metadata: ObjectMeta {
-                namespace: Some("n".to_owned()),
-                name: Some(name.to_owned()),
-                generation: Some(generation),
-                ..ObjectMeta::default()
-            },
-            status: Some(PodStatus {
-                phase: Some(phase.to_owned()),
-                ..PodStatus::default()
-            }),
-            ..Pod::default()
-        }
-    }
-
-    fn phase(pod: &Pod) -> Option<&String> {
-        pod.status.as_ref()?.phase.as_ref()
-    }
-
-    async fn wakes(events: Vec<Event<Pod>>) -> Vec<Target> {
-        let seen = Mutex::new(Vec::new());
-        follow(
-            stream::iter(events.into_iter().map(Ok)),
-            |pod| Tracked {
-                fingerprints: fingerprints_of(pod, &|pod: &Pod, hasher| phase(pod).hash(hasher)),
-                has_status: phase(pod).is_some_and(|phase| !phase.is_empty()),
-                route: Route {
-                    own: vec![own(&pod.name_any())],
-                    related: vec![neighbour(&pod.name_any())],
-                },
-            },
-            |target| seen.lock().unwrap().push(target.clone()),
-        )
-        .await;
-        seen.into_inner().unwrap()
-    }
-
-    fn own(name: &str) -> Target {
-        Target::Machine(ObjectName::new("n", name))
-    }
-
-    fn neighbour(name: &str) -> Target {
-        Target::Cluster(ObjectName::new("n", name))
-    }
-
-    #[tokio::test]
-    async fn a_status_write_wakes_neighbours_only_and_an_equal_object_nobody() {
-        let seen = wakes(vec![
-            Event::Init,
-            Event::InitApply(pod("a", 1, "x")),
-            Event::InitDone,
-            Event::Apply(pod("a", 1, "x")),
-            Event::Apply(pod("a", 1, "y")),
-            Event::Apply(pod("a", 2, "y")),
-            Event::Delete(pod("a", 2, "y")),
-        ])
-        .await;
-        assert_eq!(
-            seen,
-            [
-                own("a"),
-                neighbour("a"),
-                neighbour("a"),
-                own("a"),
-                neighbour("a"),
-            ]
-        );
-    }
-
-    #[tokio::test]
-    async fn a_wiped_status_wakes_its_controller_and_the_first_one_does_not() {
-        let seen = wakes(vec![
-            Event::Init,
-            Event::InitApply(pod("a", 1, "")),
-            Event::InitDone,
-            Event::Apply(pod("a", 1, "x")),
-            Event::Apply(pod("a", 1, "")),
-            Event::Apply(pod("a", 1, "y")),
-        ])
-        .await;
-        assert_eq!(
-            seen,
-            [
-                own("a"),
-                neighbour("a"),
-                neighbour("a"),
-                own("a"),
-                neighbour("a"),
-                neighbour("a"),
-            ]
-        );
-    }
-
-    #[test]
-    fn a_kind_that_is_not_served_is_told_once() {
-        let missing = watcher::Error::InitialListFailed(kube::Error::Api(Box::new(
-            kube::core::Status::failure(
-                "the server could not find the requested resource",
-                "NotFound",
-            )
-            .with_code(404),
-        )));
-        let missing = stable_text(&missing);
-        assert_eq!(
-            missing,
-            "Kubernetes answered 404: the server could not find the requested resource"
-        );
-        let mut trouble = Trouble::default();
-        let told: Vec<bool> = [missing.as_str(), &missing, "another", &missing]
-            .into_iter()
-            .map(|text| trouble.is_new(text))
-            .collect();
-        assert_eq!(told, [true, false, true, true]);
-        assert!(trouble.is_over() && !trouble.is_over());
-        assert!(trouble.is_new(&missing));
-    }
-
-    #[tokio::test]
-    async fn a_relist_wakes_what_changed_came_or_went_meanwhile() {
-        let seen = wakes(vec![
-            Event::Init,
-            Event::InitApply(pod("a", 1, "x")),
-            Event::InitApply(pod("b", 1, "x")),
-            Event::InitApply(pod("c", 1, "x")),
-            Event::InitDone,
-            Event::Init,
-            Event::InitApply(pod("a", 1, "x")),
-            Event::InitApply(pod("b", 2, "x")),
-            Event::InitDone,
-            Event::Delete(pod("a", 1, "x")),
-            Event::Apply(pod("a", 1, "x")),
-        ])
-        .await;
-        assert_eq!(
-            seen.get(6..),
-            Some(
-                [
-                    own("b"),
-                    neighbour("c"),
-                    neighbour("a"),
-                    own("a"),
-                    neighbour("a")
-                ]
-                .as_slice()
-            )
-        );
-    }
-}
+mod tests;

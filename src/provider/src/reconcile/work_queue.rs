@@ -1,4 +1,4 @@
-//! Which objects want a pass: a deduplicating queue, so that a storm of changes of one object is one pass.
+//! The objects that need a pass, in a queue without duplicates: many changes of one object cause one pass.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 use capo_core::ObjectName;
 
-/// Names of objects that want a pass, each at most once. Cheap to clone; all clones are one queue.
+/// The names of the objects that need a pass, each at most once. A clone is cheap; all clones share one queue.
 #[derive(Debug, Clone, Default)]
 pub struct WorkQueue(Arc<Shared>);
 
@@ -28,7 +28,7 @@ struct Waiting {
 }
 
 impl WorkQueue {
-    /// Adds `object`, unless it waits already.
+    /// Adds `object` unless the queue has it already.
     pub fn enqueue(&self, object: &ObjectName) {
         {
             let mut waiting = self.0.waiting.lock();
@@ -41,8 +41,8 @@ impl WorkQueue {
         self.0.added.notify_one();
     }
 
-    /// The names in the order in which they were added. The stream never ends; two streams of one queue
-    /// share what it holds.
+    /// The names in the order in which they were added. The stream never ends; two streams of one queue share its
+    /// names.
     pub fn stream(&self) -> impl Stream<Item = ObjectName> + Send + use<> {
         stream::unfold(self.clone(), |queue| async move {
             let name = queue.next().await;

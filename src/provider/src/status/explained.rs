@@ -1,13 +1,14 @@
-//! Explains every reason: what was observed, and what ends it. `capo-rs explain` and `docs/reasons.md` print it.
+//! Explains every reason: the observation behind it, and what ends it. `capo-rs explain` and `docs/reasons.md` print
+//! the explanations.
 
 use capo_core::Reason;
 
-/// A reason in more words than [`Reason::meaning`].
+/// The explanation of a reason, in more words than [`Reason::meaning`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Explanation {
-    /// What was observed, and its effect on a rollout.
+    /// The observation, and its effect on a rollout.
     pub seen: &'static str,
-    /// What ends it by itself, and what can be done.
+    /// What ends the state by itself, and what an operator can do.
     pub ends: &'static str,
 }
 
@@ -36,8 +37,8 @@ fn gate(reason: Reason) -> Option<(&'static str, &'static str)> {
              logs of octavia-worker, then use a failover or reset the status.",
         ),
         Reason::MemberError => (
-            "Octavia failed to apply a change of a member. ERROR is no statement about traffic: a member that served usually \
-             continues to serve. A new machine is held, so nothing else is replaced.",
+            "Octavia failed to apply a change of a member. ERROR shows nothing about traffic: a member that served \
+             usually continues to serve. A new machine is held, so nothing else is replaced.",
             "The manager repairs it: the member of a machine that is not admitted yet is deleted and created again; for an \
              admitted machine the member's values are written again, after 1, 2, 5 and then every 10 minutes. If the repair \
              keeps failing, look at the amphora and at the logs of octavia-worker.",
@@ -54,9 +55,9 @@ fn gate(reason: Reason) -> Option<(&'static str, &'static str)> {
             "Two reads without the member. The manager repeats a deletion that failed in Octavia.",
         ),
         Reason::MemberUnknown => (
-            "A member has a status that this version does not know, or another member has its name or address. The manager \
-             does not write to a member that may not be its own.",
-            "Rename or delete the other member (openstack loadbalancer member list POOL), or update capo-rs if Octavia has a \
+            "A member has a status that this version does not know, or another member has its address under another name. \
+             The manager does not write to a member that may not be its own.",
+            "Delete the other member (openstack loadbalancer member list POOL), or update capo-rs if Octavia has a \
              new status.",
         ),
         Reason::LoadBalancerPending => (
@@ -65,8 +66,8 @@ fn gate(reason: Reason) -> Option<(&'static str, &'static str)> {
             "It becomes ACTIVE by itself. If it is still PENDING after 35 minutes, only Octavia's operator can free it.",
         ),
         Reason::LoadBalancerError => (
-            "The load balancer or a part of it is in ERROR, or can't be created as the spec wants it; the message names the \
-             part. A load balancer in ERROR may continue to serve: the manager deletes it only on request.",
+            "The load balancer or a part of it is in ERROR, or can't be created as the spec describes it; the message names \
+             the part. A load balancer in ERROR may continue to serve: the manager deletes it only on request.",
             "The manager writes the values of a listener, pool or monitor in ERROR again. For the load balancer itself, ask \
              the cloud's operator for a failover (openstack loadbalancer failover ID). To have it rebuilt, which interrupts \
              the API, annotate the OpenStackCluster with infrastructure.cluster.x-k8s.io/rebuild-load-balancer=ID.",
@@ -91,8 +92,8 @@ fn gate(reason: Reason) -> Option<(&'static str, &'static str)> {
         ),
         Reason::NotYetObserved => (
             "The manager has not read the load balancer since it started. A gate opens only on what was read.",
-            "The first read, within seconds of the start. If it does not come: does the manager run and lead (/readyz, \
-             leader_election_master_status), and is the object paused?",
+            "The first read, within seconds of the start. If it does not come, check that the manager runs and leads \
+             (/readyz, leader_election_master_status), and that the object is not paused.",
         ),
         Reason::AmbiguousMatch => (
             "Two objects in OpenStack have the same name, or two Clusters claim one load balancer: the Clusters a-b/c and \
@@ -102,7 +103,7 @@ fn gate(reason: Reason) -> Option<(&'static str, &'static str)> {
         ),
         Reason::ObservationStale => (
             "The last complete read of the load balancer is older than three times the current interval. The gate holds, \
-             because it can't see the members.",
+             because the state of the members is unknown.",
             "The next complete read. The conditions say why OpenStack does not answer; the metric \
              capo_lb_last_observation_timestamp_seconds has the time of the last read.",
         ),
@@ -146,11 +147,66 @@ fn gate(reason: Reason) -> Option<(&'static str, &'static str)> {
             "The cluster has no managed load balancer, so there is no gate.",
             "Nothing needs to be done.",
         ),
+        _ => return open_gate(reason),
+    })
+}
+
+/// The reasons for which a gate is open, other than that the members are ACTIVE.
+fn open_gate(reason: Reason) -> Option<(&'static str, &'static str)> {
+    Some(match reason {
+        Reason::MachineAdmitted => (
+            "The providerID of the Machine is set. Cluster API never removes it, so the machine stays provisioned \
+             whatever happens to its members.",
+            "Nothing needs to be done.",
+        ),
+        Reason::MachineReleased => (
+            "Other machines serve every API port, and the members of this machine were absent in two reads. The message \
+             says whether requests through the endpoint have proved it.",
+            "Nothing needs to be done: Cluster API deletes the machine.",
+        ),
+        Reason::MembersRemoved => (
+            "The Machine is deleted without our hook, so its deletion waits for nothing but its own members, and they were \
+             absent in two reads.",
+            "Nothing needs to be done: Cluster API deletes the machine.",
+        ),
+        Reason::MachineNeverServed => (
+            "Cluster API never admitted the machine, and none of its members serves, so its deletion interrupts no \
+             request.",
+            "Nothing needs to be done: Cluster API deletes the machine.",
+        ),
+        Reason::ServerGone => (
+            "Nova has no such server any more, or has it SHUTOFF, in reads that span 30 s, while the same project still has \
+             the load balancer in which the manager saw its member. Nothing can serve there.",
+            "Nothing needs to be done: Cluster API deletes the machine.",
+        ),
+        Reason::MachineDoesNotServe => (
+            "APIServerPodHealthy of the Machine is False, and on every port a health monitor has found its member down for \
+             long, or it has no member. Nothing gets worse when it goes.",
+            "Nothing needs to be done: Cluster API deletes the machine.",
+        ),
+        Reason::ControlPlaneNotInitialized => (
+            "No API server of this control plane has ever answered, so no deletion can interrupt it.",
+            "The first machine joins. From then on deletions wait for another member that serves.",
+        ),
+        Reason::ClusterDeleting => (
+            "The Cluster or its control-plane object is being deleted or absent, so its API server need not stay \
+             available.",
+            "Nothing needs to be done.",
+        ),
+        Reason::LoadBalancerUnusable => (
+            "There is no load balancer, or it is in ERROR or PENDING for so long that no member of it can be removed. The \
+             Machine is deleted without our hook, so its server is deleted without waiting for that.",
+            "Nothing needs to be done for this machine. See LoadBalancerError and LoadBalancerPending for the load balancer.",
+        ),
+        Reason::GateNotEnforced => (
+            "The manager runs with --load-balancer-gate=observe or off, so no gate holds anything.",
+            "Run it with --load-balancer-gate=enforce.",
+        ),
         _ => return None,
     })
 }
 
-/// Reasons of the other conditions that need an action.
+/// The reasons of the other conditions that need an action.
 fn object(reason: Reason) -> Option<(&'static str, &'static str)> {
     Some(match reason {
         Reason::InstanceStateError => (
@@ -186,9 +242,24 @@ fn object(reason: Reason) -> Option<(&'static str, &'static str)> {
             "The message says what is missing in spec.apiServer or spec.controlPlaneEndpoint.",
         ),
         Reason::FloatingIPError => (
-            "A floating IP can't be found, created or attached.",
+            "A floating IP can't be found, created or attached; or that of the API server can't be moved off a control-plane \
+             machine yet.",
             "The manager tries again. The message names the address or the pool; check that it is free and in the right \
-             external network.",
+             external network. The API server's is moved to another control-plane machine as soon as that one serves.",
+        ),
+        Reason::MaxIPsReached => (
+            "An OpenStackFloatingIPPool has given out spec.maxIPs floating IPs, and IPAddressClaims wait for more. Servers with \
+             such a claim are not created until then.",
+            "A claim is released, spec.maxIPs is raised, or an address is added to spec.preAllocatedFloatingIPs.",
+        ),
+        Reason::UnableToFindNetwork => (
+            "spec.floatingIPNetwork of an OpenStackFloatingIPPool matches no external network, or several; without the field, \
+             the project sees none or several.",
+            "Name the network by its id. The manager looks again with growing pauses.",
+        ),
+        Reason::WaitingForIPAMProvider => (
+            "The server's IPAddressClaim has no address yet, so the server is not created. The pool's conditions show why.",
+            "The pool gives the claim an address; look at the pool that spec.floatingIPPoolRef names.",
         ),
         Reason::OpenStackAuthenticationFailed => (
             "Signing in to OpenStack failed before the credentials were checked, or the Secret lacks something; the message \

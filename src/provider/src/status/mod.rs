@@ -1,4 +1,5 @@
-//! What users read: explanations of reasons, transitions between findings, and the roll-up of all objects.
+//! The reports for users: explanations of reasons, transitions between findings, and the state of all objects in four
+//! conditions.
 
 mod explained;
 pub mod roll_up;

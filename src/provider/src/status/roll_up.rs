@@ -1,5 +1,5 @@
-//! Everything this manager looks after in four conditions, as OpenShift's ClusterOperator has them. A plain
-//! function of the objects: nothing of it is remembered, and nothing reads it to decide anything.
+//! The state of all objects in the four conditions of OpenShift's ClusterOperator. A pure function computes them from
+//! the objects. The result is not stored, and no decision depends on it.
 
 use std::{collections::BTreeSet, fmt::Write as _, time::Duration};
 
@@ -13,9 +13,9 @@ use capo_api::v1beta2::{OpenStackCluster, OpenStackMachine};
 use capo_core::ConditionStatus;
 use capo_core::Reason;
 
-/// Trouble that passes sooner is not reported.
+/// A problem that lasts for a shorter time is not reported.
 const PATIENCE: Duration = Duration::from_mins(2);
-/// Objects that a message names.
+/// The number of objects that a message lists by name.
 const NAMED: usize = 5;
 
 /// One of the four conditions.
@@ -23,28 +23,28 @@ const NAMED: usize = 5;
 pub struct RolledUp {
     /// `Available`, `Progressing`, `Degraded` or `Upgradeable`.
     pub kind: &'static str,
-    /// Its status.
+    /// The status of the condition.
     pub status: ConditionStatus,
-    /// Why.
+    /// The reason of the condition.
     pub reason: String,
-    /// For people.
+    /// The message of the condition.
     pub message: String,
 }
 
-/// How one object stands.
+/// The state of one object.
 #[derive(Debug)]
-struct Standing {
+struct ObjectState {
     object: String,
     is_cluster: bool,
-    /// What is wrong with it for longer than [`PATIENCE`].
+    /// The reason and message of a problem that has lasted for longer than [`PATIENCE`].
     trouble: Option<(String, String)>,
-    /// Something about it is being changed.
+    /// Whether the object is being changed.
     changing: bool,
-    /// A gate holds it.
+    /// Whether a gate holds the object.
     held: bool,
 }
 
-/// The four conditions.
+/// Computes the four conditions.
 pub fn roll_up<'a>(
     clusters: impl Iterator<Item = &'a OpenStackCluster>,
     machines: impl Iterator<Item = &'a OpenStackMachine>,
@@ -54,7 +54,7 @@ pub fn roll_up<'a>(
         let status = object.status.as_ref();
         let conditions = status.map_or(&[][..], |status| &status.conditions);
         let observed = status.and_then(|status| status.observed_generation);
-        standing("OpenStackCluster", object, conditions, observed, now)
+        state("OpenStackCluster", object, conditions, observed, now)
     });
     let machines = machines.map(|object| {
         let status = object.status.as_ref();
@@ -63,15 +63,15 @@ pub fn roll_up<'a>(
         let provisioned = status
             .and_then(|status| status.initialization.as_ref()?.provisioned)
             .unwrap_or_default();
-        let standing = standing("OpenStackMachine", object, conditions, observed, now);
+        let state = state("OpenStackMachine", object, conditions, observed, now);
         let waits = !provisioned || object.metadata.deletion_timestamp.is_some();
-        Standing {
-            held: standing.held && waits,
-            ..standing
+        ObjectState {
+            held: state.held && waits,
+            ..state
         }
     });
-    let all: Vec<Standing> = clusters
-        .map(|cluster| Standing {
+    let all: Vec<ObjectState> = clusters
+        .map(|cluster| ObjectState {
             held: false,
             ..cluster
         })
@@ -85,13 +85,13 @@ pub fn roll_up<'a>(
     ]
 }
 
-fn standing<K: Resource<DynamicType = ()>>(
+fn state<K: Resource<DynamicType = ()>>(
     kind: &'static str,
     object: &K,
     conditions: &[Condition],
     observed: Option<i64>,
     now: Timestamp,
-) -> Standing {
+) -> ObjectState {
     let is_true = |kind: &str| {
         conditions
             .iter()
@@ -104,7 +104,7 @@ fn standing<K: Resource<DynamicType = ()>>(
         .filter(|condition| {
             ![kind::READY, kind::PAUSED].contains(&condition.type_.as_str())
                 && condition.status != "True"
-                && names_trouble(&condition.reason)
+                && is_problem(&condition.reason)
                 && now.as_second() - condition.last_transition_time.0.as_second() >= patience
         })
         .map(|condition| (condition.reason.clone(), condition.message.clone()))
@@ -115,7 +115,7 @@ fn standing<K: Resource<DynamicType = ()>>(
     let held = conditions.iter().any(|condition| {
         condition.type_ == kind::API_SERVER_LOAD_BALANCER_READY && condition.status != "True"
     });
-    Standing {
+    ObjectState {
         object: format!(
             "{kind} {}/{}",
             object.namespace().unwrap_or_default(),
@@ -128,8 +128,8 @@ fn standing<K: Resource<DynamicType = ()>>(
     }
 }
 
-/// Whether a condition with this reason is more than a step of an ordinary change.
-fn names_trouble(reason: &str) -> bool {
+/// Whether a condition with this reason reports a problem, and not a step of an ordinary change.
+fn is_problem(reason: &str) -> bool {
     let known = Reason::ALL.iter().find(|known| known.as_str() == reason);
     known.is_none_or(|reason| {
         is_trouble(*reason)
@@ -145,9 +145,9 @@ fn names_trouble(reason: &str) -> bool {
     })
 }
 
-fn available(all: &[Standing]) -> RolledUp {
-    let asleep = |standing: &&Standing| {
-        let reason = standing.trouble.as_ref().map(|(reason, _)| reason.as_str());
+fn available(all: &[ObjectState]) -> RolledUp {
+    let unreachable = |state: &&ObjectState| {
+        let reason = state.trouble.as_ref().map(|(reason, _)| reason.as_str());
         [
             Reason::OpenStackUnavailable,
             Reason::OpenStackAuthenticationFailed,
@@ -157,16 +157,16 @@ fn available(all: &[Standing]) -> RolledUp {
         .iter()
         .any(|known| reason == Some(known.as_str()))
     };
-    let clusters: Vec<&Standing> = all.iter().filter(|standing| standing.is_cluster).collect();
-    let dark = clusters.iter().copied().filter(asleep).count();
-    if dark > 0 && dark == clusters.len() {
+    let clusters: Vec<&ObjectState> = all.iter().filter(|state| state.is_cluster).collect();
+    let without_cloud = clusters.iter().copied().filter(unreachable).count();
+    if without_cloud > 0 && without_cloud == clusters.len() {
         let first = clusters.first().and_then(|cluster| cluster.trouble.clone());
         return rolled(
             "Available",
             ConditionStatus::False,
             "NoCloudAnswers",
             format!(
-                "None of {dark} OpenStackClusters reaches its cloud: {}",
+                "None of {without_cloud} OpenStackClusters reaches its cloud: {}",
                 first.map(|(_, message)| message).unwrap_or_default()
             ),
         );
@@ -175,12 +175,12 @@ fn available(all: &[Standing]) -> RolledUp {
         "Available",
         ConditionStatus::True,
         "AsExpected",
-        format!("Looking after {} OpenStackClusters", clusters.len()),
+        format!("Reconciling {} OpenStackClusters", clusters.len()),
     )
 }
 
-fn progressing(all: &[Standing]) -> RolledUp {
-    let changing: Vec<&Standing> = all.iter().filter(|standing| standing.changing).collect();
+fn progressing(all: &[ObjectState]) -> RolledUp {
+    let changing: Vec<&ObjectState> = all.iter().filter(|state| state.changing).collect();
     if changing.is_empty() {
         return rolled(
             "Progressing",
@@ -198,14 +198,14 @@ fn progressing(all: &[Standing]) -> RolledUp {
         "Progressing",
         ConditionStatus::True,
         "Reconciling",
-        text + &named(changing.iter().map(|standing| standing.object.clone())),
+        text + &named(changing.iter().map(|state| state.object.clone())),
     )
 }
 
-fn degraded(all: &[Standing]) -> RolledUp {
+fn degraded(all: &[ObjectState]) -> RolledUp {
     let troubled: Vec<(&str, &(String, String))> = all
         .iter()
-        .filter_map(|standing| Some((standing.object.as_str(), standing.trouble.as_ref()?)))
+        .filter_map(|state| Some((state.object.as_str(), state.trouble.as_ref()?)))
         .collect();
     let reasons: BTreeSet<&str> = troubled
         .iter()
@@ -230,8 +230,8 @@ fn degraded(all: &[Standing]) -> RolledUp {
     rolled("Degraded", ConditionStatus::True, &reason, named(texts))
 }
 
-fn upgradeable(all: &[Standing]) -> RolledUp {
-    let held: Vec<&Standing> = all.iter().filter(|standing| standing.held).collect();
+fn upgradeable(all: &[ObjectState]) -> RolledUp {
+    let held: Vec<&ObjectState> = all.iter().filter(|state| state.held).collect();
     if held.is_empty() {
         return rolled(
             "Upgradeable",
@@ -244,8 +244,7 @@ fn upgradeable(all: &[Standing]) -> RolledUp {
         "Upgradeable",
         ConditionStatus::False,
         Reason::GateHeld.as_str(),
-        "Waiting at a gate: ".to_owned()
-            + &named(held.iter().map(|standing| standing.object.clone())),
+        "Waiting at a gate: ".to_owned() + &named(held.iter().map(|state| state.object.clone())),
     )
 }
 
@@ -268,136 +267,4 @@ fn rolled(kind: &'static str, status: ConditionStatus, reason: &str, message: St
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    const NOW: &str = "2026-11-21T12:00:00Z";
-
-    fn condition(kind: &str, status: &str, reason: &str, since: &str) -> Value {
-        json!({"type": kind, "status": status, "reason": reason, "message": format!("{reason} it is"),
-            "lastTransitionTime": format!("2026-11-21T{since}Z")})
-    }
-
-    fn cluster(name: &str, conditions: &[Value]) -> OpenStackCluster {
-        serde_json::from_value(json!({
-            "metadata": {"name": name, "namespace": "n", "generation": 1}, "spec": {"identityRef": {"name": "c", "cloudName": "c"}},
-            "status": {"observedGeneration": 1, "conditions": conditions},
-        }))
-        .unwrap()
-    }
-
-    fn machine(name: &str, provisioned: bool, conditions: &[Value]) -> OpenStackMachine {
-        serde_json::from_value(json!({
-            "metadata": {"name": name, "namespace": "n", "generation": 1},
-            "spec": {"image": {"id": "i"}, "flavor": {"id": "f"}},
-            "status": {"observedGeneration": 1, "initialization": {"provisioned": provisioned}, "conditions": conditions},
-        }))
-        .unwrap()
-    }
-
-    fn shown(clusters: &[OpenStackCluster], machines: &[OpenStackMachine]) -> Vec<String> {
-        roll_up(clusters.iter(), machines.iter(), NOW.parse().unwrap())
-            .into_iter()
-            .map(|one| format!("{}={} {}", one.kind, one.status.as_str(), one.reason))
-            .collect()
-    }
-
-    fn ready() -> Value {
-        condition("Ready", "True", "Ready", "10:00:00")
-    }
-
-    #[test]
-    fn all_is_well_with_nothing_and_with_what_is_ready() {
-        let well = [
-            "Available=True AsExpected",
-            "Progressing=False AsExpected",
-            "Degraded=False AsExpected",
-            "Upgradeable=True AsExpected",
-        ];
-        assert_eq!(shown(&[], &[]), well);
-        let machines = [machine("m", true, &[ready()])];
-        assert_eq!(shown(&[cluster("c", &[ready()])], &machines), well);
-    }
-
-    #[test]
-    fn a_machine_that_waits_at_a_gate_is_progress_and_blocks_upgrades() {
-        let waits = [
-            condition("Ready", "False", "NotReady", "11:59:50"),
-            condition(
-                "APIServerLoadBalancerReady",
-                "False",
-                "MemberPending",
-                "11:50:00",
-            ),
-        ];
-        let machines = [machine("m", false, &waits)];
-        assert_eq!(
-            shown(&[cluster("c", &[ready()])], &machines),
-            [
-                "Available=True AsExpected",
-                "Progressing=True Reconciling",
-                "Degraded=False AsExpected",
-                "Upgradeable=False GateHeld",
-            ]
-        );
-    }
-
-    #[test]
-    fn trouble_counts_when_it_lasts() {
-        let bad = |since: &str| {
-            [
-                condition("Ready", "False", "NotReady", since),
-                condition(
-                    "OpenStackAuthenticationSucceeded",
-                    "False",
-                    "AuthFailed",
-                    since,
-                ),
-            ]
-        };
-        let short = shown(&[cluster("c", &bad("11:59:00"))], &[]);
-        assert!(
-            short.contains(&"Degraded=False AsExpected".to_owned()),
-            "{short:?}"
-        );
-        let long = shown(&[cluster("c", &bad("11:57:00"))], &[]);
-        assert_eq!(long[0], "Available=False NoCloudAnswers");
-        assert_eq!(long[2], "Degraded=True AuthFailed");
-        // One of two: something still works.
-        let half = shown(
-            &[cluster("c", &bad("11:57:00")), cluster("d", &[ready()])],
-            &[],
-        );
-        assert_eq!(half[0], "Available=True AsExpected");
-        assert_eq!(half[2], "Degraded=True AuthFailed");
-    }
-
-    #[test]
-    fn what_is_paused_is_left_out_and_long_lists_are_cut() {
-        let bad = condition(
-            "APIServerLoadBalancerReady",
-            "False",
-            "MemberError",
-            "11:00:00",
-        );
-        let paused = condition("Paused", "True", "Paused", "11:00:00");
-        let quiet = shown(&[cluster("c", &[bad.clone(), paused])], &[]);
-        assert_eq!(quiet[2], "Degraded=False AsExpected");
-        let many: Vec<OpenStackCluster> = (0..9)
-            .map(|number| cluster(&format!("c{number}"), std::slice::from_ref(&bad)))
-            .collect();
-        let [_, _, degraded, _] = roll_up(many.iter(), [].iter(), NOW.parse().unwrap());
-        assert!(
-            degraded.message.ends_with("; and 4 more"),
-            "{}",
-            degraded.message
-        );
-        assert!(
-            degraded
-                .message
-                .starts_with("OpenStackCluster n/c0: MemberError: MemberError it is")
-        );
-    }
-}
+mod tests;

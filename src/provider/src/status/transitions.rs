@@ -1,4 +1,4 @@
-//! The transitions between two findings of one load balancer, for events and the log. Plain functions.
+//! The transitions between two findings of one load balancer, for events and the log. Pure functions compute them.
 
 use std::collections::BTreeMap;
 
@@ -8,32 +8,32 @@ use capo_gate::{
     findings::{Findings, Gate, MemberFinding},
 };
 
-/// One thing that changed.
+/// One change between two findings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Transition {
     /// A member appeared, disappeared, or changed a status.
     Member {
-        /// The machine it belongs to; the member's own name where it is not ours.
+        /// The name of the member's machine, or the member's own name where capo-rs did not create it.
         machine: String,
         /// The pool's port.
         port: u16,
-        /// Before; `None` where there was no member.
+        /// The previous state of the member; `None` for a new one.
         from: Option<SeenMember>,
-        /// After; `None` where there is no member.
+        /// The new state of the member; `None` for a removed one.
         to: Option<SeenMember>,
     },
-    /// A gate's decision changed.
+    /// The state of a gate changed.
     Gate {
-        /// The machine that it holds or lets pass.
+        /// The machine that the gate holds or lets pass.
         machine: ObjectName,
         /// The gate.
         gate: GateName,
-        /// The new decision.
-        decision: GateDecision,
+        /// Its new state, which is never [`Gate::NotAsked`].
+        state: Gate,
     },
 }
 
-/// A member as Octavia shows it.
+/// A member as Octavia reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenMember {
     /// Octavia's id.
@@ -44,34 +44,23 @@ pub struct SeenMember {
     pub operating: OperatingStatus,
 }
 
-/// A gate's new decision.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum GateDecision {
-    /// The machine must wait.
-    Held(Reason, String),
-    /// The machine need not wait any more.
-    Opened(Reason, String),
-    /// The operator's annotation lets it pass.
-    Bypassed(String),
-}
-
 /// The content of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventText {
-    /// Whether something is wrong.
+    /// Whether the event is a Warning.
     pub warning: bool,
     /// The event's reason.
     pub reason: Reason,
-    /// What was done or decided.
+    /// The action or decision of capo-rs, for the event's field `action`.
     pub action: &'static str,
-    /// The text.
+    /// The note of the event.
     pub note: String,
 }
 
-/// All transitions. The first findings cause none, except for gates that hold or are bypassed.
+/// All transitions from `before` to `after`. The first findings cause none, except for gates that hold or are bypassed.
 pub fn transitions(before: Option<&Findings>, after: &Findings) -> Vec<Transition> {
     let mut transitions = Vec::new();
-    // Before the first read no member is known: those that it finds are not new.
+    // No member is known before the first read, so that the members it finds are not new.
     if let Some(before) = before.filter(|before| before.observed.is_some()) {
         members(before, after, &mut transitions);
     }
@@ -141,42 +130,32 @@ fn gates(before: Option<&Findings>, after: &Findings, transitions: &mut Vec<Tran
             ),
         ];
         for (gate, then, now) in each {
-            if let Some(decision) = decision(then, now) {
-                let machine = machine.clone();
+            if turns(then, now) {
                 transitions.push(Transition::Gate {
-                    machine,
+                    machine: machine.clone(),
                     gate,
-                    decision,
+                    state: now.clone(),
                 });
             }
         }
     }
 }
 
-/// A gate's new decision. While it holds, another ordinary step of the same wait is no transition.
-fn decision(then: Option<&Gate>, now: &Gate) -> Option<GateDecision> {
+/// Whether a gate has a new state. A gate that continues to hold for another ordinary reason has none.
+fn turns(then: Option<&Gate>, now: &Gate) -> bool {
     match (then, now) {
-        (Some(Gate::Held { reason: was, .. }), Gate::Held { reason, .. })
-            if was == reason || !is_trouble(*reason) =>
-        {
-            None
+        (Some(Gate::Held { reason: was, .. }), Gate::Held { reason, .. }) => {
+            was != reason && is_trouble(*reason)
         }
-        (
-            _,
-            Gate::Held {
-                reason, message, ..
-            },
-        ) => Some(GateDecision::Held(*reason, message.clone())),
-        (Some(Gate::Held { .. } | Gate::Bypassed { .. }), Gate::Open { reason, message }) => {
-            Some(GateDecision::Opened(*reason, message.clone()))
+        (Some(Gate::Bypassed { .. }), Gate::Bypassed { .. }) | (_, Gate::NotAsked) => false,
+        (_, Gate::Held { .. } | Gate::Bypassed { .. }) => true,
+        (then, Gate::Open { .. }) => {
+            matches!(then, Some(Gate::Held { .. } | Gate::Bypassed { .. }))
         }
-        (Some(Gate::Bypassed { .. }), Gate::Bypassed { .. }) => None,
-        (_, Gate::Bypassed { message }) => Some(GateDecision::Bypassed(message.clone())),
-        _ => None,
     }
 }
 
-/// Whether a hold for this reason is more than a step of an ordinary change.
+/// Whether a hold for this reason is a problem, and not a step of an ordinary change.
 pub fn is_trouble(reason: Reason) -> bool {
     !matches!(
         reason,
@@ -191,7 +170,7 @@ pub fn is_trouble(reason: Reason) -> bool {
 }
 
 impl Transition {
-    /// The name of the machine that it is about.
+    /// The name of the machine that the transition is about.
     pub fn machine(&self) -> &str {
         match self {
             Self::Member { machine, .. } => machine,
@@ -199,7 +178,7 @@ impl Transition {
         }
     }
 
-    /// The event to publish; `None` where the log is enough.
+    /// The event to publish; `None` for a transition that is only logged.
     pub fn event(&self) -> Option<EventText> {
         match self {
             Self::Member {
@@ -208,7 +187,7 @@ impl Transition {
                 to,
                 machine: _,
             } => member_event(*port, from.as_ref(), to.as_ref()),
-            Self::Gate { gate, decision, .. } => Some(gate_event(*gate, decision)),
+            Self::Gate { gate, state, .. } => gate_event(*gate, state),
         }
     }
 }
@@ -270,139 +249,22 @@ fn member_event(
     }
 }
 
-fn gate_event(gate: GateName, decision: &GateDecision) -> EventText {
-    let gate = gate.as_str();
-    let (warning, reason, action, message) = match decision {
-        GateDecision::Held(why, message) => (is_trouble(*why), Reason::GateHeld, "Hold", message),
-        GateDecision::Opened(_, message) => (false, Reason::GateOpened, "Open", message),
-        GateDecision::Bypassed(message) => (true, Reason::GateBypassed, "Bypass", message),
+fn gate_event(gate: GateName, state: &Gate) -> Option<EventText> {
+    let (warning, reason, action, message) = match state {
+        Gate::NotAsked => return None,
+        Gate::Held {
+            reason, message, ..
+        } => (is_trouble(*reason), Reason::GateHeld, "Hold", message),
+        Gate::Open { message, .. } => (false, Reason::GateOpened, "Open", message),
+        Gate::Bypassed { message } => (true, Reason::GateBypassed, "Bypass", message),
     };
-    EventText {
+    Some(EventText {
         warning,
         reason,
         action,
-        note: format!("{gate}: {message}"),
-    }
+        note: format!("{}: {message}", gate.as_str()),
+    })
 }
 
 #[cfg(test)]
-mod tests {
-    use jiff::Timestamp;
-
-    use super::*;
-    use capo_core::{ConditionState, ProvisioningStatus};
-    use capo_gate::findings::MachineFinding;
-
-    fn findings(members: &[(&str, &str)], admission: Option<Gate>) -> Findings {
-        let members = members.iter().map(|(id, status)| MemberFinding {
-            machine: "m".to_owned(),
-            port: 6443,
-            id: Some((*id).to_owned()),
-            pool_id: None,
-            address: None,
-            provisioning_status: MemberStatus::from(&ProvisioningStatus::from(*status)),
-            operating_status: OperatingStatus::Offline,
-            since: Timestamp::UNIX_EPOCH,
-            last_observed: Timestamp::UNIX_EPOCH,
-            message: String::new(),
-            stuck: false,
-        });
-        let machine = admission.map(|admission| {
-            let finding = MachineFinding {
-                verdict: ConditionState::default(),
-                admission,
-                release: Gate::NotAsked,
-                finalizer: Gate::NotAsked,
-                server_wanted: false,
-            };
-            (ObjectName::new("n", "m"), finding)
-        });
-        Findings {
-            observed: Some(Timestamp::UNIX_EPOCH),
-            members: members.collect(),
-            machines: machine.into_iter().collect(),
-            ..Findings::default()
-        }
-    }
-
-    fn held(reason: Reason) -> Gate {
-        Gate::Held {
-            reason,
-            message: reason.meaning().to_owned(),
-            since: Timestamp::UNIX_EPOCH,
-        }
-    }
-
-    fn open() -> Gate {
-        Gate::Open {
-            reason: Reason::MembersActive,
-            message: "good".to_owned(),
-        }
-    }
-
-    fn reasons(before: Option<&Findings>, after: &Findings) -> Vec<Reason> {
-        transitions(before, after)
-            .iter()
-            .filter_map(|transition| Some(transition.event()?.reason))
-            .collect()
-    }
-
-    /// Members by id and status, and the events that follow from them.
-    type Step = (&'static [(&'static str, &'static str)], &'static [Reason]);
-
-    #[test]
-    fn every_step_of_a_members_life_has_its_event() {
-        let steps: [Step; 8] = [
-            (&[], &[]),
-            (&[("1", "PENDING_CREATE")], &[Reason::MemberCreated]),
-            (&[("1", "ERROR")], &[Reason::MemberError]),
-            (&[("1", "ERROR")], &[]),
-            (
-                &[("2", "PENDING_CREATE")],
-                &[Reason::MemberRemoved, Reason::MemberCreated],
-            ),
-            (&[("2", "ACTIVE")], &[Reason::MemberActive]),
-            (&[("2", "PENDING_UPDATE")], &[]),
-            (&[], &[Reason::MemberRemoved]),
-        ];
-        let mut before = findings(&[], None);
-        for (members, expected) in steps {
-            let after = findings(members, None);
-            assert_eq!(reasons(Some(&before), &after), expected, "{members:?}");
-            before = after;
-        }
-    }
-
-    #[test]
-    fn members_found_at_the_start_cause_no_events() {
-        let found = findings(&[("1", "ACTIVE"), ("2", "ERROR")], Some(open()));
-        assert_eq!(reasons(None, &found), []);
-        let unread = Findings {
-            observed: None,
-            ..findings(&[], None)
-        };
-        assert_eq!(reasons(Some(&unread), &found), []);
-    }
-
-    #[test]
-    fn gates_have_events_when_they_turn_and_when_a_wait_becomes_trouble() {
-        let at = |admission| findings(&[], Some(admission));
-        let waits = at(held(Reason::ServerNotReady));
-        assert_eq!(reasons(None, &waits), [Reason::GateHeld]);
-        let next = at(held(Reason::MemberPending));
-        assert_eq!(reasons(Some(&waits), &next), []);
-        let trouble = at(held(Reason::MemberError));
-        let found = transitions(Some(&next), &trouble);
-        let event = found.first().and_then(Transition::event).unwrap();
-        assert!(event.warning);
-        assert_eq!(event.reason, Reason::GateHeld);
-        assert_eq!(event.note, "admission: A member is in ERROR.");
-        assert_eq!(reasons(Some(&trouble), &at(open())), [Reason::GateOpened]);
-        let bypassed = at(Gate::Bypassed {
-            message: "bypassed until then".to_owned(),
-        });
-        assert_eq!(reasons(Some(&trouble), &bypassed), [Reason::GateBypassed]);
-        assert_eq!(reasons(Some(&bypassed), &bypassed), []);
-        assert_eq!(reasons(None, &at(open())), []);
-    }
-}
+mod tests;

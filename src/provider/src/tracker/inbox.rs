@@ -1,5 +1,5 @@
-//! What waits for a load balancer's worker. Only the newest value of each object is kept, so that the inbox is
-//! never larger than the cluster.
+//! The input that waits for a load balancer's worker. Only the newest value of each object is kept, so that the inbox
+//! is never larger than the cluster.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ use capo_gate::{
     octavia::Octavia,
 };
 
-/// A client for the cloud, where there are credentials.
+/// A client for the cloud; `None` without credentials.
 pub(super) type Client = Option<std::sync::Arc<dyn Octavia>>;
 
-/// Another cluster that claims the load balancer, if one does.
+/// Another cluster that claims the load balancer; `None` if there is none.
 #[derive(Debug)]
 pub(super) struct Claim(pub(super) Option<ObjectName>);
 
-/// What arrived since the worker looked last.
+/// The input that arrived since the last call of the worker.
 #[derive(Default)]
 pub(super) struct Updates {
     pub(super) load_balancer: Option<(Client, DesiredLoadBalancer)>,
@@ -27,7 +27,7 @@ pub(super) struct Updates {
     pub(super) machines: BTreeMap<ObjectName, Option<DesiredMachine>>,
     pub(super) claimed_by: Option<Claim>,
     pub(super) large_fleet: Option<bool>,
-    /// A controller wants a read soon.
+    /// A controller requests a read soon.
     pub(super) nudged: bool,
 }
 
@@ -47,7 +47,7 @@ impl Inbox {
         std::mem::take(&mut self.updates.lock())
     }
 
-    /// Returns when something arrived since the last call.
+    /// Returns when input has arrived since the last call.
     pub(super) async fn arrived(&self) {
         self.arrived.notified().await;
     }

@@ -1,12 +1,17 @@
-//! One worker per load balancer: it reads Octavia, does what [`capo_gate`] decides and publishes the findings.
+//! One worker per load balancer, which reads Octavia, carries out the decisions of [`capo_gate`] and publishes the
+//! findings.
 //!
-//! Controllers hand over desired state to the registry and read findings from it. They never wait for a worker.
+//! Controllers pass desired state to the registry and read findings from it. They never wait for a worker.
 
+mod clusters;
 mod inbox;
+mod machine_lookup;
 pub mod octavia_client;
 pub mod prober;
 mod registry;
+mod status_lists;
 mod worker;
 
+pub use machine_lookup::MachineLookup;
 pub use octavia_client::OctaviaClient;
-pub use registry::{MachineLookup, Membership};
+pub use registry::Membership;

@@ -1,9 +1,10 @@
-//! The OpenStack client, in the core's words.
+//! The OpenStack client with the types of the gate.
 
 use std::any::Any;
 
 use futures::{FutureExt, future::BoxFuture};
 
+use super::status_lists;
 use capo_core::{OperatingStatus, Priority, ProvisioningStatus};
 use capo_gate::{
     desired::Monitor,
@@ -41,9 +42,13 @@ impl Octavia for OctaviaClient {
     ) -> BoxFuture<'static, Answer<Tree>> {
         let (cloud, id) = (self.0.clone(), load_balancer.to_owned());
         async move {
-            let tree = Cloud::status_tree(&cloud, &id.as_str().into(), urgency).await;
-            tree.map(|tree| tree_read(&tree))
-                .map_err(|error| failure(&error))
+            let tree = match Cloud::status_tree(&cloud, &id.as_str().into(), urgency).await {
+                Err(error) if status_lists::is_without_tree(&error) => {
+                    status_lists::read(&cloud, &id, urgency).await
+                }
+                tree => tree.map(|tree| tree_read(&tree)),
+            };
+            tree.map_err(|error| failure(&error))
         }
         .boxed()
     }
@@ -342,7 +347,7 @@ fn tree_read(tree: &StatusTree) -> Tree {
     }
 }
 
-/// The failure of a call, as the gate weighs it.
+/// The failure of a call, with the fields on which the gate decides.
 fn failure(error: &Error) -> Failure {
     Failure {
         class: error.class(),

@@ -1,23 +1,25 @@
-//! The handle that controllers, metrics and the manager hold.
+//! The handle by which controllers, metrics and the manager use the workers.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     panic::AssertUnwindSafe,
     sync::{Arc, OnceLock},
     time::Duration,
 };
 
-use futures::{FutureExt, Stream, future::BoxFuture, stream};
+use futures::{FutureExt, Stream, stream};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    inbox::{Claim, Client, Inbox},
+    clusters::{Clusters, Running, is_same},
+    inbox::Client,
+    machine_lookup::MachineLookup,
     prober::{Prober, TlsProber},
-    worker::{Published, Worker},
+    worker::Worker,
 };
-use crate::reconcile::WorkQueue;
+use crate::reconcile::{Subject, WorkQueue};
 use capo_core::ObjectName;
 use capo_gate::{
     Observer, Settings,
@@ -26,19 +28,12 @@ use capo_gate::{
     octavia::Octavia,
 };
 
-/// The pause before a worker that panicked is started again: the same input may make it panic again.
+/// The pause before a worker that panicked is started again, because the same input may cause another panic.
 const RESTART_PAUSE: Duration = Duration::from_secs(10);
-/// How many publications may wait for their reader.
+/// The number of publications that may wait for their reader.
 const PUBLICATIONS: usize = 1_024;
 
-/// Finds out whether an `OpenStackMachine` exists, by an uncached read.
-pub trait MachineLookup: Send + Sync + 'static {
-    /// `Ok(false)` only where Kubernetes answered that the object of this name is absent, after the caches of
-    /// this process were synced. An error means that this is unknown; its text is stable.
-    fn exists(&self, machine: ObjectName) -> BoxFuture<'static, Result<bool, String>>;
-}
-
-/// Every load balancer's worker. Cheap to clone; all clones are one registry.
+/// The workers of all load balancers. A clone is cheap; all clones share one registry.
 #[derive(Clone)]
 pub struct Membership(Arc<Shared>);
 
@@ -55,38 +50,8 @@ struct Shared {
     stop: CancellationToken,
 }
 
-#[derive(Default)]
-struct Clusters {
-    entries: HashMap<ObjectName, Entry>,
-    /// The cluster of every machine that was handed over.
-    machines: HashMap<ObjectName, ObjectName>,
-}
-
-/// One cluster. It has a worker as long as a load balancer is set.
-#[derive(Default)]
-struct Entry {
-    machines: BTreeMap<ObjectName, DesiredMachine>,
-    running: Option<Running>,
-}
-
-struct Running {
-    client: Client,
-    desired: DesiredLoadBalancer,
-    claimed_by: Option<ObjectName>,
-    large_fleet: bool,
-    inbox: Arc<Inbox>,
-    findings: Arc<Published>,
-    stop: CancellationToken,
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.stop.cancel();
-    }
-}
-
 impl Membership {
-    /// Nothing runs until a load balancer is set.
+    /// A registry without workers. A worker starts when a load balancer is set.
     pub fn new(
         settings: Settings,
         lookup: Arc<dyn MachineLookup>,
@@ -95,7 +60,7 @@ impl Membership {
         Self::with_prober(settings, lookup, observer, Arc::new(TlsProber::new()))
     }
 
-    /// The same with another way to reach API servers.
+    /// The same, with another prober.
     pub fn with_prober(
         settings: Settings,
         lookup: Arc<dyn MachineLookup>,
@@ -121,9 +86,14 @@ impl Membership {
         &self.0.settings
     }
 
-    /// Hands over what the cluster controller wants and knows. `cloud` is `None` where there are no usable
-    /// credentials: then nothing is read or written, and gates are decided by what is known without a read. A
-    /// value that is equal to the last one has no effect and no cost.
+    /// How API servers are reached.
+    pub fn prober(&self) -> Arc<dyn Prober> {
+        Arc::clone(&self.0.prober)
+    }
+
+    /// Sets the desired load balancer and the observations of the cluster controller. `cloud` is `None` without usable
+    /// credentials: then nothing is read or written, and gates are decided without a read. A value that is equal to the
+    /// last one has no effect and no cost.
     pub fn set_load_balancer<C: Octavia>(
         &self,
         cluster: &ObjectName,
@@ -153,7 +123,7 @@ impl Membership {
     }
 
     /// Ends the worker of a cluster's load balancer, because the load balancer is not managed any more or the
-    /// `OpenStackCluster` is gone. What exists in OpenStack stays.
+    /// `OpenStackCluster` does not exist any more. Nothing is deleted in OpenStack.
     pub fn forget_load_balancer(&self, cluster: &ObjectName) {
         let mut clusters = self.lock();
         if let Some(entry) = clusters.entries.get_mut(cluster) {
@@ -165,8 +135,8 @@ impl Membership {
         clusters.settle_claims();
     }
 
-    /// Hands over what the machine controller wants and knows of one control-plane machine. A value that is equal
-    /// to the last one has no effect and no cost.
+    /// Sets the desired members and the observations of the machine controller for one control-plane machine. A value
+    /// that is equal to the last one has no effect and no cost.
     pub fn set_machine(&self, name: &ObjectName, machine: DesiredMachine) {
         let mut clusters = self.lock();
         if clusters
@@ -193,12 +163,12 @@ impl Membership {
         }
     }
 
-    /// Forgets a machine whose `OpenStackMachine` is gone.
+    /// Removes a machine whose `OpenStackMachine` does not exist any more.
     pub fn forget_machine(&self, name: &ObjectName) {
         self.lock().forget_machine(name);
     }
 
-    /// What was found out about a cluster's load balancer; `None` before its worker published anything.
+    /// The findings of a cluster's load balancer; `None` before its worker published any.
     pub fn findings(&self, cluster: &ObjectName) -> Option<Arc<Findings>> {
         let clusters = self.lock();
         clusters.entries.get(cluster)?.running.as_ref()?.findings()
@@ -238,8 +208,8 @@ impl Membership {
         self.0.machine_queue.clone()
     }
 
-    /// Everything that is published from now on, for events and the log. Only the first stream gets anything. A
-    /// reader that does not keep up misses some.
+    /// All publications from now on, for events and the log. Only the first stream receives publications. A reader that
+    /// is too slow misses some.
     pub fn publications(&self) -> impl Stream<Item = Publication> + Send + 'static {
         let (sender, receiver) = mpsc::channel(PUBLICATIONS);
         let _ = self.0.listener.set(sender);
@@ -249,7 +219,7 @@ impl Membership {
         })
     }
 
-    /// Ends every worker. A call under way is dropped: the next process reads again what it did.
+    /// Ends every worker. A call under way is cancelled; the next process reads its result from Octavia.
     pub async fn shutdown(&self) {
         self.0.stop.cancel();
         self.0.workers.close();
@@ -281,7 +251,8 @@ impl Membership {
         let stop = running.stop.clone();
         let (membership, cluster) = (self.clone(), cluster.clone());
         self.0.workers.spawn(async move {
-            let work = stop.run_until_cancelled(worker.run());
+            let subject = Subject::new("OpenStackCluster", &cluster);
+            let work = stop.run_until_cancelled(subject.scope(worker.run()));
             if AssertUnwindSafe(work).catch_unwind().await.is_err() {
                 stop.run_until_cancelled(tokio::time::sleep(RESTART_PAUSE))
                     .await;
@@ -291,8 +262,8 @@ impl Membership {
         running
     }
 
-    /// Starts a worker in the place of one that panicked, and hands everything over again. `stop` is that of the worker
-    /// that panicked: nothing is restarted where it was stopped or replaced in the meantime.
+    /// Starts a worker in place of one that panicked, and passes all input to it again. `stop` is the token of the
+    /// worker that panicked: no worker is started if that one was stopped or replaced in the meantime.
     fn restart(&self, cluster: &ObjectName, stop: &CancellationToken) {
         let mut clusters = self.lock();
         if stop.is_cancelled() {
@@ -314,7 +285,7 @@ impl Membership {
         clusters.settle_claims();
     }
 
-    /// Starts a worker and hands over the load balancer and its machines.
+    /// Starts a worker and passes the load balancer and its machines to it.
     fn start_with_machines(
         &self,
         cluster: &ObjectName,
@@ -335,102 +306,6 @@ impl Membership {
 
     fn lock(&self) -> MutexGuard<'_, Clusters> {
         self.0.clusters.lock()
-    }
-}
-
-impl Running {
-    fn findings(&self) -> Option<Arc<Findings>> {
-        self.findings.get()
-    }
-}
-
-impl Clusters {
-    fn forget_machine(&mut self, name: &ObjectName) {
-        let Some(cluster) = self.machines.remove(name) else {
-            return;
-        };
-        let Some(entry) = self.entries.get_mut(&cluster) else {
-            return;
-        };
-        entry.machines.remove(name);
-        match &entry.running {
-            Some(running) => running.inbox.post(|updates| {
-                updates.machines.insert(name.clone(), None);
-            }),
-            None if entry.machines.is_empty() => {
-                self.entries.remove(&cluster);
-            }
-            None => {}
-        }
-    }
-
-    /// Notifies the workers of two clusters that claim one load balancer, by id or by name on one credential, and
-    /// every worker of the size of the fleet.
-    fn settle_claims(&mut self) {
-        let mut ids: HashMap<&str, Vec<&ObjectName>> = HashMap::new();
-        let mut names: HashMap<&str, Vec<(&ObjectName, &Client)>> = HashMap::new();
-        for (cluster, running) in running(&self.entries) {
-            if !running.desired.enabled {
-                continue;
-            }
-            if let Some(id) = &running.desired.id {
-                ids.entry(id).or_default().push(cluster);
-            }
-            names
-                .entry(&running.desired.name)
-                .or_default()
-                .push((cluster, &running.client));
-        }
-        let mut claims: HashMap<ObjectName, ObjectName> = HashMap::new();
-        for claimants in ids.values() {
-            for cluster in claimants {
-                if let Some(other) = claimants.iter().filter(|other| *other != cluster).min() {
-                    claims.insert((*cluster).clone(), (*other).clone());
-                }
-            }
-        }
-        for claimants in names.values() {
-            for (cluster, client) in claimants {
-                let other = claimants
-                    .iter()
-                    .filter(|(other, theirs)| other != cluster && is_same(client, theirs))
-                    .map(|(other, _)| other)
-                    .min();
-                if let Some(other) = other {
-                    claims.insert((*cluster).clone(), (*other).clone());
-                }
-            }
-        }
-        let fleet = running(&self.entries).count();
-        for (cluster, entry) in &mut self.entries {
-            if let Some(running) = &mut entry.running {
-                let claimed_by = claims.remove(cluster);
-                let changed = running.claimed_by != claimed_by;
-                running.claimed_by.clone_from(&claimed_by);
-                let large = fleet > capo_gate::Schedule::LARGE_FLEET;
-                if changed || large != running.large_fleet {
-                    running.large_fleet = large;
-                    running.inbox.post(|updates| {
-                        updates.claimed_by = Some(Claim(claimed_by));
-                        updates.large_fleet = Some(large);
-                    });
-                }
-            }
-        }
-    }
-}
-
-fn running(entries: &HashMap<ObjectName, Entry>) -> impl Iterator<Item = (&ObjectName, &Running)> {
-    entries
-        .iter()
-        .filter_map(|(name, entry)| Some((name, entry.running.as_ref()?)))
-}
-
-fn is_same(one: &Client, other: &Client) -> bool {
-    match (one, other) {
-        (None, None) => true,
-        (Some(one), Some(other)) => one.is_same(other.as_ref()),
-        _ => false,
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::{
     sync::{Arc, OnceLock},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use futures::{
@@ -18,25 +18,26 @@ use tokio::sync::mpsc;
 
 use super::{
     inbox::{Claim, Client, Inbox, Updates},
+    machine_lookup::MachineLookup,
     prober::Prober,
-    registry::MachineLookup,
 };
 use crate::reconcile::WorkQueue;
 use capo_core::{ObjectName, Priority};
 use capo_gate::{
-    Call, Now, Observer, Settings,
+    Call, EndpointReply, EndpointRequest, Now, Observer, Settings,
     effect::Effect,
     event::{Answered, Event},
     findings::{Findings, MachineFinding, MemberFinding, Publication},
+    is_call_wanted,
     octavia::Octavia,
     report,
-    state::State,
+    state::{Observation, State},
     step,
 };
 
-use capo_openstack::when_sent;
+use capo_openstack::{Withdrawal, when_sent};
 
-/// What a worker published last.
+/// The last publication of a worker.
 #[derive(Debug, Default)]
 pub(super) struct Published(RwLock<Option<Arc<Findings>>>);
 
@@ -49,21 +50,22 @@ impl Published {
         self.0.write().replace(findings)
     }
 
-    /// Notes the time of a read that found nothing new. Nothing is published for it, but whoever reads the
-    /// findings sees how old they are.
-    fn observed(&self, at: Timestamp, interval: Duration) {
+    /// Records the time of a read without changes. It is not published, but readers of the findings see the age of the
+    /// last read.
+    fn observed(&self, observation: Observation) {
         let mut published = self.0.write();
         let Some(findings) = published
             .as_mut()
-            .filter(|findings| findings.observed != Some(at))
+            .filter(|findings| findings.observed != Some(observation.observed))
         else {
             return;
         };
         let findings = Arc::make_mut(findings);
-        findings.observed = Some(at);
-        findings.interval_seconds = interval.as_secs_f64();
+        findings.observed = Some(observation.observed);
+        findings.interval_seconds = observation.interval.as_secs_f64();
+        findings.fresh_until = observation.fresh_until;
         for member in &mut findings.members {
-            member.last_observed = at;
+            member.last_observed = observation.observed;
         }
     }
 }
@@ -79,11 +81,11 @@ pub(super) struct Worker {
     pub(super) findings: Arc<Published>,
     pub(super) cluster_queue: WorkQueue,
     pub(super) machine_queue: WorkQueue,
-    /// Where every publication goes, once it has a reader.
+    /// The channel of all publications, once it has a reader.
     pub(super) listener: Arc<OnceLock<mpsc::Sender<Publication>>>,
 }
 
-/// What is under way.
+/// The calls and timers under way.
 type Pending = FuturesUnordered<BoxFuture<'static, Vec<Event>>>;
 
 impl Worker {
@@ -94,6 +96,7 @@ impl Worker {
         let mut pending = Pending::new();
         let mut events = Vec::new();
         let mut effects = Vec::new();
+        let mut withdrawal = Withdrawal::default();
         loop {
             let alarm = state.alarm().map(tokio::time::Instant::from_std);
             let sleep = async {
@@ -110,11 +113,17 @@ impl Worker {
             for event in events.drain(..) {
                 step(&mut state, event, &now(), &mut effects);
                 for effect in effects.drain(..) {
-                    self.carry_out(effect, &state, client.as_ref(), &pending);
+                    if matches!(effect, Effect::Call { .. }) {
+                        withdrawal = Withdrawal::default();
+                    }
+                    self.carry_out(effect, &state, client.as_ref(), &pending, &withdrawal);
+                }
+                if !is_call_wanted(&state) {
+                    withdrawal.withdraw();
                 }
             }
-            if let Some((at, interval)) = state.observation() {
-                self.findings.observed(at, interval);
+            if let Some(observation) = state.observation() {
+                self.findings.observed(observation);
             }
         }
     }
@@ -125,12 +134,14 @@ impl Worker {
         state: &State,
         client: Option<&Arc<dyn Octavia>>,
         pending: &Pending,
+        withdrawal: &Withdrawal,
     ) {
         match effect {
             Effect::Call { id, call, urgency } => {
                 // The gate makes calls only while there are credentials and a load balancer.
                 if let (Some(client), Some(load_balancer)) = (client, state.load_balancer()) {
-                    pending.push(send(client, load_balancer, id, call, urgency));
+                    let withdrawal = withdrawal.clone();
+                    pending.push(send(client, load_balancer, id, call, urgency, withdrawal));
                 }
             }
             Effect::Probe {
@@ -153,6 +164,29 @@ impl Worker {
                         .boxed(),
                 );
             }
+            Effect::Request { id, request } => {
+                let ca = state.ca().unwrap_or_default();
+                let reply = match request {
+                    EndpointRequest::Readyz {
+                        endpoint,
+                        addresses,
+                    } => self
+                        .prober
+                        .readyz(endpoint, ca.into(), addresses)
+                        .map(|answer| answer.map(EndpointReply::Answer))
+                        .boxed(),
+                    EndpointRequest::Connect { endpoint } => self
+                        .prober
+                        .connect(endpoint)
+                        .map(|opened| opened.map(|()| EndpointReply::Connected))
+                        .boxed(),
+                };
+                pending.push(
+                    reply
+                        .map(move |result| vec![Event::Replied { id, result }])
+                        .boxed(),
+                );
+            }
             Effect::LookUp { machine } => {
                 let name = ObjectName::new(self.cluster.namespace.clone(), machine.clone());
                 let lookup = self.lookup.exists(name);
@@ -172,11 +206,11 @@ impl Worker {
         }
     }
 
-    /// Publishes, and wakes the objects for which something changed.
+    /// Publishes the findings, and enqueues the objects for which something changed.
     fn publish(&self, new: &Arc<Findings>) {
         let old = self.findings.put(Arc::clone(new));
         if let Some(listener) = self.listener.get() {
-            // A reader that does not keep up misses some. Conditions have all of it too.
+            // A reader that is too slow misses publications. Conditions have the same content.
             let _ = listener.try_send(Publication {
                 cluster: self.cluster.clone(),
                 before: old.clone(),
@@ -196,7 +230,8 @@ impl Worker {
     }
 }
 
-/// Whether the machine's controller must look at it. A server that was read as wanted is no reason.
+/// Whether the machine's controller must reconcile it. A server that was read because the controller requested it is no
+/// reason.
 fn machine_differs(old: &MachineFinding, new: &MachineFinding) -> bool {
     old.verdict != new.verdict
         || old.admission != new.admission
@@ -255,17 +290,19 @@ fn unpack(updates: Updates, client: &mut Client, events: &mut Vec<Event>) {
     }
 }
 
-/// Makes a call. Its answer comes after the moment at which it was sent, because it may have waited for the budget.
+/// Makes a call. Its answer is stamped with the time at which the call was sent, because the call may have waited for
+/// the budget.
 fn send(
     client: &Arc<dyn Octavia>,
     load_balancer: &str,
     id: u64,
     call: Call,
     urgency: Priority,
+    withdrawal: Withdrawal,
 ) -> BoxFuture<'static, Vec<Event>> {
     let answer = answer(client, load_balancer, call, urgency);
     async move {
-        let (answer, sent) = when_sent(answer).await;
+        let (answer, sent) = when_sent(withdrawal.scope(answer)).await;
         let sent = sent.map(|at| Event::Sent {
             id,
             at: at.into_std(),

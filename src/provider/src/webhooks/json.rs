@@ -1,10 +1,10 @@
-//! Walking JSON trees whose shape nobody has checked yet.
+//! Functions for JSON trees of unknown form.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// Where in an object we are. Built on the way down without allocating, written out only in errors.
+/// The place in an object. It is built on the way down without allocations, and written out only in errors.
 #[derive(Clone, Copy)]
 pub(super) struct Path<'a> {
     parent: Option<&'a Path<'a>>,
@@ -64,7 +64,7 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// Something has another type than its schema says.
+/// The value has another type than its schema defines.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: expected {expected}, found {found}")]
 pub struct WrongType {
@@ -76,7 +76,7 @@ pub struct WrongType {
     pub found: &'static str,
 }
 
-/// The name of a JSON type as people say it.
+/// The name of a JSON type, with its article.
 pub(super) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -88,7 +88,7 @@ pub(super) fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// A value as it is shown in an error: JSON, cut after 120 characters.
+/// A value for an error: JSON, cut after 120 characters.
 pub(super) fn shown(value: &Value) -> String {
     const LIMIT: usize = 120;
     let text = value.to_string();

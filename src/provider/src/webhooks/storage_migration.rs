@@ -1,8 +1,10 @@
-//! What is to be rewritten so that nothing is stored as v1beta1 any more, and when a CRD may forget it.
+//! Decides which objects must be rewritten so that no object is stored as v1beta1 any more, and when a CRD's
+//! `storedVersions` may be cleaned.
 //!
-//! Pure: it looks at a CRD and at the metadata of its objects and says what to do next; the manager
-//! does it. Every step stands for itself, so it may end anywhere and begin anew: what was rewritten
-//! costs nothing the second time, since the API server writes nothing where the bytes are the same.
+//! The functions are pure: they read a CRD and the metadata of its objects and return the next step, which the manager
+//! carries out. Every step is independent of the others, so that a migration may end anywhere and start again: an
+//! object that was rewritten costs nothing the second time, because the API server writes nothing if the bytes are the
+//! same.
 
 use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
@@ -22,7 +24,7 @@ pub enum Phase {
     CleanupManagedFields,
 }
 
-/// A phase that does not exist.
+/// The name of a phase that does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{found:?} is no migration phase; allowed are All, StorageVersionMigration and CleanupManagedFields"
@@ -47,7 +49,7 @@ impl Phases {
         managed_fields: true,
     };
 
-    /// All but the ones named, each item a name or several with commas.
+    /// All phases except the named ones. Each item is a name, or several names with commas.
     pub fn without<S: AsRef<str>>(skipped: &[S]) -> Result<Self, UnknownPhase> {
         let mut phases = Self::ALL;
         for name in skipped.iter().flat_map(|item| item.as_ref().split(',')) {
@@ -69,13 +71,13 @@ impl Phases {
         Ok(phases)
     }
 
-    /// Whether nothing is left to do.
+    /// Whether no phase is left.
     pub fn is_none(self) -> bool {
         !self.storage_version && !self.managed_fields
     }
 }
 
-/// What a migration has to know of a CRD.
+/// The fields of a CRD that a migration uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Definition {
     /// The CRD's name, `<plural>.<group>`.
@@ -127,8 +129,8 @@ impl Definition {
         self.stored.iter().any(|version| *version != self.storage)
     }
 
-    /// The patch of the CRD's status, for when every object was rewritten. It names the resource version
-    /// that was looked at: if the CRD changed since, nothing is known.
+    /// The patch of the CRD's status after every object was rewritten. It names the resource version of the CRD that
+    /// was read, so that it fails if the CRD has changed since.
     pub fn forget_old_versions(&self) -> Value {
         json!({
             "metadata": {"resourceVersion": self.resource_version},
@@ -137,10 +139,48 @@ impl Definition {
     }
 }
 
-/// What is to be done with one object.
+/// The reason why objects can't be stored in a version.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{definition} does not serve {wanted}; it serves {served}")]
+pub struct NotServed {
+    definition: String,
+    wanted: &'static str,
+    served: String,
+}
+
+/// Sets `wanted` as the version in which a definition stores objects. Returns whether that changed the definition.
+pub fn store_as(definition: &mut Value, wanted: conversion::Version) -> Result<bool, NotServed> {
+    let wanted = wanted.name();
+    let name = definition["metadata"]["name"].as_str().unwrap_or_default();
+    let name = name.to_owned();
+    let mut none = Vec::new();
+    let versions = definition["spec"]["versions"].as_array_mut();
+    let versions = versions.unwrap_or(&mut none);
+    let is_wanted = |version: &Value| version["name"] == wanted && version["served"] == true;
+    if !versions.iter().any(is_wanted) {
+        let served = versions.iter().filter(|version| version["served"] == true);
+        let served: Vec<&str> = served
+            .filter_map(|version| version["name"].as_str())
+            .collect();
+        return Err(NotServed {
+            definition: name,
+            wanted,
+            served: served.join(", "),
+        });
+    }
+    let mut changed = false;
+    for version in versions {
+        let stored = json!(version["name"] == wanted);
+        changed |= version["storage"] != stored;
+        version["storage"] = stored;
+    }
+    Ok(changed)
+}
+
+/// The step for one object.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Rewrite {
-    /// Nothing.
+    /// No step.
     None,
     /// Read the whole object, then patch it with [`without_stash`].
     DropStash,
@@ -154,7 +194,11 @@ pub fn rewrite(definition: &Definition, metadata: &ObjectMeta, phases: Phases) -
         .annotations
         .as_ref()
         .is_some_and(|annotations| annotations.contains_key(conversion::CAPO_STASH));
-    if phases.storage_version && stashed {
+    // CAPO 0.15 writes the copy on v1beta2 objects only, and reads it when it converts back.
+    if phases.storage_version
+        && stashed
+        && definition.storage == conversion::Version::V1Beta2.name()
+    {
         return Rewrite::DropStash;
     }
     if phases.managed_fields
@@ -168,7 +212,7 @@ pub fn rewrite(definition: &Definition, metadata: &ObjectMeta, phases: Phases) -
     Rewrite::None
 }
 
-/// The merge patch that leaves out managed fields of versions of our group that are not served.
+/// The merge patch that removes managed fields of versions of this API group that are not served.
 fn without_unserved_managers(definition: &Definition, metadata: &ObjectMeta) -> Option<Value> {
     let entries = metadata.managed_fields.as_ref()?;
     let is_served = |api_version: &str| match api_version.split_once('/') {
@@ -183,7 +227,7 @@ fn without_unserved_managers(definition: &Definition, metadata: &ObjectMeta) -> 
         return None;
     }
     let left = match serde_json::to_value(&left) {
-        // One empty entry resets the list; an empty list would be ignored.
+        // One empty entry resets the list. The API server ignores an empty list.
         Ok(Value::Array(left)) if left.is_empty() => json!([{}]),
         Ok(left) => left,
         Err(_) => return None,
@@ -193,8 +237,8 @@ fn without_unserved_managers(definition: &Definition, metadata: &ObjectMeta) -> 
     }))
 }
 
-/// The merge patch that removes CAPO's copy of the other version from a v1beta2 object, and keeps what
-/// only that copy knew.
+/// The merge patch that removes CAPO's copy of the other version from a v1beta2 object, and keeps the fields that only
+/// that copy has.
 pub fn without_stash(object: &Value) -> Result<Value, conversion::ConversionError> {
     let v1beta1 = conversion::convert(object.clone(), conversion::Version::V1Beta1.api_version())?;
     let cleaned = conversion::convert(v1beta1, conversion::Version::V1Beta2.api_version())?;
@@ -270,7 +314,36 @@ mod tests {
     }
 
     #[test]
-    fn managed_fields_of_unserved_versions_go() {
+    fn the_stored_version_is_one_that_is_served() {
+        let versions = json!([
+            {"name": "v1beta1", "served": true, "storage": false}, {"name": "v1beta2", "served": true, "storage": true}]);
+        let mut definition = json!({"metadata": {"name": "d"}, "spec": {"versions": versions}});
+        assert_eq!(
+            store_as(&mut definition, conversion::Version::V1Beta2),
+            Ok(false)
+        );
+        assert_eq!(
+            store_as(&mut definition, conversion::Version::V1Beta1),
+            Ok(true)
+        );
+        let stored =
+            |definition: &Value, at: usize| definition["spec"]["versions"][at]["storage"].clone();
+        assert_eq!(
+            (stored(&definition, 0), stored(&definition, 1)),
+            (json!(true), json!(false))
+        );
+        let mut of_capo = json!({"metadata": {"name": "d"}, "spec": {"versions": [
+            {"name": "v1beta1", "served": true, "storage": true}]}});
+        let before = of_capo.clone();
+        let error = store_as(&mut of_capo, conversion::Version::V1Beta2)
+            .unwrap_err()
+            .to_string();
+        assert_eq!(error, "d does not serve v1beta2; it serves v1beta1");
+        assert_eq!(of_capo, before);
+    }
+
+    #[test]
+    fn managed_fields_of_unserved_versions_are_removed() {
         let entry = |version: &str| json!({"manager": "kubectl", "operation": "Apply", "apiVersion": version});
         let (old, new, other) = (
             entry("infrastructure.cluster.x-k8s.io/v1alpha7"),
@@ -294,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_the_stash_knows_is_kept() {
+    fn fields_that_only_the_copy_has_are_kept() {
         let stash = json!({"spec": {"flavor": "m1.small", "flavorID": "f-1"}}).to_string();
         let object = json!({
             "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackMachine",

@@ -1,5 +1,5 @@
-//! `--direct`: the load balancer and its members as Octavia has them now, asked with the cluster's own credentials.
-//! Gates and conditions stay the manager's word.
+//! `--direct`: reads the load balancer and its members from Octavia with the cluster's own credentials. Gates and
+//! conditions are still those that the manager reported.
 
 use std::sync::Arc;
 
@@ -8,7 +8,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Client, ResourceExt};
 
 use super::snapshot::{Direct, Snapshot};
-use crate::reconcile::identity::{self, Asker};
+use crate::reconcile::{
+    ClusterIdentityDefault,
+    identity::{self, Asker},
+};
 use capo_api::v1beta2::{LoadBalancerMemberStatus, LoadBalancerStatus};
 use capo_core::{Priority, ProvisioningStatus};
 use capo_openstack::{
@@ -16,12 +19,12 @@ use capo_openstack::{
     load_balancer::{MemberStatus, StatusTree},
 };
 
-/// Asks Octavia, and puts its answer in the place of what the status told.
+/// Reads the load balancer from Octavia, and replaces the members of the snapshot's status by what Octavia has.
 ///
 /// # Errors
-/// Which of the objects on the way is missing or can't be read, or what OpenStack answered.
-pub(super) async fn ask(client: &Client, seen: &mut Snapshot) -> Result<(), String> {
-    let Some(cluster) = &mut seen.openstack_cluster else {
+/// The object that is missing or can't be read, or OpenStack's answer.
+pub(super) async fn read(client: &Client, snapshot: &mut Snapshot) -> Result<(), String> {
+    let Some(cluster) = &mut snapshot.openstack_cluster else {
         return Err("there is no OpenStackCluster yet whose credentials --direct could use".into());
     };
     let namespace = cluster.namespace().unwrap_or_default();
@@ -33,31 +36,38 @@ pub(super) async fn ask(client: &Client, seen: &mut Snapshot) -> Result<(), Stri
         Some((balancer, id))
     }) else {
         return Err(format!(
-            "{object}: status.apiServerManagedLoadBalancer.id is empty: there is no load balancer to ask for with --direct"
+            "{object}: status.apiServerManagedLoadBalancer.id is empty: there is no load balancer that --direct could read"
         ));
     };
-    // Nothing is changed by it.
+    // Without a lease the client sends no request that changes anything.
     let lease = LeaseToken::not_held();
     let clouds = Clouds::new(ClientSettings::default(), lease, Arc::new(NoObserver));
     let asker = Asker {
         object: &object,
         namespace: &namespace,
     };
-    let cloud = identity::cloud_of(client, &clouds, asker, &cluster.spec.identity_ref)
-        .await
-        .map_err(|error| error.state.message)?;
+    let cloud = identity::cloud_of(
+        client,
+        &clouds,
+        &identity::SecretVersions::default(),
+        ClusterIdentityDefault::Allow,
+        asker,
+        &cluster.spec.identity_ref,
+    )
+    .await
+    .map_err(|error| error.state.message)?;
     let now = Timestamp::now();
     let tree = cloud
         .status_tree(&id.as_str().into(), Priority::Gate)
         .await
         .map_err(|error| format!("{object}: reading load balancer {id}: {error}"))?;
-    let machines: Vec<String> = seen
+    let machines: Vec<String> = snapshot
         .openstack_machines
         .iter()
         .map(ResourceExt::name_any)
         .collect();
     take_over(balancer, &tree, &machines, now);
-    seen.direct = Some(Direct {
+    snapshot.direct = Some(Direct {
         provisioning_status: tree.provisioning_status.to_string(),
         operating_status: tree.operating_status.to_string(),
         time: now,
@@ -65,7 +75,7 @@ pub(super) async fn ask(client: &Client, seen: &mut Snapshot) -> Result<(), Stri
     Ok(())
 }
 
-/// Writes the tree over the members of the status. `machines` are the cluster's.
+/// Replaces the members of the status by those of the tree. `machines` are the names of the cluster's machines.
 pub(super) fn take_over(
     balancer: &mut LoadBalancerStatus,
     tree: &StatusTree,
@@ -81,7 +91,7 @@ pub(super) fn take_over(
         let own = own.map(|index| found.swap_remove(index));
         write(listed, own, now);
     }
-    // Those that the manager does not know of, or not yet.
+    // Members that are not in the status: another owner's, or newer than the status.
     for member in found {
         let prefix = format!("{}-{}-", balancer.name, member.protocol_port);
         let machine = member.name.strip_prefix(&prefix).unwrap_or(&member.name);
@@ -114,7 +124,7 @@ pub(super) fn take_over(
 fn write(listed: &mut LoadBalancerMemberStatus, found: Option<&MemberStatus>, now: Timestamp) {
     let provisioning = found.map(|member| member.provisioning_status.to_string());
     if listed.provisioning_status != provisioning {
-        // It changed after the manager wrote; when is not known here.
+        // The status changed after the manager wrote it, at a time that is unknown here.
         listed.since = None;
         listed.message = None;
     }
@@ -157,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn octavias_word_goes_before_the_status() {
+    fn what_octavia_reports_replaces_the_members_of_the_status() {
         let listed = |machine: &str, id: &str| {
             json!({"machine": machine, "port": 6443, "id": id, "provisioningStatus": "ACTIVE", "operatingStatus": "ONLINE",
                 "since": "2026-11-21T11:57:00Z", "message": "fine"})
@@ -172,7 +182,7 @@ mod tests {
         };
         let tree = tree(&[
             member("0", "lb-6443-cp-0", "ACTIVE"),
-            // Made anew since.
+            // This member was created again since.
             member("11", "lb-6443-cp-1", "PENDING_CREATE"),
             member("7", "somebody", "ERROR"),
         ]);

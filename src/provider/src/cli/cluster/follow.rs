@@ -1,4 +1,4 @@
-//! The objects of one cluster, followed by watches.
+//! Follows the objects of one cluster with watches.
 
 use std::{collections::BTreeMap, fmt::Debug, pin::pin, sync::Arc};
 
@@ -19,12 +19,12 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::snapshot::{OUR_EVENTS, Objects, Snapshot, infrastructure_of};
 use crate::{
-    cli::connection::told,
+    cli::connection::api_error,
     reconcile::capi::{Cluster, Machine},
 };
 use capo_api::v1beta2::{OpenStackCluster, OpenStackMachine};
 
-/// One cluster, always as last seen.
+/// The objects of one cluster, kept up to date by watches.
 pub(super) struct Follower {
     clusters: Store<Cluster>,
     openstack_clusters: Store<OpenStackCluster>,
@@ -38,57 +38,57 @@ pub(super) struct Follower {
 #[derive(Default)]
 struct Shared {
     changed: Notify,
-    /// What keeps a kind from being followed, by kind.
+    /// Why a kind can't be followed, by kind.
     trouble: Mutex<BTreeMap<&'static str, Trouble>>,
 }
 
-/// Why something can't be followed at the moment.
+/// Why a kind can't be followed at the moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Trouble {
     pub(super) text: String,
-    /// Waiting does not help.
+    /// Whether the trouble lasts until a person changes something.
     pub(super) is_final: bool,
 }
 
 impl Follower {
-    /// Starts to follow the Cluster of `place`, which must exist.
+    /// Starts to follow the objects of a Cluster that exists.
     ///
     /// # Errors
     /// What could not be read.
-    pub(super) async fn follow(place: &Objects) -> Result<Self, String> {
-        let cluster = place.cluster().await?;
-        let infrastructure = infrastructure_of(&cluster, &place.name)?;
+    pub(super) async fn follow(objects: &Objects) -> Result<Self, String> {
+        let cluster = objects.cluster().await?;
+        let infrastructure = infrastructure_of(&cluster, &objects.name)?;
         let shared = Arc::new(Shared::default());
         let named =
             |name: &str| watcher::Config::default().fields(&format!("metadata.name={name}"));
-        let labelled = || watcher::Config::default().labels(&place.label);
+        let labelled = || watcher::Config::default().labels(&objects.label);
         let (clusters, of_clusters) = watch(
             "Cluster",
-            place.clusters.clone(),
-            named(&place.name.name),
+            objects.clusters.clone(),
+            named(&objects.name.name),
             &shared,
         );
         let (openstack_clusters, of_openstack_clusters) = watch(
             "OpenStackCluster",
-            place.openstack_clusters.clone(),
+            objects.openstack_clusters.clone(),
             named(&infrastructure),
             &shared,
         );
         let (machines, of_machines) =
-            watch("Machines", place.machines.clone(), labelled(), &shared);
+            watch("Machines", objects.machines.clone(), labelled(), &shared);
         let (openstack_machines, of_openstack_machines) = watch(
             "OpenStackMachines",
-            place.openstack_machines.clone(),
+            objects.openstack_machines.clone(),
             labelled(),
             &shared,
         );
         let (events, of_events) = watch(
             "Events",
-            place.events.clone(),
+            objects.events.clone(),
             watcher::Config::default().fields(OUR_EVENTS),
             &shared,
         );
-        let live = Self {
+        let follower = Self {
             clusters,
             openstack_clusters,
             machines,
@@ -103,8 +103,8 @@ impl Follower {
                 of_events,
             ],
         };
-        live.until_complete().await?;
-        Ok(live)
+        follower.until_complete().await?;
+        Ok(follower)
     }
 
     async fn until_complete(&self) -> Result<(), String> {
@@ -129,20 +129,20 @@ impl Follower {
         }
     }
 
-    /// Comes back when something may have changed.
+    /// Returns when an object may have changed.
     pub(super) async fn changed(&self) {
         self.shared.changed.notified().await;
     }
 
-    /// What keeps the picture from being the newest.
+    /// Why the objects may be out of date; `None` while they are up to date.
     pub(super) fn trouble(&self) -> Option<Trouble> {
         let troubles = self.shared.trouble.lock();
         let worst = troubles.values().find(|trouble| trouble.is_final);
         worst.or_else(|| troubles.values().next()).cloned()
     }
 
-    /// Everything as last seen; `None` when the Cluster is gone.
-    pub(super) fn seen(&self) -> Option<Snapshot> {
+    /// The objects as last read; `None` when the Cluster is gone.
+    pub(super) fn snapshot(&self) -> Option<Snapshot> {
         let cluster = self.clusters.state().into_iter().next()?;
         let all = |objects: Vec<Arc<OpenStackMachine>>| {
             objects.into_iter().map(Arc::unwrap_or_clone).collect()
@@ -206,10 +206,10 @@ fn trouble(kind: &str, error: &watcher::Error) -> Trouble {
         watcher::Error::InitialListFailed(error)
         | watcher::Error::WatchStartFailed(error)
         | watcher::Error::WatchFailed(error) => Trouble {
-            text: told(&doing, error),
+            text: api_error(&doing, error),
             is_final: matches!(error, kube::Error::Api(status) if [401, 403, 404].contains(&status.code)),
         },
-        // An expired watch begins anew.
+        // kube starts an expired watch again.
         other => Trouble {
             text: format!("{doing}: {other}"),
             is_final: false,

@@ -1,10 +1,9 @@
-//! The state of the gates according to the objects: the gate that a machine is at, and its conditions.
+//! The gate that each machine is at, and the state of that gate, as the conditions of the objects report it.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::Serialize;
 
-use super::view::MachineView;
 use crate::{
     kubernetes::conditions::kind::API_SERVER_LOAD_BALANCER_READY,
     reconcile::{capi::Machine, deletion_hooks::Hooks},
@@ -19,26 +18,26 @@ use capo_gate::GateName;
 pub(super) struct Gate {
     /// `admission`, `release` or `finalizer`; absent for the cluster as a whole.
     #[serde(rename = "gate", skip_serializing_if = "Option::is_none")]
-    pub(super) asked: Option<&'static str>,
+    pub(super) name: Option<&'static str>,
     pub(super) state: GateState,
     pub(super) reason: String,
     pub(super) message: String,
-    /// Since when the condition has its status.
+    /// The time at which the condition got its status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) since: Option<Timestamp>,
 }
 
-/// The condition of the gate.
+/// The condition that reports the gate.
 pub(super) fn condition(conditions: &[Condition]) -> Option<&Condition> {
     conditions
         .iter()
         .find(|condition| condition.type_ == API_SERVER_LOAD_BALANCER_READY)
 }
 
-fn answered(gate: Option<GateName>, condition: Option<&Condition>) -> Gate {
+fn of_condition(gate: Option<GateName>, condition: Option<&Condition>) -> Gate {
     let Some(condition) = condition else {
         return Gate {
-            asked: gate.map(GateName::as_str),
+            name: gate.map(GateName::as_str),
             state: GateState::Unknown,
             reason: Reason::NotYetObserved.as_str().to_owned(),
             message: "The manager has not read the load balancer yet".to_owned(),
@@ -52,7 +51,7 @@ fn answered(gate: Option<GateName>, condition: Option<&Condition>) -> Gate {
         _ => GateState::Unknown,
     };
     Gate {
-        asked: gate.map(GateName::as_str),
+        name: gate.map(GateName::as_str),
         state,
         reason: condition.reason.clone(),
         message: condition.message.clone(),
@@ -60,7 +59,7 @@ fn answered(gate: Option<GateName>, condition: Option<&Condition>) -> Gate {
     }
 }
 
-/// The gate that a machine is at; `None` where it is at none.
+/// The gate that a machine is at; `None` where the machine is at no gate.
 pub(super) fn of_machine(object: &OpenStackMachine, machine: Option<&Machine>) -> Option<Gate> {
     let status = object.status.as_ref();
     let conditions = status.map_or(&[][..], |status| &status.conditions);
@@ -75,7 +74,7 @@ pub(super) fn of_machine(object: &OpenStackMachine, machine: Option<&Machine>) -
         .unwrap_or_default();
     let releasing =
         machine.is_some_and(|machine| machine.is_deleting() && Hooks::on(&machine.metadata).any());
-    let asked = if releasing {
+    let gate = if releasing {
         GateName::Release
     } else if object.metadata.deletion_timestamp.is_some() {
         GateName::Finalizer
@@ -84,34 +83,33 @@ pub(super) fn of_machine(object: &OpenStackMachine, machine: Option<&Machine>) -
     } else {
         return None;
     };
-    Some(answered(Some(asked), condition))
+    Some(of_condition(Some(gate), condition))
 }
 
-/// The gate of the cluster as a whole: that of a waiting machine, else that of the load balancer.
-pub(super) fn of_cluster(conditions: &[Condition], machines: &[MachineView]) -> Gate {
-    let own = answered(None, condition(conditions));
-    let asked = |state: GateState| {
+/// The gate of the cluster as a whole: the gate of a waiting machine, else that of the load balancer. `machines` are
+/// the names of the machines that are at a gate.
+pub(super) fn of_cluster(conditions: &[Condition], machines: &[(&str, &Gate)]) -> Gate {
+    let own = of_condition(None, condition(conditions));
+    let longest_waiting = |state: GateState| {
         machines
             .iter()
-            .filter_map(|machine| Some((machine, machine.gate.as_ref()?)))
             .filter(|(_, gate)| gate.state == state)
-            // The machine that waits longest is the one to look at.
             .min_by_key(|(_, gate)| gate.since)
             .map(|(machine, gate)| Gate {
-                message: format!("{}: {}", machine.name, gate.message),
-                ..gate.clone()
+                message: format!("{machine}: {}", gate.message),
+                ..(*gate).clone()
             })
     };
     if own.state == GateState::Unknown {
         return own;
     }
-    if let Some(held) = asked(GateState::Held) {
+    if let Some(held) = longest_waiting(GateState::Held) {
         return held;
     }
     if own.state == GateState::Held {
         return own;
     }
-    asked(GateState::Unknown)
-        .or_else(|| asked(GateState::Bypassed))
+    longest_waiting(GateState::Unknown)
+        .or_else(|| longest_waiting(GateState::Bypassed))
         .unwrap_or(own)
 }

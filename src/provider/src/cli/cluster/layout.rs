@@ -1,6 +1,8 @@
 //! Tables of cells with a tone; the widest cell of a column sets its width.
 
 use anstyle::{AnsiColor, Style};
+use capo_core::GateState;
+use jiff::Timestamp;
 
 /// The meaning of a cell, shown as its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,9 +31,9 @@ impl Tone {
 pub(super) struct Cell {
     pub(super) text: String,
     tone: Tone,
-    /// The cell changed a moment ago.
+    /// The cell changed less than five seconds ago and stands out.
     fresh: bool,
-    /// The text grows with time, which is no change.
+    /// The text is an age: its growth is no change of the cell.
     pub(super) ticks: bool,
 }
 
@@ -52,7 +54,7 @@ impl Cell {
         Self::new(text, Tone::Plain)
     }
 
-    /// A text that grows with time.
+    /// A cell that shows an age.
     pub(super) fn age(text: impl Into<String>) -> Self {
         Self {
             ticks: true,
@@ -107,7 +109,7 @@ impl Grid {
         widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1)
     }
 
-    /// Marks the cells whose text changed a moment ago according to `changed`.
+    /// Marks the cells of which `changed` answers that their text changed recently.
     pub(super) fn freshen(&mut self, mut changed: impl FnMut(&str, usize, &str) -> bool) {
         for row in &mut self.rows {
             for (column, cell) in row.cells.iter_mut().enumerate() {
@@ -116,7 +118,7 @@ impl Grid {
         }
     }
 
-    /// Its lines, cut at `width`.
+    /// The lines of the table, cut at `width`.
     pub(super) fn lines(&self, width: Option<usize>, colour: bool) -> Vec<String> {
         let widths = self.widths();
         let last = widths.len().saturating_sub(1);
@@ -178,4 +180,36 @@ pub(in crate::cli) fn wrapped(text: &str, width: usize, indent: &str) -> Vec<Str
         lines.push(format!("{indent}{line}").trim_end().to_owned());
     }
     lines
+}
+
+/// The heads of a table's columns.
+pub(super) fn heads(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|&text| text.to_owned()).collect()
+}
+
+/// The tone in which the state of a gate is shown.
+pub(super) fn tone_of_gate(state: GateState) -> Tone {
+    match state {
+        GateState::Open => Tone::Good,
+        GateState::Held => Tone::Waiting,
+        GateState::Bypassed | GateState::Unknown => Tone::Bad,
+    }
+}
+
+/// The age of `since`, or a dash where it is unknown.
+pub(super) fn age_since(now: Timestamp, since: Option<Timestamp>) -> String {
+    since.map_or_else(|| "-".to_owned(), |since| age(now, since))
+}
+
+/// The time from `since` to `now`, in the notation of kubectl.
+pub(super) fn age(now: Timestamp, since: Timestamp) -> String {
+    let seconds = now.as_second().saturating_sub(since.as_second()).max(0);
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..600 if seconds % 60 != 0 => format!("{minutes}m{}s", seconds % 60),
+        120..10_800 => format!("{minutes}m"),
+        10_800..172_800 => format!("{hours}h"),
+        _ => format!("{days}d"),
+    }
 }

@@ -8,6 +8,7 @@ mod direct;
 mod follow;
 mod gates;
 mod layout;
+mod member_table;
 mod snapshot;
 pub(super) mod status;
 mod table;

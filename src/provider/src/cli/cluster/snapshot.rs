@@ -1,4 +1,4 @@
-//! The objects of one cluster as the Kubernetes API has them.
+//! Reads the objects of one cluster from the Kubernetes API.
 
 use jiff::Timestamp;
 use k8s_openapi::api::events::v1::Event;
@@ -6,41 +6,41 @@ use kube::{Api, Client, ResourceExt, api::ListParams};
 use serde::Serialize;
 
 use crate::{
-    cli::connection::told,
+    cli::connection::api_error,
     reconcile::capi::{CLUSTER_NAME_LABEL, Cluster, GROUP, Machine},
 };
 use capo_api::v1beta2::{OpenStackCluster, OpenStackMachine};
 use capo_core::ObjectName;
 
-/// Events of ours, as the API server can pick them out.
+/// The field selector for events that capo-rs reported.
 pub(super) const OUR_EVENTS: &str = "reportingController=capo-rs";
-/// Events that are read at most: they live an hour, and ours are rate-limited.
+/// The number of events that are read at most. Events live for one hour, and capo-rs limits the rate of its own.
 const MOST_EVENTS: u32 = 1_000;
 
-/// Everything that is shown of one cluster, as read.
+/// Everything that is shown of one cluster.
 #[derive(Debug, Clone)]
 pub(super) struct Snapshot {
     pub(super) cluster: Cluster,
     pub(super) openstack_cluster: Option<OpenStackCluster>,
     pub(super) machines: Vec<Machine>,
     pub(super) openstack_machines: Vec<OpenStackMachine>,
-    /// Events about any object of ours in the namespace.
+    /// Events about any object of this provider in the namespace.
     pub(super) events: Vec<Event>,
-    /// What Octavia was asked for besides.
+    /// What Octavia reports itself, where `--direct` was given.
     pub(super) direct: Option<Direct>,
 }
 
-/// The load balancer as Octavia has it. Its members are among the cluster's then.
+/// The load balancer as Octavia reports it. Its members are then those of the cluster's status.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Direct {
     pub(super) provisioning_status: String,
     pub(super) operating_status: String,
-    /// When it was asked.
+    /// The time of the read.
     pub(super) time: Timestamp,
 }
 
-/// Where the objects of one cluster are.
+/// Access to the objects of one cluster.
 #[derive(Clone)]
 pub(super) struct Objects {
     pub(super) clusters: Api<Cluster>,
@@ -48,9 +48,9 @@ pub(super) struct Objects {
     pub(super) machines: Api<Machine>,
     pub(super) openstack_machines: Api<OpenStackMachine>,
     pub(super) events: Api<Event>,
-    /// The Cluster.
+    /// The name of the Cluster.
     pub(super) name: ObjectName,
-    /// The label by which its machines are found.
+    /// The selector of the cluster's machines.
     pub(super) label: String,
 }
 
@@ -70,7 +70,7 @@ impl Objects {
     /// Reads everything once.
     ///
     /// # Errors
-    /// What could not be read, or that there is no such Cluster of ours.
+    /// The object that could not be read, or that the Cluster does not exist or is not this provider's.
     pub(super) async fn read(&self) -> Result<Snapshot, String> {
         let cluster = self.cluster().await?;
         let infrastructure = infrastructure_of(&cluster, &self.name)?;
@@ -79,19 +79,19 @@ impl Objects {
         let (openstack_cluster, machines, openstack_machines, events) = futures::try_join!(
             async {
                 let read = self.openstack_clusters.get_opt(&infrastructure).await;
-                read.map_err(|error| told("reading the OpenStackCluster", &error))
+                read.map_err(|error| api_error("reading the OpenStackCluster", &error))
             },
             async {
                 let read = self.machines.list(&labelled).await;
-                read.map_err(|error| told("listing Machines", &error))
+                read.map_err(|error| api_error("listing Machines", &error))
             },
             async {
                 let read = self.openstack_machines.list(&labelled).await;
-                read.map_err(|error| told("listing OpenStackMachines", &error))
+                read.map_err(|error| api_error("listing OpenStackMachines", &error))
             },
             async {
                 let read = self.events.list(&ours).await;
-                read.map_err(|error| told("listing Events", &error))
+                read.map_err(|error| api_error("listing Events", &error))
             },
         )?;
         Ok(Snapshot {
@@ -104,11 +104,11 @@ impl Objects {
         })
     }
 
-    /// The Cluster itself.
+    /// Reads the Cluster.
     pub(super) async fn cluster(&self) -> Result<Cluster, String> {
         let ObjectName { namespace, name } = &self.name;
         let read = self.clusters.get_opt(name).await;
-        read.map_err(|error| told("reading the Cluster", &error))?
+        read.map_err(|error| api_error("reading the Cluster", &error))?
             .ok_or_else(|| {
                 format!(
                     "there is no Cluster {name:?} in namespace {namespace}; -n names another namespace"
@@ -126,7 +126,7 @@ pub(super) fn infrastructure_of(cluster: &Cluster, name: &ObjectName) -> Result<
             reference.kind, reference.name
         )),
         None => Err(format!(
-            "Cluster {name} has no infrastructureRef: there is nothing of OpenStack to show ({GROUP})"
+            "Cluster {name} has no infrastructureRef: it has no OpenStackCluster ({GROUP}) to show"
         )),
     }
 }

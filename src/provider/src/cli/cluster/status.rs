@@ -1,4 +1,4 @@
-//! `status CLUSTER`: prints the state once.
+//! `status CLUSTER`: prints the state of a cluster once.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::{Screen, direct, snapshot::Objects, table, view::View};
 use crate::cli::{CommandError, connection::Connection, print_or_complain, wait_for};
 
-/// What can be chosen.
+/// The options of `status`.
 #[derive(Debug, Clone, Args)]
 pub(in crate::cli) struct Choices {
     /// The Cluster's name
@@ -40,22 +40,22 @@ enum Output {
     Yaml,
 }
 
-/// Reads once and prints.
+/// Reads the cluster once and prints its state.
 pub(in crate::cli) fn run(choices: &Choices) -> ExitCode {
     let outcome = wait_for(async {
         let (client, namespace) = choices.connection.open().await?;
-        let place = Objects::new(&client, &namespace, &choices.cluster);
-        let mut seen = place.read().await?;
+        let objects = Objects::new(&client, &namespace, &choices.cluster);
+        let mut snapshot = objects.read().await?;
         if choices.direct {
-            direct::ask(&client, &mut seen).await?;
+            direct::read(&client, &mut snapshot).await?;
         }
-        Ok::<_, String>(View::of(&seen))
+        Ok::<_, String>(View::of(&snapshot))
     });
     let text = outcome.and_then(|view| rendered(&view, choices));
     print_or_complain(text)
 }
 
-/// The view as `--output` wants it.
+/// The view in the format that `--output` names.
 fn rendered(view: &View, choices: &Choices) -> Result<String, CommandError> {
     let failed = |error: &dyn std::fmt::Display| CommandError::Failed(error.to_string());
     let wide = match choices.output {

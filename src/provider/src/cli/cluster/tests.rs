@@ -2,7 +2,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::events::v1::Event;
 use serde_json::{Value, json};
 
-use super::{Screen, snapshot::Snapshot, table, table::age, view::View, watch::changes};
+use super::{Screen, layout::age, snapshot::Snapshot, table, view::View, watch::changes};
 use capo_core::GateState;
 
 const NOW: &str = "2026-11-21T12:00:00Z";
@@ -194,7 +194,7 @@ fn wide_shows_all_that_is_known_of_a_member() {
 }
 
 #[test]
-fn which_gate_is_asked_and_what_it_answers() {
+fn each_machine_is_shown_at_its_gate_with_the_state_of_that_gate() {
     let cases = [
         // provisioned, deleting, status, reason, gate and state
         (
@@ -240,7 +240,7 @@ fn which_gate_is_asked_and_what_it_answers() {
         let found = view.machines[0]
             .gate
             .as_ref()
-            .map(|gate| (gate.asked.unwrap(), gate.state));
+            .map(|gate| (gate.name.unwrap(), gate.state));
         assert_eq!(
             found, expected,
             "{provisioned} {deleting} {status} {reason}"
@@ -251,7 +251,7 @@ fn which_gate_is_asked_and_what_it_answers() {
 }
 
 #[test]
-fn a_cluster_that_nobody_looked_at_is_unknown() {
+fn the_gate_of_a_cluster_without_a_condition_is_unknown() {
     let view = View::of(&seen(&[], &[], vec![]));
     assert_eq!(view.gate.state, GateState::Unknown);
     assert_eq!(view.gate.reason, "NotYetObserved");
@@ -282,7 +282,7 @@ fn a_line_for_every_change_and_none_without() {
 }
 
 #[test]
-fn text_from_outside_does_not_steer_the_terminal() {
+fn text_from_outside_does_not_control_the_terminal() {
     let evil = gate("False", "MemberPending", "x");
     let mut seen = seen(
         std::slice::from_ref(&evil),

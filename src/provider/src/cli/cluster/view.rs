@@ -1,5 +1,5 @@
-//! One picture of a cluster's load balancer, its machines and their gates, as data. What `-o json` and
-//! `-o yaml` print, and what the tables are drawn from.
+//! The state of a cluster's load balancer, its machines and their gates, as data. `-o json` and `-o yaml` print it, and
+//! the tables are drawn from it.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,10 @@ use crate::reconcile::capi::{self, Machine};
 use capo_api::v1beta2::{LoadBalancerMemberStatus, OpenStackCluster, OpenStackMachine};
 use capo_core::gate_override;
 
-/// The newest events that are shown.
+/// How many of the newest events are shown.
 const EVENTS: usize = 12;
 
-/// A cluster as it stands.
+/// The state of one cluster.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct View {
@@ -42,7 +42,7 @@ pub(super) struct View {
     /// Members that belong to no machine of the cluster.
     pub(super) other_members: Vec<MemberView>,
     pub(super) conditions: Vec<ConditionView>,
-    /// Newest last.
+    /// The newest event is the last.
     pub(super) events: Vec<EventView>,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct LoadBalancerView {
     /// ACTIVE members of those expected, as `2/3`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) active_members: Option<String>,
-    /// As Octavia answered, where it was asked.
+    /// What Octavia answered, where the command reads it directly (`--direct`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) octavia: Option<Direct>,
 }
@@ -74,15 +74,15 @@ pub(super) struct MachineView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) server: Option<String>,
     pub(super) ready: String,
-    /// The gate that is asked about it at the moment.
+    /// The gate that the machine is at.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) gate: Option<Gate>,
-    /// The condition's reason, asked or not.
+    /// The reason of the condition, also where the machine is at no gate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) message: Option<String>,
-    /// By port.
+    /// Its members by port.
     pub(super) members: BTreeMap<i32, MemberView>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) operator: Option<String>,
@@ -118,28 +118,28 @@ pub(super) struct ConditionView {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct EventView {
-    /// When it was told last.
+    /// When the event was reported last.
     pub(super) time: Timestamp,
-    /// How often it was told.
+    /// How often the event was reported.
     pub(super) count: i32,
     pub(super) r#type: String,
     pub(super) reason: String,
-    /// Kind and name of what it is about.
+    /// The kind and name of the object that the event is about.
     pub(super) object: String,
     pub(super) note: String,
 }
 
 impl View {
-    /// The picture of what was read.
-    pub(super) fn of(seen: &Snapshot) -> Self {
-        let object = seen.openstack_cluster.as_ref();
+    /// The state that the objects of `snapshot` show.
+    pub(super) fn of(snapshot: &Snapshot) -> Self {
+        let object = snapshot.openstack_cluster.as_ref();
         let status = object.and_then(|object| object.status.as_ref());
         let balancer = status.and_then(|status| status.api_server_managed_load_balancer.as_ref());
         let listed = balancer.map_or(&[][..], |balancer| &balancer.members);
-        let mut machines: Vec<MachineView> = seen
+        let mut machines: Vec<MachineView> = snapshot
             .openstack_machines
             .iter()
-            .map(|object| machine(object, &seen.machines, listed))
+            .map(|object| machine(object, &snapshot.machines, listed))
             .collect();
         machines.sort_by(|a, b| (!a.control_plane, &a.name).cmp(&(!b.control_plane, &b.name)));
         let known: Vec<&str> = machines.iter().map(|m| m.name.as_str()).collect();
@@ -149,27 +149,31 @@ impl View {
             .map(member)
             .collect();
         let conditions = status.map_or(&[][..], |status| &status.conditions);
+        let at_gates: Vec<(&str, &Gate)> = machines
+            .iter()
+            .filter_map(|machine| Some((machine.name.as_str(), machine.gate.as_ref()?)))
+            .collect();
         Self {
-            namespace: seen.cluster.namespace().unwrap_or_default(),
-            cluster: seen.cluster.name_any(),
+            namespace: snapshot.cluster.namespace().unwrap_or_default(),
+            cluster: snapshot.cluster.name_any(),
             openstack_cluster: object.map(ResourceExt::name_any).unwrap_or_default(),
-            paused: seen.cluster.spec.paused
+            paused: snapshot.cluster.spec.paused
                 || object
                     .is_some_and(|o| capi::has_annotation(&o.metadata, capi::PAUSED_ANNOTATION)),
-            deleting: seen.cluster.is_deleting(),
+            deleting: snapshot.cluster.is_deleting(),
             endpoint: object.and_then(endpoint),
             load_balancer: balancer.map(|balancer| LoadBalancerView {
                 name: balancer.name.clone(),
                 id: balancer.id.clone(),
                 active_members: balancer.active_members.clone(),
-                octavia: seen.direct.clone(),
+                octavia: snapshot.direct.clone(),
             }),
-            gate: gates::of_cluster(conditions, &machines),
+            gate: gates::of_cluster(conditions, &at_gates),
             operator: object.and_then(operator),
             machines,
             other_members,
             conditions: conditions.iter().map(shown_condition).collect(),
-            events: events(seen),
+            events: events(snapshot),
         }
     }
 }
@@ -257,15 +261,15 @@ fn shown_condition(condition: &Condition) -> ConditionView {
     }
 }
 
-fn events(seen: &Snapshot) -> Vec<EventView> {
+fn events(snapshot: &Snapshot) -> Vec<EventView> {
     let ours = |event: &&Event| {
         is_about(
             event,
-            seen.openstack_cluster.as_ref(),
-            &seen.openstack_machines,
+            snapshot.openstack_cluster.as_ref(),
+            &snapshot.openstack_machines,
         )
     };
-    let mut shown: Vec<EventView> = seen.events.iter().filter(ours).map(event).collect();
+    let mut shown: Vec<EventView> = snapshot.events.iter().filter(ours).map(event).collect();
     shown.sort_by(|a, b| (a.time, &a.object, &a.reason).cmp(&(b.time, &b.object, &b.reason)));
     let first = shown.len().saturating_sub(EVENTS);
     shown.split_off(first)

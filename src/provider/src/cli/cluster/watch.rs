@@ -1,4 +1,4 @@
-//! `watch CLUSTER`: a live board on a terminal, a line per change elsewhere, until something is so.
+//! `watch CLUSTER`: a live board on a terminal, one line per change elsewhere, until the gate is open or the time is up.
 
 use std::{
     collections::HashMap,
@@ -26,12 +26,12 @@ use capo_core::GateState;
 
 /// Exit code when the time is up.
 const TIMEOUT: u8 = 3;
-/// How long a change stands out.
+/// How long a changed cell stands out.
 const FRESH: Duration = Duration::from_secs(5);
-/// Changes that come together are shown together.
+/// Changes within this time are shown together.
 const TOGETHER: Duration = Duration::from_millis(100);
 
-/// What can be chosen.
+/// The options of `watch`.
 #[derive(Debug, Clone, Args)]
 #[command(
     after_help = "Exit codes: 0 the gate is open, 1 an error, 2 wrong usage, 3 the time is up."
@@ -41,28 +41,28 @@ pub(in crate::cli) struct Choices {
     cluster: String,
     #[command(flatten)]
     connection: Connection,
-    /// End when this is so
+    /// End when the gate is open
     #[arg(long, value_enum)]
     until: Option<Until>,
-    /// End after this time, such as 30m, with 3 unless the gate is open
+    /// End after this time, such as 30m, with exit code 3 unless the gate is open
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     timeout: Option<Duration>,
-    /// Address, ID and message of every member too
+    /// Also show the address, ID and message of every member
     #[arg(long)]
     wide: bool,
-    /// No colours; NO_COLOR says the same
+    /// No colours; NO_COLOR has the same effect
     #[arg(long)]
     no_color: bool,
 }
 
-/// What can be waited for.
+/// The states for which `--until` can wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Until {
     /// No gate of the cluster is held
     Open,
 }
 
-/// Watches, and ends as the exit codes say.
+/// Watches the cluster, and ends with one of the exit codes of the help text.
 pub(in crate::cli) fn run(choices: &Choices) -> ExitCode {
     match wait_for(watch(choices)) {
         Ok(code) => code,
@@ -86,31 +86,31 @@ async fn watch(choices: &Choices) -> Result<ExitCode, String> {
     let mut timeout = std::pin::pin!(timeout);
     let begin = async {
         let (client, namespace) = choices.connection.open().await?;
-        let place = Objects::new(&client, &namespace, &choices.cluster);
-        Follower::follow(&place).await
+        let objects = Objects::new(&client, &namespace, &choices.cluster);
+        Follower::follow(&objects).await
     };
-    let live = tokio::select! {
-        live = begin => live?,
+    let follower = tokio::select! {
+        follower = begin => follower?,
         () = &mut timeout => return Ok(ExitCode::from(TIMEOUT)),
     };
-    let mut paper = Paper::new(choices);
+    let mut display = Display::new(choices);
     loop {
-        let Some(seen) = live.seen() else {
+        let Some(snapshot) = follower.snapshot() else {
             return Err(format!("Cluster {} is gone", choices.cluster));
         };
-        let trouble = live.trouble();
+        let trouble = follower.trouble();
         if let Some(trouble) = trouble.as_ref().filter(|trouble| trouble.is_final) {
             return Err(trouble.text.clone());
         }
-        let view = View::of(&seen);
-        paper.show(&view, trouble.as_ref().map(|trouble| trouble.text.as_str()));
+        let view = View::of(&snapshot);
+        display.show(&view, trouble.as_ref().map(|trouble| trouble.text.as_str()));
         let open = matches!(view.gate.state, GateState::Open | GateState::Bypassed);
         if open && choices.until == Some(Until::Open) && trouble.is_none() {
             return Ok(ExitCode::SUCCESS);
         }
         tokio::select! {
-            () = live.changed() => tokio::time::sleep(TOGETHER).await,
-            () = tokio::time::sleep(paper.pause()) => {}
+            () = follower.changed() => tokio::time::sleep(TOGETHER).await,
+            () = tokio::time::sleep(display.pause()) => {}
             () = &mut timeout => {
                 let code = if open { 0 } else { TIMEOUT };
                 return Ok(ExitCode::from(code));
@@ -120,8 +120,8 @@ async fn watch(choices: &Choices) -> Result<ExitCode, String> {
     }
 }
 
-/// Where the pictures go.
-enum Paper {
+/// Where the state of the cluster is shown.
+enum Display {
     Terminal(Box<Terminal>),
     Lines(Box<Lines>),
 }
@@ -135,17 +135,17 @@ struct Lines {
 struct Terminal {
     wide: bool,
     no_colour: bool,
-    /// Texts of cells and when they came to be so, by table, row and column.
+    /// The texts of the cells and the times at which they last changed, by table, row and column.
     cells: HashMap<(usize, String, usize), (String, Option<Instant>)>,
     last: Vec<String>,
 }
 
-impl Paper {
+impl Display {
     fn new(choices: &Choices) -> Self {
         if Screen::of_stdout(true).width.is_none() {
             return Self::Lines(Box::default());
         }
-        // The other screen, without a cursor: what stood in the terminal comes back at the end.
+        // The alternate screen, without a cursor: the terminal gets its old content back at the end.
         put("\x1b[?1049h\x1b[?25l");
         Self::Terminal(Box::new(Terminal {
             wide: choices.wide,
@@ -155,7 +155,7 @@ impl Paper {
         }))
     }
 
-    /// How long to wait for a change before ages are drawn anew.
+    /// How long to wait for a change before the ages are drawn again.
     fn pause(&self) -> Duration {
         match self {
             Self::Terminal(_) => Duration::from_secs(1),
@@ -186,7 +186,7 @@ impl Lines {
             trouble.clone_into(&mut self.trouble);
         }
         for line in lines {
-            // Text from outside must not steer whatever shows the log.
+            // Text from outside must not control the terminal that shows these lines.
             let line = line.replace(|c: char| c.is_control(), " ");
             put(&format!("{now}  {line}\n"));
         }
@@ -219,12 +219,12 @@ impl Terminal {
         self.last.clone_from(&lines);
         let foot = foot.chars().take(screen.width.unwrap_or(80)).collect();
         lines.extend([String::new(), foot]);
-        // Each line is cleared to its end, then all below: nothing flickers.
+        // Each line is cleared to its end, then everything below, so that nothing flickers.
         put(&format!("\x1b[H{}\x1b[K\x1b[J", lines.join("\x1b[K\r\n")));
     }
 
     fn is_fresh(&mut self, cell: (usize, String, usize), text: &str, now: Instant) -> bool {
-        // What stands on the first picture is no change.
+        // A cell of the first drawing is no change.
         let first = self.last.is_empty();
         let known = self
             .cells
@@ -251,7 +251,7 @@ fn put(text: &str) {
     let _ = out.flush();
 }
 
-/// What is new in `after`, a line each; everything that is not as usual where there is no `before`.
+/// One line for each thing that differs between `before` and `after`. Without a `before`, all of `after` is listed.
 pub(super) fn changes(before: Option<&View>, after: &View) -> Vec<String> {
     let mut lines = Vec::new();
     let gate = |view: &View| {
@@ -268,11 +268,11 @@ pub(super) fn changes(before: Option<&View>, after: &View) -> Vec<String> {
         .filter(|machine| machine.control_plane)
     {
         let old = before.and_then(|view| view.machines.iter().find(|old| old.name == machine.name));
-        let said = machine.gate.as_ref().map(sentence);
-        let said_before = old.and_then(|old| old.gate.as_ref()).map(sentence);
-        if said != said_before {
-            let said = said.unwrap_or_else(|| "waits for no gate any more".to_owned());
-            lines.push(format!("{} {said}", machine.name));
+        let text = machine.gate.as_ref().map(sentence);
+        let text_before = old.and_then(|old| old.gate.as_ref()).map(sentence);
+        if text != text_before {
+            let text = text.unwrap_or_else(|| "waits for no gate any more".to_owned());
+            lines.push(format!("{} {text}", machine.name));
         }
         for (port, member) in &machine.members {
             let status = format!("{} {}", member.provisioning_status, member.operating_status);
@@ -300,7 +300,7 @@ pub(super) fn changes(before: Option<&View>, after: &View) -> Vec<String> {
             lines.push(format!("{} is gone", old.name));
         }
     }
-    // What happened before the first look is not news.
+    // Events from before the first read are not listed.
     if let Some(before) = before {
         for event in &after.events {
             if !before.events.contains(event) {
@@ -315,7 +315,7 @@ pub(super) fn changes(before: Option<&View>, after: &View) -> Vec<String> {
 }
 
 fn sentence(gate: &Gate) -> String {
-    let name = gate.asked.unwrap_or_default();
+    let name = gate.name.unwrap_or_default();
     let state = gate.state.as_str();
     format!("{name} {state} {}: {}", gate.reason, gate.message)
 }

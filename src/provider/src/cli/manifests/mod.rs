@@ -4,12 +4,14 @@ mod edit;
 mod manager;
 mod monitoring;
 mod namespaced;
+mod network_policy;
 mod options;
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::crds::StorageVersion;
 use crate::manager::NAMESPACE;
 use edit::{edit, insert};
 use options::{Quantity, Toleration};
@@ -101,9 +103,21 @@ pub struct Choices {
     /// PEM file of the authority that signed the webhooks' certificate, without cert-manager
     #[arg(long, value_name = "FILE", requires = "without_cert_manager")]
     webhook_ca: Option<PathBuf>,
+    /// Ports of the OpenStack services that the NetworkPolicy of --with=networkpolicy lets the manager reach; by default 5000,
+    /// 8774, 9696, 9876, 9292, 8776, and 443 always
+    #[arg(long, value_delimiter = ',', value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    openstack_port: Vec<u16>,
+    /// Ports of this and the workload clusters' Kubernetes APIs that the NetworkPolicy of --with=networkpolicy lets the manager
+    /// reach; by default 6443, and 443 always
+    #[arg(long, value_delimiter = ',', value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    kubernetes_port: Vec<u16>,
     /// Print more than the manager itself needs
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
     with: Vec<Extra>,
+    /// Version in which objects are stored, with --with=crds; v1beta1 leaves the way back to CAPO 0.14 open without a
+    /// migration
+    #[arg(long, value_enum, value_name = "VERSION", default_value_t = StorageVersion::V1beta2, requires = "with")]
+    storage_version: StorageVersion,
 }
 
 impl Default for Choices {
@@ -121,7 +135,10 @@ impl Default for Choices {
             watch_namespace: None,
             without_cert_manager: false,
             webhook_ca: None,
+            openstack_port: Vec::new(),
+            kubernetes_port: Vec::new(),
             with: Vec::new(),
+            storage_version: StorageVersion::V1beta2,
         }
     }
 }
@@ -202,6 +219,7 @@ pub fn yaml(choices: &Choices) -> Result<String, ManifestError> {
         .replace(IMAGE, &choices.image);
     let mut documents: Vec<String> = text.split("---\n").map(str::to_owned).collect();
     manager::fill_in(&mut documents, choices, &settings)?;
+    network_policy::fill_in(&mut documents, choices)?;
     if with(Extra::AggregatedRoles) {
         for (role, label) in AGGREGATED {
             edit(&mut documents, "ClusterRole", role, |role| {
@@ -216,7 +234,8 @@ pub fn yaml(choices: &Choices) -> Result<String, ManifestError> {
         edit::trust(&mut documents, authority)?;
     }
     if with(Extra::Crds) {
-        let definitions = super::crds::yaml_in(&choices.namespace, authority)?;
+        let definitions =
+            super::crds::yaml_in(&choices.namespace, authority, choices.storage_version)?;
         documents.insert(0, definitions);
     }
     Ok(documents.join("---\n"))

@@ -1,4 +1,4 @@
-//! Values of options that have a notation of their own.
+//! Values of options that have their own notation.
 
 use std::str::FromStr;
 

@@ -5,9 +5,9 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use super::{
-    endpoint::EndpointInputs,
+    endpoint::plan::EndpointInputs,
     names::Names,
-    security_groups::rules::Rule,
+    security_groups::rule::Rule,
     spec::problems::{Part, Problem},
 };
 use capo_gate::desired::Monitor;

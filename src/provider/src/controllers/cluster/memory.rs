@@ -3,12 +3,15 @@
 use std::time::Instant;
 
 use super::{
+    bastion::observation::SeenBastion,
+    delete::progress::DeletionProgress,
     load_balancer::{KnownLoadBalancer, Replacements},
+    machine_floating_ip::observation::SeenCarriers,
     network::NetworkState,
     security_groups::Groups,
 };
 use crate::controllers::health::Track;
-use capo_core::Lookup;
+use capo_core::{Lookup, ids::ProjectId};
 use capo_openstack::{
     Cloud,
     network::{FloatingIp, Network, Router},
@@ -22,6 +25,8 @@ pub(crate) struct Seen {
     /// The cloud whose project was found to be the cluster's. Other credentials for the same object are verified before
     /// anything is done with them.
     pub verified_cloud: Option<Cloud>,
+    /// The project that these credentials lead to.
+    pub project: Option<ProjectId>,
     /// Load balancers in ERROR that were replaced.
     pub replacements: Replacements,
     /// Since when the Cluster's `RemoteConnectionProbe` is True without a break.
@@ -34,8 +39,14 @@ pub(crate) struct Seen {
     pub networking_read: Option<(i64, Instant)>,
     /// Nova's availability zones, and when they were read.
     pub zones: Option<(Vec<String>, Instant)>,
+    /// The bastion, while its server runs.
+    pub bastion: Option<SeenBastion>,
     /// The API server's floating IP, and when it was read.
     pub floating_ip: Option<(FloatingIp, Instant)>,
+    /// The control-plane machines that the floating IP may be on.
+    pub carriers: SeenCarriers,
+    /// How far the deletion is.
+    pub deletion: DeletionProgress,
 }
 
 impl Seen {

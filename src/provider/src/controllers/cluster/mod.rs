@@ -7,18 +7,19 @@
 mod apply;
 mod bastion;
 mod delete;
-mod delete_steps;
 mod desired;
 mod endpoint;
 mod failure_domains;
 mod floating_ip;
 mod load_balancer;
+mod machine_floating_ip;
 mod members;
 pub(super) mod memory;
 pub mod names;
 mod network;
+mod networking;
 mod observe;
-mod project;
+pub(super) mod project;
 mod reconcile;
 mod report;
 mod resolve;
@@ -26,6 +27,7 @@ mod router;
 mod security_groups;
 mod spec;
 mod step_context;
+mod tracking;
 
 use std::{sync::Arc, time::Duration};
 

@@ -37,6 +37,11 @@ impl Names {
 /// Description of every security group we make.
 pub const SECURITY_GROUP_DESCRIPTION: &str = "Cluster API managed group";
 
+/// The description of the ports of a Cluster's machines.
+pub(crate) fn port_description(cluster: &str) -> String {
+    format!("Created by cluster-api-provider-openstack cluster {cluster}")
+}
+
 /// Whom a managed security group is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {

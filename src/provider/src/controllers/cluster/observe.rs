@@ -7,14 +7,16 @@ use std::{
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
-use kube::{ResourceExt, api::ListParams};
+use kube::{Resource, ResourceExt, api::ListParams};
 
 use super::memory::Seen;
 use crate::controllers::{
     Context,
     capi::{self, Cluster, ContractReference, Machine},
+    machine,
 };
-use capo_core::{GateOverride, ObjectName, gate_override, ids::ServerId};
+use capo_api::v1beta2::OpenStackMachine;
+use capo_core::{Endpoint, GateOverride, ObjectName, gate_override, ids::ServerId};
 use capo_gate::desired::{ClusterFacts, Health};
 
 /// Cluster API's condition on the Cluster: the workload cluster answers through the endpoint.
@@ -104,6 +106,17 @@ impl RelatedObjects {
         self.control_plane.deleting || self.cluster.as_ref().is_none_or(|c| c.is_deleting())
     }
 
+    /// The control-plane Machine whose infrastructure is the `OpenStackMachine` of this name.
+    pub(crate) fn machine_on(&self, openstack_machine: &str) -> Option<&Machine> {
+        self.control_plane_machines()
+            .find(|machine| machine.is_on(openstack_machine))
+    }
+
+    /// A control-plane Machine is being deleted.
+    pub(crate) fn is_machine_leaving(&self) -> bool {
+        self.control_plane_machines().any(Machine::is_deleting)
+    }
+
     fn control_plane_machines(&self) -> impl Iterator<Item = &Machine> {
         self.machines
             .iter()
@@ -172,6 +185,7 @@ pub(crate) async fn facts(
     name: &ObjectName,
     operator: Option<&str>,
     untouchable: bool,
+    endpoint: Option<Endpoint>,
     related: &RelatedObjects,
     seen: &mut Seen,
 ) -> ClusterFacts {
@@ -191,9 +205,47 @@ pub(crate) async fn facts(
         initialised: related.initialised(),
         operator: gate_override_of(operator),
         remote_connection_since,
+        endpoint,
         ca_pem: seen.authority.as_ref().map(|(pem, _)| pem.clone()),
         kubeadm_control_plane: related.control_plane.kubeadm,
+        machines: openstack_machines(context, &name.namespace, related),
     }
+}
+
+/// The `OpenStackMachine`s of the control plane that exist. The machine controller hands over each of them in its first
+/// pass, except for those that are gone but for finalizers of others.
+fn openstack_machines(
+    context: &Context,
+    namespace: &str,
+    related: &RelatedObjects,
+) -> Vec<ObjectName> {
+    let is_of_control_plane = |machine: &OpenStackMachine| {
+        let labelled = capi::has_label(machine.meta(), capi::CONTROL_PLANE_LABEL)
+            && machine.labels().get(capi::CLUSTER_NAME_LABEL) == Some(&related.cluster_name);
+        labelled
+            || capi::owner(machine.meta(), "Machine").is_some_and(|owner| {
+                let mut machines = related.control_plane_machines();
+                machines.any(|machine| machine.uid().as_ref() == Some(&owner.uid))
+            })
+    };
+    let is_ours = |machine: &OpenStackMachine| {
+        machine.meta().deletion_timestamp.is_none()
+            || machine
+                .finalizers()
+                .iter()
+                .any(|it| it == machine::FINALIZER)
+    };
+    let machines = context.stores.openstack_machines.state_filter(|machine| {
+        machine.metadata.namespace.as_deref() == Some(namespace)
+            && is_of_control_plane(machine)
+            && is_ours(machine)
+    });
+    let mut names: Vec<ObjectName> = machines
+        .iter()
+        .map(|machine| ObjectName::new(namespace, machine.name_any()))
+        .collect();
+    names.sort();
+    names
 }
 
 fn gate_override_of(annotation: Option<&str>) -> GateOverride {

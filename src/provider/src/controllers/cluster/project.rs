@@ -1,9 +1,62 @@
 //! Whether credentials lead to the project that a cluster's objects are in.
 
+use std::sync::Arc;
+
+use kube::{ResourceExt, runtime::reflector::ObjectRef};
+
 use super::{desired::DesiredNetwork, network, reconcile::Reconcile, step_context::StepContext};
+use crate::controllers::{Context, capi::Cluster};
 use crate::kubernetes::conditions::kind::OPENSTACK_AUTHENTICATION_SUCCEEDED;
 use crate::reconcile::{StepError, StepResult};
-use capo_core::{FailureClass, Priority, Reason};
+use capo_api::v1beta2::OpenStackCluster;
+use capo_core::{FailureClass, ObjectName, Priority, Reason, ids::ProjectId};
+
+/// Whether `project` was found to be that of a cluster's objects. In any other one the absence of a server says nothing
+/// about the server. Before the first pass over the cluster no project is known to be the cluster's.
+pub(in crate::controllers) fn is_verified(
+    context: &Context,
+    cluster: &Cluster,
+    project: &ProjectId,
+) -> bool {
+    own_project(context, cluster).is_some_and(|(_, own)| own.as_ref() == Some(project))
+}
+
+/// Whether `project` is known not to be that of a cluster's objects. In such a project nothing is deleted, and an absence there
+/// says nothing. It is known of the project in use before, and after a restart from what the cluster's last pass has shown.
+pub(in crate::controllers) fn leads_elsewhere(
+    context: &Context,
+    cluster: &Cluster,
+    project: &ProjectId,
+) -> bool {
+    let Some((object, own)) = own_project(context, cluster) else {
+        return false;
+    };
+    match own {
+        Some(own) => own != *project,
+        None => object
+            .status
+            .iter()
+            .flat_map(|status| &status.conditions)
+            .any(|condition| {
+                condition.type_ == OPENSTACK_AUTHENTICATION_SUCCEEDED
+                    && condition.reason == Reason::OpenStackAuthenticationFailed.as_str()
+            }),
+    }
+}
+
+/// The `OpenStackCluster` of a Cluster, where it exists, and the project that its last pass found to be that of its objects.
+fn own_project(
+    context: &Context,
+    cluster: &Cluster,
+) -> Option<(Arc<OpenStackCluster>, Option<ProjectId>)> {
+    let infrastructure = cluster.spec.infrastructure_ref.as_ref()?;
+    let namespace = cluster.namespace().unwrap_or_default();
+    let key = ObjectRef::new(&infrastructure.name).within(&namespace);
+    let object = context.stores.openstack_clusters.get(&key)?;
+    let name = ObjectName::new(namespace, &infrastructure.name);
+    let seen = context.clusters.get(&name, object.uid().as_deref());
+    Some((object, seen.and_then(|seen| seen.project)))
+}
 
 /// Stops the pass where a control-plane Machine is admitted, and neither the load balancer nor the managed network nor the
 /// server of any such Machine exists in the project of the credentials. A Secret that was replaced by one of another

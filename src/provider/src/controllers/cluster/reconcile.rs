@@ -10,9 +10,8 @@ use kube::{Resource, ResourceExt, api::Patch, runtime::reflector::ObjectRef};
 use serde_json::json;
 
 use super::{
-    bastion,
+    bastion::addresses::{self as bastion, addresses as bastion_addresses},
     desired::DesiredCluster,
-    desired::DesiredLoadBalancer,
     load_balancer::allowed_cidrs,
     memory::Seen,
     names::Names,
@@ -20,11 +19,12 @@ use super::{
     report::{self, Report},
     spec::problems::Problem,
     step_context::KnownIds,
+    tracking::{DesiredTracking, is_load_balancer_known},
 };
 use crate::reconcile::{StepError, StepResult, kubernetes_text};
 use crate::tracker::OctaviaClient;
 use crate::{
-    controllers::{Context, Outcome},
+    controllers::{Context, Outcome, capi::CLUSTER_NAME_LABEL},
     kubernetes::{
         conditions::kind,
         patch::{self, Written},
@@ -32,9 +32,8 @@ use crate::{
 };
 use capo_api::v1beta2::{ApiEndpoint, OpenStackCluster};
 use capo_core::FailureClass;
-use capo_core::Lookup;
 use capo_core::{ConditionState, GateOverride, ObjectName, Reason};
-use capo_gate::desired::{self as tracker, ClusterFacts};
+use capo_gate::desired::ClusterFacts;
 use capo_openstack::Cloud;
 
 /// One pass over one `OpenStackCluster`.
@@ -53,7 +52,10 @@ pub(crate) struct Reconcile<'a> {
     pub report: Report,
     /// When the pass began.
     pub now: Instant,
+    /// What the machines of the cluster depend on has changed: they need a pass too.
+    pub wake_machines: bool,
     outcomes: Vec<Outcome>,
+    optional_outcomes: Vec<Outcome>,
 }
 
 impl<'a> Reconcile<'a> {
@@ -76,7 +78,9 @@ impl<'a> Reconcile<'a> {
             seen,
             report: Report::default(),
             now: Instant::now(),
+            wake_machines: false,
             outcomes: Vec::new(),
+            optional_outcomes: Vec::new(),
         }
     }
 
@@ -112,9 +116,21 @@ impl<'a> Reconcile<'a> {
         self.outcomes.push(step_error.outcome);
     }
 
+    /// Notes why a step did not come to its end on which no machine depends.
+    pub(crate) fn note_optional(&mut self, step_error: StepError) {
+        self.report
+            .set_condition(step_error.condition, step_error.state);
+        self.optional_outcomes.push(step_error.outcome);
+    }
+
     /// Notes that something takes its time that another condition tells of.
     pub(crate) fn note_wait(&mut self, outcome: Outcome) {
         self.outcomes.push(outcome);
+    }
+
+    /// Notes when the next pass is due for something on which neither a condition nor a machine depends.
+    pub(crate) fn wait_optional(&mut self, outcome: Outcome) {
+        self.optional_outcomes.push(outcome);
     }
 
     /// The value of a step, or nothing and a note.
@@ -128,7 +144,7 @@ impl<'a> Reconcile<'a> {
             .set_condition(kind, ConditionState::met(Reason::Ready));
     }
 
-    /// Whether nothing has stopped the pass so far.
+    /// Whether nothing that machines depend on has stopped the pass so far.
     pub(crate) fn is_clear(&self) -> bool {
         self.outcomes.is_empty()
     }
@@ -176,7 +192,13 @@ impl<'a> Reconcile<'a> {
 
     /// Who may connect to the load balancer, once every address of the cluster itself is known.
     pub(crate) fn allowed_cidrs(&self, allowed: Option<&[IpNet]>) -> Option<Vec<IpNet>> {
-        let bastion = bastion::addresses(self);
+        let key = ObjectRef::new(&bastion::server_name(&self.related.cluster_name))
+            .within(&self.name.namespace);
+        let server = self.context.stores.openstack_servers.get(&key);
+        let status = self.object.status.as_ref();
+        let shown = self.seen.bastion.as_ref().map(|seen| &seen.status);
+        let shown = shown.or(status.and_then(|status| status.bastion.as_ref()));
+        let bastion = bastion_addresses(&self.object.spec, shown, server.as_deref());
         allowed_cidrs::ranges(allowed, &self.seen.networking, bastion.as_deref())
     }
 
@@ -292,15 +314,35 @@ impl<'a> Reconcile<'a> {
     }
 
     async fn finish(mut self) -> Outcome {
-        let outcome = worst(std::mem::take(&mut self.outcomes));
+        let mut outcomes = std::mem::take(&mut self.outcomes);
+        outcomes.append(&mut self.optional_outcomes);
+        let outcome = worst(outcomes);
         self.report.complete = outcome == Outcome::Done;
         let written = self.write().await;
         let uid = self.object.metadata.uid.as_deref();
         self.context.clusters.put(&self.name, uid, self.seen);
+        if self.wake_machines {
+            enqueue_machines(
+                self.context,
+                &self.name.namespace,
+                &self.related.cluster_name,
+            );
+        }
         match (written, outcome) {
             (Err(failed), Outcome::Done | Outcome::Wait { .. }) => failed,
             (_, outcome) => outcome,
         }
+    }
+}
+
+fn enqueue_machines(context: &Context, namespace: &str, cluster: &str) {
+    let theirs = context.stores.openstack_machines.state_filter(|machine| {
+        machine.metadata.namespace.as_deref() == Some(namespace)
+            && machine.labels().get(CLUSTER_NAME_LABEL).map(String::as_str) == Some(cluster)
+    });
+    for machine in theirs {
+        let name = ObjectName::new(namespace, machine.name_any());
+        context.queues.machines.enqueue(&name);
     }
 }
 
@@ -336,66 +378,6 @@ pub(crate) struct Published {
     pub cloud: Option<Cloud>,
     /// The facts that gates depend on.
     pub facts: ClusterFacts,
-}
-
-/// Whether everything is known that the tracker needs: which load balancer it is, if any, and the subnet that its members
-/// must have where they are in another network. A member that was created without it would never be corrected.
-fn is_load_balancer_known(seen: &Seen, desired: &DesiredLoadBalancer) -> bool {
-    let networking = &seen.networking;
-    match seen.load_balancer {
-        Lookup::Unknown => false,
-        Lookup::Found(_) if desired.has_own_network() => {
-            networking.load_balancer_network.is_known()
-                && networking.network.is_known()
-                && networking.primary_subnet.is_known()
-        }
-        Lookup::Found(_) | Lookup::Absent => true,
-    }
-}
-
-/// Whether a provider of Octavia can restrict who connects.
-pub(crate) fn supports_allowed_cidrs(provider: &str) -> bool {
-    provider != "ovn"
-}
-
-/// The load balancer as its tracker needs it.
-struct DesiredTracking<'a> {
-    generation: i64,
-    seen: &'a Seen,
-    desired: &'a DesiredCluster,
-    allowed_cidrs: Option<Vec<IpNet>>,
-}
-
-impl DesiredTracking<'_> {
-    fn for_tracker(self, facts: ClusterFacts) -> tracker::DesiredLoadBalancer {
-        let known = self.seen.load_balancer.found();
-        let provider = known.map(|lb| lb.provider.clone()).unwrap_or_default();
-        let load_balancer = self.desired.load_balancer.as_ref();
-        tracker::DesiredLoadBalancer {
-            generation: self.generation,
-            enabled: load_balancer.is_some(),
-            id: known.map(|lb| lb.id.clone()),
-            name: self.desired.names.load_balancer(),
-            allowed_cidrs: self
-                .allowed_cidrs
-                .filter(|_| load_balancer.is_some() && supports_allowed_cidrs(&provider)),
-            provider,
-            ports: self.desired.ports(),
-            monitor: load_balancer.map_or(super::desired::DEFAULT_MONITOR, |spec| spec.monitor),
-            tags: self.desired.tags.clone(),
-            member_subnet: member_subnet(self.seen),
-            cluster: facts,
-        }
-    }
-}
-
-/// The subnet of members, where the load balancer is in another network.
-fn member_subnet(seen: &Seen) -> Option<String> {
-    let networking = &seen.networking;
-    let own = networking.load_balancer_network.found()?;
-    let cluster = networking.network.found()?;
-    let primary = networking.primary_subnet.found()?;
-    (own.network.id != cluster.network.id).then(|| primary.clone())
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::Value;
 
-use super::{failure_domains::Zone, load_balancer::KnownLoadBalancer, memory::Networking};
+use super::{failure_domains::plan::Zone, load_balancer::KnownLoadBalancer, memory::Networking};
 use crate::{
     controllers::cluster::members,
     kubernetes::{
@@ -15,15 +15,13 @@ use crate::{
     },
 };
 use capo_api::v1beta2::{
-    FailureDomain, Initialization, LoadBalancerStatus, NetworkStatus, NetworkStatusWithSubnets,
-    OpenStackCluster, OpenStackClusterStatus, RouterStatus, SecurityGroupStatus, SubnetStatus,
+    BastionStatus, FailureDomain, Initialization, LoadBalancerStatus, NetworkStatus,
+    NetworkStatusWithSubnets, OpenStackCluster, OpenStackClusterStatus, RouterStatus,
+    SecurityGroupStatus, SubnetStatus,
 };
 use capo_core::{ConditionState, ConditionStatus, Lookup, ObjectName, Reason};
 use capo_gate::findings::Findings;
 use capo_openstack::network::{Network, Router};
-
-/// The condition of a bastion; only there while one is asked for.
-pub(crate) const BASTION_READY: &str = "BastionReady";
 
 /// Conditions that every object has from the first pass.
 const OURS: [&str; 6] = [
@@ -46,6 +44,8 @@ pub(crate) struct Report {
     pub networking: Networking,
     /// The load balancer.
     pub load_balancer: LoadBalancerReport,
+    /// The bastion; unknown where this pass did not read it.
+    pub bastion: Lookup<BastionStatus>,
     /// Failure domains.
     pub zones: Option<Vec<Zone>>,
     /// Everything a machine needs is there.
@@ -143,8 +143,9 @@ impl Report {
             conditions.set_if_absent(kind, &unseen);
         }
         conditions.set_if_absent(kind::PAUSED, &ConditionState::unmet(Reason::NotPaused, ""));
-        if self.condition(BASTION_READY).is_none() {
-            conditions.remove(BASTION_READY);
+        // It is there only while there is a bastion.
+        if self.bastion.is_absent() && self.condition(kind::BASTION_READY).is_none() {
+            conditions.remove(kind::BASTION_READY);
         }
         match &self.ready {
             Some(verdict) => conditions.set(kind::READY, verdict),
@@ -154,7 +155,7 @@ impl Report {
     }
 
     /// Before the cluster is provisioned everything counts; after that an ordinary change in the load
-    /// balancer does not.
+    /// balancer does not. The bastion never counts: no machine depends on it.
     fn counted(&self, provisioned: bool) -> Vec<&'static str> {
         let mut counted: Vec<&'static str> = OURS
             .into_iter()
@@ -162,9 +163,6 @@ impl Report {
             .collect();
         if !provisioned || self.balancer_counts {
             counted.push(kind::API_SERVER_LOAD_BALANCER_READY);
-        }
-        if self.condition(BASTION_READY).is_some() {
-            counted.push(BASTION_READY);
         }
         counted
     }
@@ -188,6 +186,7 @@ impl Report {
             status.worker_security_group = groups.map(|g| group(&g.worker));
             status.bastion_security_group = groups.and_then(|g| g.bastion.as_ref()).map(group);
         }
+        set(&mut status.bastion, &self.bastion, BastionStatus::clone);
         if let Some(zones) = &self.zones {
             status.failure_domains = zones
                 .iter()

@@ -1,5 +1,7 @@
 //! What the steps of one pass share: the cloud, what is desired, what is known, and who is told.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::ObjectReference;
 
 use super::desired::DesiredCluster;
@@ -22,6 +24,8 @@ pub(crate) struct StepContext<'a> {
     pub known: KnownIds,
     /// A control-plane Machine was admitted, so that the network must exist.
     pub machine_admitted: bool,
+    /// How soon to look again for what is being deleted.
+    pub pause: Duration,
     /// Where events go.
     pub events: &'a Events,
     /// The object, for events.
@@ -56,6 +60,15 @@ pub(crate) struct KnownIds {
 }
 
 impl StepContext<'_> {
+    /// What is being deleted is there still.
+    pub(crate) fn still_deleting(
+        &self,
+        condition: &'static str,
+        message: impl Into<String>,
+    ) -> StepError {
+        StepError::wait(condition, Reason::Deleting, message, self.pause)
+    }
+
     /// Tells that something was made.
     pub(crate) fn created(&self, kind: &str, name: &str, id: &str) {
         tracing::info!(resource = kind, name, id, "Created in OpenStack");

@@ -6,20 +6,18 @@ use kube::{
 };
 
 use super::{
-    FINALIZER, Step,
+    FINALIZER, StepResult,
     gate::{self, Answer},
-    pass::{Pass, waiting},
+    kubernetes_failed,
+    reconcile::{Pass, waiting},
 };
-use crate::{
-    controllers::server::kubernetes_failed,
-    kubernetes::patch::{is_conflict, is_not_found, set_finalizer},
-};
+use crate::kubernetes::patch::{is_conflict, is_not_found, set_finalizer};
 use capo_api::{v1alpha1::OpenStackServer, v1beta2::OpenStackMachine};
 use capo_core::Reason;
 
 impl Pass<'_> {
     /// Goes one step further, and comes back with `Ok` when nothing is left.
-    pub(super) async fn delete(&mut self) -> Step<()> {
+    pub(super) async fn delete(&mut self) -> StepResult<()> {
         if let Some(machine) = self.around.machine.clone() {
             self.keep_hook(&machine).await?;
         }
@@ -33,7 +31,7 @@ impl Pass<'_> {
     }
 
     /// Deletes the server's object once its members are gone or need not be waited for, and comes back with `Ok` when an uncached read says that it is gone.
-    async fn delete_server(&self) -> Step<()> {
+    async fn delete_server(&self) -> StepResult<()> {
         let api = self.context.api::<OpenStackServer>(&self.name.namespace);
         let server = match api.get_opt(&self.name.name).await {
             Ok(Some(server)) => server,
@@ -42,9 +40,9 @@ impl Pass<'_> {
                 return Err(kubernetes_failed("Reading the OpenStackServer", &error));
             }
         };
-        // One that is being deleted asks for itself before its server goes.
+        // The controller of one that is being deleted checks the gate itself before it deletes the server.
         if server.metadata.deletion_timestamp.is_none() {
-            if let Answer::Held { reason, message } = gate::farewell(&self.question()) {
+            if let Answer::Held { reason, message } = gate::may_delete_server(&self.question()) {
                 return Err(waiting(reason, &message));
             }
             let parameters = DeleteParams {

@@ -1,7 +1,7 @@
 //! What the gates mean for one machine: may it count as provisioned (G1), does it carry our hook (G2),
 //! may its server go (G3). Plain functions; the evidence itself is weighed in the membership room.
 
-use crate::reconcile::deletion_hooks::{HookChange, Hooks};
+use crate::reconcile::deletion_hooks::{HeldAt, HookChange, Hooks};
 use capo_core::GateMode;
 use capo_core::Reason;
 use capo_gate::findings::{Gate, MachineFinding};
@@ -13,7 +13,7 @@ use capo_gate::findings::{Gate, MachineFinding};
     reason = "independent facts, each named where it is read"
 )]
 pub(super) struct Question<'a> {
-    /// What the manager was told to do with the gates.
+    /// The mode of the gates.
     pub mode: GateMode,
     /// A control-plane machine of a cluster with a load balancer of ours. Nobody else ever waits for one.
     pub gated: bool,
@@ -36,6 +36,10 @@ pub(super) struct Question<'a> {
 pub(super) struct MachineSight {
     /// It is being deleted.
     pub deleting: bool,
+    /// Where one of our hooks holds it.
+    pub held_at: Option<HeldAt>,
+    /// Its `OpenStackMachine` is being deleted.
+    pub infrastructure_deleting: bool,
     /// Those of our hooks that it carries.
     pub carried: Hooks,
     /// Those that hold a Machine of its version.
@@ -93,22 +97,39 @@ pub(super) fn hook(question: &Question<'_>) -> HookChange {
     match (machine.carried.any(), machine.deleting) {
         (_, false) if holds && machine.carried != machine.wanted => HookChange::Put(machine.wanted),
         (true, false) if !question.gated || question.mode == GateMode::Off => HookChange::Remove,
-        (true, true) if !holds || release => HookChange::Remove,
+        (true, true) if !holds => HookChange::Remove,
+        (true, true) if release => release_hooks(machine),
         _ => HookChange::Keep,
     }
 }
 
+/// A release before the drain leaves the hook after it: a drain may take hours, and the question is asked again then.
+fn release_hooks(machine: MachineSight) -> HookChange {
+    match machine.held_at {
+        Some(HeldAt::PreDrain) => HookChange::Release(Hooks {
+            pre_drain: false,
+            ..machine.carried
+        }),
+        Some(HeldAt::PreTerminate) => HookChange::Release(Hooks::default()),
+        None if machine.infrastructure_deleting => HookChange::Release(Hooks::default()),
+        None => HookChange::Keep,
+    }
+}
+
 /// G3: may the server go, and the finalizer with it?
-pub(super) fn farewell(question: &Question<'_>) -> Answer {
+pub(super) fn may_delete_server(question: &Question<'_>) -> Answer {
     if question.untouchable {
         return Answer::held(Reason::Paused, "Paused, or being moved: nothing is touched");
     }
     if !question.gated || question.going {
         return Answer::Open;
     }
-    // A Machine that is being deleted without our hook asks nothing; its member goes before its server
-    // all the same, and the load balancer's task says when.
-    asked(question.finding.map(|finding| &finding.finalizer))
+    // A Machine that is being deleted without our hook is not held; its member goes before its server all the same, and
+    // the tracker decides when.
+    match asked(question.finding.map(|finding| &finding.finalizer)) {
+        Answer::Held { .. } if question.mode != GateMode::Enforce => Answer::Open,
+        answer => answer,
+    }
 }
 
 fn asked(gate: Option<&Gate>) -> Answer {
@@ -165,6 +186,8 @@ mod tests {
         let wanted = Hooks::wanted(Some("v1.34.0"));
         MachineSight {
             deleting,
+            held_at: (deleting && hooked).then_some(HeldAt::PreTerminate),
+            infrastructure_deleting: false,
             carried: if hooked { wanted } else { Hooks::default() },
             wanted,
         }
@@ -219,7 +242,7 @@ mod tests {
         worker.gated = false;
         assert_eq!(admission(&worker), Answer::Open);
         assert_eq!(hook(&worker), HookChange::Keep);
-        assert_eq!(farewell(&worker), Answer::Open);
+        assert_eq!(may_delete_server(&worker), Answer::Open);
     }
 
     #[test]
@@ -230,6 +253,11 @@ mod tests {
             question.mode = mode;
             assert_eq!(admission(&question), Answer::Open);
             assert_eq!(hook(&question), HookChange::Keep);
+            assert_eq!(may_delete_server(&question), Answer::Open);
+            // Nor does a load balancer that was not read yet.
+            question.finding = None;
+            assert_eq!(may_delete_server(&question), Answer::Open);
+            question.finding = Some(&held);
             for deleting in [false, true] {
                 question.machine = Some(sight(deleting, true));
                 let expected = if deleting || mode == GateMode::Off {
@@ -244,7 +272,7 @@ mod tests {
 
     #[test]
     fn the_hook_through_its_life() {
-        use HookChange::{Keep, Remove};
+        use HookChange::{Keep, Release};
         let put = HookChange::Put(Hooks::wanted(Some("v1.34.0")));
         let (open, held, not_asked) = (finding(&OPEN), finding(&held()), finding(&Gate::NotAsked));
         let cases = [
@@ -255,7 +283,7 @@ mod tests {
             (true, true, None, Keep),
             (true, true, Some(&not_asked), Keep),
             (true, true, Some(&held), Keep),
-            (true, true, Some(&open), Remove),
+            (true, true, Some(&open), Release(Hooks::default())),
             // A user took it off: not put back.
             (false, true, Some(&held), Keep),
             (false, true, None, Keep),
@@ -289,10 +317,46 @@ mod tests {
             let mut question = question(None);
             question.machine = Some(MachineSight {
                 deleting,
+                held_at: None,
+                infrastructure_deleting: false,
                 carried,
                 wanted,
             });
             assert_eq!(hook(&question), expected, "{carried:?} {wanted:?}");
+        }
+    }
+
+    #[test]
+    fn a_release_before_the_drain_leaves_the_hook_after_it() {
+        let open = finding(&OPEN);
+        let both = Hooks::wanted(Some("v1.30.9"));
+        let late = Hooks::wanted(Some("v1.31.0"));
+        for (carried, held_at, infrastructure_deleting, expected) in [
+            (
+                both,
+                Some(HeldAt::PreDrain),
+                false,
+                HookChange::Release(late),
+            ),
+            (
+                both,
+                Some(HeldAt::PreTerminate),
+                false,
+                HookChange::Release(Hooks::default()),
+            ),
+            // The drain is under way, or is being repeated.
+            (late, None, false, HookChange::Keep),
+            (late, None, true, HookChange::Release(Hooks::default())),
+        ] {
+            let mut question = question(Some(&open));
+            question.machine = Some(MachineSight {
+                deleting: true,
+                held_at,
+                infrastructure_deleting,
+                carried,
+                wanted: carried,
+            });
+            assert_eq!(hook(&question), expected, "{carried:?} {held_at:?}");
         }
     }
 
@@ -303,7 +367,7 @@ mod tests {
         question.going = true;
         question.machine = Some(sight(true, true));
         assert_eq!(hook(&question), HookChange::Remove);
-        assert_eq!(farewell(&question), Answer::Open);
+        assert_eq!(may_delete_server(&question), Answer::Open);
         // Nor is a hook put on a Machine that will be deleted in a moment.
         question.machine = Some(sight(false, false));
         assert_eq!(hook(&question), HookChange::Keep);
@@ -316,7 +380,11 @@ mod tests {
         question.untouchable = true;
         for (gated, going) in [(true, false), (true, true), (false, false)] {
             (question.gated, question.going) = (gated, going);
-            assert_ne!(farewell(&question), Answer::Open, "{gated} {going}");
+            assert_ne!(
+                may_delete_server(&question),
+                Answer::Open,
+                "{gated} {going}"
+            );
             assert_eq!(hook(&question), HookChange::Keep);
         }
     }
@@ -341,11 +409,11 @@ mod tests {
         ] {
             let finding = finding(&gate);
             assert_eq!(
-                farewell(&question(Some(&finding))) == Answer::Open,
+                may_delete_server(&question(Some(&finding))) == Answer::Open,
                 open,
                 "{gate:?}"
             );
         }
-        assert_ne!(farewell(&question(None)), Answer::Open);
+        assert_ne!(may_delete_server(&question(None)), Answer::Open);
     }
 }

@@ -1,24 +1,30 @@
 //! `OpenStackMachine`: the server of one Machine, and this machine's side of the gates.
 //!
-//! A pass looks at the objects around the machine ([`observe`]), hands what it knows to the load
-//! balancer's task ([`handover`]), sees to its `OpenStackServer` ([`translate`]), asks the gates
-//! ([`gate`]) and tells what came of it ([`report`]). It makes no OpenStack call of its own, so a cloud
-//! that is slow or silent slows down no machine.
+//! A pass ([`reconcile`]) reads the objects around the machine ([`observe`]), publishes the member that the machine needs to the
+//! load balancer's worker ([`desired_member`]), creates and updates its `OpenStackServer` ([`server_object`], [`translate`]),
+//! carries out what the gates decided ([`gate`]) and writes the status ([`status`], [`report`]). It makes no OpenStack call of
+//! its own, so that a slow cloud slows down no machine.
 
+mod address_pairs;
 mod delete;
+mod desired_member;
+mod floating_ip;
 mod gate;
-mod handover;
 mod health;
 mod observe;
-mod pass;
+mod reconcile;
 mod report;
-mod server_object;
-mod translate;
+pub(super) mod server_object;
+mod status;
+pub(super) mod translate;
 
 pub(super) use health::MachineHealth;
-pub(super) use pass::{may_server_go, pass};
+pub(super) use reconcile::{may_server_go, pass};
 
-use super::Outcome;
+use crate::{
+    kubernetes::conditions::kind,
+    reconcile::{StepError, StepResult},
+};
 
 /// Keeps the object until its server is gone and its load balancer members went before.
 pub const FINALIZER: &str = "openstackmachine.infrastructure.cluster.x-k8s.io";
@@ -26,5 +32,7 @@ pub const FINALIZER: &str = "openstackmachine.infrastructure.cluster.x-k8s.io";
 /// The name of this controller in logs and metrics.
 pub(super) const CONTROLLER: &str = "openstackmachine";
 
-/// The end of a step: its result, or how the pass ends instead.
-type Step<T> = Result<T, Outcome>;
+/// A call of the Kubernetes API failed.
+fn kubernetes_failed(doing: &str, error: &kube::Error) -> StepError {
+    StepError::kubernetes(kind::READY, doing, error)
+}

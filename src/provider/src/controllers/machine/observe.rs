@@ -1,15 +1,14 @@
-//! The objects around a machine, as the watches have them; what they lack is asked for past the caches,
-//! because that something is absent opens gates.
+//! The objects around a machine, as the watches have them. What they lack is read from the API server, because the absence
+//! of an object opens gates.
 
 use std::sync::Arc;
 
 use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
 
-use super::Step;
+use super::{StepResult, kubernetes_failed};
 use crate::controllers::{
     Context,
     capi::{self, CLUSTER_NAME_LABEL, Cluster, Machine},
-    server::kubernetes_failed,
 };
 use crate::reconcile::related_objects::cached_or_read;
 use capo_api::{
@@ -39,7 +38,7 @@ pub(super) struct Surroundings {
 
 impl Surroundings {
     /// Looks around.
-    pub(super) async fn of(object: &OpenStackMachine, context: &Context) -> Step<Self> {
+    pub(super) async fn of(object: &OpenStackMachine, context: &Context) -> StepResult<Self> {
         let namespace = object.namespace().unwrap_or_default();
         let machine = machine(object, &namespace, context).await?;
         let claims = claims(object, &namespace, context);
@@ -159,7 +158,7 @@ async fn machine(
     object: &OpenStackMachine,
     namespace: &str,
     context: &Context,
-) -> Step<Option<Arc<Machine>>> {
+) -> StepResult<Option<Arc<Machine>>> {
     let Some(owner) = capi::owner(object.meta(), "Machine") else {
         return Ok(None);
     };
@@ -183,7 +182,7 @@ async fn openstack_cluster(
     cluster_name: Option<&str>,
     namespace: &str,
     context: &Context,
-) -> Step<Option<Arc<OpenStackCluster>>> {
+) -> StepResult<Option<Arc<OpenStackCluster>>> {
     let store = &context.stores.openstack_clusters;
     let reference = cluster
         .and_then(|cluster| cluster.spec.infrastructure_ref.as_ref())
@@ -209,7 +208,7 @@ async fn cached<K>(
     context: &Context,
     namespace: &str,
     name: &str,
-) -> Step<Option<Arc<K>>>
+) -> StepResult<Option<Arc<K>>>
 where
     K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
         + Clone

@@ -1,4 +1,4 @@
-//! What is told of a machine in its status. Plain functions.
+//! The status of a machine after a pass. Plain functions.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::kubernetes::conditions::{Conditions, kind};
 use capo_api::{
     v1alpha1::OpenStackServer,
-    v1beta2::{AddressPair, Initialization, OpenStackMachine, OpenStackMachineStatus},
+    v1beta2::{Initialization, OpenStackMachine, OpenStackMachineStatus},
 };
 use capo_core::{ConditionState, ConditionStatus, MemberStatus, Reason};
 use capo_gate::findings::{Findings, MemberFinding};
@@ -96,13 +96,10 @@ pub(super) fn status(object: &OpenStackMachine, report: &Report<'_>, now: Timest
     }
     match report
         .server
-        .and_then(|server| pairs_not_supported(object, server))
+        .and_then(|server| copied(server, kind::PORTS_READY))
     {
-        Some(refused) => {
-            conditions.set(
-                kind::PORTS_READY,
-                &ConditionState::unmet(Reason::NotSupported, refused),
-            );
+        Some(verdict) => {
+            conditions.set(kind::PORTS_READY, &verdict);
             counted.push(kind::PORTS_READY);
         }
         None => conditions.remove(kind::PORTS_READY),
@@ -113,27 +110,6 @@ pub(super) fn status(object: &OpenStackMachine, report: &Report<'_>, now: Timest
     }
     status.conditions = conditions.into_list();
     serde_json::to_value(&status).unwrap_or_default()
-}
-
-/// What is said of address pairs that were changed after the server's ports were made with others.
-pub(super) fn pairs_not_supported(
-    object: &OpenStackMachine,
-    server: &OpenStackServer,
-) -> Option<String> {
-    let ports = object.spec.ports.iter().zip(&server.spec.ports);
-    let (index, (wanted, made)) = ports
-        .enumerate()
-        .find(|(_, (wanted, made))| wanted.allowed_address_pairs != made.allowed_address_pairs)?;
-    let list = |pairs: &[AddressPair]| -> String {
-        let each: Vec<&str> = pairs.iter().map(|pair| pair.ip_address.as_str()).collect();
-        format!("[{}]", each.join(", "))
-    };
-    Some(format!(
-        "spec.ports[{index}].allowedAddressPairs was changed to {}, and the port has {}: pairs of ports that exist are not \
-         changed by this version; change the field back, or delete the Machine, so that the next one's port is made with them",
-        list(&wanted.allowed_address_pairs),
-        list(&made.allowed_address_pairs),
-    ))
 }
 
 fn write(status: &mut OpenStackMachineStatus, report: &Report<'_>) {

@@ -10,21 +10,18 @@ use kube::{
 use serde_json::json;
 
 use super::{
-    Step,
-    pass::{Pass, waiting},
+    StepResult, kubernetes_failed,
+    reconcile::{Pass, waiting},
     translate,
 };
 use crate::{
-    controllers::{
-        capi::{self, CLUSTER_NAME_LABEL, Machine},
-        server::kubernetes_failed,
-    },
+    controllers::capi::{self, CLUSTER_NAME_LABEL, Machine},
     kubernetes::patch::is_conflict,
     reconcile::provider_id,
 };
 use capo_api::{
     v1alpha1::OpenStackServer,
-    v1beta2::{IdentityRef, OpenStackCluster, OpenStackMachine, OpenStackMachineSpec},
+    v1beta2::{OpenStackCluster, OpenStackMachine, OpenStackMachineSpec},
 };
 use capo_core::Reason;
 
@@ -34,7 +31,7 @@ impl Pass<'_> {
         &mut self,
         machine: &Machine,
         cluster: &OpenStackCluster,
-    ) -> Step<Arc<OpenStackServer>> {
+    ) -> StepResult<Arc<OpenStackServer>> {
         if machine.spec.bootstrap.data_secret_name.is_none() {
             return Err(waiting(
                 Reason::WaitingForBootstrapData,
@@ -75,14 +72,13 @@ impl Pass<'_> {
     }
 
     fn server_object(&self, machine: &Machine, cluster: &OpenStackCluster) -> OpenStackServer {
-        let spec = translate::server_spec(
+        let around = translate::Surroundings::of_machine(
             &self.object.spec,
-            translate::Surroundings {
-                cluster,
-                machine,
-                control_plane: self.around.control_plane,
-            },
+            cluster,
+            machine,
+            self.around.control_plane,
         );
+        let spec = translate::server_spec(&self.object.spec, around);
         let mut server = OpenStackServer::new(&self.name.name, spec);
         server.metadata.namespace = Some(self.name.namespace.clone());
         let labels = server.metadata.labels.get_or_insert_default();
@@ -114,7 +110,7 @@ impl Pass<'_> {
         &self,
         server: &OpenStackServer,
         cluster: &OpenStackCluster,
-    ) -> Step<()> {
+    ) -> StepResult<()> {
         let mut patch = serde_json::Map::new();
         let uid = self.object.uid().unwrap_or_default();
         let mut owners = server.metadata.owner_references.clone().unwrap_or_default();
@@ -130,7 +126,7 @@ impl Pass<'_> {
             );
         }
         let identity = translate::identity(&self.object.spec, cluster);
-        if let Some(identity) = identity_to_set(&server.spec.identity_ref, identity) {
+        if let Some(identity) = translate::identity_to_set(&server.spec.identity_ref, identity) {
             patch.insert("spec".to_owned(), json!({ "identityRef": identity }));
         }
         if patch.is_empty() || server.metadata.deletion_timestamp.is_some() {
@@ -149,7 +145,7 @@ impl Pass<'_> {
 
     /// Sets `spec.providerID` as soon as the server exists: a deletion finds its Node by it. One that names
     /// this server already is never rewritten, whatever its region.
-    pub(super) async fn set_provider_id(&mut self, server: &OpenStackServer) -> Step<()> {
+    pub(super) async fn set_provider_id(&mut self, server: &OpenStackServer) -> StepResult<()> {
         let status = server.status.as_ref();
         let Some(id) = status.and_then(|status| status.instance_id.as_deref()) else {
             return Ok(());
@@ -184,16 +180,6 @@ fn provider_id_to_set(spec: &OpenStackMachineSpec, id: &str) -> Option<String> {
     let identity = spec.identity_ref.as_ref();
     let region = identity.and_then(|identity| identity.region.as_deref());
     Some(provider_id::provider_id(region, id))
-}
-
-/// The identity that a server's object is to have instead of the one it has. Its region can't change: what
-/// exists in one region is not found in another.
-pub(super) fn identity_to_set(present: &IdentityRef, wanted: &IdentityRef) -> Option<IdentityRef> {
-    let wanted = IdentityRef {
-        region: present.region.clone(),
-        ..wanted.clone()
-    };
-    (*present != wanted).then_some(wanted)
 }
 
 /// Whether a machine needs the cluster's network: for ports that name none.
@@ -242,22 +228,6 @@ mod tests {
                 "{more}"
             );
         }
-    }
-
-    #[test]
-    fn a_changed_identity_reaches_the_server_without_its_region() {
-        let identity = |name: &str, region: Option<&str>| IdentityRef {
-            name: name.to_owned(),
-            region: region.map(str::to_owned),
-            ..IdentityRef::default()
-        };
-        let present = identity("a", Some("R1"));
-        assert_eq!(identity_to_set(&present, &present), None);
-        assert_eq!(identity_to_set(&present, &identity("a", Some("R2"))), None);
-        assert_eq!(
-            identity_to_set(&present, &identity("b", None)),
-            Some(identity("b", Some("R1")))
-        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! From an `OpenStackMachine` to the `OpenStackServer` that it needs. Plain functions.
+//! From the spec of a machine, or of a bastion, to the `OpenStackServer` that it needs. Plain functions.
 
 use crate::controllers::{capi::Machine, server::names::merged_tags};
 use capo_api::{
@@ -9,15 +9,41 @@ use capo_api::{
     },
 };
 
-/// What the server needs to know of the world around its machine.
+/// What a server's object contains besides the spec of its machine.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Surroundings<'a> {
-    /// The machine's cluster, its network known.
+pub(in crate::controllers) struct Surroundings<'a> {
+    /// The cluster of the machine.
     pub cluster: &'a OpenStackCluster,
-    /// The owning Machine, its boot data known.
-    pub machine: &'a Machine,
-    /// It belongs to the control plane.
-    pub control_plane: bool,
+    /// The credentials.
+    pub identity: &'a IdentityRef,
+    /// The id of the cluster's network, which ports without a network of their own get.
+    pub network: Option<&'a str>,
+    /// The id of the managed security group, which ports without groups of their own get.
+    pub security_group: Option<&'a str>,
+    /// The availability zone.
+    pub availability_zone: Option<&'a str>,
+    /// The Secret with the user data.
+    pub user_data: Option<&'a str>,
+}
+
+impl<'a> Surroundings<'a> {
+    /// Those of a Machine, as far as the status of its cluster has them.
+    pub(super) fn of_machine(
+        spec: &'a OpenStackMachineSpec,
+        cluster: &'a OpenStackCluster,
+        machine: &'a Machine,
+        control_plane: bool,
+    ) -> Self {
+        let network = cluster.status.as_ref().and_then(|s| s.network.as_ref());
+        Self {
+            cluster,
+            identity: identity(spec, cluster),
+            network: network.and_then(|network| network.id.as_deref()),
+            security_group: managed_group(cluster, control_plane),
+            availability_zone: machine.spec.failure_domain.as_deref(),
+            user_data: machine.spec.bootstrap.data_secret_name.as_deref(),
+        }
+    }
 }
 
 /// The identity that a machine uses: its own, else its cluster's.
@@ -30,20 +56,33 @@ pub(super) fn identity<'a>(
         .unwrap_or(&cluster.spec.identity_ref)
 }
 
+/// The identity that a server's object is to have instead of the one it has. Its region can't change: what
+/// exists in one region is not found in another.
+pub(in crate::controllers) fn identity_to_set(
+    present: &IdentityRef,
+    wanted: &IdentityRef,
+) -> Option<IdentityRef> {
+    let wanted = IdentityRef {
+        region: present.region.clone(),
+        ..wanted.clone()
+    };
+    (*present != wanted).then_some(wanted)
+}
+
 /// The server that a machine needs.
-pub(super) fn server_spec(
+pub(in crate::controllers) fn server_spec(
     spec: &OpenStackMachineSpec,
     around: Surroundings<'_>,
 ) -> OpenStackServerSpec {
     let (flavor, flavor_id) = flavor(&spec.flavor);
     OpenStackServerSpec {
         additional_block_devices: spec.additional_block_devices.clone(),
-        availability_zone: around.machine.spec.failure_domain.clone(),
+        availability_zone: around.availability_zone.map(ToOwned::to_owned),
         config_drive: spec.config_drive,
         flavor,
         flavor_id,
         floating_ip_pool_ref: spec.floating_ip_pool_ref.clone(),
-        identity_ref: identity(spec, around.cluster).clone(),
+        identity_ref: around.identity.clone(),
         image: spec.image.clone(),
         ports: ports(spec, around),
         root_volume: spec.root_volume.clone(),
@@ -54,13 +93,9 @@ pub(super) fn server_spec(
         server_metadata: spec.server_metadata.clone(),
         tags: merged_tags(&spec.tags, &around.cluster.spec.tags),
         trunk: spec.trunk,
-        user_data_ref: around
-            .machine
-            .spec
-            .bootstrap
-            .data_secret_name
-            .clone()
-            .map(|name| LocalObjectReference { name }),
+        user_data_ref: around.user_data.map(|name| LocalObjectReference {
+            name: name.to_owned(),
+        }),
         scheduler_hint_additional_properties: spec.scheduler_hint_additional_properties.clone(),
     }
 }
@@ -80,7 +115,10 @@ fn ports(spec: &OpenStackMachineSpec, around: Surroundings<'_>) -> Vec<PortOpts>
     }
     for port in &mut ports {
         if port.network.is_none() {
-            port.network = cluster_network(around.cluster);
+            port.network = around.network.map(|id| NetworkParam {
+                id: Some(id.to_owned()),
+                filter: None,
+            });
             if port.fixed_ips.is_empty() {
                 port.fixed_ips = cluster_fixed_ips(around.cluster);
             }
@@ -90,7 +128,14 @@ fn ports(spec: &OpenStackMachineSpec, around: Surroundings<'_>) -> Vec<PortOpts>
             continue;
         }
         if port.security_groups.is_empty() {
-            port.security_groups = managed_group(around);
+            port.security_groups = around
+                .security_group
+                .iter()
+                .map(|id| SecurityGroupParam {
+                    id: Some((*id).to_owned()),
+                    filter: None,
+                })
+                .collect();
         }
         for group in &spec.security_groups {
             if !port.security_groups.contains(group) {
@@ -99,14 +144,6 @@ fn ports(spec: &OpenStackMachineSpec, around: Surroundings<'_>) -> Vec<PortOpts>
         }
     }
     ports
-}
-
-fn cluster_network(cluster: &OpenStackCluster) -> Option<NetworkParam> {
-    let network = cluster.status.as_ref()?.network.as_ref()?;
-    Some(NetworkParam {
-        id: Some(network.id.clone()?),
-        filter: None,
-    })
 }
 
 /// The primary subnet, or every subnet that the cluster names; else Neutron chooses.
@@ -121,25 +158,15 @@ fn cluster_fixed_ips(cluster: &OpenStackCluster) -> Vec<FixedIp> {
     }
 }
 
-fn managed_group(around: Surroundings<'_>) -> Vec<SecurityGroupParam> {
-    if around.cluster.spec.managed_security_groups.is_none() {
-        return Vec::new();
-    }
-    let Some(status) = &around.cluster.status else {
-        return Vec::new();
-    };
-    let group = if around.control_plane {
-        &status.control_plane_security_group
+fn managed_group(cluster: &OpenStackCluster, control_plane: bool) -> Option<&str> {
+    cluster.spec.managed_security_groups.as_ref()?;
+    let status = cluster.status.as_ref()?;
+    let group = if control_plane {
+        status.control_plane_security_group.as_ref()
     } else {
-        &status.worker_security_group
+        status.worker_security_group.as_ref()
     };
-    group
-        .iter()
-        .map(|group| SecurityGroupParam {
-            id: Some(group.id.clone()),
-            filter: None,
-        })
-        .collect()
+    group.map(|group| group.id.as_str())
 }
 
 #[cfg(test)]
@@ -176,15 +203,24 @@ mod tests {
             "bootstrap": {"dataSecretName": "boot"}}}))
         .unwrap();
         let cluster = cluster(cluster_spec);
-        serde_json::to_value(server_spec(
-            &ours.spec,
-            Surroundings {
-                cluster: &cluster,
-                machine: &machine,
-                control_plane,
-            },
-        ))
-        .unwrap()
+        let around = Surroundings::of_machine(&ours.spec, &cluster, &machine, control_plane);
+        serde_json::to_value(server_spec(&ours.spec, around)).unwrap()
+    }
+
+    #[test]
+    fn a_changed_identity_reaches_the_server_without_its_region() {
+        let identity = |name: &str, region: Option<&str>| IdentityRef {
+            name: name.to_owned(),
+            region: region.map(str::to_owned),
+            ..IdentityRef::default()
+        };
+        let present = identity("a", Some("R1"));
+        assert_eq!(identity_to_set(&present, &present), None);
+        assert_eq!(identity_to_set(&present, &identity("a", Some("R2"))), None);
+        assert_eq!(
+            identity_to_set(&present, &identity("b", None)),
+            Some(identity("b", Some("R1")))
+        );
     }
 
     #[test]

@@ -23,15 +23,19 @@ pub(super) fn offer(spec: &OpenStackMachineSpec, flavor: &Flavor, image: &Image)
         .and_then(|volume| u64::try_from(volume.size_gib).ok())
         .unwrap_or(flavor.disk);
     let capacity = [
-        ("cpu", flavor.vcpus.to_string()),
-        ("memory", format!("{}Mi", flavor.ram)),
-        ("ephemeral-storage", format!("{}Gi", flavor.ephemeral)),
-        ("storage", format!("{storage}Gi")),
+        ("cpu", u64::from(flavor.vcpus), ""),
+        ("memory", flavor.ram, "Mi"),
+        ("ephemeral-storage", flavor.ephemeral, "Gi"),
+        ("storage", storage, "Gi"),
     ];
     Offer {
+        // A resource of which there is none is left out, as in CAPO.
         capacity: capacity
             .into_iter()
-            .map(|(resource, amount)| (resource.to_owned(), Quantity(amount)))
+            .filter(|(_, amount, _)| *amount > 0)
+            .map(|(resource, amount, unit)| {
+                (resource.to_owned(), Quantity(format!("{amount}{unit}")))
+            })
             .collect(),
         node_info: image
             .os_type
@@ -61,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn flavor_and_image_tell_what_a_node_has() {
+    fn flavor_and_image_show_what_a_node_has() {
         assert_eq!(
             offered(json!({}), json!({"id": "i", "os_type": "linux"})),
             json!({
@@ -72,7 +76,19 @@ mod tests {
     }
 
     #[test]
-    fn a_root_volume_is_the_storage_and_a_silent_image_tells_nothing() {
+    fn a_resource_of_which_there_is_none_is_left_out() {
+        let flavor = json!({"id": "f", "name": "m1", "vcpus": 4, "ram": 8192, "disk": 0});
+        let offer = offer(
+            &serde_json::from_value(json!({})).unwrap(),
+            &serde_json::from_value(flavor).unwrap(),
+            &serde_json::from_value(json!({"id": "i"})).unwrap(),
+        );
+        let resources: Vec<&String> = offer.capacity.keys().collect();
+        assert_eq!(resources, ["cpu", "memory"]);
+    }
+
+    #[test]
+    fn a_root_volume_is_the_storage_and_an_image_without_a_system_shows_none() {
         let offered = offered(json!({"rootVolume": {"sizeGiB": 100}}), json!({"id": "i"}));
         assert_eq!(offered["capacity"]["storage"], "100Gi");
         assert_eq!(offered["nodeInfo"], Value::Null);

@@ -2,10 +2,10 @@
 
 use super::capacity::{self, Offer};
 use crate::{
-    controllers::{Context, server::boot::Boot},
+    controllers::{Context, server::image_and_flavor::ImageAndFlavor},
     kubernetes::conditions::kind,
     reconcile::{
-        StepError, StepResult,
+        StepResult,
         identity::{Asker, identity},
     },
 };
@@ -26,7 +26,7 @@ pub(super) async fn offer(
         namespace: &name.namespace,
     };
     let identity = identity(context, asker, reference).await?;
-    let boot = Boot {
+    let named = ImageAndFlavor {
         cloud: &identity.cloud,
         client: &context.client,
         namespace: &name.namespace,
@@ -42,12 +42,12 @@ pub(super) async fn offer(
         .and_then(|filter| filter.name.as_ref());
     let flavor = async {
         match (filled(spec.flavor.id.as_ref()), filled(flavor_name)) {
-            (Some(id), _) => boot.flavor_by_id("flavor.id", &id).await,
-            (None, Some(name)) => boot.flavor_by_name("flavor.filter", &name).await,
-            (None, None) => Err(boot.missing("flavor", "id or filter.name")),
+            (Some(id), _) => named.flavor_by_id("flavor.id", &id).await,
+            (None, Some(name)) => named.flavor_by_name("flavor.filter", &name).await,
+            (None, None) => Err(named.missing("flavor", "id or filter.name")),
         }
     };
-    let (flavor, image) = tokio::try_join!(flavor, boot.image(&spec.image))
-        .map_err(|outcome| StepError::of(kind::READY, outcome))?;
+    let (flavor, image) = tokio::try_join!(flavor, named.image(&spec.image))
+        .map_err(|error| error.shown_by(kind::READY))?;
     Ok(capacity::offer(spec, &flavor, &image))
 }

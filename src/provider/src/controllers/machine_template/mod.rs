@@ -4,6 +4,7 @@
 //!
 //! A flavor or image of that name hardly ever changes, so what was looked up holds for [`HOLDS`].
 
+mod address_pairs;
 mod capacity;
 mod flavor;
 mod report;
@@ -54,7 +55,13 @@ async fn one_pass(object: &OpenStackMachineTemplate, context: &Context) -> Outco
     } else if is_left_alone(&object.metadata) {
         return Outcome::Done;
     } else {
-        looked(object, owner.as_deref(), context).await
+        match address_pairs::note(object, context).await {
+            Ok(()) => looked(object, owner.as_deref(), context).await,
+            Err(error) => {
+                let outcome = error.outcome.clone();
+                (Report::halted(error), outcome)
+            }
+        }
     };
     let now = Timestamp::now();
     let api = context.api(&namespace);

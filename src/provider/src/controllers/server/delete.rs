@@ -1,17 +1,21 @@
-//! The end of a server and of everything that was made for it: server, then trunks and ports, then
-//! volumes. It is over when all of them were looked for and none was found.
+//! Deletes a server and everything that was created for it: server, then trunks and ports, then volumes. The deletion is
+//! complete when all of them were looked for and none was found.
 
 use std::time::{Duration, Instant};
 
 use kube::ResourceExt;
 
-use super::{Claims, Progress, Step, failed, instance, names, report};
-use crate::controllers::{Context, Outcome, machine};
+use super::{
+    Claims, Progress, StepError, StepResult, ambiguous, failed, instance, names,
+    plan::{ServerDeletionPlan, VolumeDeletionPlan, server_deletion_plan, volume_deletion_plan},
+    server_state, validate, wait,
+};
+use crate::controllers::{Context, machine};
 use capo_api::{
     v1alpha1::{OpenStackServer, OpenStackServerSpec},
     v1beta2::BlockDeviceType,
 };
-use capo_core::ids::ProjectId;
+use capo_core::ids::{ProjectId, ServerId};
 use capo_core::{FailureClass, Priority};
 use capo_core::{ObjectName, Reason};
 use capo_gate::desired::ServerState;
@@ -19,7 +23,6 @@ use capo_openstack::{
     Cloud, Error,
     compute::{Server, ServerStatus},
     network::{Port, PortFilter},
-    volume::{Volume, VolumeStatus},
 };
 
 const READ: Priority = Priority::Settling;
@@ -30,6 +33,8 @@ pub(super) struct Deletion<'a> {
     pub cloud: &'a Cloud,
     /// The project of the credentials: nothing of another one is ever ours.
     pub project: &'a ProjectId,
+    /// That is known not to be the project of the cluster.
+    pub is_elsewhere: bool,
     /// The object.
     pub object: &'a OpenStackServer,
     /// Its name.
@@ -38,7 +43,7 @@ pub(super) struct Deletion<'a> {
     pub claims: &'a Claims,
     /// What is known of its OpenStack objects.
     pub progress: &'a Progress,
-    /// Where looks at servers are left, and who is asked before a machine's server goes.
+    /// Where reads of servers are stored, and where the gate of a machine's server is decided.
     pub context: &'a Context,
 }
 
@@ -47,28 +52,41 @@ pub(super) struct Deletion<'a> {
 pub(super) struct Leftover {
     /// The server, while there is one.
     pub server: Option<Server>,
-    /// Somebody waits for the look at the server.
-    pub news: bool,
+    /// The machine's controller waits for what was read.
+    pub wakes_machine: bool,
+    /// Sub-ports of its trunks that are not in the status yet.
+    pub sub_ports: Vec<String>,
 }
 
 impl Deletion<'_> {
     /// Goes one step further, and comes back with `Ok` when nothing is left.
-    pub(super) async fn step(&self, seen: &mut Leftover) -> Step<()> {
+    pub(super) async fn step(&self, seen: &mut Leftover) -> StepResult<()> {
+        if self.is_elsewhere {
+            return Err(wait(
+                Reason::Deleting,
+                "The credentials lead to another project than the cluster's; nothing is looked for or deleted there",
+                Duration::from_secs(10),
+            ));
+        }
         self.server(seen).await?;
-        self.ports().await?;
+        self.ports(seen).await?;
         self.volumes().await
     }
 
-    async fn server(&self, seen: &mut Leftover) -> Step<()> {
+    async fn server(&self, seen: &mut Leftover) -> StepResult<()> {
         let read_at = Instant::now();
         let found = self.find_server().await?;
-        let sights = &self.context.servers.sights;
-        let before = sights.get(self.owner).map(|sight| sight.server.state);
-        let state = found.as_ref().map_or(ServerState::Absent, report::state);
-        let addresses = found.as_ref().map(report::addresses);
-        seen.news = sights.record(self.owner, state, addresses, read_at);
+        let observations = &self.context.servers.observations;
+        let before = observations
+            .get(self.owner)
+            .map(|observation| observation.server.state);
+        let state = found
+            .as_ref()
+            .map_or(ServerState::Absent, server_state::state);
+        let addresses = found.as_ref().map(server_state::addresses);
+        seen.wakes_machine = observations.record(self.owner, state, addresses, read_at);
         let Some(server) = found else {
-            let what = format!("server {}", self.owner.name);
+            let what = instance::described(&self.owner.name);
             self.context.servers.doubts.check(self.owner, &what)?;
             // One 404 can be a proxy's.
             if self.was_begun() && before != Some(ServerState::Absent) {
@@ -84,21 +102,27 @@ impl Deletion<'_> {
         );
         let id = server.id.clone();
         seen.server = Some(server);
+        self.found(&instance::described(&self.owner.name));
         if !under_way {
-            self.ask().await?;
+            self.may_server_go().await?;
             gone(self.cloud.delete_server(&id, Priority::Gate).await)
                 .map_err(|error| failed(&error, Reason::InstanceDeleteFailed))?;
         }
         Err(waiting("The server is being deleted"))
     }
 
-    /// Something may have been made for the object: its names were resolved, which comes before any creation.
+    /// What was found is not in creation any more.
+    fn found(&self, what: &str) {
+        self.context.servers.doubts.end(self.owner, what);
+    }
+
+    /// Something may have been created for the object: its names were resolved, which comes before any creation.
     fn was_begun(&self) -> bool {
         self.progress.resolved.is_some() || self.progress.instance_id.is_some()
     }
 
     /// A machine's server does not go before its load balancer members.
-    async fn ask(&self) -> Step<()> {
+    async fn may_server_go(&self) -> StepResult<()> {
         let owners = self.object.owner_references();
         if !owners.iter().any(|owner| owner.kind == "OpenStackMachine") {
             return Ok(());
@@ -106,16 +130,25 @@ impl Deletion<'_> {
         machine::may_server_go(self.owner, self.context).await
     }
 
-    async fn find_server(&self) -> Step<Option<Server>> {
-        let found = if let Some(id) = &self.progress.instance_id {
-            match self.cloud.server(&id.as_str().into(), READ).await {
-                Ok(server) => Some(server),
-                Err(error) if error.is_not_found() => None,
-                Err(error) => return Err(failed(&error, Reason::InstanceDeleteFailed)),
-            }
+    async fn find_server(&self) -> StepResult<Option<Server>> {
+        // Absence counts when it was seen twice, so that no pass takes the read of another one.
+        let now = Instant::now();
+        let id = if let Some(id) = &self.progress.instance_id {
+            ServerId::from(id.as_str())
         } else {
-            let found = instance::named(self.cloud, &self.owner.name).await?;
-            instance::unclaimed(found, &self.owner.name, self.claims, self.was_begun())?
+            let found = instance::named(self.cloud, &self.owner.name, now).await?;
+            match server_deletion_plan(found, self.claims, self.was_begun()) {
+                ServerDeletionPlan::Nothing => return Ok(None),
+                ServerDeletionPlan::Delete(id) => id,
+                ServerDeletionPlan::Ambiguous => {
+                    return Err(validate::several_servers(&self.owner.name));
+                }
+            }
+        };
+        let found = match self.cloud.shared_reads().server(&id, now, READ).await {
+            Ok(read) => Some(read.value),
+            Err(error) if error.is_not_found() => None,
+            Err(error) => return Err(failed(&error, Reason::InstanceDeleteFailed)),
         };
         Ok(found.filter(|server| {
             !matches!(
@@ -125,23 +158,24 @@ impl Deletion<'_> {
         }))
     }
 
-    async fn ports(&self) -> Step<()> {
-        if self.leftover_ports(true).await?.is_empty() {
-            for (name, _) in self.port_names() {
-                let what = format!("port {name}");
-                self.context.servers.doubts.check(self.owner, &what)?;
-            }
-            return Ok(());
+    async fn ports(&self, seen: &mut Leftover) -> StepResult<()> {
+        let left = self.leftover_ports().await?;
+        for port in &left {
+            self.found(&format!("port {}", port.name));
+            self.delete_port(port, seen).await?;
         }
-        if self.leftover_ports(false).await?.is_empty() {
-            Ok(())
-        } else {
-            Err(waiting("The server's ports are being deleted"))
+        if !left.is_empty() && !self.leftover_ports().await?.is_empty() {
+            return Err(waiting("The server's ports are being deleted"));
         }
+        for (name, _) in self.port_names() {
+            let what = format!("port {name}");
+            self.context.servers.doubts.check(self.owner, &what)?;
+        }
+        Ok(())
     }
 
-    /// The ports that are still there, each deleted on the way when `delete` says so.
-    async fn leftover_ports(&self, delete: bool) -> Step<Vec<Port>> {
+    /// The ports that still exist. Those of the spec come first: their trunks hold the others.
+    async fn leftover_ports(&self) -> StepResult<Vec<Port>> {
         let mut left = Vec::new();
         if !self.progress.port_ids.is_empty() {
             let filter = PortFilter {
@@ -167,22 +201,19 @@ impl Deletion<'_> {
             };
             let found = self.list_ports(&filter).await?;
             if found.len() > 1 {
-                return Err(super::ports::ambiguous(format!(
+                return Err(ambiguous(format!(
                     "more than one unused port is named {name}; delete the ones that are not used"
                 )));
             }
             left.extend(found);
         }
-        if delete {
-            for port in &left {
-                self.delete_port(port).await?;
-            }
-        }
+        let names = self.port_names();
+        left.sort_by_key(|port| !names.iter().any(|(name, _)| *name == port.name));
         Ok(left)
     }
 
     /// Ports that nobody else uses or claims.
-    async fn list_ports(&self, filter: &PortFilter) -> Step<Vec<Port>> {
+    async fn list_ports(&self, filter: &PortFilter) -> StepResult<Vec<Port>> {
         let mut found = self
             .cloud
             .ports(filter, READ)
@@ -217,7 +248,7 @@ impl Deletion<'_> {
             .collect()
     }
 
-    async fn delete_port(&self, port: &Port) -> Step<()> {
+    async fn delete_port(&self, port: &Port, seen: &mut Leftover) -> StepResult<()> {
         let trunks = match self.cloud.trunks(&port.id, READ).await {
             Ok(trunks) => trunks,
             // A cloud without trunks has none.
@@ -225,6 +256,16 @@ impl Deletion<'_> {
             Err(error) => return Err(failed(&error, Reason::InstanceDeleteFailed)),
         };
         for trunk in trunks {
+            let recorded = &self.progress.port_ids;
+            let sub_ports = trunk.sub_ports.iter().map(|it| it.port_id.to_string());
+            seen.sub_ports
+                .extend(sub_ports.filter(|id| !recorded.contains(id)));
+            if !seen.sub_ports.is_empty() {
+                // Once they are out of the trunk, nothing else shows that they were in it.
+                return Err(waiting(
+                    "The trunk's sub-ports are recorded before they are deleted",
+                ));
+            }
             if !trunk.sub_ports.is_empty() {
                 let removed = self
                     .cloud
@@ -248,7 +289,7 @@ impl Deletion<'_> {
     }
 
     /// Attached volumes are deleted by Nova with their server; those of a server that never came to be are not.
-    async fn volumes(&self) -> Step<()> {
+    async fn volumes(&self) -> StepResult<()> {
         if self.progress.instance_id.is_none() && self.claims.has_servers() {
             // Volumes of these names belong to the object of the same name in another namespace.
             return Ok(());
@@ -266,10 +307,11 @@ impl Deletion<'_> {
                 self.context.servers.doubts.check(self.owner, &what)?;
             }
             for volume in found {
-                match volume_plan(&volume, self.progress.instance_id.as_deref()) {
-                    VolumePlan::Leave => {}
-                    VolumePlan::Await => left = true,
-                    VolumePlan::Delete => {
+                self.found(&format!("volume {name}"));
+                match volume_deletion_plan(&volume, self.progress.instance_id.as_deref()) {
+                    VolumeDeletionPlan::Leave => {}
+                    VolumeDeletionPlan::Await => left = true,
+                    VolumeDeletionPlan::Delete => {
                         left = true;
                         gone(self.cloud.delete_volume(&volume.id, Priority::Gate).await)
                             .map_err(|error| failed(&error, Reason::InstanceDeleteFailed))?;
@@ -282,34 +324,6 @@ impl Deletion<'_> {
         } else {
             Ok(())
         }
-    }
-}
-
-/// What a deletion does about one volume of our names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum VolumePlan {
-    /// It is not ours, or Nova deletes it.
-    Leave,
-    /// Its deletion is under way.
-    Await,
-    /// It is ours and free.
-    Delete,
-}
-
-/// `server` is the id of the server that the object had, if it ever had one. What is still attached to that
-/// one, or being detached from it, is Nova's to delete: on clouds that delete softly only after days.
-fn volume_plan(volume: &Volume, server: Option<&str>) -> VolumePlan {
-    let elsewhere = volume
-        .attachments
-        .iter()
-        .any(|attachment| Some(attachment.server_id.as_str()) != server);
-    match volume.status {
-        _ if elsewhere => VolumePlan::Leave,
-        VolumeStatus::Available | VolumeStatus::Error | VolumeStatus::ErrorDeleting => {
-            VolumePlan::Delete
-        }
-        _ if server.is_some() => VolumePlan::Leave,
-        _ => VolumePlan::Await,
     }
 }
 
@@ -331,46 +345,6 @@ fn gone(answer: Result<(), Error>) -> Result<(), Error> {
     }
 }
 
-fn waiting(message: &str) -> Outcome {
-    Outcome::wait(Reason::Deleting, message, Duration::from_secs(1))
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_volume_is_waited_for_only_where_nova_does_not_delete_it() {
-        use VolumePlan::{Await, Delete, Leave};
-        for (status, attached_to, server, expected) in [
-            ("available", None, None, Delete),
-            ("available", None, Some("1"), Delete),
-            ("error", None, Some("1"), Delete),
-            ("error_deleting", None, None, Delete),
-            ("creating", None, None, Await),
-            ("deleting", None, None, Await),
-            // The server is deleted softly, or its attachment is stale.
-            ("in-use", Some("1"), Some("1"), Leave),
-            ("detaching", Some("1"), Some("1"), Leave),
-            ("deleting", None, Some("1"), Leave),
-            // Another server's.
-            ("in-use", Some("2"), Some("1"), Leave),
-            ("in-use", Some("2"), None, Leave),
-        ] {
-            let attachments: Vec<_> = attached_to
-                .iter()
-                .map(|server| json!({"server_id": server}))
-                .collect();
-            let volume: Volume = serde_json::from_value(json!({"id": "v", "name": "m1-root",
-                "status": status, "size": 1, "attachments": attachments}))
-            .unwrap();
-            assert_eq!(
-                volume_plan(&volume, server),
-                expected,
-                "{status} {attached_to:?} {server:?}"
-            );
-        }
-    }
+fn waiting(message: &str) -> StepError {
+    wait(Reason::Deleting, message, Duration::from_secs(1))
 }

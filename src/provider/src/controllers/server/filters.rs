@@ -1,11 +1,13 @@
 //! From the references of the API to queries of OpenStack, and from answers to the one object meant.
 //! Plain functions.
 
-use crate::controllers::Outcome;
+use std::time::Duration;
+
+use super::{StepResult, failed, failure};
 use capo_api::v1beta2::{NetworkFilter, SecurityGroupFilter, SubnetFilter};
 use capo_core::FailureClass;
 use capo_core::Reason;
-use capo_openstack::network;
+use capo_openstack::{Error, network};
 
 /// The tag conditions, which every filter has as fields of its own.
 macro_rules! tags {
@@ -19,17 +21,35 @@ macro_rules! tags {
     };
 }
 
+/// How old a look-up may be that found one object.
+const KEPT: Duration = Duration::from_mins(5);
+
+/// How old one may be that found none or several: what is missing is made in the meantime.
+const KEPT_WITHOUT_RESULT: Duration = Duration::from_secs(2);
+
+/// What a look-up finds that is shared with others; made again where an older one did not find exactly one object.
+pub(super) async fn looked_up<T, F>(look_up: impl Fn(Duration) -> F) -> StepResult<Vec<T>>
+where
+    F: Future<Output = Result<Vec<T>, Error>>,
+{
+    let mut found = look_up(KEPT).await;
+    if found.as_ref().is_ok_and(|found| found.len() != 1) {
+        found = look_up(KEPT_WITHOUT_RESULT).await;
+    }
+    found.map_err(|error| failed(&error, Reason::DependencyFailed))
+}
+
 /// The one object that was meant, or what to say when there is none or more than one. `field` is its
-/// path in the spec, `what` describes it, `id` tells candidates apart.
+/// path in the spec, `what` describes it, `id` distinguishes candidates.
 pub(super) fn only_one<T>(
     mut found: Vec<T>,
     field: &str,
     what: &str,
     id: impl Fn(&T) -> &str,
-) -> Result<T, Outcome> {
+) -> StepResult<T> {
     match (found.pop(), found.as_slice()) {
         (Some(one), []) => Ok(one),
-        (None, _) => Err(Outcome::failed(
+        (None, _) => Err(failure(
             FailureClass::NotFound,
             Reason::DependencyNotFound,
             format!("{field}: no {what} found"),
@@ -38,7 +58,7 @@ pub(super) fn only_one<T>(
             let mut ids: Vec<&str> = others.iter().map(&id).chain([id(&last)]).collect();
             ids.sort_unstable();
             ids.truncate(5);
-            Err(Outcome::failed(
+            Err(failure(
                 FailureClass::Invalid,
                 Reason::AmbiguousMatch,
                 format!(
@@ -70,14 +90,14 @@ pub(super) fn security_groups(filter: &SecurityGroupFilter) -> network::Security
     }
 }
 
-/// A query for subnets of one network. A value that is no address or range is an error of the spec.
+/// A query for subnets, of one network where it is known. A value that is no address or range is an error of the spec.
 pub(super) fn subnets(
     filter: &SubnetFilter,
-    network_id: &str,
+    network_id: Option<&str>,
     field: &str,
-) -> Result<network::SubnetFilter, Outcome> {
+) -> StepResult<network::SubnetFilter> {
     Ok(network::SubnetFilter {
-        network_id: Some(network_id.into()),
+        network_id: network_id.map(Into::into),
         name: filled(filter.name.as_ref()),
         description: filled(filter.description.as_ref()),
         project_id: filled(filter.project_id.as_ref()).map(Into::into),
@@ -111,12 +131,12 @@ pub(super) fn parsed<T: std::str::FromStr>(
     text: Option<&String>,
     field: &str,
     allowed: &str,
-) -> Result<Option<T>, Outcome> {
+) -> StepResult<Option<T>> {
     let Some(text) = text.filter(|text| !text.is_empty()) else {
         return Ok(None);
     };
     text.parse().map(Some).map_err(|_| {
-        Outcome::failed(
+        failure(
             FailureClass::Invalid,
             Reason::InvalidSpec,
             format!("{field}: \"{text}\" is not {allowed}"),
@@ -131,15 +151,12 @@ mod tests {
     fn message(found: &[&str]) -> Option<(Reason, String)> {
         match only_one(found.to_vec(), "spec.image", "image named \"x\"", |id| id) {
             Ok(_) => None,
-            Err(Outcome::Failed {
-                reason, message, ..
-            }) => Some((reason, message)),
-            Err(other) => panic!("{other:?}"),
+            Err(error) => Some((error.state.reason, error.state.message)),
         }
     }
 
     #[test]
-    fn one_is_taken_none_and_two_are_told() {
+    fn one_is_taken_and_none_and_two_are_named() {
         assert_eq!(message(&["a"]), None);
         assert_eq!(
             message(&[]),
@@ -160,10 +177,9 @@ mod tests {
 
     #[test]
     fn a_value_that_does_not_parse_is_named() {
-        let wrong = parsed::<std::net::IpAddr>(Some(&"10.0.0".to_owned()), "a.b", "an IP address");
-        assert!(
-            matches!(wrong, Err(Outcome::Failed { reason: Reason::InvalidSpec, message, .. })
-                if message == "a.b: \"10.0.0\" is not an IP address")
-        );
+        let wrong = parsed::<std::net::IpAddr>(Some(&"10.0.0".to_owned()), "a.b", "an IP address")
+            .unwrap_err();
+        assert_eq!(wrong.state.reason, Reason::InvalidSpec);
+        assert_eq!(wrong.state.message, "a.b: \"10.0.0\" is not an IP address");
     }
 }

@@ -1,89 +1,55 @@
-//! The server itself: found by id or by name, made when it is missing, never made twice.
+//! The server itself: looked up by name, and created with its user data.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use secrecy::SecretSlice;
 use serde_json::Value;
 
-use super::{Claims, Step, failed, memory::Doubts, ports::ambiguous, volumes::Attached};
-use crate::controllers::Outcome;
+use super::{StepResult, block_devices::Attached, creations::Creations, failed, failure, wait};
 use capo_api::{
     v1alpha1::{OpenStackServerSpec, ResolvedServerSpec},
     v1beta2::SchedulerHintValue,
 };
-use capo_core::{FailureClass, Priority};
-use capo_core::{ObjectName, Reason};
-use capo_openstack::{
-    Cloud,
-    compute::{NewServer, Server, ServerFilter},
-};
+use capo_core::Reason;
+use capo_core::{FailureClass, Priority, ids::ServerId};
+use capo_openstack::{Cloud, compute::NewServer};
 
 /// Nova takes no more user data than this, base64 included.
 const LONGEST_USER_DATA: usize = 65_535;
 /// The key of the Secret that holds the user data, by Cluster API's contract.
 const USER_DATA_KEY: &str = "value";
 
-/// The server of exactly this name in our project, if there is one. One that another object holds is an error.
-pub(super) async fn find(cloud: &Cloud, name: &str, claims: &Claims) -> Step<Option<Server>> {
-    let found = named(cloud, name).await?;
-    let claimed = found
-        .iter()
-        .find_map(|server| claims.server(&server.id).map(|by| (server, by)));
-    if let Some((server, by)) = claimed {
-        return Err(ambiguous(format!(
-            "the server {} named {name} belongs to the OpenStackServer {by}; two objects of one name can't share a project",
-            server.id
-        )));
-    }
-    unclaimed(found, name, claims, true)
-}
-
-/// The servers of exactly this name in our project.
-pub(super) async fn named(cloud: &Cloud, name: &str) -> Step<Vec<Server>> {
-    let filter = ServerFilter {
-        name: Some(name.to_owned()),
-        tags: Vec::new(),
-    };
+/// The ids of the servers of exactly this name in our project, by a look-up that was sent at `oldest` or later.
+pub(super) async fn named(cloud: &Cloud, name: &str, oldest: Instant) -> StepResult<Vec<ServerId>> {
     cloud
-        .servers(&filter, Priority::Settling)
+        .shared_reads()
+        .server_ids(name, oldest, Priority::Settling)
         .await
         .map_err(|error| failed(&error, Reason::OpenStackError))
 }
 
-/// The server of those `found` that no other object holds. Several are an error, unless nothing was ever
-/// made for the object: then none of them is its own.
-pub(super) fn unclaimed(
-    mut found: Vec<Server>,
-    name: &str,
-    claims: &Claims,
-    was_begun: bool,
-) -> Step<Option<Server>> {
-    found.retain(|server| claims.server(&server.id).is_none());
-    match (found.pop(), found.is_empty()) {
-        (one, true) => Ok(one),
-        (_, false) if !was_begun => Ok(None),
-        (_, false) => Err(ambiguous(format!(
-            "more than one server is named {name}; delete the ones that are not used"
-        ))),
-    }
+/// What the creation of a server is called in messages and records.
+pub(super) fn described(name: &str) -> String {
+    format!("server {name}")
 }
 
-/// Asks Nova for the server and answers its id.
+/// Creates the server and returns its id.
 pub(super) async fn create(
     cloud: &Cloud,
-    owner: &ObjectName,
     new: &NewServer,
-    doubts: &Doubts,
-) -> Step<String> {
-    let what = format!("server {}", new.name);
-    doubts.check(owner, &what)?;
-    cloud
-        .create_server(new, Priority::Gate)
-        .await
+    creations: &Creations,
+) -> StepResult<String> {
+    let what = described(&new.name);
+    creations.begin(&what).await?;
+    let answer = cloud.create_server(new, Priority::Gate).await;
+    creations
+        .end(&what, answer, Reason::InstanceCreateFailed)
         .map(Into::into)
-        .map_err(|error| doubts.note(owner, &what, &error, Reason::InstanceCreateFailed))
 }
 
 /// The user data, from the Secret that the spec names.
@@ -91,7 +57,7 @@ pub(super) async fn user_data(
     client: &kube::Client,
     namespace: &str,
     spec: &OpenStackServerSpec,
-) -> Step<Option<SecretSlice<u8>>> {
+) -> StepResult<Option<SecretSlice<u8>>> {
     let Some(name) = spec
         .user_data_ref
         .as_ref()
@@ -104,7 +70,7 @@ pub(super) async fn user_data(
     let secret = match api.get_opt(name).await {
         Ok(Some(secret)) => secret,
         Ok(None) => {
-            return Err(Outcome::wait(
+            return Err(wait(
                 Reason::DependencyNotFound,
                 format!("spec.userDataRef: there is no Secret {name} in the namespace {namespace}"),
                 Duration::from_secs(10),
@@ -112,7 +78,7 @@ pub(super) async fn user_data(
         }
         Err(error) => {
             tracing::debug!(%error, "Reading the Secret with the user data failed");
-            return Err(Outcome::failed(
+            return Err(failure(
                 FailureClass::Transient,
                 Reason::DependencyFailed,
                 format!("spec.userDataRef: the Secret {name} could not be read"),
@@ -122,9 +88,9 @@ pub(super) async fn user_data(
     read_user_data(name, secret).map(Some)
 }
 
-fn read_user_data(name: &str, secret: Secret) -> Step<SecretSlice<u8>> {
+fn read_user_data(name: &str, secret: Secret) -> StepResult<SecretSlice<u8>> {
     let invalid = |message: String| {
-        Outcome::failed(
+        failure(
             FailureClass::Invalid,
             Reason::InvalidSpec,
             format!("spec.userDataRef: {message}"),
@@ -221,26 +187,6 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_finds_no_server_that_another_object_holds() {
-        let server = |id: &str| -> Server {
-            serde_json::from_value(json!({"id": id, "name": "m1", "status": "ACTIVE"})).unwrap()
-        };
-        let mut claims = Claims::default();
-        let holder = ObjectName::new("first", "m1");
-        claims.servers.insert("1".to_owned(), holder);
-        let found = |ids: &[&str], was_begun| {
-            let servers = ids.iter().map(|id| server(id)).collect();
-            unclaimed(servers, "m1", &claims, was_begun)
-                .map(|found| found.map(|server| server.id.to_string()))
-        };
-        assert_eq!(found(&[], true), Ok(None));
-        assert_eq!(found(&["1"], true), Ok(None));
-        assert_eq!(found(&["1", "2"], true), Ok(Some("2".to_owned())));
-        assert!(found(&["2", "3"], true).is_err());
-        assert_eq!(found(&["2", "3"], false), Ok(None));
-    }
-
-    #[test]
     fn user_data_is_checked_before_nova_sees_it() {
         let read = |secret| read_user_data("boot", secret);
         let good = read(secret("value", b"#cloud-config")).unwrap();
@@ -253,9 +199,7 @@ mod tests {
                 "50000 bytes",
             ),
         ] {
-            let Err(Outcome::Failed { message, .. }) = read(secret) else {
-                panic!("{words}")
-            };
+            let message = read(secret).unwrap_err().state.message;
             assert!(message.contains(words), "{message}");
         }
     }

@@ -1,5 +1,4 @@
-//! What the server controller remembers between passes: looks at servers, and creations whose outcome
-//! nobody knows. Losing it costs a read or a wait, never an object.
+//! What the server controller remembers between passes. Losing it costs a read, never an object.
 
 use std::{
     collections::HashMap,
@@ -7,81 +6,58 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
-use super::{failed, sight::Sights};
-use crate::controllers::Outcome;
-use capo_core::{ObjectName, Reason};
-use capo_openstack::Error;
+use super::{Progress, creations::Doubts, observation::Observations};
+use crate::reconcile::ObjectCache;
+use capo_core::ObjectName;
 
-/// For so long OpenStack may still carry out a request whose answer was lost: twice the time-out of a call.
-const DOUBT: Duration = Duration::from_mins(1);
+/// How old a look-up of servers and ports by name may be before something is created under the name.
+const NAMES_AGE: Duration = Duration::from_secs(5);
 
 /// One per process. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(in crate::controllers) struct Memory {
-    /// Looks at servers.
-    pub sights: Sights,
-    /// Creations whose outcome nobody knows.
+    /// The last read of each server.
+    pub observations: Observations,
+    /// Creations whose outcome is unknown.
     pub(super) doubts: Doubts,
+    /// What the last pass wrote of a server that is not ready yet: the watch may not have shown it yet.
+    pub(super) progress: ObjectCache<Progress>,
+    /// When something of a name was last created or deleted.
+    pub(super) changes: Changes,
 }
 
 impl Memory {
     /// Forgets a server whose object is gone.
     pub(super) fn forget(&self, name: &ObjectName) {
-        self.sights.forget(name);
-        self.doubts.lock().retain(|(owner, _), _| owner != name);
+        self.changes.note(&name.name);
+        self.progress.forget(name);
+        self.observations.forget(name);
+        self.doubts.forget(name);
     }
 }
 
-/// Whose creation it was, and the name of what was to be created.
-type Subject = (ObjectName, String);
-
-/// Creations that may have been carried out though their answer was lost. Until the doubt is over they
-/// are looked up and not repeated.
+/// When something was last created or deleted for objects of one name, in any namespace. What was read by name before
+/// that is not used any more.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Doubts(Arc<Mutex<HashMap<Subject, Instant>>>);
+pub(super) struct Changes(Arc<Mutex<HashMap<String, Instant>>>);
 
-impl Doubts {
-    /// Whether `what` may be created for `owner`; what to wait for when not.
-    pub(super) fn check(&self, owner: &ObjectName, what: &str) -> Result<(), Outcome> {
-        self.check_at(owner, what, Instant::now())
+impl Changes {
+    /// Notes that something was created or deleted for objects of this name.
+    pub(super) fn note(&self, name: &str) {
+        let now = Instant::now();
+        let mut changes = self.0.lock();
+        changes.retain(|_, at| now.duration_since(*at) <= NAMES_AGE);
+        changes.insert(name.to_owned(), now);
     }
 
-    fn check_at(&self, owner: &ObjectName, what: &str, now: Instant) -> Result<(), Outcome> {
-        let mut doubts = self.lock();
-        let subject = (owner.clone(), what.to_owned());
-        match doubts.get(&subject) {
-            Some(until) if *until > now => Err(Outcome::wait(
-                Reason::OpenStackUnavailable,
-                format!("The answer to the creation of {what} was lost; waiting for it to appear"),
-                Duration::from_secs(5),
-            )),
-            Some(_) => {
-                doubts.remove(&subject);
-                Ok(())
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// Remembers a creation that failed so that it may have been carried out, and answers the failure.
-    pub(super) fn note(
-        &self,
-        owner: &ObjectName,
-        what: &str,
-        error: &Error,
-        reason: Reason,
-    ) -> Outcome {
-        if error.maybe_done() {
-            let subject = (owner.clone(), what.to_owned());
-            self.lock().insert(subject, Instant::now() + DOUBT);
-        }
-        failed(error, reason)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Subject, Instant>> {
-        self.0.lock()
+    /// The moment since when a look-up by this name must have been sent.
+    pub(super) fn oldest_look_up(&self, name: &str) -> Instant {
+        let now = Instant::now();
+        let oldest = now.checked_sub(NAMES_AGE).unwrap_or(now);
+        let changed = self.0.lock().get(name).copied();
+        changed.map_or(oldest, |changed| oldest.max(changed))
     }
 }
 
@@ -90,17 +66,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_doubt_holds_one_creation_and_is_over_after_a_while() {
-        let doubts = Doubts::default();
-        let (name, now) = (ObjectName::new("default", "m1"), Instant::now());
-        assert!(doubts.check_at(&name, "port m1-0", now).is_ok());
-        let subject = (name.clone(), "port m1-0".to_owned());
-        doubts.lock().insert(subject, now + DOUBT);
-        assert!(doubts.check_at(&name, "port m1-0", now).is_err());
-        assert!(doubts.check_at(&name, "server m1", now).is_ok());
-        let other = ObjectName::new("default", "m2");
-        assert!(doubts.check_at(&other, "port m1-0", now).is_ok());
-        assert!(doubts.check_at(&name, "port m1-0", now + DOUBT).is_ok());
-        assert!(doubts.lock().is_empty());
+    fn a_look_up_by_name_is_not_older_than_the_last_change_under_it() {
+        let changes = Changes::default();
+        let before = Instant::now();
+        assert!(changes.oldest_look_up("m1") <= before);
+        changes.note("m1");
+        assert!(changes.oldest_look_up("m1") >= before);
+        assert!(changes.oldest_look_up("m2") < Instant::now());
     }
 }

@@ -1,31 +1,42 @@
 //! `OpenStackServer`: one server with its ports, trunks and volumes, for machines and bastions alike.
 //!
-//! A pass resolves the names in the spec once ([`resolve`]), finds what is there already, makes what is
-//! missing ([`ports`], [`volumes`], [`instance`]), and tells what it saw ([`report`]). Making a server
-//! takes many passes: nothing is ever waited for within one. A server that was there and is gone is
-//! never made again: its Machine is to be replaced.
+//! A pass ([`reconcile`]) reads what exists ([`observe`]), refuses what can't be ([`validate`]), decides ([`plan`]), creates what
+//! is missing ([`act`]: [`ports`], [`block_devices`], [`instance`]) and shows it ([`report`]). The names in the spec are resolved
+//! once ([`resolve`]). Creating a server takes many passes, because no pass waits for OpenStack. A server that existed and is
+//! gone is never created again: its Machine has to be replaced.
 
-pub(super) mod boot;
+mod act;
+mod address_pairs;
+mod block_devices;
+mod creations;
 mod delete;
 mod filters;
+mod floating_ip;
+pub(super) mod image_and_flavor;
 mod instance;
 mod memory;
 pub mod names;
+pub mod observation;
+mod observe;
 mod ownership;
-mod pass;
+mod plan;
 mod ports;
+mod reconcile;
 mod report;
 mod resolve;
-pub mod sight;
-mod volumes;
+mod server_state;
+mod validate;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 pub(super) use memory::Memory;
-pub(super) use pass::pass;
+pub(super) use reconcile::pass;
 
 use super::Outcome;
-use crate::reconcile::reason_of;
+use crate::{
+    kubernetes::conditions::kind,
+    reconcile::{StepError, StepResult, reason_of},
+};
 use capo_api::v1alpha1::{OpenStackServer, ResolvedServerSpec};
 use capo_core::FailureClass;
 use capo_core::{ObjectName, Reason};
@@ -36,9 +47,6 @@ pub const FINALIZER: &str = "openstackserver.infrastructure.cluster.x-k8s.io";
 
 /// The name of this controller in logs and metrics.
 pub(super) const CONTROLLER: &str = "openstackserver";
-
-/// The end of a step: its result, or how the pass ends instead.
-type Step<T> = Result<T, Outcome>;
 
 /// What is known of a server's OpenStack objects. It goes into the status whatever a pass ends in, so
 /// that nothing half-made is lost.
@@ -67,6 +75,15 @@ impl Progress {
                 .collect(),
             instance_id: status.instance_id.clone().filter(|id| !id.is_empty()),
         }
+    }
+
+    /// Completes what the status shows by what the last pass has written.
+    fn completed_by(&mut self, written: Self) {
+        self.resolved = self.resolved.take().or(written.resolved);
+        if self.port_ids.len() < written.port_ids.len() {
+            self.port_ids = written.port_ids;
+        }
+        self.instance_id = self.instance_id.take().or(written.instance_id);
     }
 }
 
@@ -109,25 +126,43 @@ impl Claims {
 
 /// A call that failed. Trouble with the cloud as a whole has a reason of its own, wherever it comes from;
 /// `refused` is the reason for everything else.
-fn failed(error: &Error, refused: Reason) -> Outcome {
-    Outcome::Failed {
-        class: error.class(),
-        reason: reason_of(error.class()).unwrap_or(refused),
-        message: error.to_string(),
-        retry_after: error.retry_after(),
-    }
+fn failed(error: &Error, refused: Reason) -> StepError {
+    StepError::of(
+        kind::INSTANCE_READY,
+        Outcome::Failed {
+            class: error.class(),
+            reason: reason_of(error.class()).unwrap_or(refused),
+            message: error.to_string(),
+            retry_after: error.retry_after(),
+        },
+    )
+}
+
+/// Something is wrong that is not a single call's error.
+fn failure(class: FailureClass, reason: Reason, message: impl Into<String>) -> StepError {
+    StepError::failed(kind::INSTANCE_READY, class, reason, message)
+}
+
+/// Something takes time; the next pass starts after `after`.
+fn wait(reason: Reason, message: impl Into<String>, after: Duration) -> StepError {
+    StepError::wait(kind::INSTANCE_READY, reason, message, after)
 }
 
 /// A spec leaves open what it has to say.
-fn missing(field: &str, wanted: &str) -> Outcome {
-    Outcome::failed(
+fn missing(field: &str, wanted: &str) -> StepError {
+    failure(
         FailureClass::Invalid,
         Reason::InvalidSpec,
         format!("{field}: needs {wanted}"),
     )
 }
 
-/// Kubernetes did not answer as it should.
-pub(super) fn kubernetes_failed(doing: &str, error: &kube::Error) -> Outcome {
-    Outcome::kubernetes(doing, error)
+/// Several objects match, or the one that matches belongs to another object.
+fn ambiguous(message: impl Into<String>) -> StepError {
+    failure(FailureClass::Invalid, Reason::AmbiguousMatch, message)
+}
+
+/// A call of the Kubernetes API failed.
+fn kubernetes_failed(doing: &str, error: &kube::Error) -> StepError {
+    StepError::kubernetes(kind::INSTANCE_READY, doing, error)
 }

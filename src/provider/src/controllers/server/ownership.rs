@@ -19,6 +19,9 @@ pub(super) fn progress(
     context: &Context,
 ) -> (Progress, Option<(String, ObjectName)>) {
     let mut progress = Progress::of(object);
+    if let Some(written) = context.servers.progress.get(name, object.uid().as_deref()) {
+        progress.completed_by(written);
+    }
     if progress.instance_id.is_none() {
         progress.instance_id = server_of_machine(object, context);
     }
@@ -28,7 +31,7 @@ pub(super) fn progress(
     let others = context
         .stores
         .openstack_servers
-        .state_filter(|other| name_of(other) != *name && had_it_first(other, object, &id));
+        .state_filter(|other| had_it_first(other, object, &id) && name_of(other) != *name);
     let Some(holder) = others.first() else {
         return (progress, None);
     };
@@ -40,7 +43,10 @@ pub(super) fn progress(
 
 /// Of two objects that name one server, the one whose status says so had it first, or else the older one.
 fn had_it_first(other: &OpenStackServer, object: &OpenStackServer, id: &str) -> bool {
-    let says_so = |one: &OpenStackServer| Progress::of(one).instance_id.as_deref() == Some(id);
+    let says_so = |one: &OpenStackServer| {
+        let status = one.status.as_ref();
+        status.and_then(|status| status.instance_id.as_deref()) == Some(id)
+    };
     let age = |one: &OpenStackServer| {
         let created = one.meta().creation_timestamp.as_ref().map(|time| time.0);
         (created, name_of(one))
@@ -60,7 +66,7 @@ fn server_of_machine(object: &OpenStackServer, context: &Context) -> Option<Stri
     provider_id::server_id(machine.spec.provider_id.as_deref()?).map(str::to_owned)
 }
 
-/// Whether this manager looks after the object. With `--watch-filter` it does where the object carries the
+/// Whether this manager reconciles the object. With `--watch-filter` it does where the object carries the
 /// label itself, as one of ours does, or where its owner does: CAPO puts the label on no `OpenStackServer`.
 pub(super) fn is_watched(object: &OpenStackServer, context: &Context) -> bool {
     let Some(filter) = &context.settings.watch_filter else {

@@ -4,15 +4,20 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::{Claims, Step, failed, filters, memory::Doubts};
-use crate::controllers::Outcome;
+use super::{
+    Claims, StepResult, ambiguous,
+    creations::Creations,
+    failed, failure, filters,
+    memory::Changes,
+    plan::{PortPlan, port_plan},
+};
 use capo_api::v1beta2::ResolvedPortSpec;
-use capo_core::ids::ProjectId;
+use capo_core::ids::{PortId, ProjectId};
 use capo_core::{FailureClass, Priority};
 use capo_core::{ObjectName, Reason};
 use capo_openstack::{
     Cloud,
-    network::{AddressPair, FixedIp, NewPort, NewTrunk, Port, PortFilter, Tagged},
+    network::{AddressPair, FixedIp, NewPort, NewTrunk, Port, Tagged},
 };
 
 const PRIORITY: Priority = Priority::Settling;
@@ -30,7 +35,7 @@ pub(super) struct Extensions {
 
 impl Extensions {
     /// Asks Neutron.
-    pub(super) async fn of(cloud: &Cloud) -> Step<Self> {
+    pub(super) async fn of(cloud: &Cloud) -> StepResult<Self> {
         let known = cloud
             .network_extensions(Priority::Steady)
             .await
@@ -54,76 +59,73 @@ pub(super) struct Ports<'a> {
     pub owner: &'a ObjectName,
     /// What other objects of ours hold.
     pub claims: &'a Claims,
+    /// When something was last created under the names of the ports.
+    pub changes: &'a Changes,
     /// The server that the ports are on, if there is one.
     pub server_id: Option<&'a str>,
 }
 
 impl Ports<'_> {
-    /// The port of this name in this network, if there is one and nobody else uses it.
-    pub(super) async fn find(&self, name: &str, network_id: Option<&str>) -> Step<Option<Port>> {
-        let filter = PortFilter {
-            name: Some(name.to_owned()),
-            project_id: Some(self.project.clone()),
-            network_id: network_id.map(Into::into),
-            ..PortFilter::default()
-        };
-        let mut found = self
+    /// What to do about one port, by a look-up of its name.
+    async fn plan(&self, wanted: &ResolvedPortSpec) -> StepResult<PortPlan> {
+        let oldest = self.changes.oldest_look_up(&self.owner.name);
+        let found = self
             .cloud
-            .ports(&filter, PRIORITY)
+            .shared_reads()
+            .ports_named(&wanted.name, self.project, oldest, PRIORITY)
             .await
             .map_err(|error| failed(&error, Reason::OpenStackError))?;
-        found.retain(|port| self.is_free_or_ours(port));
-        if let Some(claimed) = found
-            .iter()
-            .find_map(|port| self.claims.port(&port.id).map(|by| (port, by)))
-        {
-            let (port, by) = claimed;
-            return Err(ambiguous(format!(
-                "the port {} named {name} belongs to the OpenStackServer {by}",
-                port.id
-            )));
-        }
-        if found.is_empty() {
-            return Ok(None);
-        }
-        filters::only_one(
-            found,
-            "spec.ports",
-            &format!("port named \"{name}\""),
-            |port| &port.id,
-        )
-        .map(Some)
+        Ok(port_plan(found, wanted, self.claims, self.server_id))
     }
 
-    fn is_free_or_ours(&self, port: &Port) -> bool {
-        port.device_id.is_empty() || Some(port.device_id.as_str()) == self.server_id
-    }
-
-    /// Finds or makes one port with its tags and trunk, and answers its id.
+    /// Finds or creates one port with its tags and trunk, and returns its id.
     pub(super) async fn ensure(
         &self,
         wanted: &ResolvedPortSpec,
         extensions: Extensions,
-        doubts: &Doubts,
-    ) -> Step<String> {
-        let found = self.find(&wanted.name, Some(&wanted.network_id)).await?;
-        let port = if let Some(port) = found {
-            port
-        } else {
-            let what = format!("port {}", wanted.name);
-            doubts.check(self.owner, &what)?;
-            let new = new_port(wanted, extensions)?;
-            self.cloud
-                .create_port(&new, Priority::Gate)
-                .await
-                .map_err(|error| doubts.note(self.owner, &what, &error, Reason::PortCreateFailed))?
+        creations: &Creations,
+    ) -> StepResult<String> {
+        let name = &wanted.name;
+        let port = match self.plan(wanted).await? {
+            PortPlan::Use(port) => {
+                creations.found(&format!("port {name}"));
+                *port
+            }
+            PortPlan::Create => self.create(wanted, extensions, creations).await?,
+            PortPlan::HeldByAnother { id, by } => {
+                return Err(ambiguous(format!(
+                    "the port {id} named {name} belongs to the OpenStackServer {by}"
+                )));
+            }
+            PortPlan::Ambiguous(ids) => {
+                let ids: Vec<&str> = ids.iter().take(5).map(PortId::as_str).collect();
+                return Err(ambiguous(format!(
+                    "spec.ports: more than one port named \"{name}\" found ({}); delete the ones that are not used",
+                    ids.join(", ")
+                )));
+            }
         };
         self.tag(Tagged::Port(&port.id), &port.tags, &wanted.tags, extensions)
             .await?;
         if wanted.trunk == Some(true) {
-            self.ensure_trunk(wanted, &port, extensions, doubts).await?;
+            self.ensure_trunk(wanted, &port, extensions, creations)
+                .await?;
         }
         Ok(port.id.into())
+    }
+
+    async fn create(
+        &self,
+        wanted: &ResolvedPortSpec,
+        extensions: Extensions,
+        creations: &Creations,
+    ) -> StepResult<Port> {
+        let what = format!("port {}", wanted.name);
+        let new = new_port(wanted, extensions)?;
+        creations.begin(&what).await?;
+        let answer = self.cloud.create_port(&new, Priority::Gate).await;
+        self.changes.note(&self.owner.name);
+        creations.end(&what, answer, Reason::PortCreateFailed)
     }
 
     async fn ensure_trunk(
@@ -131,10 +133,10 @@ impl Ports<'_> {
         wanted: &ResolvedPortSpec,
         port: &Port,
         extensions: Extensions,
-        doubts: &Doubts,
-    ) -> Step<()> {
+        creations: &Creations,
+    ) -> StepResult<()> {
         if !extensions.trunks {
-            return Err(Outcome::failed(
+            return Err(failure(
                 FailureClass::Invalid,
                 Reason::InvalidSpec,
                 format!(
@@ -148,20 +150,19 @@ impl Ports<'_> {
             .trunks(&port.id, PRIORITY)
             .await
             .map_err(|error| failed(&error, Reason::OpenStackError))?;
+        let what = format!("trunk {}", wanted.name);
         let trunk = if let Some(trunk) = trunks.into_iter().next() {
+            creations.found(&what);
             trunk
         } else {
-            let what = format!("trunk {}", wanted.name);
-            doubts.check(self.owner, &what)?;
+            creations.begin(&what).await?;
             let new = NewTrunk {
                 name: wanted.name.clone(),
                 port_id: port.id.clone(),
                 description: wanted.description.clone().unwrap_or_default(),
             };
-            self.cloud
-                .create_trunk(&new, Priority::Gate)
-                .await
-                .map_err(|error| doubts.note(self.owner, &what, &error, Reason::PortCreateFailed))?
+            let answer = self.cloud.create_trunk(&new, Priority::Gate).await;
+            creations.end(&what, answer, Reason::PortCreateFailed)?
         };
         self.tag(
             Tagged::Trunk(&trunk.id),
@@ -179,7 +180,7 @@ impl Ports<'_> {
         present: &[String],
         wanted: &[String],
         extensions: Extensions,
-    ) -> Step<()> {
+    ) -> StepResult<()> {
         if !extensions.tags || wanted.iter().all(|tag| present.contains(tag)) {
             return Ok(());
         }
@@ -191,12 +192,8 @@ impl Ports<'_> {
     }
 }
 
-pub(super) fn ambiguous(message: impl Into<String>) -> Outcome {
-    Outcome::failed(FailureClass::Invalid, Reason::AmbiguousMatch, message)
-}
-
 /// The request for a port.
-fn new_port(wanted: &ResolvedPortSpec, extensions: Extensions) -> Step<NewPort> {
+fn new_port(wanted: &ResolvedPortSpec, extensions: Extensions) -> StepResult<NewPort> {
     let guarded = wanted.enable_port_security != Some(false);
     let mut new = NewPort {
         name: wanted.name.clone(),
@@ -249,7 +246,7 @@ fn new_port(wanted: &ResolvedPortSpec, extensions: Extensions) -> Step<NewPort> 
     Ok(new)
 }
 
-fn fixed_ips(wanted: &ResolvedPortSpec) -> Step<Vec<FixedIp>> {
+fn fixed_ips(wanted: &ResolvedPortSpec) -> StepResult<Vec<FixedIp>> {
     wanted
         .fixed_ips
         .iter()

@@ -3,8 +3,8 @@
 
 use futures::future::try_join_all;
 
-use super::{Step, boot::Boot, failed, filters, missing, names};
-use crate::controllers::{Outcome, server::names::merged_tags};
+use super::{StepResult, failure, filters, image_and_flavor::ImageAndFlavor, missing, names};
+use crate::controllers::server::names::merged_tags;
 use capo_api::{
     v1alpha1::{OpenStackServerSpec, ResolvedServerSpec},
     v1beta2::{
@@ -13,7 +13,10 @@ use capo_api::{
     },
 };
 use capo_core::{FailureClass, Priority, Reason, ids::ProjectId};
-use capo_openstack::Cloud;
+use capo_openstack::{
+    Cloud,
+    network::{Subnet, SubnetFilter},
+};
 
 const PRIORITY: Priority = Priority::Settling;
 
@@ -37,8 +40,8 @@ pub(super) struct Resolver<'a> {
 
 impl Resolver<'_> {
     /// Looks everything up.
-    pub(super) async fn resolve(&self) -> Step<ResolvedServerSpec> {
-        let boot = Boot {
+    pub(super) async fn resolve(&self) -> StepResult<ResolvedServerSpec> {
+        let named = ImageAndFlavor {
             cloud: self.cloud,
             client: self.client,
             namespace: self.namespace,
@@ -46,8 +49,8 @@ impl Resolver<'_> {
             priority: PRIORITY,
         };
         let (image, flavor, server_group) = tokio::try_join!(
-            boot.image_id(&self.spec.image),
-            self.flavor(&boot),
+            named.image_id(&self.spec.image),
+            self.flavor(&named),
             self.server_group()
         )?;
         Ok(ResolvedServerSpec {
@@ -59,23 +62,23 @@ impl Resolver<'_> {
     }
 
     /// The ports alone, which is all that a deletion needs to know.
-    pub(super) async fn ports(&self) -> Step<Vec<ResolvedPortSpec>> {
+    pub(super) async fn ports(&self) -> StepResult<Vec<ResolvedPortSpec>> {
         let ports = self.spec.ports.iter().enumerate();
         try_join_all(ports.map(|(index, port)| self.port(index, port))).await
     }
 
-    async fn flavor(&self, boot: &Boot<'_>) -> Step<String> {
+    async fn flavor(&self, named: &ImageAndFlavor<'_>) -> StepResult<String> {
         let filled = |text: &'_ Option<String>| text.clone().filter(|text| !text.is_empty());
         if let Some(id) = filled(&self.spec.flavor_id) {
-            return Ok(boot.flavor_by_id("flavorID", &id).await?.id.into());
+            return Ok(named.flavor_by_id("flavorID", &id).await?.id.into());
         }
         match filled(&self.spec.flavor) {
-            Some(name) => Ok(boot.flavor_by_name("flavor", &name).await?.id.into()),
-            None => Err(boot.missing("flavor", "flavor or flavorID")),
+            Some(name) => Ok(named.flavor_by_name("flavor", &name).await?.id.into()),
+            None => Err(named.missing("flavor", "flavor or flavorID")),
         }
     }
 
-    async fn server_group(&self) -> Step<Option<String>> {
+    async fn server_group(&self) -> StepResult<Option<String>> {
         let Some(param) = &self.spec.server_group else {
             return Ok(None);
         };
@@ -87,20 +90,25 @@ impl Resolver<'_> {
         let Some(name) = name.filter(|name| !name.is_empty()) else {
             return Err(missing("spec.serverGroup", "id or filter.name"));
         };
-        let mut groups = self
-            .cloud
-            .server_groups(PRIORITY)
-            .await
-            .map_err(|error| failed(&error, Reason::DependencyFailed))?;
-        groups.retain(|group| group.name == name);
+        let shared = self.cloud.shared_reads();
+        let (shared, name) = (&shared, &name);
+        let groups = filters::looked_up(|age| async move {
+            let all = shared.server_groups(age, PRIORITY).await?;
+            let named = all.iter().filter(|group| group.name == *name);
+            Ok(named.cloned().collect())
+        })
+        .await?;
         let what = format!("server group named \"{name}\"");
         let group = filters::only_one(groups, "spec.serverGroup.filter", &what, |group| &group.id)?;
         Ok(Some(group.id.into()))
     }
 
-    async fn port(&self, index: usize, port: &PortOpts) -> Step<ResolvedPortSpec> {
+    async fn port(&self, index: usize, port: &PortOpts) -> StepResult<ResolvedPortSpec> {
         let field = format!("spec.ports[{index}]");
-        let network_id = self.network(port.network.as_ref(), &field).await?;
+        let network_id = match &port.network {
+            Some(network) => self.network(network, &field).await?,
+            None => self.network_of_subnets(&port.fixed_ips, &field).await?,
+        };
         let fixed_ips = try_join_all(port.fixed_ips.iter().enumerate().map(|(at, fixed_ip)| {
             let field = format!("{field}.fixedIPs[{at}]");
             self.fixed_ip(fixed_ip, &network_id, field)
@@ -143,28 +151,66 @@ impl Resolver<'_> {
         })
     }
 
-    async fn network(&self, param: Option<&NetworkParam>, field: &str) -> Step<String> {
+    async fn network(&self, param: &NetworkParam, field: &str) -> StepResult<String> {
         let field = format!("{field}.network");
-        match param {
-            Some(NetworkParam { id: Some(id), .. }) => Ok(id.clone()),
-            Some(NetworkParam {
+        if let Some(id) = &param.id {
+            return Ok(id.clone());
+        }
+        let Some(filter) = &param.filter else {
+            return Err(missing(&field, "id or filter"));
+        };
+        let (shared, query) = (self.cloud.shared_reads(), filters::networks(filter));
+        let networks = filters::looked_up(|age| shared.networks(&query, age, PRIORITY)).await?;
+        let what = "network that matches the filter";
+        let network = filters::only_one(networks, &field, what, |network| &network.id)?;
+        Ok(network.id.into())
+    }
+
+    /// The network of a port that names none: that of the first subnet in its fixed IPs.
+    async fn network_of_subnets(&self, fixed_ips: &[FixedIp], field: &str) -> StepResult<String> {
+        let mut subnets = fixed_ips.iter().enumerate();
+        let named = subnets.find_map(|(index, fixed_ip)| Some((index, fixed_ip.subnet.as_ref()?)));
+        let Some((index, subnet)) = named else {
+            let wanted = "id or filter, or a subnet in fixedIPs";
+            return Err(missing(&format!("{field}.network"), wanted));
+        };
+        let field = format!("{field}.fixedIPs[{index}].subnet");
+        Ok(self.subnet(subnet, None, &field).await?.network_id.into())
+    }
+
+    /// The one subnet that a reference means, in this network where it is known.
+    async fn subnet(
+        &self,
+        param: &SubnetParam,
+        network_id: Option<&str>,
+        field: &str,
+    ) -> StepResult<Subnet> {
+        let (query, field, what) = match param {
+            SubnetParam { id: Some(id), .. } => (
+                SubnetFilter {
+                    id: Some(id.as_str().into()),
+                    ..SubnetFilter::default()
+                },
+                format!("{field}.id"),
+                "subnet of this id",
+            ),
+            SubnetParam {
                 filter: Some(filter),
                 ..
-            }) => {
-                let networks = self
-                    .cloud
-                    .networks(&filters::networks(filter), PRIORITY)
-                    .await
-                    .map_err(|error| failed(&error, Reason::DependencyFailed))?;
-                let what = "network that matches the filter";
-                Ok(
-                    filters::only_one(networks, &field, what, |network| &network.id)?
-                        .id
-                        .into(),
-                )
+            } => {
+                let field = format!("{field}.filter");
+                let query = filters::subnets(filter, network_id, &field)?;
+                let what = match network_id {
+                    Some(_) => "subnet of that network that matches the filter",
+                    None => "subnet that matches the filter",
+                };
+                (query, field, what)
             }
-            _ => Err(missing(&field, "id or filter")),
-        }
+            SubnetParam { .. } => return Err(missing(field, "id or filter")),
+        };
+        let shared = self.cloud.shared_reads();
+        let subnets = filters::looked_up(|age| shared.subnets(&query, age, PRIORITY)).await?;
+        filters::only_one(subnets, &field, what, |subnet| &subnet.id)
     }
 
     async fn fixed_ip(
@@ -172,25 +218,15 @@ impl Resolver<'_> {
         fixed_ip: &FixedIp,
         network_id: &str,
         field: String,
-    ) -> Step<ResolvedFixedIp> {
+    ) -> StepResult<ResolvedFixedIp> {
         let subnet = match &fixed_ip.subnet {
             None => None,
+            // Neutron refuses a subnet that is not there or of another network.
             Some(SubnetParam { id: Some(id), .. }) => Some(id.clone()),
-            Some(SubnetParam { id: None, filter }) => {
-                let field = format!("{field}.subnet.filter");
-                let Some(filter) = filter else {
-                    return Err(missing(&field, "id or filter"));
-                };
-                let query = filters::subnets(filter, network_id, &field)?;
-                let subnets = self
-                    .cloud
-                    .subnets(&query, PRIORITY)
-                    .await
-                    .map_err(|error| failed(&error, Reason::DependencyFailed))?;
-                let what = "subnet of that network that matches the filter";
-                Some(String::from(
-                    filters::only_one(subnets, &field, what, |subnet| &subnet.id)?.id,
-                ))
+            Some(subnet) => {
+                let field = format!("{field}.subnet");
+                let found = self.subnet(subnet, Some(network_id), &field).await?;
+                Some(found.id.into())
             }
         };
         Ok(ResolvedFixedIp {
@@ -204,7 +240,7 @@ impl Resolver<'_> {
         &self,
         param: &SecurityGroupParam,
         field: String,
-    ) -> Step<Vec<String>> {
+    ) -> StepResult<Vec<String>> {
         let SecurityGroupParam { id, filter } = param;
         if let Some(id) = id {
             return Ok(vec![id.clone()]);
@@ -215,13 +251,11 @@ impl Resolver<'_> {
         let mut query = filters::security_groups(filter);
         // An administrator sees the groups of all projects, and groups can be shared between projects.
         query.project_id = query.project_id.or_else(|| Some(self.project.clone()));
-        let groups = self
-            .cloud
-            .security_groups(&query, PRIORITY)
-            .await
-            .map_err(|error| failed(&error, Reason::DependencyFailed))?;
+        let shared = self.cloud.shared_reads();
+        let groups =
+            filters::looked_up(|age| shared.security_groups(&query, age, PRIORITY)).await?;
         if groups.is_empty() {
-            return Err(Outcome::failed(
+            return Err(failure(
                 FailureClass::NotFound,
                 Reason::DependencyNotFound,
                 format!("{field}.filter: no security group that matches it found"),

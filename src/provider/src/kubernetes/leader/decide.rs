@@ -1,30 +1,31 @@
-//! Who may take or keep the lease: the rules that every manager based on client-go follows, so that capo-rs and CAPO can
-//! share one Lease.
+//! Decides which process may take or keep the lease, by the rules of client-go, so that capo-rs and CAPO can share one
+//! Lease.
 
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use k8s_openapi::{api::coordination::v1::LeaseSpec, apimachinery::pkg::apis::meta::v1::MicroTime};
 
-/// The lease as last read, and when this process first read this version. Another holder's clock is never compared with
-/// ours: a lease has expired when it did not change for its own duration while this process watched it.
+/// The lease as last read, and the time at which this process first read this version. Times of another holder's clock
+/// are never compared with ours: a lease has expired when it did not change for its own duration while this process
+/// watched it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Seen {
     pub(super) spec: LeaseSpec,
     pub(super) since: Instant,
 }
 
-/// What to do about the lease.
+/// The decision about the lease.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Decision {
-    /// Write this spec: it makes this process the holder, or keeps it so.
+    /// Write this spec, which makes this process the holder or keeps it the holder.
     Write(LeaseSpec),
     /// Another process holds the lease.
     Wait,
 }
 
 impl Seen {
-    /// What is known after reading `spec` at `now`.
+    /// The knowledge after reading `spec` at `now`.
     pub(super) fn after(previous: Option<Self>, spec: LeaseSpec, now: Instant) -> Self {
         match previous {
             Some(seen) if seen.spec == spec => seen,
@@ -33,8 +34,8 @@ impl Seen {
     }
 }
 
-/// Decides for `identity`. `seen` is `None` when there is no lease. `duration` is this process's setting; a lease that
-/// states its own duration lasts that long.
+/// The decision for `identity`. `seen` is `None` when there is no lease. `duration` is this process's setting; a lease
+/// with a duration of its own lasts that long.
 pub(super) fn decide(
     seen: Option<&Seen>,
     identity: &str,
@@ -71,7 +72,7 @@ pub(super) fn decide(
     write(MicroTime(wall_clock), transitions.saturating_add(1))
 }
 
-/// The spec that gives the lease back, as client-go writes it: nobody holds it, for one second.
+/// The spec that releases the lease, as client-go writes it: it has no holder and a duration of one second.
 pub(super) fn released(held: &LeaseSpec, wall_clock: Timestamp) -> LeaseSpec {
     LeaseSpec {
         holder_identity: Some(String::new()),
@@ -84,7 +85,7 @@ pub(super) fn released(held: &LeaseSpec, wall_clock: Timestamp) -> LeaseSpec {
 }
 
 fn whole_seconds(duration: Duration) -> i32 {
-    // Rounded up: others must not believe that the lease ends before we do.
+    // The duration is rounded up, so that other processes do not assume an earlier end than this one.
     let seconds = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
     i32::try_from(seconds).unwrap_or(i32::MAX)
 }
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn anothers_lease_is_waited_for_until_it_is_over() {
+    fn the_lease_of_another_holder_is_taken_only_after_it_expired() {
         let almost = Duration::from_millis(14_999);
         assert_eq!(decide_after(held_by("other", 3), almost), Decision::Wait);
         let spec = written(decide_after(held_by("other", 3), DURATION));
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_renewal_seen_meanwhile_starts_the_wait_anew() {
+    fn a_renewal_during_the_wait_restarts_the_wait() {
         let start = Instant::now();
         let seen = Seen::after(None, held_by("other", 0), start);
         let mut renewed = held_by("other", 0);
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn anothers_stated_duration_is_believed() {
+    fn the_duration_in_the_lease_takes_precedence() {
         let mut long = held_by("other", 0);
         long.lease_duration_seconds = Some(60);
         assert_eq!(decide_after(long, Duration::from_secs(30)), Decision::Wait);
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_lease_is_renewed_and_keeps_its_history() {
+    fn our_own_lease_is_renewed_and_keeps_its_acquire_time_and_transitions() {
         let spec = written(decide_after(held_by("me", 2), Duration::from_secs(100)));
         assert_eq!(spec.lease_transitions, Some(2));
         assert_eq!(spec.acquire_time, Some(MicroTime(Timestamp::UNIX_EPOCH)));

@@ -1,8 +1,8 @@
 //! Leader election by a Lease.
 //!
-//! Every write is a replace that names the resource version it is based on, so that one of two racing writes loses.
-//! The [`LeaseToken`] is extended to the renew deadline counted from *before* the request that renewed the lease: it
-//! ends while every other candidate still honours the lease, however long the answer took.
+//! Every write is a replace that names the resource version it is based on, so that one of two racing writes fails. The
+//! [`LeaseToken`] is extended to the renew deadline, counted from *before* the request that renewed the lease. So it
+//! expires while every other candidate still honours the lease, however long the answer took.
 
 mod decide;
 
@@ -23,10 +23,10 @@ pub const LEASE_NAME: &str = "controller-leader-election-capo";
 /// Annotation of the Lease: the leader's gate mode, and which leader wrote it.
 const MODE_ANNOTATION: &str = "infrastructure.cluster.x-k8s.io/load-balancer-gate-mode";
 
-/// How long a lease lasts, for how long renewing is tried, and how often.
+/// The duration of the lease, the renew deadline and the retry period.
 #[derive(Debug, Clone, Copy)]
 pub struct Timing {
-    /// How long a lease that is not renewed keeps others out.
+    /// How long a lease that is not renewed keeps other processes from leading.
     pub lease_duration: Duration,
     /// How long after the last renewal the leader stops.
     pub renew_deadline: Duration,
@@ -56,7 +56,7 @@ pub enum Ended {
     Lost,
 }
 
-/// One attempt at the lease.
+/// The result of one attempt to take or renew the lease.
 enum Attempt {
     Held,
     HeldByOther(String),
@@ -155,7 +155,7 @@ impl Election {
         }
     }
 
-    /// Releases the lease, so that the next process need not wait for its end. The caller has ended everything that
+    /// Releases the lease, so that the next process need not wait until it expires. The caller has ended all tasks that
     /// could still write.
     pub async fn release(&mut self) {
         self.token.revoke();
@@ -186,7 +186,7 @@ impl Election {
         match timeout_at(deadline.into(), self.try_once()).await {
             Ok(Ok(attempt)) => attempt,
             Ok(Err(error)) => {
-                // The known version may be outdated: it is read before the next write.
+                // The known version may be outdated, so it is read before the next write.
                 self.known = None;
                 Attempt::Failed(error)
             }
@@ -294,7 +294,7 @@ fn leader_of(lease: &Lease, now: Timestamp) -> Option<Leader> {
     Some(Leader { identity, mode })
 }
 
-/// Up to 20 % longer, so that candidates do not try at the same moments.
+/// A time up to 20 % longer, so that candidates do not try at the same moments.
 fn jittered(period: Duration) -> Duration {
     period.mul_f64(1.0 + 0.2 * rand::random::<f64>())
 }
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_is_known_by_its_lease_and_its_mode_by_its_own_annotation() {
+    fn the_leader_is_read_from_the_lease_and_its_mode_from_its_annotation() {
         let leader = |mode: Option<&str>| {
             Some(Leader {
                 identity: "us".to_owned(),

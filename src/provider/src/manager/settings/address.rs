@@ -7,12 +7,13 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 #[error("{0:?} is not an address such as :8443, 127.0.0.1:8443 or 0 for none")]
 pub(super) struct NotAnAddress(String);
 
-/// Where to listen: `None` means not at all.
+/// A listening address; `None` means that the listener is off.
 ///
-/// `:9440` is every address; `127.0.0.1:8080`, `localhost:8080` and `[::1]:8080` are one address each; `0` and the empty
-/// text are none.
+/// `:9440` means every address; `127.0.0.1:8080`, `localhost:8080` and `[::1]:8080` mean one address each; `0` and the
+/// empty text mean none.
 ///
 /// # Errors
+///
 /// The text, and examples of what is allowed.
 pub(super) fn parse(text: &str) -> Result<Option<SocketAddr>, NotAnAddress> {
     if text.is_empty() || text == "0" {

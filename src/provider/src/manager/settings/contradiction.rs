@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use crate::webhooks::storage_migration::UnknownPhase;
 
-/// A value that is allowed alone, but not together with the others; the text names the flags and what is allowed.
+/// A value that is allowed by itself, but not together with the others. The text names the flags and what is allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Contradiction {
-    /// The leader must notice that it lost the lease before another process may take it.
+    /// The leader must notice the loss of its lease before another process may take it.
     #[error(
         "--leader-elect-renew-deadline is {deadline:?}: it must be shorter than --leader-elect-lease-duration, {lease:?}"
     )]
     RenewDeadline {
-        /// As set.
+        /// The value of the flag.
         deadline: Duration,
-        /// As set.
+        /// The value of the flag.
         lease: Duration,
     },
     /// A renewal must be tried at least once before the deadline.
@@ -23,32 +23,33 @@ pub enum Contradiction {
          {deadline:?}"
     )]
     RetryPeriod {
-        /// As set.
+        /// The value of the flag.
         period: Duration,
-        /// As set.
+        /// The value of the flag.
         deadline: Duration,
     },
-    /// A member is reported first, then alerted about, then called stuck.
+    /// The thresholds must follow each other: a pending member is first reported, then causes an alert, then counts as
+    /// stuck.
     #[error(
         "--member-warn-after is {warn:?}, --member-alert-after {alert:?} and --member-stuck-after {stuck:?}: none may be \
          shorter than the one before it"
     )]
     Thresholds {
-        /// As set.
+        /// The value of the flag.
         warn: Duration,
-        /// As set.
+        /// The value of the flag.
         alert: Duration,
-        /// As set.
+        /// The value of the flag.
         stuck: Duration,
     },
-    /// The drain of a member freezes its control plane.
+    /// While a member is drained, KubeadmControlPlane changes nothing else in its control plane.
     #[error(
         "--member-drain-grace is {grace:?}: it must be at most {longest:?}, because a deletion waits that long"
     )]
     DrainGrace {
-        /// As set.
+        /// The value of the flag.
         grace: Duration,
-        /// The longest allowed.
+        /// The longest duration that is allowed.
         longest: Duration,
     },
     /// A duration that may not be 0.

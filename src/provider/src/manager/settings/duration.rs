@@ -1,7 +1,7 @@
 //! Durations in Go's notation, which the flags of every Cluster API provider use.
 //!
-//! They are parsed here and not by jiff, whose notation is another one: it refuses `1.5h30m`, `30m1h` and `.5s`, which Go
-//! accepts, and accepts signs, spaces, `2 hours ago` and `01:30:00`, which Go refuses.
+//! They are parsed here and not by jiff, because jiff has another notation: it refuses `1.5h30m`, `30m1h` and `.5s`,
+//! which Go accepts, and accepts signs, spaces, `2 hours ago` and `01:30:00`, which Go refuses.
 
 use std::time::Duration;
 

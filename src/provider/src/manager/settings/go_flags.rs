@@ -1,4 +1,4 @@
-//! Flags in Go's notation, rewritten into ours before they are parsed.
+//! Flags in Go's notation, rewritten into that of clap before they are parsed.
 
 use std::ffi::OsString;
 
@@ -29,7 +29,7 @@ pub fn normalise(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString>
                 Some((name, value)) => (name, Some(value)),
                 None => (body, None),
             };
-            // -n and -o are flags of our commands; of Go's flags only v has one letter.
+            // -n and -o are flags of capo-rs. Of Go's flags only v has one letter.
             if name.len() == 1 && name != "v" {
                 return argument;
             }
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_changed_after_two_dashes() {
+    fn arguments_after_two_dashes_are_unchanged() {
         assert_eq!(normalise(["--".into(), "-v=4".into()]), ["--", "-v=4"]);
     }
 }

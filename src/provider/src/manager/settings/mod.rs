@@ -1,9 +1,11 @@
-//! The manager's flags: those of CAPO with their names and defaults, and our own.
+//! The manager's flags: those of CAPO with their names and defaults, and the additional ones of capo-rs.
 
+mod accepted;
 mod address;
 mod contradiction;
 mod duration;
 mod go_flags;
+mod number;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -13,18 +15,20 @@ use clap::{
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
 
+pub(super) use accepted::Accepted;
 pub use contradiction::Contradiction;
 pub(crate) use duration::parse as parse_duration;
 pub use go_flags::normalise;
 
 use crate::{
+    controllers::ClusterIdentityDefault,
     http::MinimumTls,
     kubernetes::{BURST, Budget, QPS},
     metrics::MemberDetail,
     webhooks::storage_migration::Phases,
 };
 
-/// While a member is drained, KubeadmControlPlane changes nothing else in its control plane.
+/// The longest drain of a member. During a drain KubeadmControlPlane changes nothing else in its control plane.
 const LONGEST_GRACE: Duration = Duration::from_hours(1);
 
 /// The form of log lines.
@@ -36,7 +40,7 @@ pub enum LoggingFormat {
     Json,
 }
 
-/// The manager's settings. The defaults are CAPO's where CAPO has the flag.
+/// The manager's settings. Where CAPO has the flag, the default is CAPO's.
 #[derive(Debug, Clone, Args)]
 pub struct Settings {
     /// Kubeconfig file; without it the Pod's own ServiceAccount is used
@@ -71,7 +75,7 @@ pub struct Settings {
     pub sync_period: Duration,
 
     /// Requests per second to the Kubernetes API, 20 if only a burst is set; without both flags there is no limit
-    #[arg(long, value_name = "NUMBER", value_parser = rate, allow_negative_numbers = true, help_heading = "Kubernetes")]
+    #[arg(long, value_name = "NUMBER", value_parser = number::rate, allow_negative_numbers = true, help_heading = "Kubernetes")]
     pub kube_api_qps: Option<f64>,
 
     /// Requests to the Kubernetes API that may be sent at once, 30 if only a rate is set
@@ -117,7 +121,7 @@ pub struct Settings {
     pub leader_elect_resource_namespace: String,
 
     /// Requests per second to one service of one cloud with one credential
-    #[arg(long, default_value_t = 10.0, value_name = "NUMBER", value_parser = positive, help_heading = "OpenStack")]
+    #[arg(long, default_value_t = 10.0, value_name = "NUMBER", value_parser = number::positive, help_heading = "OpenStack")]
     pub openstack_qps: f64,
 
     /// Requests to one service that may be sent at once
@@ -137,6 +141,10 @@ pub struct Settings {
         help_heading = "OpenStack"
     )]
     pub ca_certs: String,
+
+    /// Whether every namespace or none may use an OpenStackClusterIdentity without a namespaceSelector
+    #[arg(long, value_enum, default_value_t = ClusterIdentityDefault::Allow, help_heading = "OpenStack")]
+    pub cluster_identity_default: ClusterIdentityDefault,
 
     /// How the load balancer gate acts
     #[arg(long, value_parser = gate_mode(), default_value_t = GateMode::Enforce, help_heading = "Load balancer gate")]
@@ -158,7 +166,7 @@ pub struct Settings {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "35m", help_heading = "Load balancer gate")]
     pub member_stuck_after: Duration,
 
-    /// Repair a member that is pending under an ACTIVE load balancer for longer than this [default: 1m, with OVN 2m]
+    /// Repair a member that is pending under an ACTIVE load balancer for longer than this [default: 1m, with OVN 2m, with amphorav2 as --member-alert-after]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = "Load balancer gate")]
     pub member_orphan_after: Option<Duration>,
 
@@ -183,7 +191,7 @@ pub struct Settings {
     #[arg(long, value_parser = listen_address, default_value = ":8443", help_heading = "Serving")]
     pub diagnostics_address: ListenAddress,
 
-    /// Serve /metrics over plain HTTP and to everybody
+    /// Serve /metrics over plain HTTP and without authentication
     #[arg(long, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, value_name = "true|false", help_heading = "Serving")]
     pub insecure_diagnostics: bool,
 
@@ -218,6 +226,10 @@ pub struct Settings {
     )]
     pub skip_crd_migration_phases: Vec<String>,
 
+    /// Run the passes once, print what they would change, change nothing, and end: the same as the command plan
+    #[arg(long, help_heading = "Controllers")]
+    pub dry_run: bool,
+
     /// Verbosity of the log, 0 to 5
     #[arg(long = "v", default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=10), value_name = "LEVEL", help_heading = "Logging")]
     pub verbosity: u8,
@@ -230,40 +242,10 @@ pub struct Settings {
     pub(super) accepted: Accepted,
 }
 
-/// Flags of CAPO that have no effect here. They are accepted so that CAPO's arguments can be kept, and the log reports
-/// those that are set.
-#[derive(Debug, Clone, Args)]
-pub(super) struct Accepted {
-    #[arg(long, hide = true)]
-    scope_cache_max_size: Option<String>,
-    #[arg(long, hide = true)]
-    lb_provider: Option<String>,
-    #[arg(long, hide = true)]
-    profiler_address: Option<String>,
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    contention_profiling: Option<String>,
-    #[arg(long, hide = true)]
-    tls_cipher_suites: Option<String>,
-    #[arg(long, hide = true)]
-    feature_gates: Vec<String>,
-    #[arg(long, hide = true)]
-    vmodule: Option<String>,
-    #[arg(long, hide = true)]
-    log_flush_frequency: Option<String>,
-    #[arg(long, hide = true)]
-    log_json_info_buffer_size: Option<String>,
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    log_json_split_stream: Option<String>,
-    #[arg(long, hide = true)]
-    log_text_info_buffer_size: Option<String>,
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    log_text_split_stream: Option<String>,
-}
-
-/// Where to listen, or not at all.
+/// The address of a listener that can be turned off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListenAddress(
-    /// The address; `None` means not at all.
+    /// The address; `None` where the listener is turned off.
     pub Option<SocketAddr>,
 );
 
@@ -285,39 +267,6 @@ fn gate_mode() -> impl TypedValueParser<Value = GateMode> {
     PossibleValuesParser::new(values).try_map(|value| value.parse::<GateMode>())
 }
 
-/// A text that is no allowed number.
-#[derive(Debug, thiserror::Error)]
-#[error("{text:?} is not a number {allowed}")]
-struct BadNumber {
-    text: String,
-    allowed: &'static str,
-}
-
-fn number(
-    text: &str,
-    allowed: &'static str,
-    is_allowed: impl Fn(f64) -> bool,
-) -> Result<f64, BadNumber> {
-    let number = text.parse().ok();
-    number
-        .filter(|number: &f64| number.is_finite() && is_allowed(*number))
-        .ok_or_else(|| BadNumber {
-            text: text.to_owned(),
-            allowed,
-        })
-}
-
-fn positive(text: &str) -> Result<f64, BadNumber> {
-    number(text, "above 0", |number| number > 0.0)
-}
-
-/// A rate of requests; a negative number means no limit, as in client-go.
-fn rate(text: &str) -> Result<f64, BadNumber> {
-    number(text, "above 0, or below 0 for no limit", |number| {
-        number != 0.0
-    })
-}
-
 impl Settings {
     /// The budget of requests to the Kubernetes API; `None` for no limit.
     pub(crate) fn kube_budget(&self) -> Option<Budget> {
@@ -325,7 +274,7 @@ impl Settings {
         Some(Budget::new(qps, burst))
     }
 
-    /// Requests to the Kubernetes API per second and at once; `None` for no limit.
+    /// The rate and the burst of requests to the Kubernetes API; `None` for no limit.
     fn kube_limits(&self) -> Option<(f64, u32)> {
         if self.kube_api_qps.is_none() && self.kube_api_burst.is_none() {
             return None;
@@ -335,7 +284,7 @@ impl Settings {
         (qps > 0.0).then_some((qps, burst))
     }
 
-    /// Checks what no flag can check alone.
+    /// Checks the flags against each other.
     ///
     /// # Errors
     /// The first contradiction between flags.
@@ -377,71 +326,6 @@ impl Settings {
             return Err(Contradiction::Zero("--sync-period"));
         }
         Ok(())
-    }
-
-    /// The flags that were set and have no effect here, for one warning each.
-    pub fn without_effect(&self) -> Vec<&'static str> {
-        let accepted = &self.accepted;
-        let given = [
-            (
-                "--scope-cache-max-size",
-                accepted.scope_cache_max_size.is_some(),
-            ),
-            (
-                "--lb-provider",
-                accepted
-                    .lb_provider
-                    .as_deref()
-                    .is_some_and(|provider| provider != "amphora"),
-            ),
-            (
-                "--profiler-address",
-                accepted
-                    .profiler_address
-                    .as_deref()
-                    .is_some_and(|address| !address.is_empty()),
-            ),
-            (
-                "--contention-profiling",
-                accepted.contention_profiling.is_some(),
-            ),
-            (
-                "--tls-cipher-suites",
-                accepted
-                    .tls_cipher_suites
-                    .as_deref()
-                    .is_some_and(|suites| !suites.is_empty()),
-            ),
-            (
-                "--feature-gates",
-                accepted.feature_gates.iter().any(|gates| !gates.is_empty()),
-            ),
-            ("--vmodule", accepted.vmodule.is_some()),
-            (
-                "--log-flush-frequency",
-                accepted.log_flush_frequency.is_some(),
-            ),
-            (
-                "--log-json-info-buffer-size",
-                accepted.log_json_info_buffer_size.is_some(),
-            ),
-            (
-                "--log-json-split-stream",
-                accepted.log_json_split_stream.is_some(),
-            ),
-            (
-                "--log-text-info-buffer-size",
-                accepted.log_text_info_buffer_size.is_some(),
-            ),
-            (
-                "--log-text-split-stream",
-                accepted.log_text_split_stream.is_some(),
-            ),
-        ];
-        given
-            .into_iter()
-            .filter_map(|(flag, given)| given.then_some(flag))
-            .collect()
     }
 }
 

@@ -41,11 +41,11 @@ fn defaults_are_those_of_capo() {
     assert_eq!(settings.load_balancer_gate, GateMode::Enforce);
     assert_eq!(settings.health_addr.0, Some("[::]:9440".parse().unwrap()));
     settings.check().unwrap();
-    assert!(settings.without_effect().is_empty());
+    assert!(settings.accepted.set().is_empty());
 }
 
 #[test]
-fn the_arguments_of_capos_deployment_are_taken() {
+fn the_arguments_of_capos_deployment_are_accepted() {
     let settings = parse(&[
         "--leader-elect",
         "--v=2",
@@ -63,7 +63,7 @@ fn the_arguments_of_capos_deployment_are_taken() {
     assert_eq!(settings.webhook_port, 9444);
     assert_eq!(settings.logging_format, LoggingFormat::Json);
     assert_eq!(
-        settings.without_effect(),
+        settings.accepted.set(),
         ["--scope-cache-max-size", "--feature-gates"]
     );
 }
@@ -117,7 +117,7 @@ fn the_last_of_repeated_flags_counts_as_in_go() {
 }
 
 #[test]
-fn the_kubernetes_api_is_limited_only_where_somebody_asks_for_it() {
+fn requests_to_kubernetes_are_limited_only_where_a_flag_is_set() {
     for (arguments, expected) in [
         (&[][..], None),
         (&["--kube-api-qps=5"], Some((5.0, 30))),

@@ -1,4 +1,4 @@
-//! Puts our deletion hooks on a Machine and takes them off.
+//! Adds the deletion hooks of capo-rs to a Machine and removes them.
 
 use kube::{
     Api, ResourceExt,
@@ -13,44 +13,48 @@ use crate::{
 };
 use capo_core::ObjectName;
 
-/// How often a changed Machine is read again at once.
+/// How often a Machine that changed is read again without a pause.
 const TRIES: u32 = 3;
 
-/// What is to be done about our hooks on a Machine.
+/// The change of the hooks on a Machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HookChange {
-    /// Nothing.
+    /// No change.
     Keep,
     /// The Machine must carry these.
     Put(Hooks),
-    /// The Machine must carry none.
+    /// The release gate is open: of those that the Machine carries these stay.
+    Release(Hooks),
+    /// The Machine must carry none, whatever the release gate says.
     Remove,
 }
 
-/// Carries out `change`. `Ok(false)` means that the Machine is changing at the moment and the next pass has
-/// to try again.
+/// Carries out `change`. Every attempt carries the resource version of a Machine that is as it was when the change was
+/// decided, and is made only while `may` says that this process may still do so. `Ok(false)` means that it may not, or that
+/// the Machine is changing at the moment, and the next pass has to try again.
 pub(crate) async fn apply(
     api: &Api<Machine>,
     machine: &Machine,
     change: HookChange,
+    may: impl Fn() -> bool,
 ) -> Result<bool, kube::Error> {
     let carried = Hooks::on(&machine.metadata);
     let name = machine.name_any();
     let mut version = machine.resource_version();
     for _ in 0..TRIES {
-        let metadata = match change {
+        let wanted = match change {
             HookChange::Keep => return Ok(true),
-            // Only while nothing else changed: it must not land on a Machine that is being deleted.
-            HookChange::Put(wanted) => json!({
-                "uid": machine.uid(),
-                "resourceVersion": version,
-                "annotations": wanted.patch(carried),
-            }),
-            HookChange::Remove => json!({
-                "uid": machine.uid(),
-                "annotations": Hooks::default().patch(carried),
-            }),
+            HookChange::Put(wanted) | HookChange::Release(wanted) => wanted,
+            HookChange::Remove => Hooks::default(),
         };
+        if !may() {
+            return Ok(false);
+        }
+        let metadata = json!({
+            "uid": machine.uid(),
+            "resourceVersion": version,
+            "annotations": wanted.patch(carried),
+        });
         let patch = Patch::Merge(json!({ "metadata": metadata }));
         let conflict = match api.patch(&name, &PatchParams::default(), &patch).await {
             Ok(_) => {
@@ -63,25 +67,145 @@ pub(crate) async fn apply(
             Err(error) if is_conflict(&error) => error,
             Err(error) => return Err(error),
         };
-        // Cluster API writes a new Machine often, and most of these writes start no pass here. The request to
-        // leave a Machine alone is an annotation too.
+        // Cluster API writes a new Machine often, and most of these writes start no pass of capo-rs, so the Machine is
+        // read again here. An annotation that pauses the Machine is checked too.
         let same = |newest: &Machine| {
             newest.uid() == machine.uid()
-                && !newest.is_deleting()
+                && newest.is_deleting() == machine.is_deleting()
+                && newest.held_at() == machine.held_at()
                 && newest.annotations() == machine.annotations()
         };
         match newest(api, &name).await?.filter(same) {
             Some(newest) => version = newest.resource_version(),
             None => break,
         }
-        tracing::debug!(error = %conflict, "Trying again: the Machine has changed meanwhile");
+        tracing::debug!(error = %conflict, "Trying again, because the Machine has changed in the meantime");
     }
     Ok(false)
 }
 
-/// The Machine as it is now.
+/// Reads the Machine.
 async fn newest(api: &Api<Machine>, name: &str) -> Result<Option<Machine>, kube::Error> {
     let by_name = ListParams::default().fields(&format!("metadata.name={name}"));
     let found = api.list(&by_name).await?;
     Ok(found.items.into_iter().next())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        cell::Cell,
+        convert::Infallible,
+        sync::Arc,
+        task::{Context, Poll},
+        time::{Duration, Instant},
+    };
+
+    use futures::{FutureExt as _, future::BoxFuture};
+    use http::{Method, Request, Response};
+    use kube::{Client, client::Body};
+    use parking_lot::Mutex;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::reconcile::deletion_hooks::PRE_TERMINATE;
+    use capo_openstack::LeaseToken;
+
+    /// An API server that answers the first patch with a conflict, because the Machine has become `newest` meanwhile.
+    #[derive(Clone)]
+    struct ApiServer {
+        newest: Value,
+        patches: Arc<Mutex<Vec<Value>>>,
+    }
+
+    impl tower::Service<Request<Body>> for ApiServer {
+        type Response = Response<Body>;
+        type Error = Infallible;
+        type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, request: Request<Body>) -> Self::Future {
+            let server = self.clone();
+            async move {
+                let is_patch = *request.method() == Method::PATCH;
+                let body = request.into_body().collect_bytes().await.unwrap();
+                let (status, answer) = if !is_patch {
+                    let list = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineList",
+                        "metadata": {}, "items": [server.newest]});
+                    (200, list)
+                } else if server.patches.lock().is_empty() {
+                    let conflict = json!({"apiVersion": "v1", "kind": "Status", "status": "Failure",
+                        "reason": "Conflict", "code": 409, "message": "changed"});
+                    (409, conflict)
+                } else {
+                    (200, server.newest.clone())
+                };
+                if is_patch {
+                    let patch: Value = serde_json::from_slice(&body).unwrap();
+                    server.patches.lock().push(patch);
+                }
+                let body = Body::from(serde_json::to_vec(&answer).unwrap());
+                Ok(Response::builder().status(status).body(body).unwrap())
+            }
+            .boxed()
+        }
+    }
+
+    fn machine(version: &str, paused: bool) -> Value {
+        let mut value = json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
+            "metadata": {"name": "m", "namespace": "n", "uid": "u", "resourceVersion": version,
+                "deletionTimestamp": "2026-11-21T10:00:00Z", "annotations": {PRE_TERMINATE: "capo-rs"}},
+        });
+        if paused {
+            value["metadata"]["annotations"]["cluster.x-k8s.io/paused"] = json!("");
+        }
+        value
+    }
+
+    /// Releases a Machine that has become `newest` by the time of the first patch. Returns whether the hook was removed, and
+    /// the resource version of each patch.
+    async fn release(newest: Value, may: impl Fn() -> bool) -> (bool, Vec<Value>) {
+        let patches = Arc::<Mutex<Vec<Value>>>::default();
+        let server = ApiServer {
+            newest,
+            patches: Arc::clone(&patches),
+        };
+        let api: Api<Machine> = Api::namespaced(Client::new(server, "n"), "n");
+        let judged: Machine = serde_json::from_value(machine("1", false)).unwrap();
+        let change = HookChange::Release(Hooks::default());
+        let done = apply(&api, &judged, change, may).await.unwrap();
+        let versions = patches
+            .lock()
+            .iter()
+            .map(|patch| patch["metadata"]["resourceVersion"].clone())
+            .collect();
+        (done, versions)
+    }
+
+    #[tokio::test]
+    async fn a_hook_goes_only_as_long_as_this_process_is_the_leader() {
+        let lease = LeaseToken::not_held();
+        let same = || machine("2", false);
+        assert_eq!(
+            release(same(), || lease.may_open_gates()).await,
+            (false, vec![])
+        );
+        // The leadership ends between two attempts.
+        let attempts = Cell::new(0);
+        let may = || attempts.replace(attempts.get() + 1) == 0;
+        assert_eq!(release(same(), may).await, (false, vec![json!("1")]));
+        lease.extend_until(Instant::now() + Duration::from_mins(1));
+        let done = release(same(), || lease.may_open_gates()).await;
+        assert_eq!(done, (true, vec![json!("1"), json!("2")]));
+    }
+
+    #[tokio::test]
+    async fn a_hook_goes_only_from_a_machine_that_is_as_it_was_judged() {
+        let paused = release(machine("2", true), || true).await;
+        assert_eq!(paused, (false, vec![json!("1")]));
+    }
 }

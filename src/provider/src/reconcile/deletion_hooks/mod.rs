@@ -1,10 +1,10 @@
-//! Our deletion hooks on control-plane Machines: which ones a Machine carries and should carry, and the only
-//! places that write them.
+//! The deletion hooks of capo-rs on control-plane Machines: the hooks that a Machine has and should have, and the only
+//! code that writes them.
 //!
-//! The pre-terminate hook is the one that holds: KubeadmControlPlane takes the API server down only when no
-//! other hook of that kind is left. For Kubernetes before 1.31 it does not wait for others; there a
-//! pre-drain hook holds as well, with the same question. Cluster API passes over pre-drain hooks where the
-//! Machine has no Node or no other control-plane Machine stays, so the first hook is never left out.
+//! The pre-terminate hook holds the deletion: KubeadmControlPlane takes the API server down only when no other hook of
+//! that kind is left. Before Kubernetes 1.31 it does not wait for other hooks, so that for these versions a pre-drain
+//! hook holds the deletion as well, by the same decision. Cluster API ignores pre-drain hooks if the Machine has no
+//! Node or no other control-plane Machine remains, so the pre-terminate hook is always set too.
 
 mod change;
 mod orphaned;
@@ -19,18 +19,18 @@ use serde_json::{Map, Value, json};
 
 use super::capi::{Machine, has_annotation};
 
-/// While it is there, a deletion waits before the control plane provider takes the API server down.
+/// While this hook is set, a deletion waits before the control plane provider takes the API server down.
 pub const PRE_TERMINATE: &str =
     "pre-terminate.delete.hook.machine.cluster.x-k8s.io/capo-load-balancer-member";
-/// While it is there, a deletion waits before the Node is drained.
+/// While this hook is set, a deletion waits before the Node is drained.
 pub const PRE_DRAIN: &str =
     "pre-drain.delete.hook.machine.cluster.x-k8s.io/capo-load-balancer-member";
-/// The hooks' value: names their owner. Whatever stands there, the hook is ours by its key.
+/// The value of the hooks, which names their owner. The key alone identifies the hook.
 const OWNER: &str = "capo-rs";
-/// KubeadmControlPlane waits for other pre-terminate hooks from this version of Kubernetes on.
+/// The first version of Kubernetes for which KubeadmControlPlane waits for other pre-terminate hooks.
 const WAITED_FOR: (u64, u64) = (1, 31);
 
-/// Which of our hooks.
+/// One of the two hooks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Hooks {
     /// [`PRE_DRAIN`]
@@ -40,7 +40,7 @@ pub struct Hooks {
 }
 
 impl Hooks {
-    /// Those that an object carries.
+    /// The hooks that an object has.
     pub fn on(metadata: &ObjectMeta) -> Self {
         Self {
             pre_drain: has_annotation(metadata, PRE_DRAIN),
@@ -48,8 +48,8 @@ impl Hooks {
         }
     }
 
-    /// Those that hold a control-plane Machine of this Kubernetes version. A version that is absent or can't be
-    /// read may be an old one.
+    /// The hooks that hold a control-plane Machine of this Kubernetes version. A version that is absent or can't be
+    /// read is treated as an old one.
     pub fn wanted(version: Option<&str>) -> Self {
         Self {
             pre_drain: version.and_then(is_waited_for) != Some(true),
@@ -57,12 +57,12 @@ impl Hooks {
         }
     }
 
-    /// Any of them.
+    /// Whether the object has one of the hooks.
     pub fn any(self) -> bool {
         self.pre_drain || self.pre_terminate
     }
 
-    /// The annotations of a merge patch after which an object that carries `before` carries these.
+    /// The annotations of a merge patch that changes the hooks from `before` to these.
     pub fn patch(self, before: Self) -> Value {
         let mut annotations = Map::new();
         for (key, wanted, carried) in [
@@ -79,24 +79,32 @@ impl Hooks {
     }
 }
 
+/// The point of a Machine's deletion at which one of these hooks holds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum HeldAt {
+    /// Before its Node is drained.
+    PreDrain,
+    /// After the drain, before the control plane provider takes the API server down.
+    PreTerminate,
+}
+
 impl Machine {
-    /// Its deletion has come to a point where a hook of ours holds it.
-    pub fn waits_for_our_hook(&self) -> bool {
+    /// The point of its deletion at which one of these hooks holds it.
+    pub fn held_at(&self) -> Option<HeldAt> {
         let hooks = Hooks::on(&self.metadata);
-        self.is_deleting()
-            && self.condition("Deleting").is_some_and(|deleting| {
-                deleting.is_true()
-                    && match deleting.reason.as_str() {
-                        "WaitingForPreDrainHook" => hooks.pre_drain,
-                        "WaitingForPreTerminateHook" => hooks.any(),
-                        _ => false,
-                    }
-            })
+        let deleting = self
+            .condition("Deleting")
+            .filter(|deleting| self.is_deleting() && deleting.is_true())?;
+        match deleting.reason.as_str() {
+            "WaitingForPreDrainHook" => hooks.pre_drain.then_some(HeldAt::PreDrain),
+            "WaitingForPreTerminateHook" => hooks.any().then_some(HeldAt::PreTerminate),
+            _ => None,
+        }
     }
 }
 
-/// Whether KubeadmControlPlane waits for other pre-terminate hooks at this version, such as `v1.31.2`. A
-/// pre-release comes before its release.
+/// Whether KubeadmControlPlane waits for other pre-terminate hooks at this version, such as `v1.31.2`. A pre-release is
+/// older than its release.
 fn is_waited_for(version: &str) -> Option<bool> {
     let version = version.strip_prefix('v').unwrap_or(version);
     let without_build = version.split('+').next()?;
@@ -161,25 +169,40 @@ mod tests {
             pre_terminate: false,
         };
         for (hooks, deleting, reason, expected) in [
-            (both, true, "WaitingForPreDrainHook", true),
-            (both, true, "DrainingNode", false),
-            (both, true, "WaitingForPreTerminateHook", true),
-            (both, false, "WaitingForPreTerminateHook", false),
-            // Somebody else's pre-drain hook.
-            (late, true, "WaitingForPreDrainHook", false),
-            (late, true, "WaitingForPreTerminateHook", true),
-            // The one that holds was taken off, the other one was passed over.
-            (early, true, "WaitingForPreTerminateHook", true),
-            (Hooks::default(), true, "WaitingForPreTerminateHook", false),
+            (both, true, "WaitingForPreDrainHook", Some(HeldAt::PreDrain)),
+            (both, true, "DrainingNode", None),
+            (
+                both,
+                true,
+                "WaitingForPreTerminateHook",
+                Some(HeldAt::PreTerminate),
+            ),
+            (both, false, "WaitingForPreTerminateHook", None),
+            // The pre-drain hook of another owner.
+            (late, true, "WaitingForPreDrainHook", None),
+            (
+                late,
+                true,
+                "WaitingForPreTerminateHook",
+                Some(HeldAt::PreTerminate),
+            ),
+            // The pre-terminate hook was removed, and Cluster API ignored the pre-drain hook.
+            (
+                early,
+                true,
+                "WaitingForPreTerminateHook",
+                Some(HeldAt::PreTerminate),
+            ),
+            (Hooks::default(), true, "WaitingForPreTerminateHook", None),
         ] {
             let machine = machine(hooks, deleting, reason);
-            assert_eq!(machine.waits_for_our_hook(), expected, "{hooks:?} {reason}");
+            assert_eq!(machine.held_at(), expected, "{hooks:?} {reason}");
             assert_eq!(Hooks::on(&machine.metadata), hooks);
         }
     }
 
     #[test]
-    fn a_patch_changes_only_what_differs() {
+    fn a_patch_has_only_the_difference() {
         let (none, both) = (Hooks::default(), Hooks::wanted(None));
         let late = Hooks::wanted(Some("v1.34.0"));
         assert_eq!(both.patch(both), json!({}));

@@ -1,4 +1,5 @@
-//! Hooks of ours that no pass over a machine takes off any more: their Machine's `OpenStackMachine` is gone.
+//! Deletion hooks of capo-rs on a Machine whose `OpenStackMachine` does not exist any more, so that no pass over it
+//! removes them.
 
 use std::sync::Arc;
 
@@ -9,53 +10,52 @@ use crate::reconcile::{SharedContext, capi::Machine, names_as_absent};
 use capo_api::v1beta2::OpenStackMachine;
 use capo_core::{GateMode, ObjectName, Reason};
 
-/// What becomes of such a hook.
+/// The decision about such a hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum Decision {
     /// The Machine stays.
     Keep,
-    /// Nothing is left that the hook could protect.
+    /// Remove the hooks, because there is no member that they could protect.
     Remove,
-    /// The Machine's member is still in the load balancer.
+    /// Keep the hooks, because the Machine's member is still in the load balancer.
     Hold,
 }
 
-/// What decides about such a hook.
+/// The observations on which the decision about such hooks depends.
 #[derive(Debug, Clone, Copy)]
-struct Question {
+struct Observation {
     mode: GateMode,
     deleting: bool,
-    /// The Cluster or its control plane is being deleted, or has no load balancer of ours.
+    /// The Cluster or its control plane is being deleted, or has no managed load balancer.
     ungated: bool,
     /// Whether the Machine's member is in the load balancer; `None` while that is unknown.
     member: Option<bool>,
 }
 
-fn fate(question: Question) -> Fate {
-    match question {
-        Question {
+fn decide(observation: Observation) -> Decision {
+    match observation {
+        Observation {
             mode: GateMode::Off,
             ..
-        } => Fate::Remove,
-        Question {
+        } => Decision::Remove,
+        Observation {
             deleting: false, ..
-        } => Fate::Keep,
-        Question {
+        } => Decision::Keep,
+        Observation {
             mode: GateMode::Observe,
             ..
         }
-        | Question { ungated: true, .. }
-        | Question {
+        | Observation { ungated: true, .. }
+        | Observation {
             member: Some(false),
             ..
-        } => Fate::Remove,
-        _ => Fate::Hold,
+        } => Decision::Remove,
+        _ => Decision::Hold,
     }
 }
 
-/// Takes such hooks off the Machines of `cluster` once nothing is left that they protect, and publishes an
-/// event where they hold. `ungated` means that the Cluster or its control plane is being deleted, or has no
-/// load balancer of ours.
+/// Removes such hooks from the Machines of `cluster` once they protect no member, and publishes an event while they
+/// hold. `ungated` means that the Cluster or its control plane is being deleted, or has no managed load balancer.
 pub(crate) async fn release_orphaned(
     context: &SharedContext,
     cluster: &ObjectName,
@@ -95,7 +95,7 @@ async fn settle(
     ungated: bool,
 ) {
     let findings = context.membership.findings(cluster);
-    let question = Question {
+    let observation = Observation {
         mode: context.membership.settings().mode,
         deleting: machine.is_deleting(),
         ungated,
@@ -108,13 +108,13 @@ async fn settle(
                     .any(|member| member.machine == openstack_machine && member.id.is_some())
             }),
     };
-    match fate(question) {
-        Fate::Keep => {}
-        Fate::Hold => {
+    match decide(observation) {
+        Decision::Keep => {}
+        Decision::Hold => {
             let note = format!(
-                "OpenStackMachine {openstack_machine} is gone, but its member is still in the load balancer and may be the \
-                 last one that serves. The deletion waits until the member is removed; to let it go all the same, take the \
-                 annotations that end in /capo-load-balancer-member off"
+                "OpenStackMachine {openstack_machine} does not exist any more, but its member is still in the load \
+                 balancer and may be the last one that serves. The deletion waits until the member is removed; to end \
+                 the wait, remove the annotations that end in /capo-load-balancer-member"
             );
             context.events.warning(
                 &machine.object_ref(&()),
@@ -123,11 +123,12 @@ async fn settle(
                 &note,
             );
         }
-        Fate::Remove => {
+        Decision::Remove => {
             let api = context.api::<Machine>(&cluster.namespace);
-            if let Err(error) = apply(&api, machine, HookChange::Remove).await {
+            let may = || context.clouds.lease().may_open_gates();
+            if let Err(error) = apply(&api, machine, HookChange::Remove, may).await {
                 let name = machine.name_any();
-                tracing::warn!(machine = name, %error, "The deletion hooks can't be taken off");
+                tracing::warn!(machine = name, %error, "Removing the deletion hooks failed");
             }
         }
     }
@@ -138,61 +139,61 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hook_without_its_machine_goes_when_it_protects_nothing() {
-        let asked = Question {
+    fn an_orphaned_hook_is_removed_when_it_protects_no_member() {
+        let observed = Observation {
             mode: GateMode::Enforce,
             deleting: true,
             ungated: false,
             member: Some(true),
         };
         let cases = [
-            (asked, Fate::Hold),
+            (observed, Decision::Hold),
             (
-                Question {
+                Observation {
                     member: None,
-                    ..asked
+                    ..observed
                 },
-                Fate::Hold,
+                Decision::Hold,
             ),
             (
-                Question {
+                Observation {
                     member: Some(false),
-                    ..asked
+                    ..observed
                 },
-                Fate::Remove,
+                Decision::Remove,
             ),
             (
-                Question {
+                Observation {
                     ungated: true,
-                    ..asked
+                    ..observed
                 },
-                Fate::Remove,
+                Decision::Remove,
             ),
             (
-                Question {
+                Observation {
                     deleting: false,
-                    ..asked
+                    ..observed
                 },
-                Fate::Keep,
+                Decision::Keep,
             ),
             (
-                Question {
+                Observation {
                     mode: GateMode::Observe,
-                    ..asked
+                    ..observed
                 },
-                Fate::Remove,
+                Decision::Remove,
             ),
             (
-                Question {
+                Observation {
                     mode: GateMode::Off,
                     deleting: false,
-                    ..asked
+                    ..observed
                 },
-                Fate::Remove,
+                Decision::Remove,
             ),
         ];
-        for (question, expected) in cases {
-            assert_eq!(fate(question), expected, "{question:?}");
+        for (observation, expected) in cases {
+            assert_eq!(decide(observation), expected, "{observation:?}");
         }
     }
 }

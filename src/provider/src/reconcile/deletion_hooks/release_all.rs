@@ -1,5 +1,5 @@
-//! The way back without a manager: takes our hooks off every Machine, and lets in the load balancer members
-//! that still wait for their API server. A failure is reported, and the rest is done all the same.
+//! Removes the hooks of capo-rs from every Machine while no manager runs, and enables the load balancer members that
+//! still wait for their API server. A failure is reported and does not stop the rest.
 
 use std::time::Duration;
 
@@ -11,13 +11,14 @@ use super::{HookChange, Hooks, apply};
 use crate::{
     controllers::cluster::names::Names,
     reconcile::{
+        ClusterIdentityDefault,
         capi::{self, Machine},
         identity::{self, Asker},
     },
 };
 use capo_api::v1beta2::OpenStackCluster;
 use capo_core::{Priority, ProvisioningStatus};
-use capo_gate::JOINING;
+use capo_gate::{JOINING, LEAVING};
 use capo_openstack::{
     Cloud, Clouds,
     load_balancer::{LoadBalancerFilter, Member, MemberUpdate},
@@ -25,23 +26,23 @@ use capo_openstack::{
 
 /// Machines are listed in pages of this size.
 const PAGE: u32 = 500;
-/// How long one load balancer may take over one member.
+/// The time limit for one change of a member.
 const PATIENCE: Duration = Duration::from_mins(2);
-/// The pause between two looks at a load balancer that is at work.
+/// The pause between two reads of a load balancer that is PENDING.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What was done, and what was not.
+/// The results and the failures.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Released {
-    /// Machines from which hooks were taken.
+    /// The Machines from which hooks were removed.
     pub machines: Vec<String>,
-    /// Members that were let in.
+    /// The members that were enabled.
     pub members: Vec<String>,
-    /// What could not be done, and why.
+    /// The failures.
     pub failed: Vec<String>,
 }
 
-/// Releases everything in `namespace`, or everywhere.
+/// Releases everything in `namespace`, or in all namespaces.
 pub async fn release_all(client: &Client, clouds: &Clouds, namespace: Option<&str>) -> Released {
     let mut released = Released::default();
     if let Err(error) = take_hooks(client, namespace, &mut released).await {
@@ -111,15 +112,18 @@ async fn take_hooks(
         let namespace = machine.namespace().unwrap_or_default();
         let own: Api<Machine> = Api::namespaced(client.clone(), &namespace);
         let name = format!("{namespace}/{}", machine.name_any());
-        match apply(&own, &machine, HookChange::Remove).await {
-            Ok(_) => released.machines.push(name),
+        match apply(&own, &machine, HookChange::Remove, || true).await {
+            Ok(true) => released.machines.push(name),
+            Ok(false) => released.failed.push(format!(
+                "Machine {name}: it changed at the same time; run the command again"
+            )),
             Err(error) => released.failed.push(format!("Machine {name}: {error}")),
         }
     }
     Ok(())
 }
 
-/// Enables the members of one cluster's load balancer that came in admin-down by us.
+/// Enables the members of one cluster's load balancer that capo-rs created with admin state down.
 async fn let_in(
     client: &Client,
     clouds: &Clouds,
@@ -141,9 +145,16 @@ async fn let_in(
         object: &object,
         namespace: &namespace,
     };
-    let cloud = identity::cloud_of(client, clouds, asker, &cluster.spec.identity_ref)
-        .await
-        .map_err(|error| error.state.message)?;
+    let cloud = identity::cloud_of(
+        client,
+        clouds,
+        &identity::SecretVersions::default(),
+        ClusterIdentityDefault::Allow,
+        asker,
+        &cluster.spec.identity_ref,
+    )
+    .await
+    .map_err(|error| error.state.message)?;
     let Some(id) = balancer_of(&cloud, cluster, &namespace).await? else {
         return Ok(());
     };
@@ -157,7 +168,7 @@ async fn let_in(
             .members(&pool.id, Priority::Gate)
             .await
             .map_err(told)?;
-        for member in members.into_iter().filter(is_joining) {
+        for member in members.into_iter().filter(is_disabled_by_us) {
             match enable(&cloud, &pool.id, &member).await {
                 Ok(()) => released.members.push(member.name),
                 Err(error) => released
@@ -169,11 +180,16 @@ async fn let_in(
     Ok(())
 }
 
-fn is_joining(member: &Member) -> bool {
-    !member.admin_state_up && member.tags.iter().any(|tag| tag == JOINING)
+/// The member was disabled by capo-rs, because its API server was not up yet or for a release.
+fn is_disabled_by_us(member: &Member) -> bool {
+    !member.admin_state_up && member.tags.iter().any(is_ours)
 }
 
-/// The load balancer's id: from the status, else by its name.
+fn is_ours(tag: &String) -> bool {
+    tag == JOINING || tag == LEAVING
+}
+
+/// The load balancer's id, from the status or else by its name.
 async fn balancer_of(
     cloud: &Cloud,
     cluster: &OpenStackCluster,
@@ -206,7 +222,7 @@ async fn balancer_of(
 
 /// Enables one member and waits until Octavia has done so.
 async fn enable(cloud: &Cloud, pool: &str, member: &Member) -> Result<(), String> {
-    let kept = member.tags.iter().filter(|tag| *tag != JOINING);
+    let kept = member.tags.iter().filter(|tag| !is_ours(tag));
     let update = MemberUpdate {
         admin_state_up: Some(true),
         tags: Some(kept.cloned().collect()),

@@ -14,7 +14,7 @@ use capo_core::{Endpoint, EndpointFailure, Excerpt};
 
 use super::TIME_LIMIT;
 
-/// No proxy answers `CONNECT` with a longer head.
+/// The largest head of an answer to `CONNECT` that is read.
 const HEAD_LIMIT: usize = 8 * 1024;
 
 /// Opens a connection to `endpoint`.
@@ -22,7 +22,7 @@ pub(super) async fn open(
     endpoint: &Endpoint,
     proxies: &Matcher,
 ) -> Result<TcpStream, EndpointFailure> {
-    // What can't be written as a URL is no proxy's business either; the lookup of the name says what is wrong with it.
+    // A host that can't be written as a URL uses no proxy. The lookup of the name reports what is wrong with it.
     let proxy = format!("https://{endpoint}/")
         .parse::<Uri>()
         .ok()
@@ -33,7 +33,7 @@ pub(super) async fn open(
     }
 }
 
-/// Tries the addresses of `host` one after the other, and gives each an equal share of the time that is left.
+/// Tries the addresses of `host` one after the other. Each has an equal share of the remaining time.
 async fn direct(host: &str, port: u16) -> Result<TcpStream, EndpointFailure> {
     let end = Instant::now() + TIME_LIMIT;
     let addresses: Vec<_> = tokio::net::lookup_host((host, port))
@@ -73,7 +73,7 @@ async fn through(proxy: &Intercept, endpoint: &Endpoint) -> Result<TcpStream, En
     let closed = |error: std::io::Error| EndpointFailure::NoProxy(Box::new(failure(&error)));
     stream.write_all(request.as_bytes()).await.map_err(closed)?;
     let mut head = Vec::new();
-    // One byte at a time: what follows the head belongs to the endpoint.
+    // The head is read byte by byte, because the bytes after it belong to the endpoint.
     while !head.ends_with(b"\r\n\r\n") {
         if head.len() == HEAD_LIMIT {
             return Err(not_http());
@@ -114,7 +114,7 @@ fn status(head: &[u8]) -> Option<u16> {
         .ok()
 }
 
-/// Why there is no connection, or none any more.
+/// The reason why there is no connection, or why it ended.
 pub(super) fn failure(error: &std::io::Error) -> EndpointFailure {
     match error.kind() {
         ErrorKind::ConnectionRefused => EndpointFailure::Refused,

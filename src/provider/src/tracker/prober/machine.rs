@@ -43,7 +43,7 @@ pub(super) async fn probe(target: SocketAddr, ca: &str) -> ProbeOutcome {
             },
         }
     }
-    // The certificate is of the cluster's CA, but for another name: this proves nothing.
+    // The cluster's CA issued the certificate, but for another name: the answer proves nothing about the machine.
     ProbeOutcome::Answered
 }
 

@@ -26,7 +26,7 @@ pub trait Prober: Send + Sync + 'static {
     fn probe(&self, address: IpAddr, port: u16, ca: Arc<str>) -> BoxFuture<'static, ProbeOutcome>;
 
     /// Requests `/readyz` through the endpoint, over a connection of its own. `ca` is the cluster's CA in PEM;
-    /// `addresses` are those that the answer looks for in the serving certificate.
+    /// `addresses` are the addresses to look for in the serving certificate.
     fn readyz(
         &self,
         endpoint: Endpoint,
@@ -38,17 +38,18 @@ pub trait Prober: Send + Sync + 'static {
     fn connect(&self, endpoint: Endpoint) -> BoxFuture<'static, Result<(), EndpointFailure>>;
 }
 
-/// Keeps nothing between two requests, and authenticates nowhere but at a proxy.
+/// A prober without state. It authenticates to no server except a proxy.
 #[derive(Debug, Clone)]
 pub struct TlsProber {
     /// The proxies that the manager's environment names.
     proxies: Arc<Matcher>,
 }
 
-/// How long a request through the endpoint or to a machine may take, from the lookup of the name to the answer.
+/// The time limit of a request through the endpoint or to a machine, from the lookup of the name to the end of the
+/// answer.
 const TIME_LIMIT: Duration = Duration::from_secs(3);
-/// How long a TCP connection through the endpoint must stay open. A load balancer accepts it before it
-/// has reached a member: HAProxy makes four attempts, a second apart, until it closes the connection again.
+/// How long a TCP connection through the endpoint must stay open. A load balancer accepts a connection before it has
+/// reached a member: HAProxy makes four attempts, a second apart, and then closes the connection again.
 const STAYS_OPEN: Duration = Duration::from_secs(4);
 
 impl TlsProber {
@@ -113,7 +114,7 @@ impl Prober for TlsProber {
             let mut stream = in_time(TIME_LIMIT, connect::open(&endpoint, &proxies)).await?;
             let mut byte = [0_u8; 1];
             match tokio::time::timeout(STAYS_OPEN, stream.read(&mut byte)).await {
-                // Most servers wait for their client, so nothing need come.
+                // Most servers wait for the client to send first, so that no byte need arrive.
                 Err(_) | Ok(Ok(1..)) => Ok(()),
                 Ok(Ok(0) | Err(_)) => Err(EndpointFailure::Closed),
             }

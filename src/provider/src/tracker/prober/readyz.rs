@@ -1,4 +1,4 @@
-//! `GET /readyz` over a connection that is there.
+//! `GET /readyz` over an open connection.
 
 use bytes::Bytes;
 use http::{Request, header};
@@ -10,7 +10,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use capo_core::{Endpoint, EndpointFailure, Excerpt};
 
-/// How much of a body is read, in bytes. The excerpt of it is shorter.
+/// The number of bytes that are read of a body. The excerpt of it is shorter.
 const BODY_LIMIT: usize = 4 * 1024;
 
 /// Status code and start of the body.
@@ -37,7 +37,7 @@ where
         .await
         .map_err(|error| failure(&error))?;
     let mut body = Vec::new();
-    // The status is the answer. A body that breaks off is as good as one that ends there.
+    // Only the status matters, so that a body which breaks off counts like one that ends.
     while body.len() < BODY_LIMIT
         && let Some(Ok(frame)) = response.body_mut().frame().await
     {

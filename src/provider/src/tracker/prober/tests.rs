@@ -111,7 +111,7 @@ impl Server {
         .await
     }
 
-    /// One that answers these bytes without TLS.
+    /// A server that sends these bytes without TLS.
     async fn plain(answer: &'static str) -> Self {
         Self::start(LOCAL, move |mut stream| async move {
             let mut head = vec![0; 4096];
@@ -121,7 +121,7 @@ impl Server {
         .await
     }
 
-    /// A proxy that connects wherever it is bidden.
+    /// A proxy that connects to any requested address.
     async fn proxy() -> Self {
         Self::start(LOCAL, |mut stream| async move {
             let mut head = vec![0; 4096];
@@ -147,7 +147,7 @@ impl Server {
     }
 }
 
-/// Without a proxy, whatever the environment of the test has.
+/// A prober that uses no proxy, whatever the environment of the test contains.
 fn prober() -> TlsProber {
     TlsProber::with_proxies(Matcher::builder().build())
 }
@@ -185,7 +185,7 @@ async fn an_answer_has_its_status_and_the_addresses_that_its_certificate_names()
     }
 }
 
-/// A certificate that names nothing of the endpoint, and a chunked body that is longer than any message.
+/// The certificate does not name the endpoint, and the chunked body is longer than any message.
 #[tokio::test]
 async fn the_certificate_need_not_name_the_endpoint_and_the_body_is_cut() {
     let ca = Ca::new();
@@ -214,7 +214,7 @@ async fn an_endpoint_of_ipv6_is_reached_and_a_name_that_has_both_kinds_of_addres
     };
     let answer = prober().readyz(bracketed, ca.pem(), Vec::new()).await;
     assert_eq!(answer.unwrap().status, 200);
-    // Whichever of its addresses comes first, one of them answers.
+    // The test's host may resolve to either address first; one of them answers.
     let acceptor = ca.acceptor(&[OWN], None);
     let server = Server::tls(LOCAL, acceptor, "HTTP/1.1 200 OK\r\n\r\nok").await;
     let named = Endpoint {
@@ -310,7 +310,7 @@ async fn a_proxy_of_the_environment_is_used_where_it_is_meant_for_the_endpoint()
     assert_eq!(answer.unwrap().status, 200);
     assert_eq!(through.connect(server.endpoint()).await, Ok(()));
 
-    // One that refuses is not used for an endpoint that NO_PROXY names.
+    // The proxy refuses all connections, but is not used for an endpoint that NO_PROXY names.
     let refuses = Server::plain("HTTP/1.1 403 Forbidden\r\n\r\n<html>\n<p>no</p>").await;
     let url = format!("http://{}", refuses.address);
     let answer = proxied(&url, "127.0.0.0/8")
@@ -347,7 +347,7 @@ async fn a_proxy_of_the_environment_is_used_where_it_is_meant_for_the_endpoint()
     );
 }
 
-/// A load balancer accepts a connection and closes it when no member takes it.
+/// A load balancer accepts a connection and closes it when no member accepts it.
 #[tokio::test]
 async fn a_tcp_connection_counts_only_while_it_stays_open() {
     let open = Server::start(LOCAL, |stream| async move {

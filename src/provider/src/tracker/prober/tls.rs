@@ -18,17 +18,17 @@ use capo_core::{Endpoint, EndpointFailure, Excerpt};
 
 use super::connect;
 
-/// Accepts every serving certificate that the cluster's CA issued, whatever it names.
+/// Accepts every serving certificate that the cluster's CA issued, whatever names it has.
 ///
-/// The names are left aside because they prove nothing that the CA does not prove already: it belongs to this
-/// one cluster, and whoever shows a serving certificate of it holds a key of this cluster's control plane. An
-/// endpoint, on the other hand, may have a name that no certificate has: a floating IP or a DNS name
-/// that was given to the load balancer after the certificates were issued.
+/// The names are ignored because they prove nothing beyond the CA: the CA belongs to this one cluster, and a server
+/// with a serving certificate of it holds a key of this cluster's control plane. An endpoint, on the other hand, may
+/// have a name that is in no certificate, such as a floating IP or a DNS name that was assigned to the load balancer
+/// after the certificates were issued.
 #[derive(Debug)]
 pub(super) struct Authority(Arc<WebPkiServerVerifier>);
 
 impl Authority {
-    /// From the CA in PEM; `None` where it has no usable certificate.
+    /// Reads the CA from PEM; `None` where it has no usable certificate.
     pub(super) fn new(ca: &str) -> Option<Self> {
         let roots = roots(ca)?;
         WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider())
@@ -95,7 +95,7 @@ impl ServerCertVerifier for Authority {
     }
 }
 
-/// A TLS session over `stream`, and those of `addresses` that the serving certificate names.
+/// A TLS session over `stream`, and the addresses, of `addresses`, that the serving certificate names.
 pub(super) async fn handshake(
     authority: Authority,
     endpoint: &Endpoint,
@@ -122,8 +122,8 @@ pub(super) async fn handshake(
     Ok((stream, named))
 }
 
-/// What the server learns of the name that the client wants. A host that is neither a name nor an address has
-/// no connection, so that any name does for it.
+/// The name that is sent to the server. A host that is neither a name nor an address never has a connection, so that
+/// any name serves for it.
 fn server_name(endpoint: &Endpoint) -> ServerName<'static> {
     ServerName::try_from(endpoint.bare_host().to_owned())
         .unwrap_or_else(|_| ServerName::from(IpAddr::from([0, 0, 0, 0])))
@@ -146,7 +146,7 @@ fn failure(error: &std::io::Error) -> EndpointFailure {
     }
 }
 
-/// For a request to a machine's own address: its certificate must be valid for the name that is looked for.
+/// The TLS settings for a request to a machine's own address: its certificate must be valid for the requested name.
 pub(super) fn strict_config(ca: &str) -> Option<ClientConfig> {
     let builder = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
@@ -158,7 +158,7 @@ pub(super) fn strict_config(ca: &str) -> Option<ClientConfig> {
     )
 }
 
-/// The certificates of a CA in PEM, without those that can't be read; `None` where no one is left.
+/// The readable certificates of a CA in PEM; `None` where there is none.
 fn roots(ca: &str) -> Option<RootCertStore> {
     let mut roots = RootCertStore::empty();
     let certificates = CertificateDer::pem_slice_iter(ca.as_bytes()).filter_map(Result::ok);
@@ -170,8 +170,8 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// The names for which a machine's serving certificate may be valid: its address as a rule, and always the
-/// Service's name.
+/// The names for which a machine's serving certificate may be valid: usually its address, and always the name of the
+/// Service.
 pub(super) fn machine_names(address: IpAddr) -> impl Iterator<Item = ServerName<'static>> {
     let service = DnsName::try_from("kubernetes").ok();
     [

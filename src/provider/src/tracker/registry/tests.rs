@@ -1,4 +1,4 @@
-//! What reaches which worker, and what is published to whom.
+//! The input that each worker receives, and the publications that each reader receives.
 
 use std::{
     any::Any,
@@ -12,6 +12,7 @@ use std::{
 use futures::{FutureExt, StreamExt, future::BoxFuture};
 
 use super::*;
+use crate::tracker::inbox::Claim;
 use capo_core::GateOverride;
 use capo_core::{FailureClass, OperatingStatus, Priority, ProvisioningStatus};
 use capo_gate::Unobserved;
@@ -25,6 +26,7 @@ use capo_gate::{
         Tree, Written,
     },
 };
+use capo_openstack::Withdrawal;
 
 const NUMBERS: Monitor = Monitor {
     delay: 10,
@@ -33,7 +35,7 @@ const NUMBERS: Monitor = Monitor {
     max_retries_down: 3,
 };
 
-/// A load balancer to which nothing ever happens.
+/// A load balancer that never changes.
 struct Quiet;
 
 impl Octavia for Quiet {
@@ -93,6 +95,75 @@ impl Octavia for Quiet {
     }
 }
 
+/// A client whose writes wait for half a minute, and that notes whether they were taken back by then.
+#[derive(Clone, Default)]
+struct Queued(Arc<Mutex<Vec<bool>>>);
+
+impl Octavia for Queued {
+    fn is_same(&self, _: &dyn Octavia) -> bool {
+        true
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn status_tree(&self, id: &str, priority: Priority) -> BoxFuture<'static, Answer<Tree>> {
+        Quiet.status_tree(id, priority)
+    }
+
+    fn structure(&self, id: &str, priority: Priority) -> BoxFuture<'static, Answer<Structure>> {
+        Quiet.structure(id, priority)
+    }
+
+    fn members(
+        &self,
+        id: &str,
+        priority: Priority,
+    ) -> BoxFuture<'static, Answer<Vec<MemberDetail>>> {
+        Quiet.members(id, priority)
+    }
+
+    fn monitor(&self, id: &str, priority: Priority) -> BoxFuture<'static, Answer<Monitor>> {
+        Quiet.monitor(id, priority)
+    }
+
+    fn write(&self, _: &Change, _: Priority) -> BoxFuture<'static, Answer<Written>> {
+        let taken_back = Arc::clone(&self.0);
+        async move {
+            tokio::time::sleep(Duration::from_secs(30)).await;
+            taken_back.lock().push(Withdrawal::is_in_force());
+            Err(Failure {
+                class: FailureClass::LeaseLost,
+                retry_after: None,
+                message: "not sent".to_owned(),
+            })
+        }
+        .boxed()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_waits_for_the_request_budget_is_taken_back_when_the_cluster_is_paused() {
+    for pauses in [true, false] {
+        let membership = settled(&[]).await;
+        let client = Queued::default();
+        let mut desired = load_balancer("a");
+        membership.set_load_balancer(&name("a"), Some(client.clone()), desired.clone());
+        let mut newcomer = machine("a");
+        newcomer.address = Some([10, 6, 0, 5].into());
+        newcomer.server.state = ServerState::Active;
+        membership.set_machine(&name("m"), newcomer);
+        // Long enough for the first reads, and too short for the write to end.
+        tokio::time::sleep(Duration::from_secs(15)).await;
+        assert!(client.0.lock().is_empty());
+        desired.cluster.paused = pauses;
+        membership.set_load_balancer(&name("a"), Some(client.clone()), desired);
+        tokio::time::sleep(Duration::from_secs(29)).await;
+        assert_eq!(client.0.lock().first(), Some(&pauses));
+    }
+}
+
 /// A client whose first read panics.
 struct PanicsOnce(AtomicBool);
 
@@ -143,12 +214,12 @@ fn name(name: &str) -> ObjectName {
     ObjectName::new("n", name)
 }
 
-/// Its id and its name are the same.
+/// A load balancer whose id and name are the same.
 fn load_balancer(id: &str) -> DesiredLoadBalancer {
     DesiredLoadBalancer {
         generation: 1,
         enabled: true,
-        id: Some(id.to_owned()),
+        id: capo_core::Lookup::Found(id.to_owned()),
         name: id.to_owned(),
         provider: "amphora".to_owned(),
         ports: vec![6443],
@@ -162,8 +233,10 @@ fn load_balancer(id: &str) -> DesiredLoadBalancer {
             initialised: false,
             operator: GateOverride::None,
             remote_connection_since: None,
+            endpoint: None,
             ca_pem: None,
             kubeadm_control_plane: true,
+            machines: Vec::new(),
         },
     }
 }
@@ -171,6 +244,7 @@ fn load_balancer(id: &str) -> DesiredLoadBalancer {
 fn machine(cluster: &str) -> DesiredMachine {
     DesiredMachine {
         cluster: name(cluster),
+        uid: None,
         machine: None,
         address: None,
         admitted: false,
@@ -178,16 +252,17 @@ fn machine(cluster: &str) -> DesiredMachine {
         server: ServerSight {
             state: ServerState::Other,
             read_at: None,
-            down_reads: 0,
+            down_since: None,
         },
         deletion: Deletion::No,
         operator: GateOverride::None,
         api_server_pod: Health::Unknown,
         node: Health::Unknown,
+        has_node: false,
     }
 }
 
-/// Load balancers called like their clusters, of which all is known that can be.
+/// Load balancers named like their clusters, with complete input.
 async fn settled(clusters: &[&str]) -> Membership {
     let membership = Membership::new(Settings::default(), Arc::new(Nobody), Arc::new(Unobserved));
     for cluster in clusters {
@@ -198,7 +273,7 @@ async fn settled(clusters: &[&str]) -> Membership {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_that_finds_nothing_new_is_seen_by_who_asks_and_wakes_nobody() {
+async fn a_read_without_changes_updates_the_time_and_enqueues_no_object() {
     let membership = settled(&["a"]).await;
     let observed = || {
         membership
@@ -220,7 +295,7 @@ async fn a_read_that_finds_nothing_new_is_seen_by_who_asks_and_wakes_nobody() {
     assert!(publications.next().now_or_never().is_none());
 }
 
-/// What waits for a worker, by kind.
+/// The kinds of input that wait for a worker.
 fn waiting(membership: &Membership, cluster: &str) -> [bool; 5] {
     let clusters = membership.lock();
     let entry = clusters.entries.get(&name(cluster)).unwrap();
@@ -234,13 +309,13 @@ fn waiting(membership: &Membership, cluster: &str) -> [bool; 5] {
     ]
 }
 
-/// Workers share nothing but what arrives in their inboxes. So all that couples two load balancers is that one of
-/// them learns that the other claims it, or that the fleet is large.
+/// Workers share no state other than their inboxes. So two load balancers affect each other only in that one worker is
+/// notified that the other claims its load balancer, or of the number of load balancers.
 #[tokio::test(start_paused = true)]
-async fn what_is_handed_over_for_one_load_balancer_does_not_reach_another() {
+async fn input_for_one_load_balancer_does_not_reach_the_worker_of_another() {
     let membership = settled(&["a", "b"]).await;
     let nothing = [false; 5];
-    // No worker runs before the next await, so that what is posted stays where it is.
+    // No worker runs before the next await, so that the input stays in the inboxes.
     for (what, kind) in [
         ("load balancer", 0),
         ("machine", 1),
@@ -253,7 +328,7 @@ async fn what_is_handed_over_for_one_load_balancer_does_not_reach_another() {
                 &name("a"),
                 Some(Quiet),
                 DesiredLoadBalancer {
-                    id: None,
+                    id: capo_core::Lookup::Absent,
                     ..load_balancer("a")
                 },
             ),
@@ -269,7 +344,7 @@ async fn what_is_handed_over_for_one_load_balancer_does_not_reach_another() {
         }
         assert_eq!(waiting(&membership, "b"), nothing, "{what}");
     }
-    // The same id: both learn of it, and of its end.
+    // Both have the same id, so both are notified of the conflict and of its end.
     let claims = |membership: &Membership| waiting(membership, "b")[2];
     membership.set_load_balancer(&name("c"), Some(Quiet), load_balancer("b"));
     assert!(claims(&membership));
@@ -282,7 +357,7 @@ async fn what_is_handed_over_for_one_load_balancer_does_not_reach_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_panicked_is_started_again_with_everything_it_was_given() {
+async fn a_worker_that_panicked_is_started_again_with_all_its_input() {
     let membership = settled(&["a"]).await;
     let client = PanicsOnce(AtomicBool::new(false));
     membership.set_load_balancer(&name("b"), Some(client), load_balancer("b"));

@@ -147,7 +147,7 @@ pub(super) fn status_to_v1beta1(status: &mut Object<'_>) -> Result<(), WrongType
     Ok(())
 }
 
-/// v1beta1's names of what v1beta2 has in one object.
+/// v1beta1's names of the fields that v1beta2 has in one object.
 const API_SERVER: &[&str] = &[
     "apiServerLoadBalancer",
     "apiServerFloatingIP",
@@ -158,7 +158,7 @@ const API_SERVER: &[&str] = &[
 const MANAGED_NETWORK: &[&str] = &["networkMTU", "disablePortSecurity"];
 const MANAGED_ROUTER: &[&str] = &["externalRouterIPs"];
 
-/// Puts the fields of `wrapped` into an object of their own, with what v1beta1 could not hold of it.
+/// Puts the fields of `wrapped` into an object of their own, together with the kept fields that v1beta1 can't hold.
 fn wrap<'a>(
     spec: &mut Object<'a>,
     key: &'static str,
@@ -178,7 +178,7 @@ fn wrap<'a>(
     }
 }
 
-/// Takes the object at `key` off `spec`.
+/// Removes the object at `key` from `spec` and returns it.
 fn unwrap<'a>(
     spec: &mut Object<'a>,
     key: &str,
@@ -190,7 +190,8 @@ fn unwrap<'a>(
     }
 }
 
-/// Keeps what is left of an object whose known fields were taken out, if only that it was there.
+/// Keeps the rest of an object whose known fields were taken out, even if it is empty, so that the object itself is not
+/// lost.
 fn keep_rest<'a>(
     rest: Object<'a>,
     spec: &Object<'_>,
@@ -251,7 +252,7 @@ fn endpoint_to_v1beta1<'a>(
 const ENDPOINT: &str = "controlPlaneEndpoint";
 const DOMAINS: &str = "failureDomains";
 
-/// From a map to a list ordered by name.
+/// Converts a map into a list, ordered by name.
 fn failure_domains_to_v1beta2(status: &mut Object<'_>, path: &Path<'_>) -> Result<(), WrongType> {
     let Some(map) = status.object(DOMAINS, path)? else {
         return Ok(());
@@ -271,7 +272,7 @@ fn failure_domains_to_v1beta2(status: &mut Object<'_>, path: &Path<'_>) -> Resul
     Ok(())
 }
 
-/// From a list to a map, which has no order.
+/// Converts a list into a map, which has no order.
 fn failure_domains_to_v1beta1(status: &mut Object<'_>, path: &Path<'_>) -> Result<(), WrongType> {
     let Some(list) = status.list(DOMAINS, path)? else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Conditions: Cluster API's own shape in v1beta1, the one of Kubernetes in v1beta2.
+//! Conditions: Cluster API's own form in v1beta1, and that of Kubernetes in v1beta2.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use crate::webhooks::json::{Path, WrongType};
 
 const CONDITIONS: &str = "conditions";
 
-/// Cluster API's word for a condition that came without a reason, which v1beta2 requires.
+/// The reason that Cluster API gives to a condition without one. v1beta2 requires a reason.
 const NO_REASON: &str = "NoReasonReported";
 
-/// One condition has two names: CAPO's v1beta1 writes the first, its v1beta2 the second.
+/// One condition has two names: CAPO's v1beta1 writes the first, and its v1beta2 the second.
 const INGRESS_V1BETA1: &str = "APIServerIngressReadyCondition";
 const INGRESS_V1BETA2: &str = "APIServerIngressReady";
 
@@ -30,8 +30,8 @@ pub(super) fn to_v1beta2(status: &mut Object<'_>, path: &Path<'_>) -> Result<(),
     keep_first_of_each_type(status, path)
 }
 
-/// Converts `status.conditions`. The severity, which v1beta1 wants where a condition is False, is told
-/// by the reason.
+/// Converts `status.conditions`. The reason determines the severity, which v1beta1 requires for a condition that is
+/// False.
 pub(super) fn to_v1beta1(status: &mut Object<'_>, path: &Path<'_>) -> Result<(), WrongType> {
     rename_ingress(status, path, INGRESS_V1BETA2, INGRESS_V1BETA1)?;
     status.each_object(CONDITIONS, path, |condition, _| {
@@ -64,7 +64,7 @@ pub(super) fn ready(status: &mut Object<'_>, path: &Path<'_>) -> Result<Option<b
     Ok(ready)
 }
 
-/// `Info` for what only has to be waited for, `Error` for the rest.
+/// `Info` for reasons of an ordinary wait, `Error` for all others.
 fn severity(condition_type: &str, reason: &str) -> &'static str {
     let waiting = reason.starts_with("Waiting")
         || condition_type == "Paused"
@@ -88,7 +88,7 @@ fn is_empty(condition: &Object<'_>, key: &str) -> bool {
     condition.lacks(key) || condition.text(key).is_some_and(|text| text.is_empty())
 }
 
-/// Leaves both alone where both are there: two of one type are refused by list maps.
+/// Leaves both conditions unchanged if both exist, because list maps refuse two entries of one type.
 fn rename_ingress(
     status: &mut Object<'_>,
     path: &Path<'_>,
@@ -115,7 +115,7 @@ fn rename_ingress(
     })
 }
 
-/// v1beta1's list may hold a type twice and v1beta2's may not; Cluster API reads the first.
+/// A list in v1beta1 may have a type twice, and one in v1beta2 may not. Cluster API reads the first entry.
 fn keep_first_of_each_type(status: &mut Object<'_>, path: &Path<'_>) -> Result<(), WrongType> {
     let Some(conditions) = status.list(CONDITIONS, path)? else {
         return Ok(());

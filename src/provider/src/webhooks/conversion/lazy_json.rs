@@ -1,12 +1,10 @@
-//! JSON that is parsed only where a conversion reads it. Everything else is copied from text to text unchanged: no tree
-//! of it is built, no number of it is rounded, and it costs hardly more than its length.
+//! JSON that is parsed only where a conversion reads it. The rest is copied as text: it is not built as a tree, and its
+//! numbers are not rounded. `make bench` compares this with a tree of `serde_json`.
+
+mod deserialize;
 
 use std::borrow::Cow;
 
-use serde::{
-    Deserialize, Deserializer,
-    de::{MapAccess, Visitor},
-};
 use serde_json::{Value, value::RawValue};
 
 use crate::webhooks::json::{Path, WrongType, type_name};
@@ -14,22 +12,22 @@ use crate::webhooks::json::{Path, WrongType, type_name};
 /// A value.
 #[derive(Debug)]
 pub(super) enum Node<'a> {
-    /// Not parsed: the original text, which is known to be JSON.
+    /// The original text, which is valid JSON and is not parsed.
     Text(&'a str),
     /// A parsed object.
     Object(Object<'a>),
     /// A parsed list.
     List(Vec<Node<'a>>),
-    /// A value that the conversion made.
+    /// A value that the conversion created.
     Made(Value),
 }
 
-/// An object: its fields in order. Where a name is there twice, the last one counts.
+/// An object: its fields in order. If a name occurs twice, the last one counts.
 #[derive(Debug, Default)]
 pub(super) struct Object<'a>(Vec<(Cow<'a, str>, Node<'a>)>);
 
 impl<'a> Node<'a> {
-    /// A string that the conversion made.
+    /// A string that the conversion created.
     pub(super) fn string(text: impl Into<String>) -> Self {
         Self::Made(Value::String(text.into()))
     }
@@ -38,7 +36,7 @@ impl<'a> Node<'a> {
         matches!(self, Self::Text("null") | Self::Made(Value::Null))
     }
 
-    /// The number 0 as programs write it.
+    /// Whether it is the number 0 in its usual notation.
     pub(super) fn is_zero(&self) -> bool {
         match self {
             Self::Text(text) => *text == "0",
@@ -63,7 +61,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Parses one level of it, if it is an object or a list.
+    /// Parses one level, if it is an object or a list.
     fn parse_level(&mut self) {
         match self {
             Self::Text(text) if text.starts_with('{') => {
@@ -89,7 +87,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The object that it is; the error is at `path`.
+    /// The object, or an error that names `path` if it is no object.
     pub(super) fn object(&mut self, path: &Path<'_>) -> Result<&mut Object<'a>, WrongType> {
         self.parse_level();
         match self {
@@ -98,7 +96,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The same, by value.
+    /// Like [`Node::object`], by value.
     pub(super) fn into_object(mut self, path: &Path<'_>) -> Result<Object<'a>, WrongType> {
         self.parse_level();
         match self {
@@ -107,7 +105,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The list that it is; the error is at `path`.
+    /// The list, or an error that names `path` if it is no list.
     pub(super) fn list(&mut self, path: &Path<'_>) -> Result<&mut Vec<Self>, WrongType> {
         self.parse_level();
         match self {
@@ -116,7 +114,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// That it has another type than `expected`.
+    /// The error of a type other than `expected`.
     pub(super) fn wrong(&self, path: &Path<'_>, expected: &'static str) -> WrongType {
         let found = match self {
             Self::Made(value) => type_name(value),
@@ -158,12 +156,12 @@ impl<'a> Node<'a> {
     }
 }
 
-/// Writing to memory fails for maps with keys that are no texts, which these types don't have.
+/// Writing to memory fails only for maps whose keys are not strings, and these types have none.
 fn write_made<T: serde::Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
     let _ = serde_json::to_writer(out, value);
 }
 
-/// The text in a JSON text, unescaped where it has to be.
+/// The string that a JSON text holds, without its escapes.
 fn text_of(text: &str) -> Option<Cow<'_, str>> {
     let inner = text.strip_prefix('"')?.strip_suffix('"')?;
     if inner.contains('\\') {
@@ -192,7 +190,7 @@ impl<'a> Object<'a> {
         field.map(|(_, node)| node)
     }
 
-    /// The text at `key`.
+    /// The string at `key`.
     pub(super) fn text(&self, key: &str) -> Option<Cow<'_, str>> {
         self.get(key)?.as_str()
     }
@@ -201,7 +199,7 @@ impl<'a> Object<'a> {
         self.get(key).is_some()
     }
 
-    /// Absent, or null.
+    /// Whether it is absent or null.
     pub(super) fn lacks(&self, key: &str) -> bool {
         self.get(key).is_none_or(Node::is_null)
     }
@@ -235,7 +233,7 @@ impl<'a> Object<'a> {
         self.0.into_iter()
     }
 
-    /// The object at `key`, which is `path`; an empty one is made where it is absent or null.
+    /// The object at `key`, which is `path`; an empty one is created where it is absent or null.
     pub(super) fn object_at(
         &mut self,
         key: &'static str,
@@ -368,53 +366,5 @@ impl<'a, K: Into<Cow<'a, str>>> FromIterator<(K, Node<'a>)> for Object<'a> {
     fn from_iter<T: IntoIterator<Item = (K, Node<'a>)>>(fields: T) -> Self {
         let fields = fields.into_iter();
         Self(fields.map(|(key, node)| (key.into(), node)).collect())
-    }
-}
-
-/// A key, borrowed unless it is escaped.
-struct Key<'a>(Cow<'a, str>);
-
-impl<'de> Deserialize<'de> for Key<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl<'de> Visitor<'de> for Text {
-            type Value = Key<'de>;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a string")
-            }
-
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Key<'de>, E> {
-                Ok(Key(Cow::Borrowed(text)))
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Key<'de>, E> {
-                Ok(Key(Cow::Owned(text.to_owned())))
-            }
-        }
-        deserializer.deserialize_str(Text)
-    }
-}
-
-impl<'de> Deserialize<'de> for Object<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Fields;
-        impl<'de> Visitor<'de> for Fields {
-            type Value = Object<'de>;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object<'de>, A::Error> {
-                let mut fields = Vec::with_capacity(8);
-                while let Some(Key(key)) = map.next_key()? {
-                    let raw: &'de RawValue = map.next_value()?;
-                    fields.push((key, Node::Text(raw.get())));
-                }
-                Ok(Object(fields))
-            }
-        }
-        deserializer.deserialize_map(Fields)
     }
 }

@@ -18,7 +18,7 @@ pub(super) fn spec_to_v1beta2<'a>(
         (None, None) => stash.found(&path.field("flavor")).map(Node::Made),
         (Some(name), None) => Some(wrapped("filter", wrapped("name", name))),
         (name, Some(id)) => {
-            // The id wins in v1beta1; v1beta2 has room for one of the two.
+            // In v1beta1 the id takes precedence. v1beta2 can hold only one of the two.
             if let Some(name) = name {
                 let copy = Node::string(id.as_str().unwrap_or_default());
                 let entry = Object::from_iter([("id", copy), ("name", name)]);
@@ -75,11 +75,12 @@ pub(super) fn status_to_v1beta1(status: &mut Object<'_>) -> Result<(), WrongType
     resolved_to_v1beta1(status, &path)
 }
 
-/// `ready` is the condition `Ready`; before there is one it is what the contract means by it.
+/// `ready` has the status of the condition `Ready`. Before that condition exists, it has the value that the contract
+/// defines.
 pub(super) fn set_ready(status: &mut Object<'_>, path: &Path<'_>) -> Result<(), WrongType> {
     let ready = match conditions::ready(status, path)? {
         Some(ready) => ready,
-        // Of another type, it says nothing.
+        // A value of another type is ignored.
         None => status
             .object("initialization", path)
             .ok()
@@ -125,7 +126,7 @@ fn rename_in_resolved(
 enum Flavor<'a> {
     Id(Node<'a>),
     Name(Node<'a>),
-    /// Nothing that v1beta1 can say, such as an empty object.
+    /// A content that v1beta1 can't express, such as an empty object.
     Other(Node<'a>),
 }
 
@@ -157,7 +158,7 @@ fn wrapped<'a>(key: &'static str, node: Node<'a>) -> Node<'a> {
     Node::Object(Object::from_iter([(key, node)]))
 }
 
-/// A text, still as it came.
+/// The text, still in JSON.
 fn text<'a>(
     node: Option<Node<'a>>,
     field: &str,

@@ -1,10 +1,10 @@
 //! Conversion between v1beta1 and v1beta2, for the four kinds that have both.
 //!
-//! It rewrites the JSON text ([`lazy_json`]): a field that has the same name and shape in both versions is not parsed,
-//! so it can't be lost, costs next to nothing, and a field that the schemas gain later needs no change here. Speed is
-//! not the only reason for not going through the typed structs: the API server fails the LIST of a kind when the
-//! conversion of one object in it fails. So every object that any schema has ever let into storage must convert,
-//! including numbers out of range, empty lists and unknown enum values. Typed structs refuse or lose some of these.
+//! It rewrites the JSON text ([`lazy_json`]): a field that has the same name and form in both versions is not parsed,
+//! so that it can't be lost, costs next to nothing, and a field that the schemas gain later needs no change here. Speed
+//! is not the only reason for not using the typed structs: the API server fails the LIST of a kind when the conversion
+//! of one object in it fails. So every object that any schema has ever allowed into storage must convert, including
+//! numbers out of range, empty lists and unknown enum values. Typed structs refuse or lose some of these.
 //!
 //! `docs/conversion.md` lists what each version can't hold, and where it is kept.
 
@@ -32,19 +32,27 @@ use stash::{Stash, top};
 /// The two served versions of the kinds that are converted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
-    /// What every released CAPO stores.
+    /// The version that every released CAPO stores.
     V1Beta1,
     /// The storage version.
     V1Beta2,
 }
 
 impl Version {
-    /// The version named by an `apiVersion` of our group.
+    /// The version that an `apiVersion` of this API group names.
     pub fn of(api_version: &str) -> Option<Self> {
         match api_version.split_once('/') {
             Some((GROUP, "v1beta1")) => Some(Self::V1Beta1),
             Some((GROUP, "v1beta2")) => Some(Self::V1Beta2),
             _ => None,
+        }
+    }
+
+    /// The version without its group.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::V1Beta1 => "v1beta1",
+            Self::V1Beta2 => "v1beta2",
         }
     }
 
@@ -81,10 +89,10 @@ impl Kind {
 /// Why an object could not be converted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConversionError {
-    /// It is no JSON.
+    /// The text is not JSON.
     #[error("not JSON: {0}")]
     Malformed(String),
-    /// A part that must be looked at has another type than its schema says.
+    /// A part that the conversion reads has another type than its schema defines.
     #[error(transparent)]
     WrongType(#[from] WrongType),
     /// There is no conversion from this to that.
@@ -98,7 +106,7 @@ pub enum ConversionError {
         kind: String,
         /// The object's apiVersion, as found.
         from: String,
-        /// The apiVersion asked for.
+        /// The requested apiVersion.
         to: String,
     },
 }
@@ -109,7 +117,7 @@ impl From<serde_json::Error> for ConversionError {
     }
 }
 
-/// Converts `object` to `desired`, an `apiVersion`. An object that has it already comes back as it is.
+/// Converts `object` to `desired`, an `apiVersion`. An object that has this version already is returned unchanged.
 pub fn convert(object: Value, desired: &str) -> Result<Value, ConversionError> {
     let Some(fields) = object.as_object() else {
         return Err(WrongType {
@@ -135,7 +143,7 @@ pub fn convert_text(text: &str, desired: &str, out: &mut Vec<u8>) -> Result<(), 
     let mut object = if text.trim_start().starts_with('{') {
         serde_json::from_str::<Object<'_>>(text)?
     } else {
-        // Told by its type, or as no JSON.
+        // The error names the type of the text, or reports that it is not JSON.
         let other: Value = serde_json::from_str(text)?;
         return Err(Node::Made(other)
             .wrong(&Path::root("the object"), "an object")

@@ -8,10 +8,10 @@ use serde_json::{json, value::RawValue};
 use super::convert_text;
 use crate::webhooks::size_estimate;
 
-/// A body that is no ConversionReview, so that there is no one to answer in its terms.
+/// The body is no ConversionReview, so that it can't be answered by one.
 #[derive(Debug, thiserror::Error)]
 pub enum ReviewError {
-    /// Not JSON, or JSON of another shape.
+    /// The body is not JSON, or JSON of another form.
     #[error("not a ConversionReview: {0}")]
     Malformed(#[from] serde_json::Error),
     /// Another apiVersion or kind.
@@ -19,12 +19,12 @@ pub enum ReviewError {
         "expected kind ConversionReview of apiextensions.k8s.io/v1 or v1beta1, found kind {kind:?} of {api_version:?}"
     )]
     OtherKind {
-        /// As found.
+        /// The kind that was found.
         kind: String,
-        /// As found.
+        /// The version that was found.
         api_version: String,
     },
-    /// There is nothing to convert.
+    /// The review has no request.
     #[error("the ConversionReview has no request")]
     NoRequest,
 }
@@ -45,13 +45,13 @@ struct Request<'a> {
     uid: String,
     #[serde(rename = "desiredAPIVersion")]
     desired_api_version: String,
-    /// Parsed one by one: a tree takes many times the memory of its text.
+    /// Objects are parsed one by one, because a tree takes many times the memory of its text.
     #[serde(borrow, default)]
     objects: Vec<&'a RawValue>,
 }
 
-/// Answers a ConversionReview. One object that can't be converted fails the review, as the API asks
-/// for, with a message that names every such object and what is wrong with it.
+/// Answers a ConversionReview. One object that can't be converted fails the review, as the API requires, with a message
+/// that names every such object and what is wrong with it.
 pub fn review(body: &[u8]) -> Result<Vec<u8>, ReviewError> {
     let review: Review<'_> = serde_json::from_slice(body)?;
     let known = matches!(
@@ -122,7 +122,7 @@ struct Named {
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Named { namespace, name } = &self.metadata;
-        // As long as a name may be.
+        // The longest name that Kubernetes allows.
         write!(f, "{:.253} {namespace:.253}/{name:.253}", self.kind)
     }
 }
@@ -135,13 +135,13 @@ struct Failures {
 }
 
 impl Failures {
-    /// Takes in what is wrong with the object that `text` is, naming it as far as that can be told.
+    /// Adds an error of the object in `text`, and names the object as far as it can be parsed.
     fn add(&mut self, text: &str, error: String) {
         if self.shown.len() >= 5 {
             self.more += 1;
             return;
         }
-        // A list would be read as the fields in their order.
+        // A list would be parsed as the fields in their order.
         let is_object = text.starts_with('{');
         let identity: Option<Identity> =
             is_object.then(|| serde_json::from_str(text).ok()).flatten();

@@ -1,7 +1,8 @@
 //! The few fields that the other version can't hold, kept in one small annotation.
 //!
-//! An entry is bound to the field's content in the version that can't hold it. When that content was edited since, the
-//! entry no longer applies and is dropped. Unlike a copy of the whole object, it can't bring back old content.
+//! An entry is bound to the field's content in the version that can't hold it. When that content has been edited since,
+//! the entry no longer applies and is dropped. So an entry can't restore old content, unlike a copy of the whole
+//! object.
 
 use serde_json::{Map, Value};
 
@@ -17,11 +18,11 @@ pub const V1BETA1_FIELDS: &str = "infrastructure.cluster.x-k8s.io/v1beta1-fields
 /// Annotation of a v1beta1 object: fields that only v1beta2 has, as JSON from path to value.
 pub const V1BETA2_FIELDS: &str = "infrastructure.cluster.x-k8s.io/v1beta2-fields";
 
-/// CAPO's copy of the whole object in its other version. Fields that only the copy has are taken from it where they
-/// still apply; then the annotation is removed.
+/// CAPO's copy of the whole object in its other version. Fields that only the copy has are read from it if they still
+/// apply, and the annotation is removed.
 pub const CAPO_STASH: &str = "cluster.x-k8s.io/conversion-data";
 
-/// Fields that were kept for the version converted to, and those to keep for the version converted from.
+/// The fields that were kept for the version converted to, and those to keep for the version converted from.
 pub(super) struct Stash<'a> {
     /// Fields of the version converted to.
     found: Map<String, Value>,
@@ -33,8 +34,8 @@ pub(super) struct Stash<'a> {
 }
 
 impl<'a> Stash<'a> {
-    /// Removes the annotations from `object`, which is being converted away from `from`. Content that can't be read is
-    /// dropped: somebody edited an annotation that is ours.
+    /// Removes the annotations from `object`, which is being converted from `from`. Content that can't be read is
+    /// dropped, because a user has edited the annotation.
     pub(super) fn take(object: &mut Object<'a>, from: Version) -> Result<Self, WrongType> {
         let (found_in, annotation) = match from {
             Version::V1Beta1 => (V1BETA2_FIELDS, V1BETA1_FIELDS),
@@ -50,7 +51,7 @@ impl<'a> Stash<'a> {
         let Some(metadata) = top(object, "metadata")? else {
             return Ok(this);
         };
-        // Annotations of another type are not ours.
+        // Annotations of another type were not written by capo-rs.
         let Ok(Some(annotations)) = metadata.object("annotations", &root) else {
             return Ok(this);
         };
@@ -68,7 +69,7 @@ impl<'a> Stash<'a> {
         Ok(this)
     }
 
-    /// Keeps `node` for the way back.
+    /// Keeps `node` for the conversion back.
     pub(super) fn keep(&mut self, path: &Path<'_>, node: Node<'a>) {
         self.leftover.insert(path.to_string(), node);
     }
@@ -81,7 +82,7 @@ impl<'a> Stash<'a> {
         self.found.remove(&path.to_string())
     }
 
-    /// The name of a flavor that stood beside the flavor id `id` at `path`, a machine's spec.
+    /// The name of a flavor that was set together with the flavor id `id` at `path`, a machine's spec.
     pub(super) fn flavor_beside(&mut self, path: &Path<'_>, id: &str) -> Option<String> {
         let text =
             |entry: &Value, key: &str| entry.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -99,7 +100,7 @@ impl<'a> Stash<'a> {
             .flatten()
     }
 
-    /// `spec.template.metadata` of an OpenStackClusterTemplate, which CAPO's v1beta1 lacks and ours has.
+    /// `spec.template.metadata` of an OpenStackClusterTemplate, which CAPO's v1beta1 lacks and that of capo-rs has.
     pub(super) fn stashed_template_metadata(&self) -> Option<Value> {
         self.capo_copy
             .as_ref()?

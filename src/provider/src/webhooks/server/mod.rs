@@ -1,7 +1,7 @@
 //! The HTTPS server that the API server calls: `/convert` and the validating paths.
 //!
-//! Anybody who reaches the port may send anything, since the API server presents no certificate of its own:
-//! every size, time and number is bounded here.
+//! Every size, time and number is bounded here, because any client that reaches the port may send any data: the API
+//! server presents no client certificate.
 
 mod observer;
 mod routes;
@@ -28,18 +28,18 @@ use routes::Routes;
 /// How the server is set up.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Where to listen; `--webhook-port` on every address by default.
+    /// The listening address; `--webhook-port` on every address by default.
     pub address: SocketAddr,
     /// The folder with `tls.crt` and `tls.key` (`--webhook-cert-dir`), both PEM.
     pub certificate_folder: PathBuf,
-    /// The oldest TLS version that is spoken (`--tls-min-version`).
+    /// The oldest TLS version that is accepted (`--tls-min-version`).
     pub minimum_tls: MinimumTls,
     /// Bounds.
     pub limits: Limits,
 }
 
 impl Settings {
-    /// Every address, `port`, the certificate in `folder`, TLS 1.2 and the default bounds.
+    /// The default settings: every address, `port`, the certificate in `folder`, TLS 1.2 and the default bounds.
     pub fn new(port: u16, folder: impl Into<PathBuf>) -> Self {
         Self {
             address: SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)),
@@ -53,22 +53,22 @@ impl Settings {
 /// Bounds on sizes, times and numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of an AdmissionReview: two objects at the API server's limit of 3 MiB and change.
+    /// Bytes of an AdmissionReview: two objects at the API server's limit of 3 MiB, and the fields around them.
     pub admission_bytes: usize,
     /// Bytes of a ConversionReview: a list of some thousand clusters.
     pub conversion_bytes: usize,
-    /// Bytes of all bodies that are held at a time; at least the largest single limit.
+    /// Bytes of all bodies that are held at the same time; at least the largest single limit.
     pub bytes_in_flight: usize,
     /// Open connections; more wait in the kernel's queue.
     pub connections: usize,
     /// Time for the TLS handshake.
     pub handshake: Duration,
-    /// Time for a request's headers. It also ends idle connections, so it is longer than the 90 s after which the
-    /// API server itself closes them: otherwise the API server could be about to write when this end closes.
+    /// Time for a request's headers. It also ends idle connections. It is longer than the 90 s after which the API
+    /// server itself closes them; otherwise the API server might send a request while this end closes the connection.
     pub headers: Duration,
     /// Time for a request's body.
     pub body: Duration,
-    /// Time for a response, including the wait for a turn. The API server gives up after 10 s by default.
+    /// Time for a response, including the wait for a free slot. The API server stops waiting after 10 s by default.
     pub answer: Duration,
     /// Time between two reads of the certificate's files.
     pub certificate_poll: Duration,

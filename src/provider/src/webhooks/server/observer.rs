@@ -1,10 +1,10 @@
-//! What the server reports to the metrics.
+//! The trait by which the server reports to the metrics.
 
 use std::time::Duration;
 
 use super::CertificateObserver;
 
-/// Is notified of every request, and of every use of the certificate. `()` ignores all of it.
+/// Receives an event for every request and for every use of the certificate. `()` ignores all of them.
 pub trait Observer: CertificateObserver {
     /// A request to a known path began.
     fn request_began(&self, path: &'static str) {

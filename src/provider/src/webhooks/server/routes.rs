@@ -1,4 +1,4 @@
-//! One request: its path, its size, its turn, its response.
+//! The handling of one request: its path, its size, the wait for a free slot, its response.
 
 use std::{sync::Arc, time::Instant};
 
@@ -21,7 +21,7 @@ use crate::{
 /// The path of conversion, the same as CAPO's.
 const CONVERT: &str = "/convert";
 
-/// Bodies up to this size are processed on the same thread: handing them to another one takes longer.
+/// Bodies up to this size are processed on the same thread, because handing them to another thread takes longer.
 const SMALL: usize = 256 << 10;
 
 /// The unit of the body budget.
@@ -32,7 +32,8 @@ pub(super) struct Routes {
     observer: Arc<dyn Observer>,
     /// KiB of bodies that may still be read.
     budget: Semaphore,
-    /// Reviews that may be processed at a time: more than there are cores would only hold more memory.
+    /// The number of reviews that may be processed at the same time. More of them than cores would only use more
+    /// memory.
     turns: Semaphore,
 }
 
@@ -82,7 +83,7 @@ impl Routes {
         }
     }
 
-    /// The response to a request, whatever it contains.
+    /// The response to a request with any content.
     pub(super) async fn respond(&self, request: Request<Incoming>) -> Response {
         let Some(route) = Route::of(request.uri().path()) else {
             return text(StatusCode::NOT_FOUND, "there is nothing at this path\n");

@@ -54,11 +54,11 @@ const RULE_LISTS: [&str; 3] = [
     "workerNodesSecurityGroupRules",
 ];
 
-/// The fields of a rule that name its other side; only one of them may be set.
+/// The fields of a rule that name the other side of the traffic. Only one of them may be set.
 const REMOTES: [&str; 3] = ["remoteManagedGroups", "remoteGroupID", "remoteIPPrefix"];
 
-/// Refuses new rules with more than one other side. A rule that the object already has stays allowed: it must not prevent
-/// changes that have nothing to do with it.
+/// Refuses new rules with more than one other side. A rule that the object already has is accepted, because it must not
+/// prevent unrelated changes.
 fn security_group_rules(change: &Change<'_>, errors: &mut Vec<FieldError>) {
     for list in RULE_LISTS {
         let rules = |object: &Value| {
@@ -86,7 +86,7 @@ fn security_group_rules(change: &Change<'_>, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Fields that may change at any time, with everything in them.
+/// The fields that may change at any time, with all their parts.
 const MUTABLE: [&str; 6] = [
     "spec.apiServer.managedLoadBalancer.allowedCIDRs",
     "spec.apiServer.managedLoadBalancer.monitor",
@@ -104,7 +104,7 @@ struct Rules<'a> {
 }
 
 impl Rules<'_> {
-    /// Whether the difference at `path` is allowed; the error is the text about what is allowed instead.
+    /// Whether the difference at `path` is allowed. The error is the text about the allowed values.
     fn judge(&self, path: &str, difference: Difference<'_>) -> Result<(), String> {
         if path == "spec.bastion" && is_nothing(difference.new) {
             return self.bastion_may_go();
@@ -142,7 +142,7 @@ impl Rules<'_> {
         }
     }
 
-    /// May be set later only where the user manages the address: then nothing of ours depends on it yet.
+    /// It may be set later only where the user manages the address, because no object of capo-rs depends on it yet.
     fn first_set(&self, difference: Difference<'_>) -> Result<(), String> {
         let off = self.old.pointer("/spec/apiServer/enableFloatingIP") == Some(&Value::Bool(false));
         let unset = difference.old.is_null() || difference.old.as_str() == Some("");
@@ -155,7 +155,7 @@ impl Rules<'_> {
         }
     }
 
-    /// May only be set to the value that is in use.
+    /// It may only be set to the value that is in use.
     fn floating_ip(&self, difference: Difference<'_>) -> Result<(), String> {
         let current = self
             .old
@@ -173,7 +173,7 @@ impl Rules<'_> {
         }
     }
 
-    /// May be set by the user or the manager until it has a host. A port may be added to a host that the user gave.
+    /// The user or the manager may set it until it has a host. A port may be added to a host that the user set.
     fn endpoint(&self, path: &str, difference: Difference<'_>) -> Result<(), String> {
         let host = self
             .old
@@ -192,7 +192,7 @@ impl Rules<'_> {
         }
     }
 
-    /// May be pinned to the id of the network that is in use.
+    /// It may be replaced by the id of the network that is in use.
     fn network(&self) -> Result<(), String> {
         let current = self
             .old
@@ -214,7 +214,7 @@ impl Rules<'_> {
         }
     }
 
-    /// Each subnet may be pinned from its filter to the id of the subnet of that name that is in use.
+    /// Each subnet's filter may be replaced by the id of the subnet of that name that is in use.
     fn subnets(&self) -> Result<(), String> {
         let refused = || {
             format!(
@@ -263,7 +263,7 @@ impl Rules<'_> {
     }
 }
 
-/// Rules may change and management may begin, but not end: ports use the groups.
+/// Rules may change and management may begin. Management may not end, because ports use the groups.
 fn security_groups(path: &str, difference: Difference<'_>) -> Result<(), String> {
     const FIELD: &str = "spec.managedSecurityGroups";
     if path == FIELD && is_nothing(difference.new) {

@@ -4,18 +4,19 @@ use serde_json::Value;
 
 static NOTHING: Value = Value::Null;
 
-/// One place in which two trees differ; `Null` stands for absent.
+/// One place in which two trees differ. `Null` stands for an absent value.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Difference<'a> {
     pub(super) old: &'a Value,
     pub(super) new: &'a Value,
 }
 
-/// Objects that v1beta1 does not have. Their fields appear and disappear one by one there, so each is compared alone.
+/// Objects that v1beta1 does not have. In v1beta1 their fields appear and disappear one by one, so each field is
+/// compared by itself.
 const WRAPPERS: [&str; 3] = [".apiServer", ".managedNetwork", ".managedRouter"];
 
-/// Calls `report` with the path and both sides of every difference, deepest first where lists keep
-/// their length. Absent, null, empty lists and empty objects are one and the same.
+/// Calls `report` with the path and both sides of every difference, and with the deepest path where lists keep their
+/// length. Absent, null, empty lists and empty objects are equal.
 pub(super) fn differences<'a>(
     path: &str,
     old: Option<&'a Value>,
@@ -68,7 +69,7 @@ fn is_wrapper(path: &str) -> bool {
     WRAPPERS.iter().any(|wrapper| path.ends_with(wrapper))
 }
 
-/// Nothing at all, or containers of nothing.
+/// Whether the value is absent, empty, or contains only such values.
 pub(super) fn is_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,

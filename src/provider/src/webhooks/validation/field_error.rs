@@ -1,4 +1,4 @@
-//! One violation, in the form that clients of Kubernetes know.
+//! One violation, in the form of Kubernetes' field errors.
 
 use std::fmt;
 
@@ -6,20 +6,20 @@ use serde_json::Value;
 
 use crate::webhooks::json::shown;
 
-/// What is wrong with a field, what was found in it and what is allowed.
+/// The field, the value found in it, and the values allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldError {
     /// The field, such as `spec.apiServer.port`.
     pub field: String,
     /// The kind of violation.
     pub problem: Problem,
-    /// What was found, as JSON, cut where it is long; empty where there is nothing to show.
+    /// The value found, as JSON, cut where it is long; empty where there is no value to show.
     pub found: String,
-    /// What is allowed.
+    /// The values allowed.
     pub allowed: String,
 }
 
-/// The kinds of violations; their texts are those of Kubernetes' own field errors.
+/// The kinds of violations. Their texts are those of Kubernetes' own field errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Problem {
     /// The field may not be set or changed here.
@@ -29,7 +29,7 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// The machine readable reason of a cause in a Status.
+    /// The machine-readable reason of a cause in a Status.
     pub fn reason(self) -> &'static str {
         match self {
             Self::Forbidden => "FieldValueForbidden",

@@ -1,4 +1,4 @@
-//! The gate override annotation. It is validated when it is written and never again: a bypass that has expired must not
+//! The gate override annotation. It is validated only when it is written, because a bypass that has expired must not
 //! prevent the next update of its object.
 
 use jiff::Timestamp;

@@ -74,18 +74,31 @@ pub(super) fn validate_server(change: &Change<'_>, errors: &mut Vec<FieldError>)
     if change.is_topology_dry_run() {
         return;
     }
+    let follows_owner = is_owned(change.new);
     differences("spec", old.get("spec"), new, &mut |path, difference| {
-        if !is_identity(path, errors, difference.new) {
+        if !(follows_owner && is_identity(path, errors, difference.new)) {
             errors.push(FieldError::forbidden(
                 path,
                 difference.new,
-                "can't be changed; of an OpenStackServer's spec only identityRef may change",
+                "can't be changed; an OpenStackServer's spec is immutable, except that its identityRef follows that of the \
+                 OpenStackMachine or OpenStackCluster that owns it",
             ));
         }
     });
 }
 
-/// What holds for a new machine or server.
+/// Whether the server belongs to a machine, or as a bastion to a cluster. The owner's controller copies a change of the
+/// owner's credentials to the server.
+fn is_owned(server: &Value) -> bool {
+    let owners = server.pointer("/metadata/ownerReferences");
+    let mut owners = owners.and_then(Value::as_array).into_iter().flatten();
+    owners.any(|owner| {
+        let kind = owner.get("kind").and_then(Value::as_str);
+        matches!(kind, Some("OpenStackMachine" | "OpenStackCluster"))
+    })
+}
+
+/// The rules for a new machine or server.
 fn created(path: &str, spec: Option<&Value>, errors: &mut Vec<FieldError>) {
     let Some(spec) = spec else { return };
     let list = |of: &Value, key: &str| {
@@ -120,7 +133,7 @@ fn created(path: &str, spec: Option<&Value>, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// v1alpha1 takes the old spelling beside the new one.
+/// v1alpha1 accepts the old spelling besides the new one.
 fn port_security_is_off(port: &Value) -> bool {
     port.get("enablePortSecurity") == Some(&Value::Bool(false))
         || port.get("disablePortSecurity") == Some(&Value::Bool(true))
@@ -132,7 +145,7 @@ pub(super) fn is_identity(path: &str, errors: &mut Vec<FieldError>, new: &Value)
         errors.push(FieldError::forbidden(
             path,
             new,
-            "can't be added, changed or removed: what exists in one region is not found in another",
+            "can't be added, changed or removed: objects of one region are not found in another",
         ));
     }
     path == "spec.identityRef" || path.starts_with("spec.identityRef.")

@@ -1,8 +1,8 @@
-//! What the schemas can't express: which fields may change, and when.
+//! The rules that the schemas can't express: which fields may change, and when.
 //!
-//! Pure functions of the old and the new object, both as v1beta2 (v1alpha1 for an OpenStackServer). The rules are CAPO's
-//! without two of its bugs: an OpenStackServer's `identityRef` may change, and a port may be added to an endpoint whose
-//! host name the user gave.
+//! They are pure functions of the old and the new object, both as v1beta2 (v1alpha1 for an OpenStackServer). The rules
+//! are CAPO's without two of its bugs: an OpenStackServer's `identityRef` may change, and a port may be added to an
+//! endpoint whose host name the user set.
 
 mod cluster;
 mod difference;
@@ -75,8 +75,8 @@ impl Kind {
         }
     }
 
-    /// The paths that the API server calls: CAPO's since 0.15 first, then those of CAPO 0.12 to 0.14. The older entries of
-    /// the webhook configuration have other names, so they remain when ours are applied over them.
+    /// The paths that the API server calls: CAPO's since 0.15 first, then those of CAPO 0.12 to 0.14. The older entries
+    /// of the webhook configuration have other names, so they remain when those of capo-rs are applied over them.
     pub fn paths(self) -> &'static [&'static str] {
         match self {
             Self::Cluster => &[
@@ -115,8 +115,8 @@ pub struct Change<'a> {
 const TOPOLOGY_DRY_RUN: &str = "topology.cluster.x-k8s.io/dry-run";
 
 impl Change<'_> {
-    /// A dry run of the topology controller. It has the API server default changed templates to compare them, which
-    /// immutability would prevent.
+    /// Whether this is a dry run of the topology controller. In it the API server applies defaults to changed templates
+    /// for a comparison, which immutability would prevent.
     fn is_topology_dry_run(&self) -> bool {
         self.dry_run && annotation(self.new, TOPOLOGY_DRY_RUN).is_some()
     }

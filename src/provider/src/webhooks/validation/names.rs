@@ -2,8 +2,8 @@
 
 use super::FieldError;
 
-/// v1beta2's names and v1beta1's, below a cluster's or a machine's spec. `true`: a boolean that means
-/// the opposite.
+/// The names in v1beta2 and v1beta1, below a cluster's or a machine's spec. `true` marks a boolean with the opposite
+/// meaning.
 const NAMES: [(&str, &str, bool); 12] = [
     (
         ".apiServer.managedLoadBalancer",
@@ -35,7 +35,7 @@ const NAMES: [(&str, &str, bool); 12] = [
     (".flavor.filter.name", ".flavor", false),
 ];
 
-/// Gives a v1beta2 error the names of v1beta1.
+/// Replaces the names in a v1beta2 error by those of v1beta1.
 pub(super) fn in_v1beta1(mut error: FieldError) -> FieldError {
     let found_name = NAMES.iter().find_map(|&(new, old, inverted)| {
         let start = error.field.find(new)?;

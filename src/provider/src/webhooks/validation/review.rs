@@ -10,7 +10,7 @@ use crate::webhooks::{GROUP, conversion, size_estimate};
 /// A body that is no AdmissionReview, so that it can't be answered by one.
 #[derive(Debug, thiserror::Error)]
 pub enum ReviewError {
-    /// Not JSON, or JSON of another shape.
+    /// The body is not JSON, or JSON of another form.
     #[error("not an AdmissionReview: {0}")]
     Malformed(#[from] serde_json::Error),
     /// Another apiVersion or kind.
@@ -18,12 +18,12 @@ pub enum ReviewError {
         "expected kind AdmissionReview of admission.k8s.io/v1 or v1beta1, found kind {kind:?} of {api_version:?}"
     )]
     OtherKind {
-        /// As found.
+        /// The kind that was found.
         kind: String,
-        /// As found.
+        /// The version that was found.
         api_version: String,
     },
-    /// There is nothing to validate.
+    /// The review has no request.
     #[error("the AdmissionReview has no request")]
     NoRequest,
 }
@@ -33,7 +33,7 @@ pub enum ReviewError {
 pub struct Answer {
     /// The AdmissionReview to send back, JSON.
     pub body: Vec<u8>,
-    /// Whether the change may go ahead.
+    /// Whether the change is allowed.
     pub allowed: bool,
 }
 
@@ -121,7 +121,7 @@ fn judge(kind: Kind, request: &Request<'_>, now: Timestamp) -> Result<(), Value>
     }
     let new = match request.operation.as_str() {
         "CREATE" | "UPDATE" => current(kind, request.object, "object")?,
-        // Other operations are not configured, and always allowed.
+        // Other operations are not configured for this webhook, and always allowed.
         _ => return Ok(()),
     };
     let old = match request.operation.as_str() {
@@ -167,7 +167,7 @@ fn bad_request(message: &str) -> Value {
     })
 }
 
-/// The Status that the API server itself gives for invalid objects, which clients know how to show.
+/// The Status that the API server itself returns for invalid objects, which clients can display.
 fn invalid(kind: Kind, name: &str, errors: &[FieldError]) -> Value {
     /// More would not help the reader.
     const SHOWN: usize = 20;

@@ -1,6 +1,6 @@
 //! The API server's floating IP: found again whatever happened, never exchanged for another.
 
-mod plan;
+pub(crate) mod plan;
 
 use std::net::IpAddr;
 
@@ -14,7 +14,47 @@ use capo_openstack::{
     network::{FloatingIp, FloatingIpFilter, NewFloatingIp, Tagged},
 };
 
-fn failed(doing: &str, error: &Error) -> StepError {
+/// What a floating IP is for, in messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// In front of the load balancer.
+    LoadBalancer,
+    /// In front of the bastion.
+    Bastion,
+    /// In front of the API server of a control-plane machine.
+    Machine,
+}
+
+impl Purpose {
+    fn target(self) -> &'static str {
+        match self {
+            Self::LoadBalancer => "load balancer",
+            Self::Bastion => "bastion",
+            Self::Machine => "control-plane machine",
+        }
+    }
+
+    fn owner(self) -> &'static str {
+        match self {
+            Self::LoadBalancer | Self::Machine => "API server",
+            Self::Bastion => "bastion",
+        }
+    }
+}
+
+/// Where a new floating IP is created.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place<'a> {
+    /// The external network.
+    pub external: &'a str,
+    /// The address that it should have; Neutron chooses one where none is given.
+    pub address: Option<IpAddr>,
+    /// The port that it is put on.
+    pub port: Option<&'a str>,
+}
+
+/// An error about a floating IP.
+pub(crate) fn failed(doing: &str, error: &Error) -> StepError {
     StepError::cloud(API_ENDPOINT_READY, Reason::FloatingIPError, doing, error)
 }
 
@@ -35,13 +75,18 @@ pub(crate) async fn ensure(
     let found = match present {
         Some(fip) if plan::fits(&fip, given) => Some(fip),
         _ => match address {
-            Some(address) => by_address(context, address).await?,
+            Some(address) => {
+                let given = given == Some(address);
+                by_address(context, address, given).await?
+            }
             None => left_over(context, external).await?,
         },
     };
     let fip = match plan::plan(found, port) {
         FloatingIpPlan::Use(fip) => fip,
-        FloatingIpPlan::Associate { fip, port } => associate(context, &fip, &port).await?,
+        FloatingIpPlan::Associate { fip, port } => {
+            associate(context, &fip, &port, Purpose::LoadBalancer).await?
+        }
         FloatingIpPlan::Occupied { fip, port } => {
             let shown = shown(&fip);
             return Err(StepError::refused(
@@ -52,7 +97,14 @@ pub(crate) async fn ensure(
                 ),
             ));
         }
-        FloatingIpPlan::Create => create(context, external, address, port).await?,
+        FloatingIpPlan::Create => {
+            let new = Place {
+                external,
+                address,
+                port,
+            };
+            create(context, new, Purpose::LoadBalancer).await?
+        }
     };
     if plan::is_ours(&fip, given, &context.desired.names.description()) {
         context
@@ -62,8 +114,8 @@ pub(crate) async fn ensure(
     Ok(fip)
 }
 
-/// The address that clients know, or are to know.
-fn desired_address(context: &StepContext<'_>) -> Option<IpAddr> {
+/// The address of the API server that clients know, or are to know.
+pub(crate) fn desired_address(context: &StepContext<'_>) -> Option<IpAddr> {
     let endpoint = context.desired.endpoint.given_host.as_deref();
     context
         .desired
@@ -89,9 +141,13 @@ pub(crate) async fn on_port(
     Ok(found.into_iter().next())
 }
 
-async fn by_address(context: &StepContext<'_>, address: IpAddr) -> StepResult<Option<FloatingIp>> {
-    // One that the user names may be shared by another project; any other one is the cluster's own.
-    let given = context.desired.floating_ip == Some(address);
+/// The floating IP with an address. One that the spec gives may be shared by another project; any other one is the
+/// cluster's own.
+pub(crate) async fn by_address(
+    context: &StepContext<'_>,
+    address: IpAddr,
+    given: bool,
+) -> StepResult<Option<FloatingIp>> {
     let filter = FloatingIpFilter {
         floating_ip_address: Some(address),
         project_id: (!given).then(|| context.project.clone()),
@@ -122,16 +178,7 @@ async fn left_over(context: &StepContext<'_>, external: &str) -> StepResult<Opti
 
 /// Every floating IP in our project with our description, but the bastion's.
 pub(crate) async fn described_as_ours(context: &StepContext<'_>) -> StepResult<Vec<FloatingIp>> {
-    let filter = FloatingIpFilter {
-        description: Some(context.desired.names.description()),
-        project_id: Some(context.project.clone()),
-        ..FloatingIpFilter::default()
-    };
-    let found = context
-        .cloud
-        .floating_ips(&filter, Priority::Settling)
-        .await
-        .map_err(|e| failed("Looking for floating IPs of this cluster", &e))?;
+    let found = described(context).await?;
     let bastion = context.known.bastion_floating_ip;
     Ok(found
         .into_iter()
@@ -139,13 +186,29 @@ pub(crate) async fn described_as_ours(context: &StepContext<'_>) -> StepResult<V
         .collect())
 }
 
-async fn associate(
+/// Every floating IP in our project with our description.
+pub(crate) async fn described(context: &StepContext<'_>) -> StepResult<Vec<FloatingIp>> {
+    let filter = FloatingIpFilter {
+        description: Some(context.desired.names.description()),
+        project_id: Some(context.project.clone()),
+        ..FloatingIpFilter::default()
+    };
+    context
+        .cloud
+        .floating_ips(&filter, Priority::Settling)
+        .await
+        .map_err(|e| failed("Looking for floating IPs of this cluster", &e))
+}
+
+/// Puts a floating IP on a port.
+pub(crate) async fn associate(
     context: &StepContext<'_>,
     fip: &FloatingIp,
     port: &PortId,
+    purpose: Purpose,
 ) -> StepResult<FloatingIp> {
     let shown = shown(fip);
-    let doing = format!("Putting floating IP {shown} on the load balancer");
+    let doing = format!("Putting floating IP {shown} on the {}", purpose.target());
     let updated = context
         .cloud
         .associate_floating_ip(&fip.id, Some(port), Priority::Settling)
@@ -156,21 +219,24 @@ async fn associate(
     Ok(updated)
 }
 
-async fn create(
+/// Creates a floating IP, on its port in one call.
+pub(crate) async fn create(
     context: &StepContext<'_>,
-    external: &str,
-    address: Option<IpAddr>,
-    port: Option<&str>,
+    place: Place<'_>,
+    purpose: Purpose,
 ) -> StepResult<FloatingIp> {
     let new = NewFloatingIp {
-        floating_network_id: external.into(),
-        floating_ip_address: address,
-        port_id: port.map(Into::into),
+        floating_network_id: place.external.into(),
+        floating_ip_address: place.address,
+        port_id: place.port.map(Into::into),
         description: context.desired.names.description(),
     };
-    let doing = address.map_or_else(
-        || "Taking a floating IP for the API server".to_owned(),
-        |address| format!("Taking floating IP {address} for the API server, which does not exist in this project"),
+    let owner = purpose.owner();
+    let doing = place.address.map_or_else(
+        || format!("Creating a floating IP for the {owner}"),
+        |address| {
+            format!("Creating floating IP {address} for the {owner}, which does not exist in this project")
+        },
     );
     let fip = context
         .cloud
@@ -187,16 +253,16 @@ pub(crate) fn shown(fip: &FloatingIp) -> String {
         .map_or_else(|| fip.id.to_string(), |address| address.to_string())
 }
 
-/// Gives the API server's floating IPs back: those on `port`, and those of ours on no port. One that
-/// the user named is only taken off the port.
+/// Gives the API server's floating IPs back: those on `port`, and those of ours on no port; without a load balancer also
+/// one that is still on the port of a machine. One that the user named is only taken off the port.
 pub(crate) async fn remove(context: &StepContext<'_>, port: Option<&str>) -> StepResult<()> {
     let mut ours = match port {
         Some(port) => on_port(context, port).await?.into_iter().collect(),
         None => Vec::new(),
     };
     for fip in described_as_ours(context).await? {
-        let free = fip.port_id.is_none();
-        if free && !ours.iter().any(|known: &FloatingIp| known.id == fip.id) {
+        let is_unused = fip.port_id.is_none() || context.desired.load_balancer.is_none();
+        if is_unused && !ours.iter().any(|known: &FloatingIp| known.id == fip.id) {
             ours.push(fip);
         }
     }

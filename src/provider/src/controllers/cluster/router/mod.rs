@@ -40,7 +40,8 @@ pub(crate) async fn router(
         }
         let router = router_by(context, reference).await?;
         if managed_network {
-            join(context, &router, network).await?;
+            let there = interfaces(context, &router.id).await?;
+            join(context, &router, network, &there).await?;
         }
         return Ok(Some(router));
     }
@@ -48,7 +49,10 @@ pub(crate) async fn router(
         return Ok(None);
     };
     let gateway = gateway(context, external).await?;
-    let router = match plan::plan(find_managed(context).await?, &gateway) {
+    let found = find_managed(context).await?;
+    // One that is created now has no interfaces.
+    let is_new = found.is_none();
+    let router = match plan::plan(found, &gateway) {
         RouterPlan::Use(router) => router,
         RouterPlan::Create { with_gateway } => {
             let router = create(context, with_gateway.then(|| gateway.clone())).await?;
@@ -67,7 +71,12 @@ pub(crate) async fn router(
     context
         .tag(ROUTER_READY, Tagged::Router(&router.id), &router.tags)
         .await?;
-    join(context, &router, network).await?;
+    let there = if is_new {
+        Vec::new()
+    } else {
+        interfaces(context, &router.id).await?
+    };
+    join(context, &router, network, &there).await?;
     Ok(Some(router))
 }
 
@@ -250,8 +259,8 @@ async fn join(
     context: &StepContext<'_>,
     router: &Router,
     network: &NetworkState,
+    there: &[Port],
 ) -> StepResult<()> {
-    let there = interfaces(context, &router.id).await?;
     for subnet in &network.subnets {
         let joined = there
             .iter()

@@ -1,11 +1,18 @@
-//! Managed security groups: there, and with exactly the rules of [`super::rules`].
+//! Managed security groups: they exist, and have exactly the rules of [`desired_rules`].
 
+mod apply_rules;
+pub(crate) mod delete;
+pub(crate) mod desired_rules;
+pub(crate) mod family;
+mod plan;
 pub(crate) mod protocol;
-pub(crate) mod rules;
+pub(crate) mod rule;
+mod wire;
 
 use self::{
-    protocol::Protocol,
-    rules::{Direction, Family, FoundRule, Remote, Rule, RuleInputs, UserRule},
+    desired_rules::{RuleInputs, UserRule},
+    plan::GroupPlan,
+    rule::{Remote, Rule},
 };
 use super::{
     desired::{DesiredSecurityGroups, DesiredUserRule},
@@ -15,13 +22,10 @@ use super::{
 };
 use crate::kubernetes::conditions::kind::SECURITY_GROUPS_READY;
 use crate::reconcile::{StepError, StepResult};
-use capo_core::{FailureClass, Priority, Reason};
+use capo_core::{Priority, Reason};
 use capo_openstack::{
     Error,
-    network::{
-        self, EtherType, NewSecurityGroup, NewSecurityGroupRule, SecurityGroup,
-        SecurityGroupFilter, SecurityGroupRule, Tagged,
-    },
+    network::{NewSecurityGroup, SecurityGroup, SecurityGroupFilter, Tagged},
 };
 
 /// The managed groups.
@@ -31,8 +35,28 @@ pub(crate) struct Groups {
     pub control_plane: (String, String),
     /// The workers': id and name.
     pub worker: (String, String),
-    /// The bastion's, while one is enabled: id and name.
+    /// The bastion's: id and name. Of a bastion that is switched off it is there until its server is gone.
     pub bastion: Option<(String, String)>,
+}
+
+/// The managed groups as they were found.
+#[derive(Debug, Default)]
+pub(crate) struct FoundGroups {
+    control_plane: Option<SecurityGroup>,
+    worker: Option<SecurityGroup>,
+    bastion: Option<SecurityGroup>,
+}
+
+impl FoundGroups {
+    fn into_list(self) -> impl Iterator<Item = (Role, SecurityGroup)> {
+        [
+            (Role::ControlPlane, self.control_plane),
+            (Role::Worker, self.worker),
+            (Role::Bastion, self.bastion),
+        ]
+        .into_iter()
+        .filter_map(|(role, group)| Some((role, group?)))
+    }
 }
 
 fn failed(doing: &str, error: &Error) -> StepError {
@@ -50,13 +74,18 @@ pub(crate) async fn groups(
     desired: &DesiredSecurityGroups,
     ranges: &[ipnet::IpNet],
 ) -> StepResult<Groups> {
-    let control_plane = group(context, Role::ControlPlane).await?;
-    let worker = group(context, Role::Worker).await?;
-    // Rules that name the bastion's group need its id: while it can't be looked up, no rule is changed.
-    let bastion = if context.desired.bastion {
-        find(context, Role::Bastion).await?
-    } else {
-        None
+    // Rules that name the bastion's group need its id: while the groups can't be looked up, no rule is changed.
+    let found = find(context).await?;
+    let control_plane = group(context, Role::ControlPlane, found.control_plane).await?;
+    let worker = group(context, Role::Worker, found.worker).await?;
+    let (bastion, leftover) = match plan::group(found.bastion, context.desired.bastion) {
+        GroupPlan::Leave(group) => (None, Some(group)),
+        GroupPlan::Nothing => (None, None),
+        GroupPlan::Create => (Some(group(context, Role::Bastion, None).await?), None),
+        GroupPlan::Manage(found) => {
+            let bastion = group(context, Role::Bastion, Some(found)).await?;
+            (Some(bastion), None)
+        }
     };
     let ids = GroupIds {
         control_plane: &control_plane.id,
@@ -72,13 +101,15 @@ pub(crate) async fn groups(
     for (role, group) in managed {
         if let Some(group) = group {
             let complete = desired.complete || role == Role::Bastion;
-            apply_rules(context, group, &rules::desired(role, &inputs), complete).await?;
+            let rules = desired_rules::desired(role, &inputs);
+            apply_rules::apply_rules(context, group, &rules, complete).await?;
         }
     }
+    let shown = |group: SecurityGroup| (group.id.to_string(), group.name);
     Ok(Groups {
-        control_plane: (control_plane.id.into(), control_plane.name),
-        worker: (worker.id.into(), worker.name),
-        bastion: bastion.map(|group| (group.id.into(), group.name)),
+        control_plane: shown(control_plane),
+        worker: shown(worker),
+        bastion: bastion.or(leftover).map(shown),
     })
 }
 
@@ -90,35 +121,65 @@ struct GroupIds<'a> {
     bastion: Option<&'a str>,
 }
 
-/// The group of `role` as it is; `None` where there is none.
-pub(crate) async fn find(
-    context: &StepContext<'_>,
-    role: Role,
-) -> StepResult<Option<SecurityGroup>> {
-    let name = context.desired.names.security_group(role);
+/// The managed groups as they are, by one call.
+pub(crate) async fn find(context: &StepContext<'_>) -> StepResult<FoundGroups> {
+    const ROLES: [Role; 3] = [Role::ControlPlane, Role::Worker, Role::Bastion];
+    let mut found = list(context, &ROLES).await?;
+    Ok(FoundGroups {
+        control_plane: of_role(context, &mut found, Role::ControlPlane)?,
+        worker: of_role(context, &mut found, Role::Worker)?,
+        bastion: of_role(context, &mut found, Role::Bastion)?,
+    })
+}
+
+async fn find_one(context: &StepContext<'_>, role: Role) -> StepResult<Option<SecurityGroup>> {
+    let mut found = list(context, &[role]).await?;
+    of_role(context, &mut found, role)
+}
+
+async fn list(context: &StepContext<'_>, roles: &[Role]) -> StepResult<Vec<SecurityGroup>> {
+    let names = &context.desired.names;
     let filter = SecurityGroupFilter {
-        name: Some(name.clone()),
+        names: roles
+            .iter()
+            .map(|role| names.security_group(*role))
+            .collect(),
         project_id: Some(context.project.clone()),
         ..SecurityGroupFilter::default()
     };
-    let found = context
+    let doing = format!("Looking for security groups {}", filter.names.join(", "));
+    context
         .cloud
         .security_groups(&filter, Priority::Settling)
         .await
-        .map_err(|e| failed(&format!("Looking for security group {name}"), &e))?;
+        .map_err(|e| failed(&doing, &e))
+}
+
+/// Takes the group of `role` out of those that were found.
+fn of_role(
+    context: &StepContext<'_>,
+    found: &mut Vec<SecurityGroup>,
+    role: Role,
+) -> StepResult<Option<SecurityGroup>> {
+    let name = context.desired.names.security_group(role);
     let known = match role {
         Role::ControlPlane => context.known.control_plane_group.as_deref(),
         Role::Worker => context.known.worker_group.as_deref(),
         Role::Bastion => context.known.bastion_group.as_deref(),
     };
-    resolve(found, known, |g| &g.id).at_most_one(
+    let named: Vec<SecurityGroup> = found.extract_if(.., |group| group.name == name).collect();
+    resolve(named, known, |g| &g.id).at_most_one(
         SECURITY_GROUPS_READY,
         &format!("Security group name \"{name}\""),
     )
 }
 
-async fn group(context: &StepContext<'_>, role: Role) -> StepResult<SecurityGroup> {
-    let group = if let Some(group) = find(context, role).await? {
+async fn group(
+    context: &StepContext<'_>,
+    role: Role,
+    found: Option<SecurityGroup>,
+) -> StepResult<SecurityGroup> {
+    let group = if let Some(group) = found {
         group
     } else {
         let new = NewSecurityGroup {
@@ -191,132 +252,4 @@ fn expand(desired: &DesiredUserRule, ids: &GroupIds<'_>) -> Vec<UserRule> {
     groups
         .map(|id| rule_with(Remote::Group(id.to_owned())))
         .collect()
-}
-
-/// Adds what is missing and removes what is too much. A rule that exists by Neutron's own comparison counts as
-/// present. If the one it equals is removed as too much, it is added again right after that.
-async fn apply_rules(
-    context: &StepContext<'_>,
-    group: &SecurityGroup,
-    desired: &[rules::DesiredRule],
-    complete: bool,
-) -> StepResult<()> {
-    let found: Vec<FoundRule> = group.rules.iter().filter_map(found_rule).collect();
-    let todo = rules::changes(desired, complete, &found);
-    let present = create_rules(context, group, &todo.create).await?;
-    for id in &todo.delete {
-        match context
-            .cloud
-            .delete_security_group_rule(&id.as_str().into(), Priority::Settling)
-            .await
-        {
-            Ok(()) => {}
-            Err(error) if error.is_not_found() => {}
-            Err(error) => {
-                let doing = format!("Removing a rule from security group {}", group.name);
-                return Err(failed(&doing, &error));
-            }
-        }
-    }
-    if !todo.delete.is_empty() {
-        create_rules(context, group, &present).await?;
-    }
-    let (created, deleted) = (todo.create.len() - present.len(), todo.delete.len());
-    if created + deleted > 0 {
-        let change = format!("{created} rules added, {deleted} removed");
-        context.updated("security group", &group.name, &group.id, &change);
-    }
-    Ok(())
-}
-
-/// Creates rules in one call, or one by one where Neutron has one of them already. Returns those that it has.
-async fn create_rules(
-    context: &StepContext<'_>,
-    group: &SecurityGroup,
-    rules: &[rules::DesiredRule],
-) -> StepResult<Vec<rules::DesiredRule>> {
-    if rules.is_empty() {
-        return Ok(Vec::new());
-    }
-    let new: Vec<NewSecurityGroupRule> = rules.iter().map(|r| new_rule(&group.id, r)).collect();
-    let doing = format!("Adding rules to security group {}", group.name);
-    match create_call(context, &new).await {
-        Ok(()) => return Ok(Vec::new()),
-        Err(error) if error.is(FailureClass::Duplicate) => {}
-        Err(error) => return Err(failed(&doing, &error)),
-    }
-    let mut present = Vec::new();
-    for (rule, new) in rules.iter().zip(&new) {
-        match create_call(context, std::slice::from_ref(new)).await {
-            Ok(()) => {}
-            Err(error) if error.is(FailureClass::Duplicate) => present.push(rule.clone()),
-            Err(error) => return Err(failed(&doing, &error)),
-        }
-    }
-    Ok(present)
-}
-
-async fn create_call(context: &StepContext<'_>, new: &[NewSecurityGroupRule]) -> Result<(), Error> {
-    context
-        .cloud
-        .create_security_group_rules(new, Priority::Settling)
-        .await
-        .map(drop)
-}
-
-/// A rule as Neutron shows it; one of a kind that we don't know is left alone.
-fn found_rule(found: &SecurityGroupRule) -> Option<FoundRule> {
-    let direction = match found.direction {
-        network::Direction::Ingress => Direction::Ingress,
-        network::Direction::Egress => Direction::Egress,
-        network::Direction::Unknown(_) => return None,
-    };
-    let family = match found.ether_type {
-        EtherType::Ipv4 => Family::V4,
-        EtherType::Ipv6 => Family::V6,
-        EtherType::Unknown(_) => return None,
-    };
-    let remote = match (&found.remote_group_id, &found.remote_ip_prefix) {
-        (Some(group), _) => Remote::Group(group.to_string()),
-        (None, Some(range)) => Remote::range(range),
-        (None, None) => Remote::Anywhere,
-    };
-    Some(FoundRule {
-        id: found.id.to_string(),
-        rule: Rule {
-            direction,
-            family,
-            protocol: Protocol::parse(found.protocol.as_deref(), family),
-            port_min: found.port_range_min.and_then(|port| port.try_into().ok()),
-            port_max: found.port_range_max.and_then(|port| port.try_into().ok()),
-            remote,
-        },
-    })
-}
-
-fn new_rule(group: &str, desired: &rules::DesiredRule) -> NewSecurityGroupRule {
-    let rule = &desired.rule;
-    let (remote_group_id, remote_ip_prefix) = match &rule.remote {
-        Remote::Anywhere => (None, None),
-        Remote::Range(range) => (None, Some(range.clone())),
-        Remote::Group(group) => (Some(group.clone()), None),
-    };
-    let port = |port: Option<u32>| port.and_then(|port| port.try_into().ok());
-    NewSecurityGroupRule {
-        security_group_id: group.into(),
-        description: desired.description.clone(),
-        direction: match rule.direction {
-            Direction::Ingress => network::Direction::Ingress,
-            Direction::Egress => network::Direction::Egress,
-        },
-        ether_type: match rule.family {
-            Family::V4 => EtherType::Ipv4,
-            Family::V6 => EtherType::Ipv6,
-        },
-        protocol: rule.protocol.as_ref().map(ToString::to_string),
-        port_range_min: port(rule.port_min),
-        port_range_max: port(rule.port_max),
-        remote_ip_prefix,
-        remote_group_id: remote_group_id.map(Into::into),
-    }
 }

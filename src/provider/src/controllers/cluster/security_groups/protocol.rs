@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::rules::Family;
+use super::family::Family;
 
 /// A protocol. Neutron takes a name and its number for the same protocol, so a known name is kept as its number.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

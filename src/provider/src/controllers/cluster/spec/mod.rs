@@ -13,11 +13,12 @@ use self::{
     references::{network_reference, router_reference, subnet, subnets},
 };
 use super::{
+    bastion::addresses as bastion,
     desired::{
         DesiredCluster, DesiredExternalNetwork, DesiredLoadBalancer, DesiredNetwork, DesiredRouter,
         DesiredSecurityGroups, ManagedNetwork,
     },
-    endpoint::EndpointInputs,
+    endpoint::plan::EndpointInputs,
     names::Names,
     network::pool,
 };
@@ -49,8 +50,8 @@ pub(crate) fn read(
         security: spec
             .managed_security_groups
             .as_ref()
-            .map(|groups| security(groups, is_bastion_enabled(spec), &mut problems)),
-        bastion: is_bastion_enabled(spec),
+            .map(|groups| security(groups, bastion::is_enabled(spec), &mut problems)),
+        bastion: bastion::is_enabled(spec),
         load_balancer: endpoint
             .load_balancer
             .then(|| load_balancer(&api_server, &mut problems)),
@@ -64,12 +65,6 @@ pub(crate) fn read(
             .unwrap_or_default(),
     };
     (desired, problems.found())
-}
-
-/// A bastion that is not switched off is on, as in CAPO.
-pub(crate) fn is_bastion_enabled(spec: &OpenStackClusterSpec) -> bool {
-    let bastion = spec.bastion.as_ref();
-    bastion.is_some_and(|bastion| bastion.enabled != Some(false))
 }
 
 fn endpoint(

@@ -56,6 +56,11 @@ pub(crate) struct Problem {
     pub message: String,
 }
 
+/// Whether a part has a problem.
+pub(crate) fn has_problem(problems: &[Problem], part: Part) -> bool {
+    problems.iter().any(|problem| problem.part == part)
+}
+
 /// Collects problems, all of one object.
 #[derive(Debug)]
 pub(crate) struct Problems<'a> {

@@ -5,8 +5,9 @@ use crate::controllers::cluster::{
     desired::DesiredUserRule,
     names::Role,
     security_groups::{
+        family::Family,
         protocol::Protocol,
-        rules::{Direction, Family, Remote, Rule},
+        rule::{Direction, Remote, Rule},
     },
 };
 use capo_api::v1beta2::{

@@ -1,4 +1,4 @@
-//! What has no home in the other version, and what CAPO left behind.
+//! Fields that the other version can't hold, and the annotations that CAPO leaves.
 
 use super::*;
 
@@ -31,7 +31,7 @@ fn a_flavor_name_beside_an_id_is_kept_until_the_id_is_edited() {
 }
 
 #[test]
-fn what_only_v1beta2_can_say_survives_a_v1beta1_edit() {
+fn fields_that_only_v1beta2_has_survive_an_edit_in_v1beta1() {
     let new = object(
         "OpenStackClusterTemplate",
         V1BETA2,
@@ -71,7 +71,7 @@ fn an_unset_endpoint_is_absent_in_v1beta2_and_kept_until_it_is_set() {
 }
 
 #[test]
-fn capos_copy_is_read_where_it_still_fits_and_goes() {
+fn capos_copy_is_read_where_it_still_applies_and_is_removed() {
     let stash = json!({
         "spec": {"flavor": "m1", "flavorID": "f-1", "sshKeyName": "old"},
         "status": {"ready": false},

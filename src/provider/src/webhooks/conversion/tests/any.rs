@@ -1,8 +1,8 @@
-//! Anything at all, from which only no panic may come.
+//! Conversions of arbitrary input, which must not panic.
 
 use super::*;
 
-/// Any JSON at all, with the names that are looked at far more often than by chance.
+/// Arbitrary JSON, in which the names that conversions read are far more frequent than by chance.
 fn any_json() -> impl proptest::strategy::Strategy<Value = Value> {
     use proptest::prelude::*;
     let names = proptest::sample::select(vec![

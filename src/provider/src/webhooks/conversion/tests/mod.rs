@@ -1,4 +1,4 @@
-//! Examples by hand. Whole generated objects are converted in the test suite, from the CRDs' schemas.
+//! Hand-written examples. The test suite converts whole generated objects, made from the CRDs' schemas.
 
 mod annotations;
 mod any;
@@ -24,7 +24,7 @@ fn object(kind: &str, version: &str, parts: Value) -> Value {
     object
 }
 
-/// Both are the same object, in both directions.
+/// Checks that both are the same object, in both directions.
 fn same(kind: &str, old: Value, new: Value) {
     let old = object(kind, V1BETA1, old);
     let new = object(kind, V1BETA2, new);

@@ -1,4 +1,4 @@
-//! What has another name or another shape in the other version.
+//! Fields that have another name or another form in the other version.
 
 use super::*;
 

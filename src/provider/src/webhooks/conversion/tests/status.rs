@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn one_type_of_condition_is_there_once() {
+fn a_type_of_condition_occurs_once() {
     let condition = |kind: &str, status: &str| json!({"type": kind, "status": status});
     let old = object(
         "OpenStackMachine",
@@ -36,7 +36,7 @@ fn one_type_of_condition_is_there_once() {
 }
 
 #[test]
-fn v1beta1_ready_follows_the_condition_and_before_it_the_contract() {
+fn v1beta1_ready_follows_the_condition_or_the_contract_before_it_exists() {
     let ready = |status: Value| {
         let new = object("OpenStackMachine", V1BETA2, json!({"status": status}));
         convert(new, V1BETA1).unwrap()["status"]["ready"].clone()

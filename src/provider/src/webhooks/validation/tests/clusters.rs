@@ -325,7 +325,7 @@ fn a_rule_has_one_other_side() {
     assert_eq!(errors(Kind::Cluster, None, &bad), refused);
     let good = rules(json!({"remoteIPPrefix": "0.0.0.0/0"}));
     assert_eq!(errors(Kind::Cluster, Some(&good), &bad), refused);
-    // A rule that is already there must not prevent other changes.
+    // A rule that the object already has must not prevent other changes.
     let more = patched(&bad, &json!({"metadata": {"finalizers": ["x"]}}));
     assert_eq!(
         errors(Kind::Cluster, Some(&bad), &more),
@@ -334,7 +334,7 @@ fn a_rule_has_one_other_side() {
 }
 
 #[test]
-fn annotations_are_judged_when_they_change() {
+fn annotations_are_validated_when_they_change() {
     let with = |annotations: Value| {
         patched(
             &cluster(json!({})),
@@ -357,7 +357,7 @@ fn annotations_are_judged_when_they_change() {
             let errors = errors(kind, old, &expired);
             assert!(errors.join("").contains("is in the past"), "{errors:?}");
         }
-        // It ran out later: the object must stay editable.
+        // The bypass expired later: the object must stay editable.
         assert_eq!(errors(kind, Some(&expired), &expired), Vec::<String>::new());
         assert_eq!(
             errors(kind, Some(&expired), &with(json!({}))),
@@ -365,7 +365,8 @@ fn annotations_are_judged_when_they_change() {
         );
     }
 
-    // Cluster API's annotation for infrastructure that another program manages: who set it by mistake can remove it.
+    // Cluster API's annotation for infrastructure that another program manages. A user who set it by mistake can remove
+    // it.
     let managed = with(json!({"cluster.x-k8s.io/managed-by": "crossplane"}));
     for allowed in [
         json!({"cluster.x-k8s.io/managed-by": ""}),

@@ -65,7 +65,7 @@ fn a_machines_fields() {
         assert!(errors.contains(expected), "{patch}: {errors}");
     }
     let started = patched(&base, &json!({"spec": {"providerID": "openstack:///1"}}));
-    // As CAPO allows it.
+    // CAPO allows this change too.
     for other in [json!("openstack:///2"), Value::Null] {
         let new = patched(&started, &json!({"spec": {"providerID": other}}));
         let errors = errors(Kind::Machine, Some(&started), &new);
@@ -113,13 +113,19 @@ fn a_new_machine_or_server() {
 }
 
 #[test]
-fn a_servers_identity_may_change_and_nothing_else() {
-    let base = full_machine();
-    let new = patched(&base, &json!({"spec": {"identityRef": {"name": "d"}}}));
-    assert_eq!(
-        errors(Kind::Server, Some(&base), &new),
-        Vec::<String>::new()
-    );
+fn a_servers_identity_follows_its_owner_and_nothing_else_may_change() {
+    let owned_by = |kind| json!({"metadata": {"ownerReferences": [{"kind": kind}]}});
+    for (kind, expected) in [
+        ("OpenStackMachine", true),
+        ("OpenStackCluster", true),
+        ("ConfigMap", false),
+    ] {
+        let base = patched(&full_machine(), &owned_by(kind));
+        let new = patched(&base, &json!({"spec": {"identityRef": {"name": "d"}}}));
+        let accepted = errors(Kind::Server, Some(&base), &new).is_empty();
+        assert_eq!(accepted, expected, "{kind}");
+    }
+    let base = patched(&full_machine(), &owned_by("OpenStackMachine"));
     for patch in [
         json!({"sshKeyName": "x"}),
         json!({"ports": [{"nameSuffix": "a"}, {"nameSuffix": "b"}]}),

@@ -1,4 +1,4 @@
-//! A case for every rule, and for every field that may or may not change.
+//! A test for every rule, and for every field that may or may not change.
 
 mod clusters;
 mod machines;
@@ -87,7 +87,7 @@ fn machine(spec: Value) -> Value {
     })
 }
 
-/// A machine that has the fields that rules are about.
+/// A machine with the fields that have rules.
 fn full_machine() -> Value {
     machine(json!({
         "flavor": {"id": "f"}, "image": {"id": "i"}, "sshKeyName": "k",

@@ -1,0 +1,296 @@
+//! Judges facts and plan. Pure.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use super::facts::{CloudFacts, ClusterFacts, Facts};
+use crate::manager::plan::{Judgement, ObjectPlan, Plan};
+use capo_openstack::{ApiVersion, Interface, Quota};
+
+/// The first version of Octavia's API that knows allowed address ranges of a listener.
+const ALLOWED_CIDRS: ApiVersion = ApiVersion::new(2, 12);
+/// The version of Cluster API's kinds that capo-rs reads; Cluster API serves it from 1.11 on.
+pub(super) const CLUSTER_API: &str = "v1beta2";
+
+/// The versions that our definitions serve.
+const SERVED: [&str; 3] = ["v1alpha1", "v1beta1", "v1beta2"];
+
+/// How much a finding matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Level {
+    /// Worth knowing.
+    Note,
+    /// To be changed before capo-rs takes over.
+    Problem,
+    /// It could not be read, so that nothing is known.
+    Unknown,
+}
+
+/// What was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Code {
+    ClusterApiTooOld,
+    CertManagerMissing,
+    StoredVersions,
+    IdentityOpenToEveryNamespace,
+    EndpointInterface,
+    NotSupported,
+    InvalidSpec,
+    ChangesPlanned,
+    NotJudged,
+    CloudUnreadable,
+    QuotaExhausted,
+    QuotaUnknown,
+    LoadBalancerProvider,
+    OctaviaTooOld,
+    EndpointUnreachable,
+}
+
+impl Code {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::ClusterApiTooOld => "ClusterApiTooOld",
+            Self::CertManagerMissing => "CertManagerMissing",
+            Self::StoredVersions => "StoredVersions",
+            Self::IdentityOpenToEveryNamespace => "IdentityOpenToEveryNamespace",
+            Self::EndpointInterface => "EndpointInterface",
+            Self::NotSupported => "NotSupported",
+            Self::InvalidSpec => "InvalidSpec",
+            Self::ChangesPlanned => "ChangesPlanned",
+            Self::NotJudged => "NotJudged",
+            Self::CloudUnreadable => "CloudUnreadable",
+            Self::QuotaExhausted => "QuotaExhausted",
+            Self::QuotaUnknown => "QuotaUnknown",
+            Self::LoadBalancerProvider => "LoadBalancerProvider",
+            Self::OctaviaTooOld => "OctaviaTooOld",
+            Self::EndpointUnreachable => "EndpointUnreachable",
+        }
+    }
+}
+
+impl Serialize for Code {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+/// One finding.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Finding {
+    /// The object that it is about.
+    pub(super) about: String,
+    pub(super) level: Level,
+    pub(super) code: Code,
+    pub(super) message: String,
+}
+
+/// Collects the findings about one object.
+struct About<'a>(String, &'a mut Vec<Finding>);
+
+impl About<'_> {
+    fn find(&mut self, level: Level, code: Code, message: impl fmt::Display) {
+        self.1.push(Finding {
+            about: self.0.clone(),
+            level,
+            code,
+            message: message.to_string(),
+        });
+    }
+}
+
+/// The findings, those about the whole installation first.
+pub(super) fn judge(facts: &Facts, plan: &Plan) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    installation(facts, &mut About("Installation".to_owned(), &mut findings));
+    for cluster in &facts.clusters {
+        of_cluster(
+            cluster,
+            &mut About(cluster.object.to_string(), &mut findings),
+        );
+    }
+    for object in &plan.objects {
+        of_plan(object, &mut About(object.object.to_string(), &mut findings));
+    }
+    findings
+}
+
+fn installation(facts: &Facts, about: &mut About<'_>) {
+    if !facts
+        .cluster_api
+        .iter()
+        .any(|version| version == CLUSTER_API)
+    {
+        let served = facts.cluster_api.join(", ");
+        about.find(
+            Level::Problem,
+            Code::ClusterApiTooOld,
+            format!("Clusters are served as {served:?}; {CLUSTER_API} is needed, which Cluster API serves from 1.11 on"),
+        );
+    }
+    if !facts.cert_manager {
+        about.find(
+            Level::Problem,
+            Code::CertManagerMissing,
+            "cert-manager's Certificates are not served; install it, or print the manifests with --without-cert-manager",
+        );
+    }
+    for definition in &facts.definitions {
+        let foreign = definition.stored.iter();
+        let foreign: Vec<&str> = foreign
+            .map(String::as_str)
+            .filter(|version| !SERVED.contains(version))
+            .collect();
+        if !foreign.is_empty() {
+            about.find(
+                Level::Problem,
+                Code::StoredVersions,
+                format!(
+                    "{} may have objects that are stored as {}, which capo-rs does not serve, so that Kubernetes refuses its \
+                     definitions; `capo-rs migrate-storage` rewrites the objects while CAPO runs",
+                    definition.name,
+                    foreign.join(" and ")
+                ),
+            );
+        } else if definition.served.iter().any(|version| version == "v1beta1") {
+            about.find(
+                Level::Note,
+                Code::StoredVersions,
+                format!(
+                    "{} stores {}; objects may be stored as {}",
+                    definition.name,
+                    definition.storage,
+                    definition.stored.join(" and ")
+                ),
+            );
+        }
+    }
+    for identity in &facts.open_identities {
+        about.find(
+            Level::Note,
+            Code::IdentityOpenToEveryNamespace,
+            format!(
+                "OpenStackClusterIdentity {identity} has no namespaceSelector: whoever may create an OpenStackCluster in any \
+                 namespace may use its credentials"
+            ),
+        );
+    }
+}
+
+fn of_cluster(cluster: &ClusterFacts, about: &mut About<'_>) {
+    match &cluster.cloud {
+        Err(error) => about.find(Level::Unknown, Code::CloudUnreadable, error),
+        Ok(cloud) => of_cloud(cloud, cluster.restricts_clients, about),
+    }
+    if cluster.provider.as_deref() == Some("ovn") {
+        about.find(
+            Level::Note,
+            Code::LoadBalancerProvider,
+            "the OVN provider ignores weights: a leaving member is disabled in place of drained",
+        );
+    }
+    if let Some((endpoint, Err(error))) = &cluster.endpoint {
+        about.find(
+            Level::Note,
+            Code::EndpointUnreachable,
+            format!(
+                "{endpoint} can't be reached from here: {error}. If the manager can't reach it either, a leaving member is \
+                 released only after other members have served for 90 s without a break"
+            ),
+        );
+    }
+}
+
+fn of_cloud(cloud: &CloudFacts, restricts_clients: bool, about: &mut About<'_>) {
+    if cloud.interface != Interface::Public {
+        about.find(
+            Level::Problem,
+            Code::EndpointInterface,
+            format!(
+                "its clouds.yaml selects the {} endpoints. CAPO ignores the field interface and heeds endpoint_type alone: \
+                 where interface is set, capo-rs would call other endpoints than CAPO; take the line out to keep them",
+                cloud.interface.name()
+            ),
+        );
+    }
+    if let Some(version) = cloud.octavia
+        && restricts_clients
+        && version < ALLOWED_CIDRS
+    {
+        about.find(
+            Level::Problem,
+            Code::OctaviaTooOld,
+            format!("spec names allowedCIDRs, for which Octavia {ALLOWED_CIDRS} is needed; this one offers {version}"),
+        );
+    }
+    let exhausted = |quotas: &[Quota]| -> Vec<String> {
+        let exhausted = quotas.iter().filter(|quota| quota.is_exhausted());
+        exhausted
+            .map(|quota| {
+                format!(
+                    "{} of {} {} are in use",
+                    quota.used, quota.limit, quota.resource
+                )
+            })
+            .collect()
+    };
+    for shown in exhausted(&cloud.quotas) {
+        about.find(
+            Level::Problem,
+            Code::QuotaExhausted,
+            format!(
+                "{shown}: a machine that is replaced needs more of them until the old one is gone"
+            ),
+        );
+    }
+    for shown in exhausted(&cloud.volume_quotas) {
+        about.find(
+            Level::Note,
+            Code::QuotaExhausted,
+            format!("{shown}: a machine with volumes can't be replaced"),
+        );
+    }
+    for reason in &cloud.unknown_quotas {
+        about.find(
+            Level::Note,
+            Code::QuotaUnknown,
+            format!("a quota can't be read: {reason}"),
+        );
+    }
+}
+
+fn of_plan(object: &ObjectPlan, about: &mut About<'_>) {
+    for refusal in &object.refusals {
+        let code = if refusal.reason == "NotSupported" {
+            Code::NotSupported
+        } else {
+            Code::InvalidSpec
+        };
+        about.find(Level::Problem, code, &refusal.message);
+    }
+    let (openstack, kubernetes) = (object.openstack.len(), object.kubernetes.len());
+    if openstack + kubernetes > 0 {
+        about.find(
+            Level::Problem,
+            Code::ChangesPlanned,
+            format!("calls that change OpenStack: {openstack}, changes in Kubernetes: {kubernetes}; `capo-rs plan` lists them"),
+        );
+    }
+    match &object.result {
+        Judgement::Judged | Judgement::Waiting { .. } => {}
+        Judgement::Failed { reason, message } => {
+            about.find(
+                Level::Unknown,
+                Code::NotJudged,
+                format!("{reason}: {message}"),
+            );
+        }
+        Judgement::NotReached => {
+            about.find(Level::Unknown, Code::NotJudged, "it had no pass in time");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,112 @@
+//! `preflight`: what stands between an installation and capo-rs, read without writing.
+
+mod facts;
+mod findings;
+
+use std::{fmt::Write as _, process::ExitCode};
+
+use clap::Args;
+use serde::Serialize;
+
+use super::plan::Form;
+use crate::manager::{self, Settings};
+use facts::Facts;
+use findings::{CLUSTER_API, Finding, Level};
+
+/// What can be chosen.
+#[derive(Debug, Clone, Args)]
+pub(super) struct Choices {
+    /// Form of the report
+    #[arg(short, long, value_enum, default_value_t = Form::Text)]
+    output: Form,
+    #[command(flatten)]
+    settings: Box<Settings>,
+}
+
+/// What is printed with `-o json`.
+#[derive(Debug, Serialize)]
+struct Report {
+    findings: Vec<Finding>,
+}
+
+/// Ends with 0 where nothing stands in the way, 1 where something does, 2 where not everything could be read.
+pub(super) fn run(choices: &Choices) -> ExitCode {
+    const NOT_KNOWN: u8 = 2;
+    let settings = &choices.settings;
+    if let Err(contradiction) = settings.check() {
+        super::complain(&contradiction.to_string());
+        return ExitCode::from(NOT_KNOWN);
+    }
+    // Warnings and errors only: the report has the rest.
+    manager::start_logging(0, settings.logging_format);
+    let gathered = super::wait_for(async {
+        let facts = Facts::gather(settings).await?;
+        // Without that version, Cluster API's objects can't be listed, and the plan would only fail.
+        let listable = facts.cluster_api.iter().any(|one| one == CLUSTER_API);
+        let plan = if listable {
+            let plan = manager::plan::plan(settings).await;
+            plan.map_err(|error| error.to_string())?
+        } else {
+            manager::plan::Plan::default()
+        };
+        Ok::<_, String>(findings::judge(&facts, &plan))
+    });
+    let findings = match gathered {
+        Ok(findings) => findings,
+        Err(error) => {
+            super::complain(&error.to_string());
+            return ExitCode::from(NOT_KNOWN);
+        }
+    };
+    let worst = findings.iter().map(|finding| finding.level).max();
+    let report = Report { findings };
+    let shown = match choices.output {
+        Form::Text => text(&report.findings),
+        Form::Json => serde_json::to_string_pretty(&report).unwrap_or_default() + "\n",
+    };
+    if super::print(&shown) != ExitCode::SUCCESS {
+        return ExitCode::from(NOT_KNOWN);
+    }
+    match worst {
+        None | Some(Level::Note) => ExitCode::SUCCESS,
+        Some(Level::Problem) => ExitCode::FAILURE,
+        Some(Level::Unknown) => ExitCode::from(NOT_KNOWN),
+    }
+}
+
+/// The findings below the object that they are about.
+fn text(findings: &[Finding]) -> String {
+    let mut out = String::new();
+    let mut about = None;
+    for finding in findings {
+        if about != Some(&finding.about) {
+            let _ = writeln!(out, "{}", finding.about);
+            about = Some(&finding.about);
+        }
+        let level = match finding.level {
+            Level::Note => "note",
+            Level::Problem => "problem",
+            Level::Unknown => "unknown",
+        };
+        let _ = writeln!(
+            out,
+            "  {level}: {}: {}",
+            finding.code.as_str(),
+            finding.message
+        );
+    }
+    let count = |level| {
+        findings
+            .iter()
+            .filter(|finding| finding.level == level)
+            .count()
+    };
+    let _ = writeln!(
+        out,
+        "Problems: {}, not known: {}, notes: {}",
+        count(Level::Problem),
+        count(Level::Unknown),
+        count(Level::Note)
+    );
+    out
+}

@@ -1,0 +1,182 @@
+//! The way of `allowedAddressPairs` that were changed later, from a machine or its template to the ports of its server.
+//! A template's controller notes its pairs on the machines cloned from it, under the annotation that CAPO uses; a
+//! machine's controller notes the result on its `OpenStackServer`, whose spec never changes. Pure.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use capo_api::{
+    v1alpha1::OpenStackServer,
+    v1beta2::{AddressPair, OpenStackMachine, PortOpts},
+};
+
+/// Annotation of an `OpenStackMachine`: the pairs of each port in its template, as it was changed later. CAPO's.
+pub(super) const OF_TEMPLATE: &str = "infrastructure.cluster.x-k8s.io/osmt-allowed-address-pairs";
+
+/// Annotation of an `OpenStackServer`: the pairs that each of its ports is to have in place of those in the spec.
+pub(super) const OF_MACHINE: &str = "infrastructure.cluster.x-k8s.io/allowed-address-pairs";
+
+/// The pairs of each port.
+pub(super) type PortPairs = Vec<Vec<AddressPair>>;
+
+/// The pairs of these ports.
+pub(super) fn of_ports(ports: &[PortOpts]) -> PortPairs {
+    let pairs = ports.iter().map(|port| port.allowed_address_pairs.clone());
+    pairs.collect()
+}
+
+/// What an annotation says; `None` where there is none or it can't be read, in which case it is written again.
+pub(super) fn noted(metadata: &ObjectMeta, key: &str) -> Option<PortPairs> {
+    let text = metadata.annotations.as_ref()?.get(key)?;
+    let ports: Vec<Option<Vec<AddressPair>>> = serde_json::from_str(text).ok()?;
+    Some(ports.into_iter().map(Option::unwrap_or_default).collect())
+}
+
+/// The annotation's text. Go writes an empty list as null, and CAPO compares texts.
+pub(super) fn text(ports: &PortPairs) -> String {
+    let ports: Vec<Option<&Vec<AddressPair>>> = ports
+        .iter()
+        .map(|pairs| Some(pairs).filter(|pairs| !pairs.is_empty()))
+        .collect();
+    serde_json::to_string(&ports).unwrap_or_default()
+}
+
+/// What a template's pass notes on a machine cloned from it, if anything: nothing where the machine was made with these pairs.
+pub(super) fn to_note_on_machine(
+    template: &PortPairs,
+    machine: &OpenStackMachine,
+) -> Option<String> {
+    if template.is_empty() {
+        return None;
+    }
+    let current =
+        noted(&machine.metadata, OF_TEMPLATE).unwrap_or_else(|| of_ports(&machine.spec.ports));
+    (current != *template).then(|| text(template))
+}
+
+/// The pairs that the ports of a machine's server are to have. Where the machine's own were changed since its server was made, they count;
+/// else those that its template has now.
+pub(super) fn of_machine(machine: &OpenStackMachine, server: &OpenStackServer) -> PortPairs {
+    let of_template = noted(&machine.metadata, OF_TEMPLATE).unwrap_or_default();
+    let mut wanted = of_ports(&server.spec.ports);
+    for (index, (pairs, own)) in wanted.iter_mut().zip(&machine.spec.ports).enumerate() {
+        if own.allowed_address_pairs != *pairs {
+            pairs.clone_from(&own.allowed_address_pairs);
+        } else if let Some(later) = of_template.get(index) {
+            pairs.clone_from(later);
+        }
+    }
+    wanted
+}
+
+/// The pairs that the ports of a server are to have, as its own controller sees it.
+pub(super) fn of_server(server: &OpenStackServer) -> PortPairs {
+    let later = noted(&server.metadata, OF_MACHINE).unwrap_or_default();
+    let mut wanted = of_ports(&server.spec.ports);
+    for (pairs, later) in wanted.iter_mut().zip(later) {
+        *pairs = later;
+    }
+    wanted
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn ports(lists: &[&[&str]]) -> Value {
+        let port = |list: &&[&str]| {
+            let pairs: Vec<Value> = list.iter().map(|ip| json!({"ipAddress": ip})).collect();
+            json!({"allowedAddressPairs": pairs})
+        };
+        lists.iter().map(port).collect()
+    }
+
+    fn machine(lists: &[&[&str]], of_template: Option<&str>) -> OpenStackMachine {
+        let mut machine = json!({"metadata": {"name": "m", "annotations": {}},
+            "spec": {"image": {"id": "i"}, "flavor": {"id": "f"}, "ports": ports(lists)}});
+        if let Some(text) = of_template {
+            machine["metadata"]["annotations"][OF_TEMPLATE] = json!(text);
+        }
+        serde_json::from_value(machine).unwrap()
+    }
+
+    fn server(lists: &[&[&str]]) -> OpenStackServer {
+        serde_json::from_value(json!({"metadata": {"name": "m"},
+            "spec": {"identityRef": {"name": "c", "cloudName": "c"}, "image": {"id": "i"}, "sshKeyName": "",
+                "ports": ports(lists)}}))
+        .unwrap()
+    }
+
+    fn addresses(wanted: &PortPairs) -> Vec<Vec<&str>> {
+        wanted
+            .iter()
+            .map(|pairs| pairs.iter().map(|pair| pair.ip_address.as_str()).collect())
+            .collect()
+    }
+
+    #[test]
+    fn the_machines_own_change_counts_before_the_templates() {
+        let made = server(&[&["10.0.0.1"], &["10.0.0.2"], &[]]);
+        let before: &[&[&str]] = &[&["10.0.0.1"], &["10.0.0.2"], &[]];
+        let changed: &[&[&str]] = &[&["10.0.0.9"], &["10.0.0.2"], &[]];
+        let later = r#"[[{"ipAddress":"10.1.0.1"}],null]"#;
+        for (machine, expected) in [
+            (
+                machine(before, None),
+                vec![vec!["10.0.0.1"], vec!["10.0.0.2"], vec![]],
+            ),
+            (
+                machine(changed, None),
+                vec![vec!["10.0.0.9"], vec!["10.0.0.2"], vec![]],
+            ),
+            (
+                machine(before, Some(later)),
+                vec![vec!["10.1.0.1"], vec![], vec![]],
+            ),
+            (
+                machine(changed, Some(later)),
+                vec![vec!["10.0.0.9"], vec![], vec![]],
+            ),
+            (
+                machine(before, Some("?")),
+                vec![vec!["10.0.0.1"], vec!["10.0.0.2"], vec![]],
+            ),
+        ] {
+            assert_eq!(addresses(&of_machine(&machine, &made)), expected);
+        }
+    }
+
+    #[test]
+    fn a_template_is_noted_where_it_differs_in_the_text_that_capo_writes() {
+        let template = of_ports(&machine(&[&["10.1.0.1"], &[]], None).spec.ports);
+        let text = r#"[[{"ipAddress":"10.1.0.1"}],null]"#;
+        for (machine, expected) in [
+            (machine(&[&["10.1.0.1"], &[]], None), None),
+            (machine(&[&[], &[]], None), Some(text.to_owned())),
+            (machine(&[&[], &[]], Some(text)), None),
+            (
+                machine(&[&["10.1.0.1"], &[]], Some("[null,null]")),
+                Some(text.to_owned()),
+            ),
+        ] {
+            assert_eq!(to_note_on_machine(&template, &machine), expected);
+        }
+        assert_eq!(
+            to_note_on_machine(&Vec::new(), &machine(&[&[]], None)),
+            None
+        );
+    }
+
+    #[test]
+    fn a_server_has_its_specs_pairs_until_its_machine_notes_others() {
+        let mut server = server(&[&["10.0.0.1"], &["10.0.0.2"]]);
+        assert_eq!(addresses(&of_server(&server)), [["10.0.0.1"], ["10.0.0.2"]]);
+        let noted = [(
+            OF_MACHINE.to_owned(),
+            r#"[[{"ipAddress":"10.1.0.1"}],null]"#.to_owned(),
+        )];
+        server.metadata.annotations = Some(noted.into());
+        assert_eq!(addresses(&of_server(&server)), [vec!["10.1.0.1"], vec![]]);
+    }
+}

@@ -1,0 +1,114 @@
+//! What other parts of the cluster need of the bastion: its name, and its addresses. Plain data.
+
+use std::net::IpAddr;
+
+use capo_api::v1alpha1::OpenStackServer;
+use capo_api::v1beta2::{BastionStatus, OpenStackClusterSpec};
+
+/// A bastion that is not switched off is on, as in CAPO.
+pub(crate) fn is_enabled(spec: &OpenStackClusterSpec) -> bool {
+    let bastion = spec.bastion.as_ref();
+    bastion.is_some_and(|bastion| bastion.enabled != Some(false))
+}
+
+/// The name of the bastion's server object, which is CAPO's.
+pub(crate) fn server_name(cluster: &str) -> String {
+    format!("{cluster}-bastion")
+}
+
+/// The addresses of the bastion, none while there is no bastion. `None` while a bastion runs whose addresses were not read
+/// yet. `shown` is the bastion as it was last read, or as the status shows it.
+pub(crate) fn addresses(
+    spec: &OpenStackClusterSpec,
+    shown: Option<&BastionStatus>,
+    server: Option<&OpenStackServer>,
+) -> Option<Vec<IpAddr>> {
+    let Some(bastion) = spec.bastion.as_ref().filter(|_| is_enabled(spec)) else {
+        return Some(Vec::new());
+    };
+    let runs = server
+        .and_then(|server| server.status.as_ref())
+        .is_some_and(|status| status.ready);
+    if runs && shown.is_none_or(|shown| shown.ip.is_none()) {
+        return None;
+    }
+    // The floating IP stays while the server behind it is replaced.
+    let shown = shown
+        .into_iter()
+        .flat_map(|shown| [&shown.ip, &shown.floating_ip]);
+    let mut addresses: Vec<IpAddr> = shown
+        .chain([&bastion.floating_ip])
+        .flatten()
+        .filter_map(|text| text.parse().ok())
+        .collect();
+    addresses.sort();
+    addresses.dedup();
+    Some(addresses)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, from_value, json};
+
+    #[test]
+    fn addresses_are_unknown_only_while_a_bastion_runs_that_was_not_read() {
+        let spec = |bastion: Value| -> OpenStackClusterSpec {
+            from_value(json!({"identityRef": {"name": "s", "cloudName": "c"}, "bastion": bastion}))
+                .unwrap()
+        };
+        let server = |ready: bool| -> OpenStackServer {
+            from_value(json!({"metadata": {"name": "c-bastion"}, "status": {"ready": ready},
+                "spec": {"image": {}, "sshKeyName": "", "ports": [], "identityRef": {"name": "s", "cloudName": "c"}}}))
+            .unwrap()
+        };
+        let shown = |value: Value| -> Option<BastionStatus> { from_value(value).unwrap() };
+        let on = || spec(json!({"spec": {}}));
+        let read = json!({"ip": "10.6.0.9", "floatingIP": "203.0.113.9"});
+        let cases = vec![
+            ("none", spec(Value::Null), json!(null), None, Some(vec![])),
+            (
+                "switched off",
+                spec(json!({"enabled": false})),
+                read.clone(),
+                Some(true),
+                Some(vec![]),
+            ),
+            ("not created yet", on(), json!(null), None, Some(vec![])),
+            (
+                "being built",
+                on(),
+                json!({"name": "c-bastion"}),
+                Some(false),
+                Some(vec![]),
+            ),
+            (
+                "not read yet",
+                on(),
+                json!({"name": "c-bastion"}),
+                Some(true),
+                None,
+            ),
+            (
+                "read",
+                on(),
+                read,
+                Some(true),
+                Some(vec!["10.6.0.9", "203.0.113.9"]),
+            ),
+            (
+                "being replaced",
+                spec(json!({"spec": {}, "floatingIP": "203.0.113.7"})),
+                json!({"floatingIP": "203.0.113.7"}),
+                None,
+                Some(vec!["203.0.113.7"]),
+            ),
+        ];
+        for (name, spec, status, ready, expected) in cases {
+            let found = addresses(&spec, shown(status).as_ref(), ready.map(server).as_ref());
+            let expected: Option<Vec<IpAddr>> =
+                expected.map(|list| list.iter().map(|text| text.parse().unwrap()).collect());
+            assert_eq!(found, expected, "{name}");
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! The bastion's floating IP: kept when the server behind it is replaced, given back with the bastion.
+
+use std::net::IpAddr;
+
+use crate::controllers::cluster::{
+    floating_ip::{self as floating_ips, Purpose, plan::FloatingIpPlan},
+    step_context::StepContext,
+};
+use crate::kubernetes::conditions::kind::BASTION_READY;
+use crate::reconcile::{StepError, StepResult};
+use capo_core::{Priority, Reason, ids::PortId};
+use capo_openstack::network::{FloatingIp, Tagged};
+
+/// Which floating IP the bastion should have.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DesiredFloatingIp<'a> {
+    /// The external network.
+    pub external: &'a str,
+    /// The bastion's port in the cluster's network.
+    pub port: &'a PortId,
+    /// `spec.bastion.floatingIP`.
+    pub given: Option<IpAddr>,
+    /// The one that the bastion had before.
+    pub kept: Option<IpAddr>,
+}
+
+/// The floating IP on the bastion's port: the one that is there, else the one of the spec, else the one that the bastion
+/// had before, else one that was created for this cluster and is on no port, else a new one.
+pub(crate) async fn ensure(
+    context: &StepContext<'_>,
+    desired: DesiredFloatingIp<'_>,
+) -> StepResult<FloatingIp> {
+    let shown = |error: StepError| error.shown_by(BASTION_READY);
+    let port = desired.port.as_str();
+    let present = floating_ips::on_port(context, port).await.map_err(shown)?;
+    let found = match present {
+        Some(fip) if desired.given.is_none() || fip.floating_ip_address == desired.given => {
+            Some(fip)
+        }
+        present => {
+            if let Some(other) = present {
+                take_off(context, &other).await?;
+            }
+            find(context, desired).await.map_err(shown)?
+        }
+    };
+    let fip = match floating_ips::plan::plan(found, Some(port)) {
+        FloatingIpPlan::Use(fip) => fip,
+        FloatingIpPlan::Associate { fip, port } => {
+            floating_ips::associate(context, &fip, &port, Purpose::Bastion)
+                .await
+                .map_err(shown)?
+        }
+        FloatingIpPlan::Occupied { fip, port } => {
+            return Err(StepError::refused(
+                BASTION_READY,
+                Reason::FloatingIPError,
+                format!(
+                    "Floating IP {} is on port {port}; it is put on the bastion once it is on no port",
+                    floating_ips::shown(&fip)
+                ),
+            ));
+        }
+        FloatingIpPlan::Create => {
+            let new = floating_ips::Place {
+                external: desired.external,
+                address: desired.given,
+                port: Some(port),
+            };
+            floating_ips::create(context, new, Purpose::Bastion)
+                .await
+                .map_err(shown)?
+        }
+    };
+    let description = context.desired.names.description();
+    if floating_ips::plan::is_ours(&fip, desired.given, &description) {
+        let tagged = Tagged::FloatingIp(&fip.id);
+        context.tag(BASTION_READY, tagged, &fip.tags).await?;
+    }
+    Ok(fip)
+}
+
+async fn find(
+    context: &StepContext<'_>,
+    desired: DesiredFloatingIp<'_>,
+) -> StepResult<Option<FloatingIp>> {
+    if let Some(given) = desired.given {
+        return floating_ips::by_address(context, given, true).await;
+    }
+    if let Some(kept) = desired.kept
+        && let Some(fip) = floating_ips::by_address(context, kept, false).await?
+    {
+        return Ok(Some(fip));
+    }
+    // Until the endpoint is known, a free one may have been created for it.
+    if context.desired.endpoint.given_host.is_none() {
+        return Ok(None);
+    }
+    let of_api_server = floating_ips::desired_address(context);
+    let mut free: Vec<FloatingIp> = floating_ips::described_as_ours(context)
+        .await?
+        .into_iter()
+        .filter(|fip| fip.port_id.is_none() && fip.floating_network_id == desired.external)
+        .filter(|fip| of_api_server.is_none() || fip.floating_ip_address != of_api_server)
+        .collect();
+    free.sort_by(|a, b| a.id.cmp(&b.id));
+    Ok(free.into_iter().next())
+}
+
+/// Takes a floating IP off the bastion in favour of the one that the spec names. One that was created for the bastion is
+/// not needed any more.
+async fn take_off(context: &StepContext<'_>, fip: &FloatingIp) -> StepResult<()> {
+    if fip.description == context.desired.names.description() {
+        return delete(context, fip).await;
+    }
+    let shown = floating_ips::shown(fip);
+    context
+        .cloud
+        .associate_floating_ip(&fip.id, None, Priority::Settling)
+        .await
+        .map_err(|error| {
+            failed(
+                &format!("Taking floating IP {shown} off the bastion"),
+                &error,
+            )
+        })?;
+    context.updated("floating IP", &shown, &fip.id, "taken off the bastion");
+    Ok(())
+}
+
+/// Gives the bastion's floating IP back: the one on a port of its server, and the one that the status names. One that the
+/// user named or brought along stays.
+pub(crate) async fn give_back(
+    context: &StepContext<'_>,
+    ports: &[String],
+    given: Option<IpAddr>,
+    kept: Option<IpAddr>,
+) -> StepResult<()> {
+    if ports.is_empty() && kept.is_none() {
+        return Ok(());
+    }
+    let described = floating_ips::described(context)
+        .await
+        .map_err(|error| error.shown_by(BASTION_READY))?;
+    for fip in described {
+        let on_bastion = fip
+            .port_id
+            .as_ref()
+            .is_some_and(|port| ports.iter().any(|own| own == port.as_str()));
+        let was_bastions = kept.is_some() && fip.floating_ip_address == kept;
+        let is_given = given.is_some() && fip.floating_ip_address == given;
+        if (on_bastion || was_bastions) && !is_given {
+            delete(context, &fip).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn delete(context: &StepContext<'_>, fip: &FloatingIp) -> StepResult<()> {
+    let shown = floating_ips::shown(fip);
+    match context
+        .cloud
+        .delete_floating_ip(&fip.id, Priority::Settling)
+        .await
+    {
+        Ok(()) => context.deleted("floating IP", &shown, &fip.id),
+        Err(error) if error.is_not_found() => {}
+        Err(error) => {
+            let doing = format!("Giving the bastion's floating IP {shown} back");
+            return Err(failed(&doing, &error));
+        }
+    }
+    Ok(())
+}
+
+fn failed(doing: &str, error: &capo_openstack::Error) -> StepError {
+    StepError::cloud(BASTION_READY, Reason::FloatingIPError, doing, error)
+}

@@ -1,0 +1,221 @@
+//! What to do about the bastion's server object. Plain decisions on what was read.
+
+use kube::ResourceExt;
+
+use super::server_spec::DesiredServer;
+use capo_api::v1alpha1::{OpenStackServer, OpenStackServerSpec};
+
+/// What decides on the bastion.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BastionInputs<'a> {
+    /// Name of the OpenStackCluster.
+    pub cluster: &'a str,
+    /// The server that the spec asks for.
+    pub desired: Desired<'a>,
+    /// The server object of the bastion's name.
+    pub found: Option<&'a OpenStackServer>,
+    /// A floating IP or a security group may be left of a bastion.
+    pub is_recorded: bool,
+}
+
+/// The server that the spec asks for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Desired<'a> {
+    /// None.
+    Off,
+    /// One, but the network or the security group that it would be in is unknown.
+    Unknown,
+    /// This one.
+    Server(&'a DesiredServer),
+}
+
+/// What to do about the bastion.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum BastionPlan {
+    /// There is none, and none is desired.
+    Nothing,
+    /// Its server is gone: the floating IP and the security group follow.
+    CleanUp,
+    /// The server is deleted, and the floating IP with it.
+    Remove,
+    /// The server is being deleted. The next one gets its floating IP, if there is to be one.
+    AwaitDeletion,
+    /// The server is deleted, because the spec asks for another one.
+    Replace,
+    /// The server is created.
+    Create(Box<OpenStackServerSpec>),
+    /// The server is created as soon as its network and security group are known.
+    CreateLater,
+    /// The server is what the spec asks for.
+    Keep,
+    /// The name belongs to an object that is not this cluster's bastion.
+    Foreign {
+        /// Who owns it.
+        owner: String,
+    },
+}
+
+/// Decides on the bastion's server object.
+pub(crate) fn plan(inputs: &BastionInputs<'_>) -> BastionPlan {
+    let Some(found) = inputs.found else {
+        return match inputs.desired {
+            Desired::Off if inputs.is_recorded => BastionPlan::CleanUp,
+            Desired::Off => BastionPlan::Nothing,
+            Desired::Unknown => BastionPlan::CreateLater,
+            Desired::Server(desired) => BastionPlan::Create(Box::new(desired.spec.clone())),
+        };
+    };
+    if let Some(owner) = foreign_owner(found, inputs.cluster) {
+        return match inputs.desired {
+            Desired::Off => BastionPlan::Nothing,
+            Desired::Unknown | Desired::Server(_) => BastionPlan::Foreign { owner },
+        };
+    }
+    if found.metadata.deletion_timestamp.is_some() {
+        return BastionPlan::AwaitDeletion;
+    }
+    match inputs.desired {
+        Desired::Off => BastionPlan::Remove,
+        Desired::Server(desired) if !desired.is(&found.spec) => BastionPlan::Replace,
+        Desired::Unknown | Desired::Server(_) => BastionPlan::Keep,
+    }
+}
+
+/// The owner of a server object that is not the bastion of `cluster`. Uids do not count: after a restore from a backup
+/// they are those of before.
+fn foreign_owner(server: &OpenStackServer, cluster: &str) -> Option<String> {
+    let owners = server.owner_references();
+    let is_ours = owners
+        .iter()
+        .any(|owner| owner.kind == "OpenStackCluster" && owner.name == cluster);
+    let owner = owners.first().filter(|_| !is_ours)?;
+    Some(format!("{} {}", owner.kind, owner.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use capo_api::v1beta2::{Bastion, OpenStackCluster};
+    use serde_json::{Value, from_value, json};
+
+    fn desired(flavor: &str) -> DesiredServer {
+        let cluster: OpenStackCluster = from_value(json!({"metadata": {"name": "c"},
+            "spec": {"identityRef": {"name": "s", "cloudName": "c"}}}))
+        .unwrap();
+        let bastion: Bastion =
+            from_value(json!({"spec": {"flavor": {"id": flavor}, "image": {"id": "i"}}})).unwrap();
+        DesiredServer::new(&cluster, &bastion, "net", None)
+    }
+
+    fn server(owners: Value, deleting: bool) -> OpenStackServer {
+        let mut server = OpenStackServer::new("c-bastion", desired("m1").spec);
+        server.metadata.owner_references = from_value(owners).unwrap();
+        if deleting {
+            server.metadata.deletion_timestamp = from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+        }
+        server
+    }
+
+    fn owner(kind: &str, name: &str) -> Value {
+        json!([{"apiVersion": "v1", "kind": kind, "name": name, "uid": "of-before-a-restore"}])
+    }
+
+    #[test]
+    fn the_table() {
+        let (same, other) = (desired("m1"), desired("m2"));
+        let (same, other) = (Desired::Server(&same), Desired::Server(&other));
+        let ours = || server(owner("OpenStackCluster", "c"), false);
+        let machines = || server(owner("OpenStackMachine", "c-bastion"), false);
+        let create = BastionPlan::Create(Box::new(desired("m1").spec));
+        let foreign = |owner: &str| BastionPlan::Foreign {
+            owner: owner.to_owned(),
+        };
+        let going = || server(owner("OpenStackCluster", "c"), true);
+        let cases = vec![
+            ("none", None, Desired::Off, false, BastionPlan::Nothing),
+            (
+                "a part is left",
+                None,
+                Desired::Off,
+                true,
+                BastionPlan::CleanUp,
+            ),
+            ("enabled", None, same, false, create.clone()),
+            ("enabled again", None, same, true, create),
+            (
+                "enabled, network unknown",
+                None,
+                Desired::Unknown,
+                false,
+                BastionPlan::CreateLater,
+            ),
+            ("as desired", Some(ours()), same, true, BastionPlan::Keep),
+            (
+                "network unknown",
+                Some(ours()),
+                Desired::Unknown,
+                true,
+                BastionPlan::Keep,
+            ),
+            (
+                "without an owner",
+                Some(server(Value::Null, false)),
+                same,
+                true,
+                BastionPlan::Keep,
+            ),
+            ("changed", Some(ours()), other, true, BastionPlan::Replace),
+            (
+                "switched off",
+                Some(ours()),
+                Desired::Off,
+                true,
+                BastionPlan::Remove,
+            ),
+            (
+                "being replaced",
+                Some(going()),
+                other,
+                true,
+                BastionPlan::AwaitDeletion,
+            ),
+            (
+                "being removed",
+                Some(going()),
+                Desired::Off,
+                true,
+                BastionPlan::AwaitDeletion,
+            ),
+            (
+                "a Machine of the bastion's name",
+                Some(machines()),
+                same,
+                false,
+                foreign("OpenStackMachine c-bastion"),
+            ),
+            (
+                "another cluster's",
+                Some(server(owner("OpenStackCluster", "d"), false)),
+                same,
+                false,
+                foreign("OpenStackCluster d"),
+            ),
+            (
+                "a Machine of the bastion's name, switched off",
+                Some(machines()),
+                Desired::Off,
+                false,
+                BastionPlan::Nothing,
+            ),
+        ];
+        for (name, found, desired, is_recorded, expected) in cases {
+            let inputs = BastionInputs {
+                cluster: "c",
+                desired,
+                found: found.as_ref(),
+                is_recorded,
+            };
+            assert_eq!(plan(&inputs), expected, "{name}");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The pass over a cluster that is being deleted.
+
+mod ports;
+pub(crate) mod progress;
+mod services;
+mod steps;
+mod waiting;
+
+use std::time::Duration;
+
+use kube::ResourceExt;
+
+use self::{services::DELETE_ANNOTATION, steps::DeletedCluster, waiting::SOON};
+use super::{
+    FINALIZER,
+    apply::gather_facts,
+    bastion, observe,
+    reconcile::{Published, Reconcile, kubernetes_failed},
+    spec,
+    step_context::StepContext,
+};
+use crate::reconcile::{StepError, StepResult};
+use crate::{
+    controllers::{
+        Outcome,
+        capi::CLUSTER_NAME_LABEL,
+        identity::{self, Asker},
+    },
+    kubernetes::conditions::kind,
+    reconcile::deletion_hooks::release_orphaned,
+};
+use capo_core::{ConditionState, Reason};
+
+/// How soon to look whether the Machines are gone, should no watch wake us.
+const MACHINES_PAUSE: Duration = Duration::from_secs(5);
+
+/// Takes down everything that is ours, once no Machine is left.
+pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
+    if !pass.object.finalizers().iter().any(|f| f == FINALIZER) {
+        forget(&pass);
+        return Outcome::Done;
+    }
+    let shown = pass.shown();
+    let (desired, problems) = spec::read(&shown, pass.names(), &pass.object.spec);
+    let facts = gather_facts(&mut pass).await;
+    let object = format!("OpenStackCluster {shown}");
+    let namespace = pass.name.namespace.clone();
+    let asker = Asker {
+        object: &object,
+        namespace: &namespace,
+    };
+    let reference = pass.object.spec.identity_ref.clone();
+    let cloud = identity::cloud(pass.context, asker, &reference).await;
+    match machines_left(&pass).await {
+        Ok(None) => {}
+        Ok(Some(message)) => {
+            let published = Published {
+                cloud: cloud.ok(),
+                facts,
+            };
+            pass.publish(&desired, &problems, &published);
+            let ungated = desired.load_balancer.is_none() || pass.related.going();
+            release_orphaned(pass.context, &pass.name, &pass.related.machines, ungated).await;
+            let wait = Outcome::wait(Reason::Deleting, message.clone(), MACHINES_PAUSE);
+            pass.report.ready = Some(ConditionState::unmet(Reason::Deleting, message));
+            pass.note_wait(wait);
+            return pass.end().await;
+        }
+        Err(error) => return kubernetes_failed("Reading the cluster's Machines", &error),
+    }
+    // From here on nobody else writes to the load balancer.
+    pass.context.membership.forget_load_balancer(&pass.name);
+    let identity = match cloud {
+        Ok(cloud) => identity::sign_in(asker, &reference, cloud).await,
+        Err(step_error) => Err(step_error),
+    };
+    let Some(identity) = pass.settle(identity) else {
+        let text = "Deleting: waiting for working credentials, without which nothing can be removed from OpenStack";
+        pass.report.ready = Some(ConditionState::unmet(Reason::Deleting, text));
+        return pass.end().await;
+    };
+    pass.good(kind::OPENSTACK_AUTHENTICATION_SUCCEEDED);
+    let told = pass.reference();
+    let context = StepContext {
+        cloud: &identity.cloud,
+        project: identity.project.clone(),
+        desired: &desired,
+        known: pass.known_ids(),
+        machine_admitted: false,
+        pause: SOON,
+        events: &pass.context.events,
+        object: &told,
+    };
+    let step = take_down(&mut pass, &context).await;
+    match step {
+        Ok(()) => match pass.set_finalizer(FINALIZER, false).await {
+            Ok(()) => {
+                forget(&pass);
+                Outcome::Done
+            }
+            Err(failed) => failed,
+        },
+        Err(step_error) => {
+            let text = step_error.state.message.clone();
+            pass.report.ready = Some(ConditionState::unmet(Reason::Deleting, text));
+            let step_error = later(&mut pass, step_error);
+            pass.note(step_error);
+            pass.end().await
+        }
+    }
+}
+
+/// The same with a pause that grows while the deletion waits for the same thing.
+fn later(pass: &mut Reconcile<'_>, step_error: StepError) -> StepError {
+    match step_error.outcome {
+        Outcome::Wait {
+            reason, message, ..
+        } => {
+            let progress = &mut pass.seen.deletion;
+            let pause = progress.pause(step_error.condition, reason, pass.now);
+            StepError {
+                outcome: Outcome::wait(reason, message, pause),
+                ..step_error
+            }
+        }
+        outcome => StepError {
+            outcome,
+            ..step_error
+        },
+    }
+}
+
+async fn take_down(pass: &mut Reconcile<'_>, context: &StepContext<'_>) -> StepResult<()> {
+    bastion::remove(pass, context).await?;
+    let known = pass
+        .seen
+        .load_balancer
+        .found()
+        .map(|lb| lb.id.clone())
+        .or(context.known.load_balancer.clone());
+    let cluster = DeletedCluster {
+        load_balancer: known.as_deref(),
+        name: &pass.related.cluster_name,
+        with_services: pass.annotation(DELETE_ANNOTATION) == Some("true"),
+    };
+    let mut progress = pass.seen.deletion.clone();
+    let deleted = steps::delete_all(context, &cluster, &mut progress).await;
+    pass.seen.deletion = progress;
+    deleted
+}
+
+/// What of the cluster's machines is left, in words; asked without a cache.
+async fn machines_left(pass: &Reconcile<'_>) -> Result<Option<String>, kube::Error> {
+    let cluster = &pass.related.cluster_name;
+    let machines =
+        observe::machines_uncached(pass.context, &pass.name.namespace, cluster, Some(20)).await?;
+    if !machines.is_empty() {
+        let names = observe::named(&machines);
+        return Ok(Some(format!(
+            "Deleting: waiting for Machines to be gone: {names}"
+        )));
+    }
+    let ours = pass
+        .context
+        .stores
+        .openstack_machines
+        .state_filter(|machine| {
+            machine.metadata.namespace.as_ref() == Some(&pass.name.namespace)
+                && machine.labels().get(CLUSTER_NAME_LABEL) == Some(cluster)
+        });
+    let mut names: Vec<String> = ours.iter().map(|machine| machine.name_any()).collect();
+    names.sort();
+    names.truncate(5);
+    Ok((!names.is_empty()).then(|| {
+        format!(
+            "Deleting: waiting for OpenStackMachines to be gone: {}",
+            names.join(", ")
+        )
+    }))
+}
+
+fn forget(pass: &Reconcile<'_>) {
+    pass.context.membership.forget_load_balancer(&pass.name);
+    pass.context.clusters.forget(&pass.name);
+}

@@ -1,0 +1,132 @@
+//! Load balancers that the cloud controller manager of the workload cluster created for its Services.
+
+use super::waiting::SOON;
+use crate::controllers::cluster::{floating_ip, load_balancer, step_context::StepContext};
+use crate::kubernetes::conditions::kind::NETWORK_READY;
+use crate::reconcile::{StepError, StepResult};
+use capo_core::{FailureClass, Priority, Reason};
+use capo_openstack::{
+    load_balancer::{LoadBalancer, LoadBalancerFilter},
+    network::Network,
+};
+
+/// Leave to delete the load balancers of Services with the cluster, by the value `true`.
+pub(crate) const DELETE_ANNOTATION: &str =
+    "infrastructure.cluster.x-k8s.io/delete-service-load-balancers";
+
+/// How the names of these load balancers begin; the name that the cloud controller manager has for its cluster follows.
+const PREFIX: &str = "kube_service_";
+
+/// The load balancers of Services with their address in `network`.
+pub(super) async fn of_services(
+    context: &StepContext<'_>,
+    network: &Network,
+) -> StepResult<Vec<LoadBalancer>> {
+    let filter = LoadBalancerFilter {
+        project_id: Some(context.project.clone()),
+        vip_network_id: Some(network.id.clone()),
+        ..LoadBalancerFilter::default()
+    };
+    match context
+        .cloud
+        .load_balancers(&filter, Priority::Settling)
+        .await
+    {
+        Ok(mut found) => {
+            found.retain(|lb| lb.name.starts_with(PREFIX));
+            found.sort_by(|a, b| a.name.cmp(&b.name));
+            Ok(found)
+        }
+        Err(error) if error.class() == FailureClass::NoService => Ok(Vec::new()),
+        Err(error) => Err(StepError::cloud(
+            NETWORK_READY,
+            Reason::OpenStackError,
+            "Listing load balancers of Services",
+            &error,
+        )),
+    }
+}
+
+/// Deletes those that are named after the Cluster, with the floating IPs that were created for them. Comes back with
+/// `Ok` when none is left.
+pub(super) async fn delete(
+    context: &StepContext<'_>,
+    network: &Network,
+    cluster: &str,
+) -> StepResult<()> {
+    let own = format!("{PREFIX}{cluster}_");
+    let mut names = Vec::new();
+    for lb in of_services(context, network).await? {
+        if !lb.name.starts_with(&own) {
+            continue;
+        }
+        if let Some(port) = &lb.vip_port_id {
+            delete_floating_ip(context, port, cluster).await?;
+        }
+        load_balancer::delete(context, &lb.id)
+            .await
+            .map_err(|error| error.shown_by(NETWORK_READY))?;
+        names.push(lb.name);
+    }
+    if names.is_empty() {
+        return Ok(());
+    }
+    Err(StepError::wait(
+        NETWORK_READY,
+        Reason::Deleting,
+        format!(
+            "Load balancers of Services are being deleted: {}",
+            names.join(", ")
+        ),
+        SOON,
+    ))
+}
+
+/// Deletes the floating IP on a port if the cloud controller manager created it for this cluster, as its description says.
+async fn delete_floating_ip(
+    context: &StepContext<'_>,
+    port: &str,
+    cluster: &str,
+) -> StepResult<()> {
+    let found = floating_ip::on_port(context, port)
+        .await
+        .map_err(|error| error.shown_by(NETWORK_READY))?;
+    let is_created = |description: &str| {
+        description.starts_with("Floating IP for Kubernetes external service ")
+            && description.ends_with(&format!(" from cluster {cluster}"))
+    };
+    let Some(fip) = found.filter(|fip| is_created(&fip.description)) else {
+        return Ok(());
+    };
+    match context
+        .cloud
+        .delete_floating_ip(&fip.id, Priority::Settling)
+        .await
+    {
+        Ok(()) => {
+            context.deleted("floating IP", &floating_ip::shown(&fip), &fip.id);
+            Ok(())
+        }
+        Err(error) if error.is_not_found() => Ok(()),
+        Err(error) => Err(
+            floating_ip::failed("Deleting the floating IP of a Service", &error)
+                .shown_by(NETWORK_READY),
+        ),
+    }
+}
+
+/// What a user can do about them, for the condition.
+pub(super) fn advice(left: &[LoadBalancer], cluster: &str) -> String {
+    let own = format!("{PREFIX}{cluster}_");
+    let mut names: Vec<&str> = left.iter().map(|lb| lb.name.as_str()).collect();
+    names.truncate(10);
+    let names = names.join(", ");
+    if left.iter().any(|lb| lb.name.starts_with(&own)) {
+        format!(
+            "; load balancers of Services are {names}: those of {own}* are deleted with the annotation \
+             {DELETE_ANNOTATION}: \"true\" on the OpenStackCluster"
+        )
+    } else {
+        format!("; load balancers of Services are {names}")
+    }
+}

@@ -1,0 +1,308 @@
+//! Complete deletion, in CAPO's order: load balancer with its floating IP, load balancers of Services where the user
+//! wants that, router, leftover ports, network, security groups. Every step looks for what is there, deletes it, and looks
+//! again. A later pass does not repeat the steps that have ended.
+
+use super::{
+    ports,
+    progress::DeletionProgress,
+    services,
+    waiting::{SOON, in_use},
+};
+use crate::controllers::cluster::{
+    desired::DesiredNetwork,
+    floating_ip,
+    load_balancer::{self, plan::FoundLoadBalancer},
+    network, router, security_groups,
+    step_context::StepContext,
+};
+use crate::kubernetes::conditions::kind::{
+    API_SERVER_LOAD_BALANCER_READY, NETWORK_READY, ROUTER_READY,
+};
+use crate::reconcile::{StepError, StepResult};
+use capo_core::Reason;
+use capo_core::{FailureClass, Priority, ProvisioningStatus};
+use capo_openstack::{
+    Error,
+    load_balancer::LoadBalancer,
+    network::{Network, Port, RouterInterface},
+};
+
+/// What is deleted.
+pub(super) struct DeletedCluster<'a> {
+    /// The id of the load balancer, where it is known.
+    pub load_balancer: Option<&'a str>,
+    /// The name of the Cluster, which ports carry in their description.
+    pub name: &'a str,
+    /// The load balancers of Services go too.
+    pub with_services: bool,
+}
+
+/// Deletes everything that is ours.
+pub(super) async fn delete_all(
+    context: &StepContext<'_>,
+    cluster: &DeletedCluster<'_>,
+    progress: &mut DeletionProgress,
+) -> StepResult<()> {
+    if !progress.is_load_balancer_gone {
+        balancer(context, cluster.load_balancer).await?;
+        progress.is_load_balancer_gone = true;
+    }
+    if matches!(context.desired.network, DesiredNetwork::Managed(_)) {
+        let network = network::find_managed(context).await?;
+        if let Some(network) = network.as_ref().filter(|_| cluster.with_services) {
+            services::delete(context, network, cluster.name).await?;
+        }
+        if !progress.is_router_gone {
+            remove_router(context, network.as_ref(), cluster.name).await?;
+            progress.is_router_gone = true;
+        }
+        if let Some(network) = network {
+            let left = ports::delete_leftover(context, &network, cluster.name).await?;
+            remove_network(context, &network, &left, cluster.name).await?;
+        }
+    }
+    if context.desired.security.is_some() {
+        security_groups::delete::all(context).await?;
+    }
+    Ok(())
+}
+
+async fn balancer(context: &StepContext<'_>, known: Option<&str>) -> StepResult<()> {
+    if context.desired.load_balancer.is_none() && known.is_none() {
+        return floating_ip::remove(context, None).await;
+    }
+    let found = match load_balancer::find(context, known).await {
+        Ok(found) => found,
+        // A cloud without load balancing never gave us one.
+        Err(step_error) if known.is_none() && is_no_service(&step_error) => Vec::new(),
+        Err(step_error) => return Err(step_error),
+    };
+    match found.as_slice() {
+        [] => floating_ip::remove(context, None).await,
+        [one] => remove_balancer(context, one).await,
+        several => {
+            let ids: Vec<&str> = several.iter().map(|lb| lb.id.as_str()).collect();
+            Err(StepError::refused(
+                API_SERVER_LOAD_BALANCER_READY,
+                Reason::AmbiguousMatch,
+                format!(
+                    "Load balancer name \"{}\" matches {} objects ({}); remove or rename those that are not this \
+                     cluster's",
+                    context.desired.names.load_balancer(),
+                    ids.len(),
+                    ids.join(", ")
+                ),
+            ))
+        }
+    }
+}
+
+fn is_no_service(step_error: &StepError) -> bool {
+    matches!(
+        step_error.outcome,
+        crate::controllers::Outcome::Failed {
+            class: FailureClass::NoService,
+            ..
+        }
+    )
+}
+
+async fn remove_balancer(context: &StepContext<'_>, lb: &LoadBalancer) -> StepResult<()> {
+    let seen = FoundLoadBalancer::from(lb);
+    if seen.provisioning_status != ProvisioningStatus::PendingDelete {
+        floating_ip::remove(context, lb.vip_port_id.as_deref()).await?;
+        if !load_balancer::delete(context, &lb.id).await? {
+            return Err(StepError::wait(
+                API_SERVER_LOAD_BALANCER_READY,
+                Reason::LoadBalancerPending,
+                format!(
+                    "Load balancer {} is {} and can't be deleted before that ends",
+                    lb.name, seen.provisioning_status
+                ),
+                SOON,
+            ));
+        }
+        context.deleted("load balancer", &lb.name, &lb.id);
+    }
+    Err(StepError::wait(
+        API_SERVER_LOAD_BALANCER_READY,
+        Reason::Deleting,
+        format!("Load balancer {} is being deleted", lb.name),
+        SOON,
+    ))
+}
+
+async fn remove_router(
+    context: &StepContext<'_>,
+    network: Option<&Network>,
+    cluster: &str,
+) -> StepResult<()> {
+    let failed = |doing: &str, error: &Error| {
+        StepError::cloud(ROUTER_READY, Reason::OpenStackError, doing, error)
+    };
+    let given = context.desired.router.existing.is_some();
+    // A router of the user's loses our interfaces only; they are found through our network.
+    let (router, owners) = if given {
+        (None, network)
+    } else {
+        (router::find_managed(context).await?, None)
+    };
+    let interfaces = match (&router, owners) {
+        // Interfaces to networks that are not the cluster's were put there by somebody else.
+        (Some(router), _) => router::interfaces(context, &router.id)
+            .await?
+            .into_iter()
+            .filter(|port| network.is_some_and(|network| network.id == port.network_id))
+            .collect(),
+        (None, Some(network)) => ports::all(context, network)
+            .await?
+            .into_iter()
+            .filter(|port| router::is_interface(&port.device_owner))
+            .collect(),
+        (None, None) => Vec::new(),
+    };
+    for port in interfaces {
+        match context
+            .cloud
+            .remove_router_interface(
+                &port.device_id.as_str().into(),
+                RouterInterface::Port(&port.id),
+                Priority::Settling,
+            )
+            .await
+        {
+            Ok(()) => {}
+            Err(error) if error.is_not_found() => {}
+            Err(error) if error.class().is_conflict() => {
+                let doing = "Taking the router off the network";
+                let waits = in_use(ROUTER_READY, doing, &error);
+                return Err(with_services_named(context, network, cluster, waits).await);
+            }
+            Err(error) => return Err(failed("Taking the router off the network", &error)),
+        }
+    }
+    let Some(router) = router else { return Ok(()) };
+    match context
+        .cloud
+        .delete_router(&router.id, Priority::Settling)
+        .await
+    {
+        Ok(()) => {}
+        Err(error) if error.is_not_found() => {}
+        Err(error) => {
+            let doing = format!("Deleting router {}", router.name);
+            return Err(in_use(ROUTER_READY, &doing, &error));
+        }
+    }
+    context.deleted("router", &router.name, &router.id);
+    match router::find_managed(context).await? {
+        None => Ok(()),
+        Some(router) => Err(going(ROUTER_READY, "Router", &router.name)),
+    }
+}
+
+/// The same wait, with the load balancers of Services in the network in its message: their floating IPs need the router, and
+/// their ports the network.
+async fn with_services_named(
+    context: &StepContext<'_>,
+    network: Option<&Network>,
+    cluster: &str,
+    waits: StepError,
+) -> StepError {
+    let Some(network) = network else { return waits };
+    match services::of_services(context, network).await {
+        Ok(left) if left.is_empty() => waits,
+        Ok(left) => {
+            let message = format!(
+                "{}{}",
+                waits.state.message,
+                services::advice(&left, cluster)
+            );
+            StepError::wait(waits.condition, Reason::Deleting, message, SOON)
+        }
+        Err(error) => error,
+    }
+}
+
+async fn remove_network(
+    context: &StepContext<'_>,
+    network: &Network,
+    left: &[Port],
+    cluster: &str,
+) -> StepResult<()> {
+    match context
+        .cloud
+        .delete_network(&network.id, Priority::Settling)
+        .await
+    {
+        Ok(()) => {}
+        Err(error) if error.is_not_found() => {}
+        Err(error) if error.class().is_conflict() => {
+            let waits = still_used(network, left, &error);
+            return Err(with_services_named(context, Some(network), cluster, waits).await);
+        }
+        Err(error) => {
+            return Err(StepError::cloud(
+                NETWORK_READY,
+                Reason::OpenStackError,
+                &format!("Deleting network {}", network.name),
+                &error,
+            ));
+        }
+    }
+    context.deleted("network", &network.name, &network.id);
+    match network::find_managed(context).await? {
+        None => Ok(()),
+        Some(network) => Err(going(NETWORK_READY, "Network", &network.name)),
+    }
+}
+
+/// Says which ports hold a network.
+fn still_used(network: &Network, ports: &[Port], error: &Error) -> StepError {
+    let mut names: Vec<String> = ports
+        .iter()
+        .filter(|port| {
+            port.device_owner != "network:dhcp" && port.device_owner != "network:distributed"
+        })
+        .map(|port| {
+            let name = if port.name.is_empty() {
+                port.id.to_string()
+            } else {
+                port.name.clone()
+            };
+            if port.device_owner.is_empty() {
+                name
+            } else {
+                format!("{name} ({})", port.device_owner)
+            }
+        })
+        .collect();
+    if names.is_empty() {
+        return in_use(
+            NETWORK_READY,
+            &format!("Deleting network {}", network.name),
+            error,
+        );
+    }
+    names.sort();
+    names.truncate(10);
+    StepError::wait(
+        NETWORK_READY,
+        Reason::Deleting,
+        format!(
+            "Network {} can't be deleted while these ports are on it: {}",
+            network.name,
+            names.join(", ")
+        ),
+        SOON,
+    )
+}
+
+fn going(condition: &'static str, what: &str, name: &str) -> StepError {
+    StepError::wait(
+        condition,
+        Reason::Deleting,
+        format!("{what} {name} is being deleted"),
+        SOON,
+    )
+}

@@ -1,0 +1,352 @@
+//! The API server's floating IP of a cluster without a managed load balancer: it is on a control-plane machine, and is
+//! moved to another one before its machine goes.
+
+mod carrier;
+pub(crate) mod observation;
+mod plan;
+mod proof;
+mod release;
+
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+
+use self::{
+    carrier::{Carrier, carriers},
+    observation::PortOwner,
+    plan::{Holder, MovePlan},
+    proof::{Proof, ProofRequest},
+    release::ReleaseInputs,
+};
+use super::{
+    floating_ip::{self as floating_ips, Purpose},
+    reconcile::Reconcile,
+    step_context::StepContext,
+};
+use crate::controllers::Outcome;
+use crate::kubernetes::conditions::kind::API_ENDPOINT_READY;
+use crate::reconcile::{StepError, StepResult};
+use capo_core::{ConditionState, Lookup, ObjectName, Priority, Reason, ids::PortId};
+use capo_gate::{desired::ClusterFacts, findings::Findings};
+use capo_openstack::network::{FloatingIp, PortFilter};
+
+/// A floating IP that was read is used for this long while no machine is being deleted.
+const READ_AGE: Duration = Duration::from_mins(5);
+/// The same while a machine is being deleted, whose gate depends on it.
+const READ_AGE_OF_RELEASE: Duration = Duration::from_secs(15);
+/// How soon to look whether a machine can take the floating IP. Such a look makes no call.
+const SOON: Duration = Duration::from_secs(2);
+/// The same where a watch reports it.
+const WATCHED: Duration = Duration::from_mins(1);
+
+/// Puts the floating IP `fip` on a control-plane machine, or moves it, and decides on the gates of the machines.
+pub(crate) async fn reconcile(
+    pass: &mut Reconcile<'_>,
+    context: &StepContext<'_>,
+    facts: &ClusterFacts,
+    fip: FloatingIp,
+) -> StepResult<()> {
+    let all = carriers(pass, &facts.machines);
+    let shown = floating_ips::shown(&fip);
+    let Some(holder) = holder(pass, context, &fip, &all).await? else {
+        return Err(StepError::wait(
+            API_ENDPOINT_READY,
+            Reason::ServerNotReady,
+            format!("It is unknown which control-plane machine floating IP {shown} is on"),
+            SOON,
+        ));
+    };
+    let plan = plan::plan(&holder, &all);
+    let (holder, step) = match plan {
+        MovePlan::LeaveAlone => {
+            set_gates(pass, Lookup::Absent);
+            return Ok(());
+        }
+        MovePlan::Stay => (holder, Ok(())),
+        MovePlan::Put { on, server } => {
+            put(pass, context, &fip, &on, &server).await?;
+            (Holder::Machine(on), Ok(()))
+        }
+        MovePlan::NoReceiver { on } => (holder, Err(no_receiver(&shown, &on))),
+        MovePlan::Await => (holder, Err(no_machine(&shown, &all))),
+    };
+    let is_proving = release_next(pass, facts, &holder, &all);
+    let ingress = match &step {
+        Ok(()) => ConditionState::met(Reason::Ready),
+        Err(error) => error.state.clone(),
+    };
+    let inputs = GateInputs {
+        facts,
+        holder: &holder,
+        shown: &shown,
+        ingress: &ingress,
+    };
+    decide_gates(pass, &inputs, &all);
+    if is_proving {
+        let text = "A control-plane machine is held until the API server answers without it";
+        pass.wait_optional(Outcome::wait(Reason::FloatingIPError, text, SOON));
+    }
+    step
+}
+
+/// The floating IP that the endpoint names, if it is one that was created for this cluster, that the spec names or that is
+/// on a machine of its control plane. `None` means that the endpoint is the user's.
+pub(crate) async fn of_endpoint(
+    pass: &mut Reconcile<'_>,
+    context: &StepContext<'_>,
+    host: &str,
+) -> StepResult<Option<FloatingIp>> {
+    let given = context.desired.floating_ip;
+    let Some(address) = host.parse::<IpAddr>().ok().or(given) else {
+        set_gates(pass, Lookup::Absent);
+        return Ok(None);
+    };
+    let is_leaving = pass.related.is_machine_leaving();
+    let age = if is_leaving {
+        READ_AGE_OF_RELEASE
+    } else {
+        READ_AGE
+    };
+    if let Some((fip, at)) = &pass.seen.floating_ip
+        && fip.floating_ip_address == Some(address)
+        && pass.now.saturating_duration_since(*at) < age
+    {
+        return Ok(Some(fip.clone()));
+    }
+    if pass.seen.carriers.gates.is_absent()
+        && let Some((endpoint, at)) = &pass.seen.carriers.foreign
+        && endpoint == host
+        && pass.now.saturating_duration_since(*at) < READ_AGE
+    {
+        return Ok(None);
+    }
+    let is_given = given == Some(address);
+    let found = floating_ips::by_address(context, address, is_given).await?;
+    let description = context.desired.names.description();
+    let is_known = |fip: &FloatingIp| is_given || fip.description == description;
+    match found {
+        Some(fip) if is_known(&fip) || fip.port_id.is_some() => {
+            pass.seen.floating_ip = Some((fip.clone(), pass.now));
+            Ok(Some(fip))
+        }
+        _ => {
+            pass.seen.floating_ip = None;
+            pass.seen.carriers.foreign = Some((host.to_owned(), pass.now));
+            set_gates(pass, Lookup::Absent);
+            Ok(None)
+        }
+    }
+}
+
+/// Where the floating IP is. `None` while that can't be decided: it is on a machine of this cluster, and there is one
+/// whose server is not known.
+async fn holder(
+    pass: &mut Reconcile<'_>,
+    context: &StepContext<'_>,
+    fip: &FloatingIp,
+    carriers: &[Carrier],
+) -> StepResult<Option<Holder>> {
+    let Some(port) = &fip.port_id else {
+        return Ok(Some(Holder::Free));
+    };
+    let known = pass.seen.carriers.port.as_ref();
+    let owner = match known.filter(|(known, _)| known == port) {
+        Some((_, owner)) => owner.clone(),
+        None => owner_of(pass, context, port, carriers).await?,
+    };
+    pass.seen.carriers.port = Some((port.clone(), owner.clone()));
+    let PortOwner::Server(server) = owner else {
+        return Ok(Some(Holder::Other));
+    };
+    let on = carriers
+        .iter()
+        .find(|carrier| carrier.server.as_ref() == Some(&server));
+    Ok(match on {
+        Some(carrier) => Some(Holder::Machine(carrier.machine.clone())),
+        None if carriers.iter().any(|carrier| carrier.server.is_none()) => None,
+        None => Some(Holder::Free),
+    })
+}
+
+async fn owner_of(
+    pass: &Reconcile<'_>,
+    context: &StepContext<'_>,
+    port: &PortId,
+    carriers: &[Carrier],
+) -> StepResult<PortOwner> {
+    let found = match context.cloud.port(port, Priority::Settling).await {
+        Ok(found) => found,
+        Err(error) if error.is_not_found() => return Ok(PortOwner::Server(String::new())),
+        Err(error) => {
+            let doing = format!("Reading port {port} of the API server's floating IP");
+            return Err(floating_ips::failed(&doing, &error));
+        }
+    };
+    let is_carrier = carriers
+        .iter()
+        .any(|carrier| carrier.server.as_deref() == Some(found.device_id.as_str()));
+    let description = super::names::port_description(&pass.related.cluster_name);
+    Ok(if is_carrier || found.description == description {
+        PortOwner::Server(found.device_id)
+    } else {
+        PortOwner::Other
+    })
+}
+
+/// Puts the floating IP on the port that a server has in the cluster's network.
+async fn put(
+    pass: &mut Reconcile<'_>,
+    context: &StepContext<'_>,
+    fip: &FloatingIp,
+    machine: &ObjectName,
+    server: &str,
+) -> StepResult<()> {
+    let Some(network) = pass.seen.networking.network.found() else {
+        // NetworkReady shows why it is unknown.
+        let text = "The cluster's network is unknown, so no floating IP is put on a machine";
+        return Err(StepError::wait(
+            API_ENDPOINT_READY,
+            Reason::ServerNotReady,
+            text,
+            SOON,
+        ));
+    };
+    let filter = PortFilter {
+        device_id: Some(server.to_owned()),
+        network_id: Some(network.network.id.clone()),
+        ..PortFilter::default()
+    };
+    let ports = context
+        .cloud
+        .ports(&filter, Priority::Settling)
+        .await
+        .map_err(|e| floating_ips::failed("Listing the ports of a control-plane machine", &e))?;
+    // Neutron lists them in any order, and CAPO takes the first one that has an address.
+    let port = ports
+        .into_iter()
+        .filter(|port| !port.fixed_ips.is_empty())
+        .min_by(|a, b| a.name.cmp(&b.name).then(a.id.cmp(&b.id)));
+    let Some(port) = port else {
+        return Err(StepError::wait(
+            API_ENDPOINT_READY,
+            Reason::FloatingIPError,
+            format!(
+                "Control-plane machine {} has no port with an address in network {}, so the API server's floating IP \
+                 can't be put on it",
+                machine.name, network.network.name
+            ),
+            WATCHED,
+        ));
+    };
+    let put = floating_ips::associate(context, fip, &port.id, Purpose::Machine).await?;
+    pass.seen.floating_ip = Some((put, pass.now));
+    pass.seen.carriers.port = Some((port.id, PortOwner::Server(server.to_owned())));
+    Ok(())
+}
+
+fn no_receiver(shown: &str, on: &ObjectName) -> StepError {
+    StepError::wait(
+        API_ENDPOINT_READY,
+        Reason::FloatingIPError,
+        format!(
+            "Floating IP {shown} is on machine {}, which is being deleted or down, and no other control-plane machine \
+             serves the API server yet",
+            on.name
+        ),
+        SOON,
+    )
+}
+
+fn no_machine(shown: &str, carriers: &[Carrier]) -> StepError {
+    let message = format!(
+        "Floating IP {shown} is on no control-plane machine yet; it is put on the first one whose server is ACTIVE"
+    );
+    let pause = if carriers.is_empty() { WATCHED } else { SOON };
+    StepError::wait(API_ENDPOINT_READY, Reason::ServerNotReady, message, pause)
+}
+
+/// Makes requests through the endpoint for the machine that is released next. True while its gate waits for them.
+fn release_next(
+    pass: &mut Reconcile<'_>,
+    facts: &ClusterFacts,
+    holder: &Holder,
+    carriers: &[Carrier],
+) -> bool {
+    let (Some(next), Holder::Machine(on)) = (release::next(carriers, holder), holder) else {
+        pass.seen.carriers.proof = None;
+        return false;
+    };
+    let before = pass
+        .seen
+        .carriers
+        .proof
+        .take()
+        .filter(|proof| proof.leaving == next.machine && proof.holder == *on);
+    if let Some(proof) = before.clone().filter(|proof| !proof.is_due(pass.now)) {
+        let is_served = proof.outcome() == Some(proof::ProofOutcome::Served);
+        pass.seen.carriers.proof = Some(proof);
+        return !is_served;
+    }
+    let Some(endpoint) = facts.endpoint.clone() else {
+        return true;
+    };
+    let membership = &pass.context.membership;
+    let settings = membership.settings();
+    let request = ProofRequest {
+        prober: membership.prober(),
+        endpoint,
+        authority: facts.ca_pem.clone(),
+        addresses: next.addresses.clone(),
+        answers: settings.proof_answers,
+        window: settings.proof_window,
+        queue: pass.context.queues.clusters.clone(),
+        cluster: pass.name.clone(),
+    };
+    let since = before.map_or(pass.now, |proof| proof.since);
+    let proof = Proof::start(next.machine.clone(), on.clone(), since, request);
+    pass.seen.carriers.proof = Some(proof);
+    true
+}
+
+/// What the gates of every machine depend on.
+struct GateInputs<'a> {
+    facts: &'a ClusterFacts,
+    holder: &'a Holder,
+    shown: &'a str,
+    ingress: &'a ConditionState,
+}
+
+fn decide_gates(pass: &mut Reconcile<'_>, gates: &GateInputs<'_>, carriers: &[Carrier]) {
+    let facts = gates.facts;
+    let none = BTreeMap::new();
+    let seen = &pass.seen.carriers;
+    let before = seen.gates.found().map_or(&none, |gates| &gates.machines);
+    let inputs = ReleaseInputs {
+        is_going: facts.cluster_deleting,
+        is_initialised: facts.initialised,
+        operator: &facts.operator,
+        address: gates.shown,
+        holder: gates.holder,
+        ingress: gates.ingress,
+        proof: seen.proof.as_ref(),
+        remote_connection_since: facts.remote_connection_since,
+        now: pass.now,
+    };
+    let machines = release::findings(&inputs, carriers, before, Timestamp::now());
+    let findings = Findings {
+        machines,
+        ..Findings::default()
+    };
+    set_gates(pass, Lookup::Found(Arc::new(findings)));
+}
+
+/// Keeps the gates, and wakes the machines where they changed.
+fn set_gates(pass: &mut Reconcile<'_>, gates: Lookup<Arc<Findings>>) {
+    let machines =
+        |gates: &Lookup<Arc<Findings>>| gates.found().map(|gates| gates.machines.clone());
+    let before = &pass.seen.carriers.gates;
+    if before.is_absent() != gates.is_absent() || machines(before) != machines(&gates) {
+        pass.wake_machines = true;
+    }
+    pass.seen.carriers.gates = gates;
+}

@@ -1,0 +1,235 @@
+//! Which control-plane machine gets the API server's floating IP. A plain decision on what was read.
+
+use super::carrier::{ApiServer, Carrier};
+use capo_core::ObjectName;
+
+/// Where the floating IP is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Holder {
+    /// On no port, or on one that a machine of this cluster left.
+    Free,
+    /// On this control-plane machine.
+    Machine(ObjectName),
+    /// On a port that is not a control-plane machine's.
+    Other,
+}
+
+/// What to do about the floating IP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum MovePlan {
+    /// It stays where it is.
+    Stay,
+    /// It is put on a machine.
+    Put {
+        /// The machine.
+        on: ObjectName,
+        /// Its server.
+        server: String,
+    },
+    /// The machine that it is on is going, and no other one can take it.
+    NoReceiver {
+        /// The machine that it is on.
+        on: ObjectName,
+    },
+    /// It is on no machine, and none can take it yet.
+    Await,
+    /// It is on a port that is not a control-plane machine's, such as the address of kube-vip: the user looks after it.
+    LeaveAlone,
+}
+
+/// Decides on the floating IP. It leaves a machine only for one that serves; a machine whose server is gone it leaves for
+/// any that may serve.
+pub(crate) fn plan(holder: &Holder, carriers: &[Carrier]) -> MovePlan {
+    let put = |carrier: &Carrier| {
+        Some(MovePlan::Put {
+            on: carrier.machine.clone(),
+            server: carrier.server.clone()?,
+        })
+    };
+    match holder {
+        Holder::Other => MovePlan::LeaveAlone,
+        Holder::Free => receiver(carriers, ApiServer::Down)
+            .and_then(put)
+            .unwrap_or(MovePlan::Await),
+        Holder::Machine(on) => {
+            let present = carriers.iter().find(|carrier| carrier.machine == *on);
+            let least = match present {
+                Some(present) if present.is_down => ApiServer::Unknown,
+                Some(present) if present.is_leaving() => ApiServer::Serving,
+                _ => return MovePlan::Stay,
+            };
+            let others: Vec<Carrier> = carriers
+                .iter()
+                .filter(|carrier| carrier.machine != *on)
+                .cloned()
+                .collect();
+            receiver(&others, least)
+                .and_then(put)
+                .unwrap_or_else(|| MovePlan::NoReceiver { on: on.clone() })
+        }
+    }
+}
+
+/// The machine that the floating IP goes to: of those that stay and whose server is ACTIVE the one that serves best, and of
+/// several the oldest.
+fn receiver(carriers: &[Carrier], least: ApiServer) -> Option<&Carrier> {
+    carriers
+        .iter()
+        .filter(|carrier| carrier.is_active && !carrier.is_leaving() && carrier.server.is_some())
+        .filter(|carrier| carrier.api_server >= least)
+        .min_by(|a, b| {
+            b.api_server
+                .cmp(&a.api_server)
+                .then(a.created.cmp(&b.created))
+                .then(a.machine.cmp(&b.machine))
+        })
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::carrier::Deletion;
+    use super::*;
+    use capo_core::GateOverride;
+    use jiff::Timestamp;
+
+    pub(crate) fn carrier(name: &str, api_server: ApiServer) -> Carrier {
+        Carrier {
+            machine: ObjectName::new("ns", name),
+            server: Some(format!("server-of-{name}")),
+            addresses: Vec::new(),
+            created: None,
+            deletion: Deletion::No,
+            is_active: true,
+            is_down: false,
+            api_server,
+            operator: GateOverride::None,
+        }
+    }
+
+    pub(crate) fn leaving(name: &str, api_server: ApiServer) -> Carrier {
+        Carrier {
+            deletion: Deletion::Since(Timestamp::UNIX_EPOCH),
+            ..carrier(name, api_server)
+        }
+    }
+
+    fn put(name: &str) -> MovePlan {
+        MovePlan::Put {
+            on: ObjectName::new("ns", name),
+            server: format!("server-of-{name}"),
+        }
+    }
+
+    fn on(name: &str) -> Holder {
+        Holder::Machine(ObjectName::new("ns", name))
+    }
+
+    #[test]
+    fn it_leaves_a_machine_only_for_one_that_serves() {
+        use ApiServer::{Down, Serving, Unknown};
+        let stuck = |name: &str| MovePlan::NoReceiver {
+            on: ObjectName::new("ns", name),
+        };
+        let inactive = |carrier: Carrier| Carrier {
+            is_active: false,
+            ..carrier
+        };
+        let down = |carrier: Carrier| Carrier {
+            is_active: false,
+            is_down: true,
+            ..carrier
+        };
+        let cases = [
+            ("no machine", Holder::Free, vec![], MovePlan::Await),
+            (
+                "the first machine, before kubeadm has run",
+                Holder::Free,
+                vec![carrier("a", Unknown)],
+                put("a"),
+            ),
+            (
+                "not ACTIVE yet",
+                Holder::Free,
+                vec![inactive(carrier("a", Unknown))],
+                MovePlan::Await,
+            ),
+            (
+                "one that serves before an older one that does not",
+                Holder::Free,
+                vec![carrier("a", Unknown), carrier("b", Serving)],
+                put("b"),
+            ),
+            (
+                "not one that leaves",
+                Holder::Free,
+                vec![leaving("a", Serving), carrier("b", Down)],
+                put("b"),
+            ),
+            (
+                "a machine that stays keeps it",
+                on("a"),
+                vec![carrier("a", Down), carrier("b", Serving)],
+                MovePlan::Stay,
+            ),
+            (
+                "one that leaves gives it to one that serves",
+                on("a"),
+                vec![
+                    leaving("a", Serving),
+                    carrier("b", Unknown),
+                    carrier("c", Serving),
+                ],
+                put("c"),
+            ),
+            (
+                "a newcomer is not good enough",
+                on("a"),
+                vec![leaving("a", Serving), carrier("b", Unknown)],
+                stuck("a"),
+            ),
+            (
+                "not from one that leaves to another one that leaves",
+                on("a"),
+                vec![leaving("a", Serving), leaving("b", Serving)],
+                stuck("a"),
+            ),
+            (
+                "the only machine keeps it",
+                on("a"),
+                vec![leaving("a", Serving)],
+                stuck("a"),
+            ),
+            (
+                "a server that is gone",
+                on("a"),
+                vec![down(carrier("a", Serving)), carrier("b", Unknown)],
+                put("b"),
+            ),
+            (
+                "an object that is not in the cache",
+                on("z"),
+                vec![carrier("a", Serving)],
+                MovePlan::Stay,
+            ),
+            (
+                "a port that is not of this cluster",
+                Holder::Other,
+                vec![carrier("a", Serving)],
+                MovePlan::LeaveAlone,
+            ),
+        ];
+        for (what, holder, carriers, expected) in cases {
+            assert_eq!(plan(&holder, &carriers), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn of_several_that_serve_the_oldest_gets_it() {
+        let at = |name: &str, second: i64| Carrier {
+            created: Timestamp::from_second(second).ok(),
+            ..carrier(name, ApiServer::Serving)
+        };
+        let carriers = [at("a", 30), at("b", 10), at("c", 20)];
+        assert_eq!(plan(&Holder::Free, &carriers), put("b"));
+    }
+}

@@ -1,0 +1,155 @@
+//! Requests through the endpoint after its floating IP was taken off a machine, or was found on another one.
+
+use std::{
+    net::IpAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+
+use crate::{reconcile::WorkQueue, tracker::prober::Prober};
+use capo_core::{Endpoint, ObjectName};
+
+/// How soon a proof that failed is tried again.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// The requests for one machine that is being deleted.
+#[derive(Debug, Clone)]
+pub(crate) struct Proof {
+    /// The machine that is being deleted.
+    pub leaving: ObjectName,
+    /// The machine that the floating IP is on.
+    pub holder: ObjectName,
+    /// When the first request was made with the floating IP there.
+    pub since: Instant,
+    outcome: Arc<Mutex<Option<(ProofOutcome, Instant)>>>,
+}
+
+/// What came of the requests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ProofOutcome {
+    /// All of them were answered by an API server of this cluster that is not the leaving one.
+    Served,
+    /// One was not.
+    Failed {
+        /// What came back.
+        message: String,
+        /// No API server answered, which may be due to this process being unable to reach the endpoint at all.
+        is_unreachable: bool,
+    },
+}
+
+/// What requests are made, and where their end is reported.
+pub(crate) struct ProofRequest {
+    /// The way to the endpoint.
+    pub prober: Arc<dyn Prober>,
+    /// The endpoint.
+    pub endpoint: Endpoint,
+    /// The cluster's CA in PEM.
+    pub authority: Option<String>,
+    /// The addresses of the machine that is being deleted.
+    pub addresses: Vec<IpAddr>,
+    /// How many answers are needed.
+    pub answers: u32,
+    /// How long they take together.
+    pub window: Duration,
+    /// Where the cluster is put when the outcome is known.
+    pub queue: WorkQueue,
+    /// The `OpenStackCluster`.
+    pub cluster: ObjectName,
+}
+
+impl Proof {
+    /// A proof with an outcome.
+    #[cfg(test)]
+    pub(super) fn with_outcome(
+        leaving: ObjectName,
+        holder: ObjectName,
+        outcome: Option<ProofOutcome>,
+    ) -> Self {
+        let now = Instant::now();
+        Self {
+            leaving,
+            holder,
+            since: now,
+            outcome: Arc::new(Mutex::new(outcome.map(|outcome| (outcome, now)))),
+        }
+    }
+
+    /// The outcome; `None` while requests are under way.
+    pub(crate) fn outcome(&self) -> Option<ProofOutcome> {
+        self.outcome
+            .lock()
+            .as_ref()
+            .map(|(outcome, _)| outcome.clone())
+    }
+
+    /// Whether it failed and it is time to try again.
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        matches!(
+            &*self.outcome.lock(),
+            Some((ProofOutcome::Failed { .. }, at)) if now.saturating_duration_since(*at) >= RETRY
+        )
+    }
+
+    /// Makes the requests in a task of its own, because no pass waits for an answer. `since` is the beginning of the
+    /// first attempt.
+    pub(crate) fn start(
+        leaving: ObjectName,
+        holder: ObjectName,
+        since: Instant,
+        request: ProofRequest,
+    ) -> Self {
+        let outcome = Arc::default();
+        let proof = Self {
+            leaving,
+            holder,
+            since,
+            outcome: Arc::clone(&outcome),
+        };
+        tokio::spawn(async move {
+            let found = request.run().await;
+            *outcome.lock() = Some((found, Instant::now()));
+            request.queue.enqueue(&request.cluster);
+        });
+        proof
+    }
+}
+
+impl ProofRequest {
+    async fn run(&self) -> ProofOutcome {
+        let failed = |message: String, is_unreachable| ProofOutcome::Failed {
+            message: format!("GET https://{}/readyz: {message}", self.endpoint),
+            is_unreachable,
+        };
+        let Some(authority) = &self.authority else {
+            let message = "the cluster's CA, which verifies the answer, is unknown";
+            return failed(message.to_owned(), true);
+        };
+        let authority: Arc<str> = authority.as_str().into();
+        let pause = self.window / self.answers.max(1);
+        for number in 0..self.answers {
+            if number > 0 {
+                tokio::time::sleep(pause).await;
+            }
+            let answer = self.prober.readyz(
+                self.endpoint.clone(),
+                Arc::clone(&authority),
+                self.addresses.clone(),
+            );
+            match answer.await {
+                Ok(answer) if !answer.named.is_empty() => {
+                    return failed(
+                        "the machine that is being deleted still answers".to_owned(),
+                        false,
+                    );
+                }
+                Ok(answer) if answer.is_served() => {}
+                Ok(answer) => return failed(format!("status {}", answer.status), false),
+                Err(failure) => return failed(failure.to_string(), true),
+            }
+        }
+        ProofOutcome::Served
+    }
+}

@@ -1,0 +1,188 @@
+//! Networks and subnets of the user's, by id or by filter.
+
+use super::{NetworkState, failed, subnets_of};
+use crate::controllers::cluster::{
+    desired::{DesiredLoadBalancer, Reference},
+    resolve::{Match, resolve},
+    step_context::StepContext,
+};
+use crate::kubernetes::conditions::kind::NETWORK_READY;
+use crate::reconcile::{StepError, StepResult};
+use capo_core::{Priority, Reason};
+use capo_openstack::network::{Network, NetworkFilter, Subnet, SubnetFilter};
+
+/// The load balancer's own network. Without subnets in the spec, Octavia chooses one.
+pub(crate) async fn of_load_balancer(
+    context: &StepContext<'_>,
+    desired: &DesiredLoadBalancer,
+) -> StepResult<NetworkState> {
+    let fields = Fields {
+        network: "spec.apiServer.managedLoadBalancer.network",
+        subnets: "spec.apiServer.managedLoadBalancer.subnets",
+    };
+    if let Some(reference) = desired
+        .network
+        .as_ref()
+        .filter(|_| desired.subnets.is_empty())
+    {
+        return Ok(NetworkState {
+            network: network_by(context, reference, None, fields.network).await?,
+            subnets: Vec::new(),
+        });
+    }
+    existing(context, desired.network.as_ref(), &desired.subnets, fields).await
+}
+
+/// Where network and subnets are in the spec, for messages.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fields {
+    /// Of the network.
+    pub network: &'static str,
+    /// Of the subnets.
+    pub subnets: &'static str,
+}
+
+/// A network and subnets of the user's.
+pub(super) async fn existing(
+    context: &StepContext<'_>,
+    network: Option<&Reference<NetworkFilter>>,
+    references: &[Reference<SubnetFilter>],
+    fields: Fields,
+) -> StepResult<NetworkState> {
+    let (network_field, subnets_field) = (fields.network, fields.subnets);
+    let mut network = match network {
+        Some(lookup) => Some(network_by(context, lookup, None, network_field).await?),
+        None => None,
+    };
+    let mut subnets = Vec::new();
+    for (at, lookup) in references.iter().enumerate() {
+        let field = format!("{subnets_field}[{at}]");
+        let within = network.as_ref().map(|n| n.id.as_str());
+        let subnet = subnet_by(context, lookup, within, &field).await?;
+        match &network {
+            None => {
+                let id = Reference::Id(subnet.network_id.to_string());
+                network =
+                    Some(network_by(context, &id, None, &format!("{field}'s network")).await?);
+            }
+            Some(network) if network.id != subnet.network_id => {
+                return Err(StepError::refused(
+                    NETWORK_READY,
+                    Reason::InvalidSpec,
+                    format!(
+                        "OpenStackCluster {}: {field} is subnet {} of network {}; a subnet of network {} is needed",
+                        context.desired.object, subnet.id, subnet.network_id, network.id
+                    ),
+                ));
+            }
+            Some(_) => {}
+        }
+        subnets.push(subnet);
+    }
+    let Some(network) = network else {
+        return Err(StepError::refused(
+            NETWORK_READY,
+            Reason::InvalidSpec,
+            format!(
+                "OpenStackCluster {}: none of spec.managedSubnets, {network_field} and {subnets_field} is set; one is needed",
+                context.desired.object
+            ),
+        ));
+    };
+    if references.is_empty() {
+        subnets = subnets_of(context, &network.id).await?;
+        subnets.sort_by_key(|subnet| network.subnets.iter().position(|id| *id == subnet.id));
+    }
+    if subnets.is_empty() {
+        return Err(StepError::refused(
+            NETWORK_READY,
+            Reason::DependencyNotFound,
+            format!(
+                "OpenStackCluster {}: {network_field} is network {} ({}), which has no subnets; at least one is needed",
+                context.desired.object, network.name, network.id
+            ),
+        ));
+    }
+    Ok(NetworkState { network, subnets })
+}
+
+/// A network of the user's.
+pub(super) async fn network_by(
+    context: &StepContext<'_>,
+    lookup: &Reference<NetworkFilter>,
+    external: Option<bool>,
+    field: &str,
+) -> StepResult<Network> {
+    let doing = format!("Looking for {field}");
+    let object = &context.desired.object;
+    match lookup {
+        Reference::Id(id) => match context
+            .cloud
+            .network(&id.as_str().into(), Priority::Settling)
+            .await
+        {
+            Ok(network) => Ok(network),
+            Err(error) if error.is_not_found() => Err(not_there(object, field, "network", id)),
+            Err(error) => Err(failed(Reason::OpenStackError, &doing, &error)),
+        },
+        Reference::Filter(filter) => {
+            let filter = NetworkFilter {
+                external: external.or(filter.external),
+                ..filter.clone()
+            };
+            let found = context
+                .cloud
+                .networks(&filter, Priority::Settling)
+                .await
+                .map_err(|e| failed(Reason::OpenStackError, &doing, &e))?;
+            let what = format!("OpenStackCluster {object}: {field}.filter");
+            resolve(found, None, |n: &Network| &n.id).exactly_one(NETWORK_READY, &what)
+        }
+    }
+}
+
+/// A subnet of the user's, within a network where that is known.
+pub(crate) async fn subnet_by(
+    context: &StepContext<'_>,
+    lookup: &Reference<SubnetFilter>,
+    network: Option<&str>,
+    field: &str,
+) -> StepResult<Subnet> {
+    let doing = format!("Looking for {field}");
+    let object = &context.desired.object;
+    match lookup {
+        Reference::Id(id) => match context
+            .cloud
+            .subnet(&id.as_str().into(), Priority::Settling)
+            .await
+        {
+            Ok(subnet) => Ok(subnet),
+            Err(error) if error.is_not_found() => Err(not_there(object, field, "subnet", id)),
+            Err(error) => Err(failed(Reason::OpenStackError, &doing, &error)),
+        },
+        Reference::Filter(filter) => {
+            let filter = SubnetFilter {
+                network_id: network.map(Into::into).or(filter.network_id.clone()),
+                ..filter.clone()
+            };
+            let found = context
+                .cloud
+                .subnets(&filter, Priority::Settling)
+                .await
+                .map_err(|e| failed(Reason::OpenStackError, &doing, &e))?;
+            let what = format!("OpenStackCluster {object}: {field}.filter");
+            let picked: Match<Subnet> = resolve(found, None, |s| &s.id);
+            picked.exactly_one(NETWORK_READY, &what)
+        }
+    }
+}
+
+fn not_there(object: &str, field: &str, kind: &str, id: &str) -> StepError {
+    StepError::refused(
+        NETWORK_READY,
+        Reason::DependencyNotFound,
+        format!(
+            "OpenStackCluster {object}: {field}.id is {id}, but there is no {kind} with this id; the id of an existing one is needed"
+        ),
+    )
+}

@@ -1,0 +1,86 @@
+//! Brings the rules of a group to what they should be.
+
+use super::{
+    desired_rules::DesiredRule,
+    failed,
+    plan::{self, FoundRule},
+    wire::{found_rule, new_rule},
+};
+use crate::controllers::cluster::step_context::StepContext;
+use crate::reconcile::StepResult;
+use capo_core::{FailureClass, Priority};
+use capo_openstack::{
+    Error,
+    network::{NewSecurityGroupRule, SecurityGroup},
+};
+
+/// Adds what is missing and removes what is surplus. A rule that exists by Neutron's own comparison counts as
+/// present. If the rule that it equals is removed as surplus, it is added again right after that.
+pub(crate) async fn apply_rules(
+    context: &StepContext<'_>,
+    group: &SecurityGroup,
+    desired: &[DesiredRule],
+    complete: bool,
+) -> StepResult<()> {
+    let found: Vec<FoundRule> = group.rules.iter().filter_map(found_rule).collect();
+    let todo = plan::changes(desired, complete, &found);
+    let present = create_rules(context, group, &todo.create).await?;
+    for id in &todo.delete {
+        match context
+            .cloud
+            .delete_security_group_rule(&id.as_str().into(), Priority::Settling)
+            .await
+        {
+            Ok(()) => {}
+            Err(error) if error.is_not_found() => {}
+            Err(error) => {
+                let doing = format!("Removing a rule from security group {}", group.name);
+                return Err(failed(&doing, &error));
+            }
+        }
+    }
+    if !todo.delete.is_empty() {
+        create_rules(context, group, &present).await?;
+    }
+    let (created, deleted) = (todo.create.len() - present.len(), todo.delete.len());
+    if created + deleted > 0 {
+        let change = format!("{created} rules added, {deleted} removed");
+        context.updated("security group", &group.name, &group.id, &change);
+    }
+    Ok(())
+}
+
+/// Creates rules in one call, or one by one where Neutron has one of them already. Returns those that it has.
+async fn create_rules(
+    context: &StepContext<'_>,
+    group: &SecurityGroup,
+    rules: &[DesiredRule],
+) -> StepResult<Vec<DesiredRule>> {
+    if rules.is_empty() {
+        return Ok(Vec::new());
+    }
+    let new: Vec<NewSecurityGroupRule> = rules.iter().map(|r| new_rule(&group.id, r)).collect();
+    let doing = format!("Adding rules to security group {}", group.name);
+    match create_call(context, &new).await {
+        Ok(()) => return Ok(Vec::new()),
+        Err(error) if error.is(FailureClass::Duplicate) => {}
+        Err(error) => return Err(failed(&doing, &error)),
+    }
+    let mut present = Vec::new();
+    for (rule, new) in rules.iter().zip(&new) {
+        match create_call(context, std::slice::from_ref(new)).await {
+            Ok(()) => {}
+            Err(error) if error.is(FailureClass::Duplicate) => present.push(rule.clone()),
+            Err(error) => return Err(failed(&doing, &error)),
+        }
+    }
+    Ok(present)
+}
+
+async fn create_call(context: &StepContext<'_>, new: &[NewSecurityGroupRule]) -> Result<(), Error> {
+    context
+        .cloud
+        .create_security_group_rules(new, Priority::Settling)
+        .await
+        .map(drop)
+}

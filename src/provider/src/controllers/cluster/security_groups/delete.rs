@@ -1,0 +1,64 @@
+//! Deletes managed security groups.
+
+use super::{failed, find, find_one};
+use crate::controllers::cluster::{names::Role, step_context::StepContext};
+use crate::kubernetes::conditions::kind::SECURITY_GROUPS_READY;
+use crate::reconcile::{StepError, StepResult};
+use capo_core::Priority;
+use capo_openstack::network::SecurityGroup;
+
+/// Deletes every managed group that there is, and sees them gone.
+pub(crate) async fn all(context: &StepContext<'_>) -> StepResult<()> {
+    let found = find(context).await?;
+    let mut is_any = false;
+    for (_, group) in found.into_list() {
+        is_any = true;
+        delete(context, &group).await?;
+    }
+    if !is_any {
+        return Ok(());
+    }
+    match find(context).await?.into_list().next() {
+        None => Ok(()),
+        Some((_, group)) => Err(going(context, &group)),
+    }
+}
+
+/// Deletes the group of `role`, if there is one, and sees it gone.
+pub(crate) async fn one(context: &StepContext<'_>, role: Role) -> StepResult<()> {
+    let Some(group) = find_one(context, role).await? else {
+        return Ok(());
+    };
+    delete(context, &group).await?;
+    match find_one(context, role).await? {
+        None => Ok(()),
+        Some(group) => Err(going(context, &group)),
+    }
+}
+
+async fn delete(context: &StepContext<'_>, group: &SecurityGroup) -> StepResult<()> {
+    match context
+        .cloud
+        .delete_security_group(&group.id, Priority::Settling)
+        .await
+    {
+        Ok(()) => {
+            context.deleted("security group", &group.name, &group.id);
+            Ok(())
+        }
+        Err(error) if error.is_not_found() => Ok(()),
+        Err(error) => {
+            let doing = format!("Deleting security group {}", group.name);
+            if error.class().is_conflict() {
+                let message = format!("{doing} waits for what uses it: {error}");
+                return Err(context.still_deleting(SECURITY_GROUPS_READY, message));
+            }
+            Err(failed(&doing, &error))
+        }
+    }
+}
+
+fn going(context: &StepContext<'_>, group: &SecurityGroup) -> StepError {
+    let message = format!("Security group {} is being deleted", group.name);
+    context.still_deleting(SECURITY_GROUPS_READY, message)
+}

@@ -1,0 +1,115 @@
+//! Rules of security groups, as they are compared. Plain data.
+
+use ipnet::IpNet;
+
+use super::{family::Family, protocol::Protocol};
+
+/// Which way traffic goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Direction {
+    /// To the machine.
+    Ingress,
+    /// From the machine.
+    Egress,
+}
+
+/// The other end of the traffic.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Remote {
+    /// Everybody.
+    Anywhere,
+    /// A range of addresses, in canonical form.
+    Range(String),
+    /// A security group, by id.
+    Group(String),
+}
+
+impl Remote {
+    /// A range as it is compared. The whole of IPv4 or IPv6 is everybody.
+    pub(crate) fn range(text: &str) -> Self {
+        match canonical(text) {
+            whole if whole == "0.0.0.0/0" || whole == "::/0" => Self::Anywhere,
+            range => Self::Range(range),
+        }
+    }
+}
+
+/// What a rule lets through. Its description is no part of it, as in CAPO.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Rule {
+    /// Which way.
+    pub direction: Direction,
+    /// Of which family.
+    pub family: Family,
+    /// Which protocol; `None` is any.
+    pub protocol: Option<Protocol>,
+    /// From which port (or ICMP type); `None` is any.
+    pub port_min: Option<u32>,
+    /// To which port (or ICMP code).
+    pub port_max: Option<u32>,
+    /// Who is at the other end.
+    pub remote: Remote,
+}
+
+impl Rule {
+    /// Everything that goes `direction`.
+    pub(crate) fn new(direction: Direction, family: Family) -> Self {
+        Self {
+            direction,
+            family,
+            protocol: None,
+            port_min: None,
+            port_max: None,
+            remote: Remote::Anywhere,
+        }
+    }
+
+    /// What comes in at `ports`.
+    pub(crate) fn ingress(
+        family: Family,
+        protocol: Protocol,
+        ports: (u16, u16),
+        remote: Remote,
+    ) -> Self {
+        Self {
+            protocol: Some(protocol),
+            port_min: Some(ports.0.into()),
+            port_max: Some(ports.1.into()),
+            remote,
+            ..Self::new(Direction::Ingress, family)
+        }
+    }
+
+    /// Everything that comes in from a group.
+    pub(crate) fn all_from(family: Family, group: &str) -> Self {
+        Self {
+            remote: Remote::Group(group.to_owned()),
+            ..Self::new(Direction::Ingress, family)
+        }
+    }
+}
+
+/// The canonical form of a range, as Neutron stores it; a text that is none stays as it is.
+pub(crate) fn canonical(range: &str) -> String {
+    range.parse::<IpNet>().map_or_else(
+        |_| {
+            range.parse::<std::net::IpAddr>().map_or_else(
+                |_| range.to_owned(),
+                |address| IpNet::from(address).to_string(),
+            )
+        },
+        |net| net.trunc().to_string(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_compare_as_neutron_stores_them() {
+        assert_eq!(canonical("10.1.2.3/8"), "10.0.0.0/8");
+        assert_eq!(canonical("10.1.2.3"), "10.1.2.3/32");
+        assert_eq!(canonical("2001:DB8::1/32"), "2001:db8::/32");
+    }
+}

@@ -1,0 +1,126 @@
+//! What the tracker of the load balancer gets from a pass.
+
+use ipnet::IpNet;
+
+use super::{
+    desired::{DEFAULT_MONITOR, DesiredCluster, DesiredLoadBalancer},
+    memory::Seen,
+};
+use capo_core::Lookup;
+use capo_gate::desired::{self as tracker, ClusterFacts};
+
+/// Whether everything is known that the tracker needs: which load balancer it is, if any, and the subnet that its members
+/// must have where they are in another network. A member that was created without it would never be corrected.
+pub(crate) fn is_load_balancer_known(seen: &Seen, desired: &DesiredLoadBalancer) -> bool {
+    let networking = &seen.networking;
+    match seen.load_balancer {
+        Lookup::Unknown => false,
+        Lookup::Found(_) if desired.has_own_network() => {
+            networking.load_balancer_network.is_known()
+                && networking.network.is_known()
+                && networking.primary_subnet.is_known()
+        }
+        Lookup::Found(_) | Lookup::Absent => true,
+    }
+}
+
+/// Whether a provider of Octavia can restrict who connects.
+pub(crate) fn supports_allowed_cidrs(provider: &str) -> bool {
+    provider != "ovn"
+}
+
+/// The load balancer as its tracker needs it.
+pub(crate) struct DesiredTracking<'a> {
+    /// The generation of the cluster.
+    pub generation: i64,
+    /// What was read of the cluster.
+    pub seen: &'a Seen,
+    /// What the spec asks for.
+    pub desired: &'a DesiredCluster,
+    /// Who may connect; `None` while that is unknown.
+    pub allowed_cidrs: Option<Vec<IpNet>>,
+}
+
+impl DesiredTracking<'_> {
+    /// With the facts that gates depend on.
+    pub(crate) fn for_tracker(self, facts: ClusterFacts) -> tracker::DesiredLoadBalancer {
+        let known = self.seen.load_balancer.found();
+        let provider = known.map(|lb| lb.provider.clone()).unwrap_or_default();
+        let load_balancer = self.desired.load_balancer.as_ref();
+        tracker::DesiredLoadBalancer {
+            generation: self.generation,
+            enabled: load_balancer.is_some(),
+            id: self.seen.load_balancer.clone().map(|lb| lb.id),
+            name: self.desired.names.load_balancer(),
+            allowed_cidrs: self
+                .allowed_cidrs
+                .filter(|_| load_balancer.is_some() && supports_allowed_cidrs(&provider)),
+            provider,
+            ports: self.desired.ports(),
+            monitor: load_balancer.map_or(DEFAULT_MONITOR, |spec| spec.monitor),
+            tags: self.desired.tags.clone(),
+            member_subnet: member_subnet(self.seen),
+            cluster: facts,
+        }
+    }
+}
+
+/// The subnet of members, where the load balancer is in another network.
+fn member_subnet(seen: &Seen) -> Option<String> {
+    let networking = &seen.networking;
+    let own = networking.load_balancer_network.found()?;
+    let cluster = networking.network.found()?;
+    let primary = networking.primary_subnet.found()?;
+    (own.network.id != cluster.network.id).then(|| primary.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controllers::cluster::{
+        desired::Reference, load_balancer::KnownLoadBalancer, network::NetworkState,
+    };
+    use serde_json::{from_value, json};
+
+    fn network(id: &str) -> NetworkState {
+        NetworkState {
+            network: from_value(json!({ "id": id })).unwrap(),
+            subnets: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_load_balancer_of_another_network_is_not_handed_over_without_the_subnet_of_its_members() {
+        let desired = DesiredLoadBalancer {
+            provider: None,
+            flavor: None,
+            availability_zone: None,
+            network: Some(Reference::Id("b".to_owned())),
+            subnets: Vec::new(),
+            additional_ports: Vec::new(),
+            allowed_cidrs: None,
+            monitor: DEFAULT_MONITOR,
+        };
+        let mut seen = Seen {
+            load_balancer: Lookup::Found(KnownLoadBalancer {
+                id: "lb".to_owned(),
+                name: "lb".to_owned(),
+                provider: "amphora".to_owned(),
+                vip: None,
+                vip_port: None,
+                tags: Vec::new(),
+            }),
+            ..Seen::default()
+        };
+        assert!(!is_load_balancer_known(&seen, &desired));
+        seen.networking.network = Lookup::Found(network("a"));
+        seen.networking.load_balancer_network = Lookup::Found(network("b"));
+        assert!(!is_load_balancer_known(&seen, &desired));
+        seen.networking.primary_subnet = Lookup::Found("s".to_owned());
+        assert!(is_load_balancer_known(&seen, &desired));
+        assert_eq!(member_subnet(&seen).as_deref(), Some("s"));
+        // Not looked up is not absent.
+        seen.load_balancer = Lookup::Unknown;
+        assert!(!is_load_balancer_known(&seen, &desired));
+    }
+}

@@ -1,0 +1,343 @@
+//! Carries a pool's plan out.
+
+use std::net::IpAddr;
+
+use jiff::Timestamp;
+use kube::{
+    Api, Resource, ResourceExt,
+    api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+
+use super::{
+    ADDRESS_FINALIZER, FINALIZER, Pass, kubernetes, network,
+    observe::{CREATION, Claim, Observed},
+    openstack,
+    plan::{ClaimPlan, PoolEnd, PoolPlan, available, claimed, failed},
+    report::{self, Report},
+    validate::Desired,
+};
+use crate::{
+    controllers::Outcome,
+    kubernetes::{
+        conditions::kind::FLOATING_IP_POOL_READY,
+        patch::{is_conflict, is_not_found, set_finalizer},
+    },
+    reconcile::{
+        StepError, StepResult,
+        identity::Identity,
+        ipam::{self, IPAddress, IPAddressClaim, IPAddressSpec, NameReference, PoolReference},
+    },
+};
+use capo_api::v1alpha1::OpenStackFloatingIPPool;
+use capo_core::{Priority, Reason, ids::FloatingIpId};
+use capo_openstack::{
+    Error,
+    network::{FloatingIp, FloatingIpFilter, NewFloatingIp, Tagged},
+};
+
+/// How a pass ended whose steps all succeeded.
+pub(super) enum Action {
+    /// The pool is there and its status is to be written.
+    Settled(Outcome),
+    /// The pool is gone.
+    Removed,
+}
+
+impl Pass<'_> {
+    /// Carries out `plan`, and puts into `report` what is known whatever a step ends in.
+    pub(super) async fn act(
+        &mut self,
+        identity: &Identity,
+        observed: &Observed,
+        desired: &Desired,
+        plan: PoolPlan,
+        report: &mut Report,
+    ) -> StepResult<Action> {
+        let texts = |list: Vec<IpAddr>| list.iter().map(ToString::to_string).collect();
+        let mut holders: Vec<String> = claimed(observed)
+            .map(|address| address.object.spec.address.clone())
+            .collect();
+        holders.sort();
+        report.claimed = Some(holders);
+        report.available = Some(texts(available(observed, desired)));
+        report.failed = Some(texts(failed(observed, desired)));
+        for release in &plan.releases {
+            if let Some((id, ip)) = &release.delete {
+                self.delete(identity, id, *ip).await?;
+            }
+            self.release(observed, &release.address).await?;
+        }
+        match plan.end {
+            PoolEnd::Goes(floating_ips) => {
+                for (id, ip) in &floating_ips {
+                    self.delete(identity, id, *ip).await?;
+                }
+                let api = self.api();
+                set_finalizer(&api, &self.object, FINALIZER, false)
+                    .await
+                    .map_err(|e| kubernetes("Removing the finalizer", &e))?;
+                return Ok(Action::Removed);
+            }
+            PoolEnd::Waits(left) => {
+                return Ok(Action::Settled(report::deleting(
+                    &left,
+                    plan.shortage.as_ref(),
+                    report,
+                )));
+            }
+            PoolEnd::Stays => {}
+        }
+        let network = network::resolve(self, identity).await?;
+        let network_id = network.id.clone();
+        report.network = Some(network);
+        self.answer_claims(identity, observed, &plan.claims, &network_id, report)
+            .await?;
+        let (ready, outcome) = report::readiness(observed, desired, &plan);
+        report.ready = Some(ready);
+        Ok(Action::Settled(outcome))
+    }
+
+    fn api(&self) -> Api<OpenStackFloatingIPPool> {
+        self.context.api(&self.name.namespace)
+    }
+
+    /// Answers claims in their order. What the status shows follows every step.
+    async fn answer_claims(
+        &mut self,
+        identity: &Identity,
+        observed: &Observed,
+        plans: &[ClaimPlan],
+        network: &str,
+        report: &mut Report,
+    ) -> StepResult<()> {
+        let allocates = plans
+            .iter()
+            .any(|plan| matches!(plan, ClaimPlan::Allocate { .. }));
+        if allocates {
+            self.record_creation(Some(Timestamp::now())).await?;
+        }
+        for plan in plans {
+            let (claim, fip) = match plan {
+                ClaimPlan::Blocked { .. } => continue,
+                ClaimPlan::Answer { claim } => (claim, None),
+                ClaimPlan::Give { claim, ip } => {
+                    let found = observed.floating_ips.get(ip);
+                    (claim, found.map(|found| (found.fip.clone(), found.made)))
+                }
+                ClaimPlan::Allocate { claim } => {
+                    let answer = self.allocate(identity, network).await;
+                    (claim, Some((self.known(answer).await?, true)))
+                }
+            };
+            let Some(claim) = observed.claims.get(*claim) else {
+                continue;
+            };
+            if let Some((fip, made)) = fip {
+                let Some(ip) = fip.floating_ip_address else {
+                    continue;
+                };
+                if made && observed.tags && !fip.tags.contains(&self.names.tag) {
+                    self.tag(identity, &fip).await?;
+                }
+                self.create_address(claim, ip).await?;
+                report.give(ip);
+            }
+            self.answer(claim).await?;
+        }
+        if allocates || observed.creation.is_some_and(report::is_over) {
+            self.record_creation(None).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes down that a creation is sent, before it is sent; `None` once its outcome is known.
+    async fn record_creation(&mut self, at: Option<Timestamp>) -> StepResult<()> {
+        let value = at.map(|at| at.to_string());
+        let patch = json!({"metadata": {"annotations": {CREATION: value}}});
+        self.object = self
+            .api()
+            .patch(
+                &self.name.name,
+                &PatchParams::default(),
+                &Patch::Merge(&patch),
+            )
+            .await
+            .map_err(|e| kubernetes("Recording that a floating IP is allocated", &e))?;
+        Ok(())
+    }
+
+    async fn allocate(&self, identity: &Identity, network: &str) -> Result<FloatingIp, Error> {
+        let new = NewFloatingIp {
+            floating_network_id: network.into(),
+            floating_ip_address: None,
+            port_id: None,
+            description: self.names.description.clone(),
+        };
+        let fip = identity
+            .cloud
+            .create_floating_ip(&new, Priority::Settling)
+            .await?;
+        self.event(
+            Reason::Created,
+            "Create",
+            &format!("Allocated floating IP {}", shown(&fip)),
+        );
+        Ok(fip)
+    }
+
+    /// The floating IP; where the allocation was refused, the record of it is removed.
+    async fn known(&mut self, allocated: Result<FloatingIp, Error>) -> StepResult<FloatingIp> {
+        match allocated {
+            Ok(fip) => Ok(fip),
+            Err(error) => {
+                if !error.maybe_done() {
+                    self.record_creation(None).await?;
+                }
+                Err(openstack(
+                    Reason::OpenStackError,
+                    "Allocating a floating IP",
+                    &error,
+                ))
+            }
+        }
+    }
+
+    async fn tag(&self, identity: &Identity, fip: &FloatingIp) -> StepResult<()> {
+        let mut tags = fip.tags.clone();
+        tags.push(self.names.tag.clone());
+        identity
+            .cloud
+            .replace_tags(Tagged::FloatingIp(&fip.id), &tags, Priority::Settling)
+            .await
+            .map_err(|e| {
+                let doing = format!("Tagging floating IP {}", shown(fip));
+                openstack(Reason::OpenStackError, &doing, &e)
+            })
+    }
+
+    /// Deletes a floating IP and looks whether it is gone.
+    async fn delete(&self, identity: &Identity, id: &FloatingIpId, ip: IpAddr) -> StepResult<()> {
+        let doing = format!("Deleting floating IP {ip}");
+        let failed = |error: &Error| openstack(Reason::OpenStackError, &doing, error);
+        match identity
+            .cloud
+            .delete_floating_ip(id, Priority::Settling)
+            .await
+        {
+            Ok(()) => self.event(
+                Reason::Deleted,
+                "Delete",
+                &format!("Deleted floating IP {ip}"),
+            ),
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(failed(&error)),
+        }
+        let filter = FloatingIpFilter {
+            floating_ip_address: Some(ip),
+            project_id: Some(identity.project.clone()),
+            ..FloatingIpFilter::default()
+        };
+        let left = identity.cloud.floating_ips(&filter, Priority::Settling);
+        if left
+            .await
+            .map_err(|e| failed(&e))?
+            .iter()
+            .any(|fip| fip.id == *id)
+        {
+            return Err(StepError::wait(
+                FLOATING_IP_POOL_READY,
+                Reason::Deleting,
+                format!("Floating IP {ip} is being deleted"),
+                std::time::Duration::from_secs(2),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Lets an `IPAddress` go whose floating IP is released.
+    async fn release(&self, observed: &Observed, name: &str) -> StepResult<()> {
+        let Some(address) = observed.addresses.get(name) else {
+            return Ok(());
+        };
+        let api = self.context.api::<IPAddress>(&self.name.namespace);
+        set_finalizer(&api, &address.object, ADDRESS_FINALIZER, false)
+            .await
+            .map(drop)
+            .map_err(|e| kubernetes(&format!("Releasing IPAddress {name}"), &e))
+    }
+
+    async fn create_address(&self, claim: &Claim, ip: IpAddr) -> StepResult<()> {
+        let name = claim.object.name_any();
+        let resource = ApiResource::erase::<IPAddress>(&());
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.context.client.clone(), &self.name.namespace, &resource);
+        let object = DynamicObject::new(&name, &resource)
+            .within(&self.name.namespace)
+            .data(json!({"spec": self.address_spec(&name, ip)}));
+        let mut object = object;
+        object.metadata.finalizers = Some(vec![ADDRESS_FINALIZER.to_owned()]);
+        object.metadata.owner_references = Some(vec![
+            k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference {
+                api_version: format!("{}/{}", ipam::GROUP, ipam::VERSION),
+                kind: "IPAddressClaim".to_owned(),
+                name: name.clone(),
+                uid: claim.object.uid().unwrap_or_default(),
+                ..Default::default()
+            },
+        ]);
+        api.create(&PostParams::default(), &object)
+            .await
+            .map(drop)
+            .map_err(|e| kubernetes(&format!("Creating IPAddress {name}"), &e))
+    }
+
+    fn address_spec(&self, claim: &str, ip: IpAddr) -> Value {
+        let spec = IPAddressSpec {
+            claim_ref: NameReference {
+                name: claim.to_owned(),
+            },
+            pool_ref: PoolReference {
+                api_group: OpenStackFloatingIPPool::group(&()).into_owned(),
+                kind: OpenStackFloatingIPPool::kind(&()).into_owned(),
+                name: self.name.name.clone(),
+            },
+            address: ip.to_string(),
+            prefix: if ip.is_ipv4() { 32 } else { 128 },
+        };
+        serde_json::to_value(spec).unwrap_or_default()
+    }
+
+    /// Writes the `IPAddress`'s name, which is the claim's, into the claim's status.
+    async fn answer(&self, claim: &Claim) -> StepResult<()> {
+        let name = claim.object.name_any();
+        let api = self.context.api::<IPAddressClaim>(&self.name.namespace);
+        let patch = json!({
+            "metadata": {"resourceVersion": claim.object.resource_version()},
+            "status": {"addressRef": {"name": name}},
+        });
+        let written = api
+            .patch_status(&name, &PatchParams::default(), &Patch::Merge(&patch))
+            .await;
+        match written {
+            Ok(_) => Ok(()),
+            // Its change or its end leads to another pass.
+            Err(error) if is_conflict(&error) || is_not_found(&error) => Ok(()),
+            Err(error) => Err(kubernetes(
+                &format!("Writing the status of IPAddressClaim {name}"),
+                &error,
+            )),
+        }
+    }
+
+    fn event(&self, reason: Reason, action: &'static str, note: &str) {
+        tracing::info!(OpenStackFloatingIPPool = %self.name, "{note}");
+        let about = self.object.object_ref(&());
+        self.context.events.normal(&about, reason, action, note);
+    }
+}
+
+fn shown(fip: &FloatingIp) -> String {
+    fip.floating_ip_address
+        .map_or_else(|| fip.id.to_string(), |address| address.to_string())
+}

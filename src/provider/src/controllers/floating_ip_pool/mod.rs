@@ -1,0 +1,175 @@
+//! `OpenStackFloatingIPPool`: floating IPs for `IPAddressClaim`s, by Cluster API's IPAM contract.
+//!
+//! A pass reads the pool's claims and addresses past every cache together with the floating IPs in Neutron ([`observe`]),
+//! checks the spec ([`validate`]), decides for every claim and every address that is released ([`plan`]), carries
+//! that out ([`act`]) and writes the status ([`report`]). Names, tags and finalizers are CAPO's, so that a pool can be
+//! taken over from it and given back.
+
+mod act;
+mod names;
+mod network;
+mod observe;
+mod plan;
+mod report;
+mod validate;
+mod watch;
+
+use std::sync::Arc;
+
+use futures::{FutureExt, future::BoxFuture};
+use jiff::Timestamp;
+use kube::{Resource, ResourceExt};
+
+use self::{act::Action, names::Names, observe::Observed, plan::PoolPlan, report::Report};
+use super::{Context, Outcome};
+use crate::{
+    kubernetes::{
+        conditions::kind::FLOATING_IP_POOL_READY,
+        patch::{set_finalizer, write_status},
+    },
+    reconcile::{
+        StepError, StepResult, capi,
+        identity::{self, Asker},
+        name_of,
+    },
+};
+use capo_api::v1alpha1::OpenStackFloatingIPPool;
+use capo_core::{ConditionState, ObjectName, Reason};
+
+pub(super) use watch::run;
+
+/// The controller's name in logs and metrics.
+const CONTROLLER: &str = "openstackfloatingippool";
+
+/// Keeps a pool until its addresses are released. CAPO's.
+const FINALIZER: &str = "openstackfloatingippool.infrastructure.cluster.x-k8s.io";
+
+/// Keeps an `IPAddress` until its floating IP is released. CAPO's.
+const ADDRESS_FINALIZER: &str =
+    "openstackfloatingippool.infrastructure.cluster.x-k8s.io/delete-floating-ip";
+
+/// One pass over an `OpenStackFloatingIPPool`.
+fn pass(
+    object: Arc<OpenStackFloatingIPPool>,
+    context: Arc<Context>,
+) -> BoxFuture<'static, Outcome> {
+    async move {
+        let metadata = object.meta();
+        if capi::has_annotation(metadata, capi::PAUSED_ANNOTATION)
+            || capi::has_annotation(metadata, capi::DELETE_FOR_MOVE_ANNOTATION)
+        {
+            return Outcome::Done;
+        }
+        let has_finalizer = object.finalizers().iter().any(|f| f == FINALIZER);
+        if metadata.deletion_timestamp.is_some() && !has_finalizer {
+            return Outcome::Done;
+        }
+        let name = name_of(&*object);
+        let pass = Pass {
+            names: Names::of(&name),
+            name,
+            context: &context,
+            object: (*object).clone(),
+            authentication: None,
+        };
+        pass.run().await
+    }
+    .boxed()
+}
+
+struct Pass<'a> {
+    name: ObjectName,
+    names: Names,
+    context: &'a Context,
+    object: OpenStackFloatingIPPool,
+    /// Whether OpenStack accepts the credentials.
+    authentication: Option<ConditionState>,
+}
+
+impl Pass<'_> {
+    async fn run(mut self) -> Outcome {
+        let mut report = Report::default();
+        let ended = self.reconcile(&mut report).await;
+        let outcome = match ended {
+            Ok(Action::Removed) => return Outcome::Done,
+            Ok(Action::Settled(outcome)) => outcome,
+            Err(error) => {
+                if let Outcome::Failed {
+                    reason, message, ..
+                } = &error.outcome
+                {
+                    self.warn(*reason, message);
+                }
+                if error.condition == FLOATING_IP_POOL_READY {
+                    report.ready = Some(error.state);
+                }
+                error.outcome
+            }
+        };
+        report.authentication = self.authentication.take();
+        let now = Timestamp::now();
+        let api = self.context.api(&self.name.namespace);
+        let build = |fresh: &OpenStackFloatingIPPool| report::status(fresh, &report, &outcome, now);
+        match write_status(&api, &self.object, build).await {
+            Ok(_) => outcome,
+            Err(error) => Outcome::status_not_written(&error),
+        }
+    }
+
+    async fn reconcile(&mut self, report: &mut Report) -> StepResult<Action> {
+        let shown = format!("OpenStackFloatingIPPool {}", self.name);
+        let asker = Asker {
+            object: &shown,
+            namespace: &self.name.namespace,
+        };
+        let signed_in =
+            identity::identity(self.context, asker, &self.object.spec.identity_ref).await;
+        let identity = match signed_in {
+            Ok(identity) => {
+                self.authentication = Some(ConditionState::met(Reason::Ready));
+                identity
+            }
+            Err(error) => {
+                self.authentication = Some(error.state.clone());
+                return Err(error);
+            }
+        };
+        self.keep().await?;
+        let desired = validate::validate(&self.object.spec);
+        let observed = Observed::read(self, &identity, &desired).await?;
+        let plan = PoolPlan::of(&observed, &desired, Timestamp::now());
+        self.act(&identity, &observed, &desired, plan, report).await
+    }
+
+    /// Adds the finalizer before anything is allocated.
+    async fn keep(&mut self) -> StepResult<()> {
+        if self.object.metadata.deletion_timestamp.is_some() {
+            return Ok(());
+        }
+        let api = self
+            .context
+            .api::<OpenStackFloatingIPPool>(&self.name.namespace);
+        let written = set_finalizer(&api, &self.object, FINALIZER, true)
+            .await
+            .map_err(|error| kubernetes("Adding the finalizer", &error))?;
+        if let Some(written) = written {
+            self.object = written;
+        }
+        Ok(())
+    }
+
+    fn warn(&self, reason: Reason, note: &str) {
+        let about = self.object.object_ref(&());
+        self.context
+            .events
+            .warning(&about, reason, "Reconcile", note);
+    }
+}
+
+fn kubernetes(doing: &str, error: &kube::Error) -> StepError {
+    StepError::kubernetes(FLOATING_IP_POOL_READY, doing, error)
+}
+
+fn openstack(ordinary: Reason, doing: &str, error: &capo_openstack::Error) -> StepError {
+    StepError::cloud(FLOATING_IP_POOL_READY, ordinary, doing, error)
+}

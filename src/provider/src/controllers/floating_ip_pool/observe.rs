@@ -1,0 +1,277 @@
+//! What a pool's pass reads: claims and addresses past every cache, and floating IPs.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
+
+use jiff::Timestamp;
+use kube::{Resource, ResourceExt, api::ListParams, runtime::reflector::ObjectRef};
+
+use super::{ADDRESS_FINALIZER, Pass, kubernetes, openstack, validate::Desired};
+use crate::reconcile::{
+    SharedContext, StepResult,
+    capi::{self, CLUSTER_NAME_LABEL},
+    identity::Identity,
+    ipam::{IPAddress, IPAddressClaim},
+    name_of,
+};
+use capo_api::v1alpha1::OpenStackFloatingIPPool;
+use capo_core::{Priority, Reason};
+use capo_openstack::network::{FloatingIp, FloatingIpFilter, TagFilter};
+
+/// Annotation: when the creation of a floating IP was sent whose outcome is not known yet.
+pub(super) const CREATION: &str = "infrastructure.cluster.x-k8s.io/floating-ip-creation";
+
+/// A claim on the pool that is not being deleted.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Claim {
+    /// The object.
+    pub object: IPAddressClaim,
+    /// Its status names an `IPAddress`.
+    pub answered: bool,
+}
+
+/// An `IPAddress` of the pool.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Address {
+    /// The object.
+    pub object: IPAddress,
+    /// The address, where the text is one.
+    pub ip: Option<IpAddr>,
+    /// It is being deleted.
+    pub deleting: bool,
+    /// It has our finalizer.
+    pub kept: bool,
+}
+
+/// A floating IP that may be the pool's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Found {
+    /// The floating IP.
+    pub fip: FloatingIp,
+    /// It was allocated for this pool.
+    pub made: bool,
+}
+
+/// What a pass reads.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Observed {
+    /// Claims that are not being deleted, oldest first.
+    pub claims: Vec<Claim>,
+    /// The pool's addresses, by name.
+    pub addresses: BTreeMap<String, Address>,
+    /// Names of `IPAddress`es in the namespace that belong to another pool.
+    pub foreign_names: BTreeSet<String>,
+    /// Addresses that `IPAddress`es of other pools hold.
+    pub elsewhere: BTreeSet<IpAddr>,
+    /// Floating IPs that exist, by address.
+    pub floating_ips: BTreeMap<IpAddr, Found>,
+    /// Neutron has tags.
+    pub tags: bool,
+    /// When the creation was sent whose outcome is not known.
+    pub creation: Option<Timestamp>,
+    /// The pool is being deleted.
+    pub deleting: bool,
+}
+
+impl Observed {
+    /// Reads it.
+    pub(super) async fn read(
+        pass: &Pass<'_>,
+        identity: &Identity,
+        desired: &Desired,
+    ) -> StepResult<Self> {
+        let context = pass.context;
+        let list = ListParams::default();
+        let claims = context
+            .api::<IPAddressClaim>(&pass.name.namespace)
+            .list(&list)
+            .await
+            .map_err(|e| kubernetes("Listing IPAddressClaims", &e))?;
+        let pools =
+            SharedContext::watched::<OpenStackFloatingIPPool>(&context.client, &context.settings)
+                .list(&list)
+                .await
+                .map_err(|e| kubernetes("Listing OpenStackFloatingIPPools", &e))?
+                .items;
+        let addresses = SharedContext::watched::<IPAddress>(&context.client, &context.settings)
+            .list(&list)
+            .await
+            .map_err(|e| kubernetes("Listing IPAddresses", &e))?;
+        let mut observed = Self {
+            creation: pass
+                .object
+                .annotations()
+                .get(CREATION)
+                .and_then(|text| text.parse().ok()),
+            deleting: pass.object.metadata.deletion_timestamp.is_some(),
+            ..Self::default()
+        };
+        observed.sort_addresses(pass, addresses.items, &pools);
+        observed.sort_claims(pass, claims.items);
+        let another = pools
+            .iter()
+            .any(|pool| pool.name_any() == pass.name.name && name_of(pool) != pass.name);
+        observed
+            .read_floating_ips(pass, identity, desired, another)
+            .await?;
+        Ok(observed)
+    }
+
+    fn sort_claims(&mut self, pass: &Pass<'_>, claims: Vec<IPAddressClaim>) {
+        self.claims = claims
+            .into_iter()
+            .filter(|claim| {
+                claim.spec.pool_ref.floating_ip_pool() == Some(pass.name.name.as_str())
+                    && claim.metadata.deletion_timestamp.is_none()
+                    && !is_paused(claim, pass)
+            })
+            .map(|object| Claim {
+                answered: !object.status.address_ref.name.is_empty(),
+                object,
+            })
+            .collect();
+        self.claims.sort_by_key(|claim| {
+            let created = claim.object.metadata.creation_timestamp.as_ref();
+            (created.map(|time| time.0), claim.object.name_any())
+        });
+    }
+
+    fn sort_addresses(
+        &mut self,
+        pass: &Pass<'_>,
+        addresses: Vec<IPAddress>,
+        pools: &[OpenStackFloatingIPPool],
+    ) {
+        let network = |pool: &OpenStackFloatingIPPool| {
+            let status = pool.status.as_ref()?;
+            Some(status.floating_ip_network.as_ref()?.id.clone())
+        };
+        let ours = network(&pass.object);
+        for object in addresses {
+            let name = object.name_any();
+            let here = object.namespace().as_deref() == Some(pass.name.namespace.as_str());
+            let ip = object.spec.address.parse().ok();
+            let pool = object.spec.pool_ref.floating_ip_pool();
+            if here && pool == Some(pass.name.name.as_str()) {
+                let address = Address {
+                    ip,
+                    deleting: object.metadata.deletion_timestamp.is_some(),
+                    kept: object.finalizers().iter().any(|f| f == ADDRESS_FINALIZER),
+                    object,
+                };
+                self.addresses.insert(name, address);
+                continue;
+            }
+            let Some(pool) = pool else {
+                if here {
+                    self.foreign_names.insert(name);
+                }
+                continue;
+            };
+            let theirs = pools
+                .iter()
+                .find(|other| other.name_any() == pool && other.namespace() == object.namespace())
+                .and_then(network);
+            // Only two networks that are known to differ can have the same address twice.
+            let elsewhere = theirs.is_some() && ours.is_some() && theirs != ours;
+            self.elsewhere.extend(ip.filter(|_| !elsewhere));
+            if here {
+                self.foreign_names.insert(name);
+            }
+        }
+    }
+
+    async fn read_floating_ips(
+        &mut self,
+        pass: &Pass<'_>,
+        identity: &Identity,
+        desired: &Desired,
+        another: bool,
+    ) -> StepResult<()> {
+        let cloud = &identity.cloud;
+        let failed = |error: &_| openstack(Reason::OpenStackError, "Listing floating IPs", error);
+        let extensions = cloud
+            .network_extensions(Priority::Steady)
+            .await
+            .map_err(|e| openstack(Reason::OpenStackError, "Listing network extensions", &e))?;
+        self.tags = extensions.contains("standard-attr-tag");
+        let mut filters = vec![FloatingIpFilter {
+            description: Some(pass.names.description.clone()),
+            project_id: Some(identity.project.clone()),
+            ..FloatingIpFilter::default()
+        }];
+        if self.tags {
+            filters.push(FloatingIpFilter {
+                project_id: Some(identity.project.clone()),
+                tags: TagFilter {
+                    tags: vec![pass.names.tag.clone()],
+                    ..TagFilter::default()
+                },
+                ..FloatingIpFilter::default()
+            });
+        }
+        let mut found: Vec<FloatingIp> = Vec::new();
+        for filter in filters {
+            let list = cloud.floating_ips(&filter, Priority::Settling).await;
+            found.extend(list.map_err(|e| failed(&e))?);
+        }
+        let status = pass.object.status.clone().unwrap_or_default();
+        let known: BTreeSet<IpAddr> = self
+            .addresses
+            .values()
+            .filter_map(|address| address.ip)
+            .chain(status.available_ips.iter().filter_map(|ip| ip.parse().ok()))
+            .collect();
+        // CAPO's status also names floating IPs whose tag it failed to set.
+        let mut unseen: BTreeSet<IpAddr> = known.clone();
+        unseen.extend(&desired.pre_allocated);
+        unseen.retain(|ip| found.iter().all(|fip| fip.floating_ip_address != Some(*ip)));
+        // A URL has room for about this many.
+        for some in unseen.into_iter().collect::<Vec<_>>().chunks(50) {
+            let filter = FloatingIpFilter {
+                floating_ip_addresses: some.to_vec(),
+                ..FloatingIpFilter::default()
+            };
+            let list = cloud.floating_ips(&filter, Priority::Settling).await;
+            found.extend(list.map_err(|e| failed(&e))?);
+        }
+        for fip in found {
+            let Some(ip) = fip.floating_ip_address else {
+                continue;
+            };
+            let own = fip.project_id.as_ref() == Some(&identity.project);
+            let made = own && pass.names.made(&fip, another, known.contains(&ip));
+            let given = desired.pre_allocated.contains(&ip);
+            if made || given || known.contains(&ip) {
+                // An administrator's credentials show floating IPs of other projects too: our own project's come first.
+                let entry = self.floating_ips.entry(ip);
+                let entry = entry.or_insert_with(|| Found {
+                    fip: fip.clone(),
+                    made: made && !given,
+                });
+                if own && entry.fip.project_id.as_ref() != Some(&identity.project) {
+                    *entry = Found {
+                        fip,
+                        made: made && !given,
+                    };
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A claim is paused by itself or with its Cluster.
+fn is_paused(claim: &IPAddressClaim, pass: &Pass<'_>) -> bool {
+    let cluster = Some(&claim.spec.cluster_name)
+        .filter(|name| !name.is_empty())
+        .or_else(|| claim.labels().get(CLUSTER_NAME_LABEL));
+    capi::has_annotation(claim.meta(), capi::PAUSED_ANNOTATION)
+        || cluster.is_some_and(|cluster| {
+            let key = ObjectRef::new(cluster).within(&pass.name.namespace);
+            let cluster = pass.context.stores.clusters.get(&key);
+            cluster.is_some_and(|cluster| cluster.spec.paused)
+        })
+}

@@ -1,0 +1,239 @@
+//! What to do about every claim on a pool and every address that is released. Pure.
+
+use std::{
+    collections::{BTreeSet, VecDeque},
+    net::IpAddr,
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+
+use super::{
+    observe::{Address, Observed},
+    validate::Desired,
+};
+use capo_core::ids::FloatingIpId;
+
+/// For so long OpenStack may still carry out a creation whose answer was lost: twice the time-out of a call.
+pub(super) const IN_DOUBT: Duration = Duration::from_mins(1);
+
+/// What to do about a claim without an address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum ClaimPlan {
+    /// Its `IPAddress` exists; only the claim's status does not name it.
+    Answer {
+        /// Index in [`Observed::claims`].
+        claim: usize,
+    },
+    /// It gets a floating IP that exists.
+    Give {
+        /// Index in [`Observed::claims`].
+        claim: usize,
+        /// The floating IP's address.
+        ip: IpAddr,
+    },
+    /// It gets a floating IP that is allocated for it.
+    Allocate {
+        /// Index in [`Observed::claims`].
+        claim: usize,
+    },
+    /// An `IPAddress` with its name belongs to another pool or claim.
+    Blocked {
+        /// The claim's name.
+        claim: String,
+    },
+}
+
+/// What to do about an `IPAddress` that is being deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ReleasePlan {
+    /// The `IPAddress`.
+    pub address: String,
+    /// Its floating IP, where that is to be deleted; otherwise it stays.
+    pub delete: Option<(FloatingIpId, IpAddr)>,
+}
+
+/// Why claims get no address now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Shortage {
+    /// `spec.maxIPs` addresses are given out.
+    MaxReached {
+        /// The limit.
+        max: usize,
+        /// Claims that wait.
+        waiting: usize,
+    },
+    /// A floating IP may be in creation.
+    InDoubt {
+        /// When that is over.
+        until: Timestamp,
+    },
+}
+
+/// What becomes of the pool itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum PoolEnd {
+    /// It is not being deleted.
+    Stays,
+    /// It is being deleted, and these `IPAddress`es are still there.
+    Waits(Vec<String>),
+    /// It goes, after these floating IPs that were allocated for it and are on no port.
+    Goes(Vec<(FloatingIpId, IpAddr)>),
+}
+
+/// What a pass is to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PoolPlan {
+    /// Addresses that are released.
+    pub releases: Vec<ReleasePlan>,
+    /// Claims that are answered, in order.
+    pub claims: Vec<ClaimPlan>,
+    /// Why other claims get nothing now.
+    pub shortage: Option<Shortage>,
+    /// What becomes of the pool.
+    pub end: PoolEnd,
+}
+
+impl PoolPlan {
+    /// Decides.
+    pub(super) fn of(observed: &Observed, desired: &Desired, now: Timestamp) -> Self {
+        let releases = observed
+            .addresses
+            .iter()
+            .filter(|(_, address)| address.deleting && address.kept)
+            .map(|(name, address)| ReleasePlan {
+                address: name.clone(),
+                delete: address
+                    .ip
+                    .and_then(|ip| observed.floating_ips.get(&ip).map(|found| (found, ip)))
+                    .filter(|(found, _)| found.made && desired.delete_released)
+                    .map(|(found, ip)| (found.fip.id.clone(), ip)),
+            })
+            .collect();
+        let mut plan = Self {
+            releases,
+            claims: Vec::new(),
+            shortage: None,
+            end: PoolEnd::Stays,
+        };
+        if observed.deleting {
+            plan.end = end(observed);
+            if let (PoolEnd::Goes(_), Some(until)) = (&plan.end, in_doubt(observed, now)) {
+                plan.end = PoolEnd::Waits(Vec::new());
+                plan.shortage = Some(Shortage::InDoubt { until });
+            }
+        } else {
+            plan.answer(observed, desired, now);
+        }
+        plan
+    }
+
+    fn answer(&mut self, observed: &Observed, desired: &Desired, now: Timestamp) {
+        let mut free: VecDeque<IpAddr> = available(observed, desired).into();
+        let mut given = claimed(observed).count();
+        let doubt = in_doubt(observed, now);
+        let mut waiting = 0;
+        for (claim, wanted) in observed.claims.iter().enumerate() {
+            if wanted.answered {
+                continue;
+            }
+            let name = wanted.object.name_any();
+            if let Some(address) = observed.addresses.get(&name) {
+                if address.object.spec.claim_ref.name != name {
+                    self.claims.push(ClaimPlan::Blocked { claim: name });
+                } else if !address.deleting {
+                    self.claims.push(ClaimPlan::Answer { claim });
+                }
+                // One that is being deleted was an earlier claim's of this name.
+                continue;
+            }
+            if observed.foreign_names.contains(&name) {
+                self.claims.push(ClaimPlan::Blocked { claim: name });
+                continue;
+            }
+            if let Some(ip) = free.pop_front() {
+                self.claims.push(ClaimPlan::Give { claim, ip });
+            } else if desired.max.is_some_and(|max| given >= max) {
+                waiting += 1;
+                continue;
+            } else if let Some(until) = doubt {
+                self.shortage = Some(Shortage::InDoubt { until });
+                continue;
+            } else {
+                self.claims.push(ClaimPlan::Allocate { claim });
+            }
+            given += 1;
+        }
+        if let (Some(max), true) = (desired.max, waiting > 0) {
+            self.shortage = Some(Shortage::MaxReached { max, waiting });
+        }
+    }
+}
+
+/// Until when a recorded creation may still be carried out.
+fn in_doubt(observed: &Observed, now: Timestamp) -> Option<Timestamp> {
+    let until = observed.creation?.checked_add(IN_DOUBT).ok()?;
+    (until > now).then_some(until)
+}
+
+/// Addresses that are given out.
+pub(super) fn claimed(observed: &Observed) -> impl Iterator<Item = &Address> {
+    observed
+        .addresses
+        .values()
+        .filter(|address| !address.deleting)
+}
+
+/// Floating IPs that can be given out now: those that the user brought along, then those allocated before. One that is
+/// on a port is in use, whoever put it there.
+pub(super) fn available(observed: &Observed, desired: &Desired) -> Vec<IpAddr> {
+    let held: BTreeSet<IpAddr> = observed
+        .addresses
+        .values()
+        .filter_map(|address| address.ip)
+        .collect();
+    let free = |ip: &IpAddr| {
+        !held.contains(ip)
+            && !observed.elsewhere.contains(ip)
+            && observed
+                .floating_ips
+                .get(ip)
+                .is_some_and(|found| found.fip.port_id.is_none())
+    };
+    let allocated = observed
+        .floating_ips
+        .iter()
+        .filter(|(_, found)| found.made)
+        .map(|(ip, _)| *ip);
+    desired
+        .pre_allocated
+        .iter()
+        .copied()
+        .chain(allocated)
+        .filter(free)
+        .collect()
+}
+
+/// Floating IPs that the user brought along and that do not exist.
+pub(super) fn failed(observed: &Observed, desired: &Desired) -> Vec<IpAddr> {
+    let absent = |ip: &IpAddr| !observed.floating_ips.contains_key(ip);
+    let listed = desired.pre_allocated.iter().copied();
+    listed.filter(absent).collect()
+}
+
+fn end(observed: &Observed) -> PoolEnd {
+    if !observed.addresses.is_empty() {
+        return PoolEnd::Waits(observed.addresses.keys().cloned().collect());
+    }
+    let ours = observed.floating_ips.iter().filter(|(ip, found)| {
+        found.made && found.fip.port_id.is_none() && !observed.elsewhere.contains(ip)
+    });
+    PoolEnd::Goes(
+        ours.map(|(ip, found)| (found.fip.id.clone(), *ip))
+            .collect(),
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,235 @@
+use serde_json::json;
+
+use super::{super::observe::Found, *};
+use crate::controllers::floating_ip_pool::observe::Claim;
+
+const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+fn ip(last: u8) -> IpAddr {
+    IpAddr::from([203, 0, 113, last])
+}
+
+fn claim(name: &str, answered: bool) -> Claim {
+    Claim {
+        object: serde_json::from_value(json!({"metadata": {"name": name}})).unwrap(),
+        answered,
+    }
+}
+
+fn address(claim: &str, last: u8, deleting: bool) -> (String, Address) {
+    let object = json!({"metadata": {"name": claim},
+        "spec": {"address": ip(last).to_string(), "claimRef": {"name": claim}}});
+    let address = Address {
+        object: serde_json::from_value(object).unwrap(),
+        ip: Some(ip(last)),
+        deleting,
+        kept: true,
+    };
+    (claim.to_owned(), address)
+}
+
+fn floating(last: u8, made: bool, port: Option<&str>) -> (IpAddr, Found) {
+    let fip = json!({"id": format!("f{last}"), "floating_ip_address": ip(last).to_string(), "port_id": port});
+    let fip = serde_json::from_value(fip).unwrap();
+    (ip(last), Found { fip, made })
+}
+
+fn plan(observed: &Observed, desired: &Desired) -> PoolPlan {
+    PoolPlan::of(observed, desired, NOW)
+}
+
+#[test]
+fn what_the_user_brought_along_comes_first_then_what_is_there_then_something_new() {
+    let observed = Observed {
+        claims: ["a", "b", "c"].map(|name| claim(name, false)).into(),
+        floating_ips: [floating(1, true, None), floating(9, false, None)].into(),
+        ..Observed::default()
+    };
+    let desired = Desired {
+        pre_allocated: vec![ip(9)],
+        ..Desired::default()
+    };
+    let plan = plan(&observed, &desired);
+    assert_eq!(
+        plan.claims,
+        [
+            ClaimPlan::Give {
+                claim: 0,
+                ip: ip(9)
+            },
+            ClaimPlan::Give {
+                claim: 1,
+                ip: ip(1)
+            },
+            ClaimPlan::Allocate { claim: 2 },
+        ]
+    );
+    assert_eq!(plan.shortage, None);
+}
+
+#[test]
+fn an_address_is_never_given_twice() {
+    let desired = Desired {
+        pre_allocated: vec![ip(1), ip(2), ip(3), ip(4), ip(5)],
+        max: Some(0),
+        ..Desired::default()
+    };
+    let observed = Observed {
+        claims: vec![claim("new", false)],
+        addresses: [address("old", 1, false), address("leaving", 2, true)].into(),
+        elsewhere: [ip(3)].into(),
+        floating_ips: [
+            floating(1, false, None),
+            floating(2, false, None),
+            floating(3, false, None),
+            floating(4, false, Some("in-use")),
+        ]
+        .into(),
+        ..Observed::default()
+    };
+    let plan = plan(&observed, &desired);
+    assert_eq!(plan.claims, []);
+    assert_eq!(
+        plan.shortage,
+        Some(Shortage::MaxReached { max: 0, waiting: 1 })
+    );
+    assert_eq!(failed(&observed, &desired), [ip(5)]);
+}
+
+#[test]
+fn the_limit_counts_what_is_given_out_and_stops_allocations_alone() {
+    let mut observed = Observed {
+        claims: ["a", "b", "c"].map(|name| claim(name, false)).into(),
+        addresses: [address("old", 1, false)].into(),
+        ..Observed::default()
+    };
+    let desired = Desired {
+        max: Some(2),
+        ..Desired::default()
+    };
+    let short = plan(&observed, &desired);
+    assert_eq!(short.claims, [ClaimPlan::Allocate { claim: 0 }]);
+    assert_eq!(
+        short.shortage,
+        Some(Shortage::MaxReached { max: 2, waiting: 2 })
+    );
+    observed.floating_ips = [floating(2, true, None), floating(3, true, None)].into();
+    let retained = plan(&observed, &desired);
+    assert_eq!(retained.claims.len(), 2);
+    assert_eq!(
+        retained.shortage,
+        Some(Shortage::MaxReached { max: 2, waiting: 1 })
+    );
+}
+
+#[test]
+fn a_creation_whose_answer_was_lost_is_waited_for_and_what_it_made_is_used() {
+    let mut observed = Observed {
+        claims: vec![claim("a", false), claim("b", false)],
+        floating_ips: [floating(1, true, None)].into(),
+        creation: Some(NOW),
+        ..Observed::default()
+    };
+    let desired = Desired::default();
+    let waiting = plan(&observed, &desired);
+    assert_eq!(
+        waiting.claims,
+        [ClaimPlan::Give {
+            claim: 0,
+            ip: ip(1)
+        }]
+    );
+    assert!(matches!(waiting.shortage, Some(Shortage::InDoubt { .. })));
+    let later = NOW.checked_add(IN_DOUBT).unwrap();
+    let over = PoolPlan::of(&observed, &desired, later);
+    assert_eq!(over.claims.len(), 2);
+    // A pool that is being deleted waits for it too.
+    observed.claims.clear();
+    observed.deleting = true;
+    assert_eq!(plan(&observed, &desired).end, PoolEnd::Waits(Vec::new()));
+    let gone = PoolPlan::of(&observed, &desired, later).end;
+    assert_eq!(gone, PoolEnd::Goes(vec![("f1".into(), ip(1))]));
+}
+
+#[test]
+fn only_what_was_allocated_is_deleted_and_only_with_the_policy_delete() {
+    let observed = Observed {
+        addresses: [
+            address("given", 1, true),
+            address("made", 2, true),
+            address("gone", 3, true),
+        ]
+        .into(),
+        floating_ips: [floating(1, false, None), floating(2, true, Some("port"))].into(),
+        ..Observed::default()
+    };
+    for delete_released in [true, false] {
+        let desired = Desired {
+            delete_released,
+            ..Desired::default()
+        };
+        let deleted: Vec<_> = plan(&observed, &desired)
+            .releases
+            .into_iter()
+            .map(|release| (release.address, release.delete.map(|(_, ip)| ip)))
+            .collect();
+        let made = delete_released.then_some(ip(2));
+        assert_eq!(
+            deleted,
+            [
+                ("given".to_owned(), None),
+                ("gone".to_owned(), None),
+                ("made".to_owned(), made)
+            ]
+        );
+    }
+}
+
+#[test]
+fn a_pool_waits_for_its_addresses_and_leaves_what_is_in_use() {
+    let mut observed = Observed {
+        addresses: [address("held", 1, false)].into(),
+        floating_ips: [
+            floating(1, true, None),
+            floating(2, true, Some("port")),
+            floating(3, false, None),
+        ]
+        .into(),
+        deleting: true,
+        ..Observed::default()
+    };
+    let desired = Desired::default();
+    assert_eq!(
+        plan(&observed, &desired).end,
+        PoolEnd::Waits(vec!["held".to_owned()])
+    );
+    observed.addresses.clear();
+    assert_eq!(
+        plan(&observed, &desired).end,
+        PoolEnd::Goes(vec![("f1".into(), ip(1))])
+    );
+}
+
+#[test]
+fn an_address_that_is_there_answers_its_claim_and_another_ones_blocks_it() {
+    let mut stranger = address("b", 2, false);
+    stranger.1.object.spec.claim_ref.name = "x".to_owned();
+    let observed = Observed {
+        claims: ["a", "b", "c", "d"].map(|name| claim(name, false)).into(),
+        addresses: [address("a", 1, false), stranger, address("d", 3, true)].into(),
+        foreign_names: ["c".to_owned()].into(),
+        ..Observed::default()
+    };
+    assert_eq!(
+        plan(&observed, &Desired::default()).claims,
+        [
+            ClaimPlan::Answer { claim: 0 },
+            ClaimPlan::Blocked {
+                claim: "b".to_owned()
+            },
+            ClaimPlan::Blocked {
+                claim: "c".to_owned()
+            },
+        ]
+    );
+}

@@ -1,0 +1,244 @@
+//! The status of a pool after a pass. Pure.
+
+use std::{net::IpAddr, time::Duration};
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{
+    observe::Observed,
+    plan::{ClaimPlan, IN_DOUBT, PoolPlan, Shortage, failed},
+    validate::Desired,
+};
+use crate::{
+    controllers::Outcome,
+    kubernetes::conditions::{Conditions, kind},
+};
+use capo_api::{v1alpha1::OpenStackFloatingIPPool, v1beta2::NetworkStatus};
+use capo_core::{ConditionState, FailureClass, Reason};
+
+/// What a pass found out. What is `None` stays as it was.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Report {
+    /// Whether OpenStack accepts the credentials.
+    pub authentication: Option<ConditionState>,
+    /// Whether claims are answered.
+    pub ready: Option<ConditionState>,
+    /// Addresses that are given out.
+    pub claimed: Option<Vec<String>>,
+    /// Floating IPs that are free.
+    pub available: Option<Vec<String>>,
+    /// Floating IPs of the spec that do not exist.
+    pub failed: Option<Vec<String>>,
+    /// The external network.
+    pub network: Option<NetworkStatus>,
+}
+
+impl Report {
+    /// An address was given out.
+    pub(super) fn give(&mut self, ip: IpAddr) {
+        let text = ip.to_string();
+        if let Some(available) = &mut self.available {
+            available.retain(|free| *free != text);
+        }
+        if let Some(claimed) = &mut self.claimed {
+            claimed.push(text);
+            claimed.sort();
+        }
+    }
+}
+
+/// The status after a pass.
+pub(super) fn status(
+    object: &OpenStackFloatingIPPool,
+    report: &Report,
+    outcome: &Outcome,
+    now: Timestamp,
+) -> Value {
+    let generation = object.metadata.generation.unwrap_or_default();
+    let mut status = object.status.clone().unwrap_or_default();
+    let mut conditions = Conditions::new(&status.conditions, generation, now);
+    for (kind, state, unseen) in [
+        (
+            kind::OPENSTACK_AUTHENTICATION_SUCCEEDED,
+            &report.authentication,
+            "OpenStack was not called yet",
+        ),
+        (
+            kind::FLOATING_IP_POOL_READY,
+            &report.ready,
+            "The floating IPs were not read yet",
+        ),
+    ] {
+        match state {
+            Some(state) => conditions.set(kind, state),
+            None => conditions.set_if_absent(
+                kind,
+                &ConditionState::unknown(Reason::NotYetObserved, unseen),
+            ),
+        }
+    }
+    conditions.sum_up(&[
+        kind::OPENSTACK_AUTHENTICATION_SUCCEEDED,
+        kind::FLOATING_IP_POOL_READY,
+    ]);
+    status.conditions = conditions.into_list();
+    if let Some(claimed) = &report.claimed {
+        status.claimed_ips.clone_from(claimed);
+    }
+    if let Some(available) = &report.available {
+        status.available_ips.clone_from(available);
+    }
+    if let Some(failed) = &report.failed {
+        status.failed_ips.clone_from(failed);
+    }
+    if report.network.is_some() {
+        status.floating_ip_network.clone_from(&report.network);
+    }
+    if *outcome == Outcome::Done {
+        status.observed_generation = Some(generation);
+    }
+    serde_json::to_value(&status).unwrap_or_default()
+}
+
+pub(super) fn is_over(creation: Timestamp) -> bool {
+    creation
+        .checked_add(IN_DOUBT)
+        .is_ok_and(|until| until <= Timestamp::now())
+}
+
+fn in_doubt_text(until: Timestamp) -> String {
+    format!(
+        "The answer to the allocation of a floating IP was lost; until {until:.0} it is looked for and no other one is \
+         allocated"
+    )
+}
+
+/// The pool's condition after every claim was answered that can be, and when the next pass is due.
+pub(super) fn readiness(
+    observed: &Observed,
+    desired: &Desired,
+    plan: &PoolPlan,
+) -> (ConditionState, Outcome) {
+    let blocked: Vec<&str> = plan
+        .claims
+        .iter()
+        .filter_map(|plan| match plan {
+            ClaimPlan::Blocked { claim } => Some(claim.as_str()),
+            _ => None,
+        })
+        .collect();
+    if let Some(Shortage::InDoubt { until }) = plan.shortage {
+        let (reason, text) = (Reason::OpenStackUnavailable, in_doubt_text(until));
+        let outcome = Outcome::wait(reason, text.clone(), Duration::from_secs(5));
+        return (ConditionState::unmet(reason, text), outcome);
+    }
+    let settled = if observed.creation.is_some_and(|at| !is_over(at)) {
+        // The record goes away once it can't be true any more.
+        Outcome::wait(Reason::Ready, "A record is removed in a minute", IN_DOUBT)
+    } else {
+        Outcome::Done
+    };
+    if let Some(Shortage::MaxReached { max, waiting }) = plan.shortage {
+        let text = format!(
+            "spec.maxIPs is {max}, and that many floating IPs are given out; IPAddressClaims that wait: {waiting}. Raise it, \
+             add to spec.preAllocatedFloatingIPs, or delete claims that are not needed"
+        );
+        return (ConditionState::unmet(Reason::MaxIPsReached, text), settled);
+    }
+    if !desired.problems.is_empty() {
+        let text = desired.problems.join(". ");
+        let outcome = Outcome::failed(FailureClass::Invalid, Reason::InvalidSpec, text.clone());
+        return (ConditionState::unmet(Reason::InvalidSpec, text), outcome);
+    }
+    if !blocked.is_empty() {
+        let text = format!(
+            "IPAddresses named as these IPAddressClaims exist and belong to other claims or pools, so that the claims get \
+             none; delete one of each two: {}",
+            blocked.join(", ")
+        );
+        let outcome = Outcome::failed(FailureClass::Invalid, Reason::AmbiguousMatch, text.clone());
+        return (ConditionState::unmet(Reason::AmbiguousMatch, text), outcome);
+    }
+    let mut ready = ConditionState::met(Reason::Ready);
+    let absent = failed(observed, desired);
+    if !absent.is_empty() {
+        let list: Vec<String> = absent.iter().map(ToString::to_string).collect();
+        ready.message = format!(
+            "spec.preAllocatedFloatingIPs names floating IPs that do not exist: {}",
+            list.join(", ")
+        );
+    }
+    (ready, settled)
+}
+
+/// The end of a pass over a pool that is being deleted while something of it is left.
+pub(super) fn deleting(
+    left: &[String],
+    shortage: Option<&Shortage>,
+    report: &mut Report,
+) -> Outcome {
+    let (message, pause) = match shortage {
+        Some(Shortage::InDoubt { until }) => (in_doubt_text(*until), 5),
+        // A watch shows when they are gone.
+        _ => (
+            format!(
+                "The pool is deleted once its IPAddresses are gone, which their IPAddressClaims keep: {}",
+                left.join(", ")
+            ),
+            60,
+        ),
+    };
+    report.ready = Some(ConditionState::unmet(Reason::Deleting, message.clone()));
+    let pause = Duration::from_secs(pause);
+    Outcome::wait(Reason::Deleting, message, pause)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_was_not_read_stays_as_it_was() {
+        let pool: OpenStackFloatingIPPool = serde_json::from_value(json!({
+            "metadata": {"name": "p", "generation": 3},
+            "status": {"observedGeneration": -1, "claimedIPs": ["203.0.113.7"], "availableIPs": ["203.0.113.8"]},
+        }))
+        .unwrap();
+        let silent = Report {
+            authentication: Some(ConditionState::unmet(Reason::AuthFailed, "no")),
+            ..Report::default()
+        };
+        let outcome = Outcome::wait(Reason::AuthFailed, "no", std::time::Duration::from_secs(1));
+        let after = status(&pool, &silent, &outcome, Timestamp::UNIX_EPOCH);
+        assert_eq!(after["claimedIPs"], json!(["203.0.113.7"]));
+        assert_eq!(after["availableIPs"], json!(["203.0.113.8"]));
+        assert_eq!(after["observedGeneration"], -1);
+        let of = |index: usize| {
+            let condition = &after["conditions"][index];
+            format!(
+                "{}={} {}",
+                condition["type"], condition["status"], condition["reason"]
+            )
+        };
+        assert_eq!(of(0), r#""Ready"="False" "NotReady""#);
+        assert_eq!(
+            of(2),
+            r#""OpenstackFloatingIPPoolReadyCondition"="Unknown" "NotYetObserved""#
+        );
+    }
+
+    #[test]
+    fn an_address_that_is_given_out_is_not_free_any_more() {
+        let mut report = Report {
+            claimed: Some(vec!["203.0.113.9".to_owned()]),
+            available: Some(vec!["203.0.113.7".to_owned(), "203.0.113.8".to_owned()]),
+            ..Report::default()
+        };
+        report.give(IpAddr::from([203, 0, 113, 7]));
+        assert_eq!(report.claimed.unwrap(), ["203.0.113.7", "203.0.113.9"]);
+        assert_eq!(report.available.unwrap(), ["203.0.113.8"]);
+    }
+}

@@ -1,0 +1,356 @@
+//! The member that a control-plane machine needs, published to its load balancer's worker, and the facts that its gates need.
+
+use std::{net::IpAddr, time::Instant};
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Resource, ResourceExt};
+
+use super::{
+    gate::{self, Answer, MachineSight, Question},
+    reconcile::Pass,
+};
+use crate::{
+    controllers::server::observation::ServerAddress,
+    kubernetes::conditions::kind,
+    reconcile::{capi::Machine, deletion_hooks::Hooks},
+};
+use capo_api::v1alpha1::OpenStackServer;
+use capo_core::{Lookup, gate_override};
+use capo_gate::{
+    desired::{Deletion, DesiredMachine, Health, ServerSight, ServerState},
+    findings::MachineFinding,
+};
+
+/// The server's object says that it is paused.
+fn shows_a_pause(server: &OpenStackServer) -> bool {
+    let conditions = server.status.iter().flat_map(|status| &status.conditions);
+    conditions
+        .filter(|condition| condition.type_ == kind::PAUSED)
+        .any(|condition| condition.status == "True")
+}
+
+/// How far the deletion of a machine is, from its `OpenStackMachine`, its `OpenStackServer` and its
+/// Machine. A server's object that is deleted alone takes the API server down all the same.
+fn deletion(ours: &ObjectMeta, server: Option<&ObjectMeta>, machine: Option<&Machine>) -> Deletion {
+    let out_of_band = deleted_at(ours)
+        .or_else(|| deleted_at(server?))
+        .map(|since| Deletion::OutOfBand { since });
+    let Some((machine, since)) =
+        machine.and_then(|machine| Some((machine, deleted_at(&machine.metadata)?)))
+    else {
+        return out_of_band.unwrap_or(Deletion::No);
+    };
+    if !Hooks::on(&machine.metadata).any() {
+        match out_of_band {
+            Some(_) => Deletion::Unhooked { since },
+            None => Deletion::AfterHook { since },
+        }
+    } else if machine.held_at().is_some() {
+        Deletion::AtHook { since }
+    } else {
+        out_of_band.unwrap_or(Deletion::BeforeHook { since })
+    }
+}
+
+fn deleted_at(metadata: &ObjectMeta) -> Option<Timestamp> {
+    metadata.deletion_timestamp.as_ref().map(|time| time.0)
+}
+
+/// The address on which the machine's API server listens: the first fixed IPv4 address on the
+/// cluster's network, or the first fixed one there where it has no IPv4.
+fn member_address(addresses: &[ServerAddress], network: &str) -> Option<IpAddr> {
+    let fixed = || {
+        addresses
+            .iter()
+            .filter(|seen| !seen.floating && seen.network == network)
+            .map(|seen| seen.address)
+    };
+    fixed().find(IpAddr::is_ipv4).or_else(|| fixed().next())
+}
+
+impl Pass<'_> {
+    /// Tells the load balancer's task what is known of a control-plane machine, and picks up what it found.
+    pub(super) fn publish_desired(&mut self) {
+        let machine = self.around.machine.as_deref();
+        let health = &self.context.machines;
+        let (api_server_pod, node) = if let Some(machine) = machine {
+            let uid = machine.metadata.uid.as_deref();
+            health.update(&self.name, uid, |health| {
+                health.observe(machine, Instant::now())
+            })
+        } else {
+            health.forget(&self.name);
+            (Health::Unknown, Health::Unknown)
+        };
+        if !self.around.control_plane {
+            return;
+        }
+        let Some(cluster) = self.around.cluster_key() else {
+            return;
+        };
+        let network = self
+            .around
+            .openstack_cluster
+            .as_ref()
+            .and_then(|cluster| cluster.status.as_ref()?.network.as_ref()?.name.clone());
+        let addresses = self
+            .observation
+            .as_ref()
+            .map(|seen| seen.addresses.as_slice());
+        let desired = DesiredMachine {
+            cluster: cluster.clone(),
+            uid: self.object.metadata.uid.clone(),
+            machine: machine.map(ResourceExt::name_any),
+            address: member_address(
+                addresses.unwrap_or_default(),
+                network.as_deref().unwrap_or_default(),
+            ),
+            admitted: self.is_admitted(),
+            paused: self.is_untouchable(),
+            server: self.server_sight(),
+            deletion: deletion(
+                self.object.meta(),
+                self.around.server.as_ref().map(|server| server.meta()),
+                machine,
+            ),
+            operator: gate_override::parse_optional(
+                self.object
+                    .annotations()
+                    .get(gate_override::KEY)
+                    .map(String::as_str),
+                Timestamp::now(),
+            ),
+            api_server_pod,
+            node,
+            has_node: machine.is_some_and(|machine| machine.status.node_ref.is_some()),
+        };
+        let membership = &self.context.membership;
+        membership.set_machine(&self.name, desired);
+        // The object may have vanished during the pass. The store is looked at after the value was published, so that
+        // either this or the watch forgets the machine.
+        let key =
+            kube::runtime::reflector::ObjectRef::new(&self.name.name).within(&self.name.namespace);
+        if self.context.stores.openstack_machines.get(&key).is_none() {
+            membership.forget_machine(&self.name);
+        }
+        self.findings = match self.floating_ip_gates() {
+            Lookup::Found(gates) => Some(gates),
+            Lookup::Unknown => None,
+            Lookup::Absent => self.context.membership.findings(&cluster),
+        };
+        self.wake_cluster(&cluster);
+        // What the task said may be older than the look that answered it.
+        if self.finding().is_some_and(|finding| finding.server_wanted)
+            && self.server_sight().is_due(Instant::now())
+            && self.around.server.is_some()
+            && self.context.servers.observations.want(&self.name)
+        {
+            self.context.queues.servers.enqueue(&self.name);
+        }
+    }
+
+    /// Wakes the controller of the server where only the machine's controller notices a change: of the Cluster's pause, and of
+    /// the gate for which a server waits that is deleted alone.
+    pub(super) fn wake_server(&self) {
+        let Some(server) = &self.around.server else {
+            return;
+        };
+        let may_go = server.meta().deletion_timestamp.is_some()
+            && gate::may_delete_server(&self.question()) == Answer::Open;
+        if may_go || shows_a_pause(server) != self.around.is_paused() {
+            self.context.queues.servers.enqueue(&self.name);
+        }
+    }
+
+    pub(super) fn finding(&self) -> Option<&MachineFinding> {
+        self.findings.as_ref()?.machines.get(&self.name)
+    }
+
+    /// Cluster API took over the provider id, or will in a moment because we said `provisioned`.
+    fn is_admitted(&self) -> bool {
+        self.provisioned
+            || self
+                .around
+                .machine
+                .as_ref()
+                .is_some_and(|machine| machine.is_admitted())
+    }
+
+    fn server_sight(&self) -> ServerSight {
+        if let Some(seen) = &self.observation {
+            return seen.server;
+        }
+        if self.is_deleting() && self.around.server.is_none() {
+            // Its object went after it.
+            let now = Instant::now();
+            return ServerSight {
+                state: ServerState::Absent,
+                read_at: Some(now),
+                down_since: now.checked_sub(ServerSight::DOWN_FOR),
+            };
+        }
+        ServerSight {
+            state: ServerState::Other,
+            read_at: None,
+            down_since: None,
+        }
+    }
+
+    /// The server has the floating IP from the pool that the spec names, if it names one.
+    fn has_floating_ip(&self) -> bool {
+        self.object.spec.floating_ip_pool_ref.is_none()
+            || self.around.server.as_ref().is_some_and(|server| {
+                let conditions = server.status.iter().flat_map(|status| &status.conditions);
+                conditions.into_iter().any(|condition| {
+                    condition.type_ == kind::FLOATING_ADDRESS_FROM_POOL_READY
+                        && condition.status == "True"
+                })
+            })
+    }
+
+    fn server_active(&self) -> bool {
+        match &self.observation {
+            Some(seen) => seen.server.state == ServerState::Active,
+            None => self
+                .around
+                .server
+                .as_ref()
+                .and_then(|server| server.status.as_ref())
+                .is_some_and(|status| status.ready),
+        }
+    }
+
+    pub(super) fn question(&self) -> Question<'_> {
+        Question {
+            mode: self.context.membership.settings().mode,
+            gated: self.around.is_gated() || !self.floating_ip_gates().is_absent(),
+            untouchable: self.is_untouchable(),
+            going: self.around.is_going(),
+            admitted: self.is_admitted(),
+            server_active: self.server_active() && self.has_floating_ip(),
+            machine: self.around.machine.as_ref().map(|machine| MachineSight {
+                deleting: machine.is_deleting(),
+                held_at: machine.held_at(),
+                infrastructure_deleting: self.is_deleting(),
+                carried: Hooks::on(&machine.metadata),
+                wanted: Hooks::wanted(machine.spec.version.as_deref()),
+            }),
+            finding: self.finding(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::reconcile::deletion_hooks::PRE_TERMINATE;
+
+    fn machine(deleting: bool, hooked: bool, at_hook: bool) -> Machine {
+        let mut value = json!({"metadata": {"name": "m", "annotations": {}}, "status": {}});
+        if deleting {
+            value["metadata"]["deletionTimestamp"] = json!("2026-11-21T10:00:00Z");
+        }
+        if hooked {
+            value["metadata"]["annotations"][PRE_TERMINATE] = json!("capo-rs");
+        }
+        if at_hook {
+            value["status"]["conditions"] = json!([{"type": "Deleting", "status": "True",
+                "reason": "WaitingForPreTerminateHook", "message": "", "lastTransitionTime": "2026-11-21T10:01:00Z"}]);
+        }
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn deletion_step_by_step() {
+        let alive = ObjectMeta::default();
+        let gone: ObjectMeta =
+            serde_json::from_value(json!({"deletionTimestamp": "2026-11-21T11:00:00Z"})).unwrap();
+        let since: Timestamp = "2026-11-21T10:00:00Z".parse().unwrap();
+        let ours: Timestamp = "2026-11-21T11:00:00Z".parse().unwrap();
+        let cases = [
+            (&alive, Some(machine(false, true, false)), Deletion::No),
+            (&alive, None, Deletion::No),
+            (
+                &alive,
+                Some(machine(true, true, false)),
+                Deletion::BeforeHook { since },
+            ),
+            (
+                &alive,
+                Some(machine(true, true, true)),
+                Deletion::AtHook { since },
+            ),
+            (
+                &alive,
+                Some(machine(true, false, true)),
+                Deletion::AfterHook { since },
+            ),
+            (
+                &gone,
+                Some(machine(true, false, false)),
+                Deletion::Unhooked { since },
+            ),
+            (
+                &gone,
+                Some(machine(true, true, true)),
+                Deletion::AtHook { since },
+            ),
+            (
+                &gone,
+                Some(machine(true, true, false)),
+                Deletion::OutOfBand { since: ours },
+            ),
+            (
+                &gone,
+                Some(machine(false, true, false)),
+                Deletion::OutOfBand { since: ours },
+            ),
+            (&gone, None, Deletion::OutOfBand { since: ours }),
+        ];
+        for (metadata, machine, expected) in cases {
+            assert_eq!(
+                deletion(metadata, None, machine.as_ref()),
+                expected,
+                "{machine:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_servers_object_deleted_alone_is_out_of_band() {
+        let gone: ObjectMeta =
+            serde_json::from_value(json!({"deletionTimestamp": "2026-11-21T11:00:00Z"})).unwrap();
+        let since: Timestamp = "2026-11-21T11:00:00Z".parse().unwrap();
+        let machine = machine(false, true, false);
+        assert_eq!(
+            deletion(&ObjectMeta::default(), Some(&gone), Some(&machine)),
+            Deletion::OutOfBand { since }
+        );
+    }
+
+    #[test]
+    fn the_member_listens_on_the_clusters_network() {
+        let seen = |network: &str, address: &str, floating| ServerAddress {
+            network: network.to_owned(),
+            address: address.parse().unwrap(),
+            floating,
+        };
+        let addresses = [
+            seen("other", "192.168.0.1", false),
+            seen("cluster", "fd00::5", false),
+            seen("cluster", "203.0.113.9", true),
+            seen("cluster", "10.6.0.5", false),
+            seen("cluster", "10.6.0.6", false),
+        ];
+        let expected: IpAddr = "10.6.0.5".parse().unwrap();
+        assert_eq!(member_address(&addresses, "cluster"), Some(expected));
+        assert_eq!(
+            member_address(&addresses[..3], "cluster"),
+            Some("fd00::5".parse().unwrap())
+        );
+        assert_eq!(member_address(&addresses, "none"), None);
+    }
+}

@@ -1,0 +1,65 @@
+//! The gates of a control-plane machine whose cluster is reached by a floating IP on one of its machines. The cluster's
+//! controller moves the floating IP and decides on the gates.
+
+use std::sync::Arc;
+
+use kube::{Resource, ResourceExt};
+
+use super::reconcile::Pass;
+use capo_core::{ConditionState, Lookup, ObjectName, Reason};
+use capo_gate::findings::{Findings, Gate};
+
+impl Pass<'_> {
+    /// The gates that depend on the floating IP. Absent where the API server is not reached by one that capo-rs moves.
+    pub(super) fn floating_ip_gates(&self) -> Lookup<Arc<Findings>> {
+        let cluster = self
+            .around
+            .openstack_cluster
+            .as_ref()
+            .filter(|_| self.around.wants_floating_ip());
+        let Some(cluster) = cluster else {
+            return Lookup::Absent;
+        };
+        let name = ObjectName::new(cluster.namespace().unwrap_or_default(), cluster.name_any());
+        self.context
+            .clusters
+            .read(&name, cluster.meta().uid.as_deref(), |seen| {
+                seen.carriers.gates.clone()
+            })
+            .unwrap_or_default()
+    }
+
+    /// Whether clients reach the API server through the floating IP; `None` where that is not how they reach it.
+    pub(super) fn floating_ip_ingress(&self) -> Option<ConditionState> {
+        match self.floating_ip_gates() {
+            Lookup::Absent => None,
+            Lookup::Unknown => Some(ConditionState::unknown(
+                Reason::NotYetObserved,
+                "The API server's floating IP was not read yet",
+            )),
+            Lookup::Found(gates) => Some(gates.machines.get(&self.name).map_or_else(
+                || {
+                    let text =
+                        "This machine was not considered for the API server's floating IP yet";
+                    ConditionState::unknown(Reason::NotYetObserved, text)
+                },
+                |finding| finding.verdict.clone(),
+            )),
+        }
+    }
+
+    /// Wakes the cluster where a gate of this machine was not decided yet: no watch shows it a deletion of the
+    /// `OpenStackMachine` alone.
+    pub(super) fn wake_cluster(&self, cluster: &ObjectName) {
+        if self.floating_ip_gates().is_absent() {
+            return;
+        }
+        let is_undecided = match self.finding() {
+            Some(finding) => self.is_deleting() && finding.finalizer == Gate::NotAsked,
+            None => true,
+        };
+        if is_undecided {
+            self.context.queues.clusters.enqueue(cluster);
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! One pass over an `OpenStackMachine`.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{FutureExt, future::BoxFuture};
+use kube::{Resource, ResourceExt};
+
+use super::{
+    FINALIZER, StepError, StepResult,
+    gate::{self, Answer},
+    kubernetes_failed,
+    observe::Surroundings,
+};
+use crate::{
+    controllers::{Context, Outcome, capi, server::observation::Observation},
+    kubernetes::{conditions::kind, patch::set_finalizer},
+    reconcile::{
+        capi::Machine,
+        deletion_hooks::{self, HookChange},
+        related_objects::cached_or_read,
+    },
+};
+use capo_api::v1beta2::{OpenStackCluster, OpenStackMachine};
+use capo_core::{ConditionState, ObjectName, Reason};
+use capo_gate::findings::Findings;
+
+/// The time until the next pass over something whose end a watch shows.
+const WATCHED: Duration = Duration::from_mins(1);
+
+/// A pass over `object`.
+pub(in crate::controllers) fn pass(
+    object: Arc<OpenStackMachine>,
+    context: Arc<Context>,
+) -> BoxFuture<'static, Outcome> {
+    async move {
+        match Pass::of(object, &context).await {
+            Ok(pass) => pass.run().await,
+            Err(error) => error.outcome,
+        }
+    }
+    .boxed()
+}
+
+/// Comes back with `Ok` when the server of the machine `name` may be deleted. Its object may have been deleted
+/// alone, or by a foreground deletion that does not wait for the machine. A machine that is absent from the
+/// store is read from the API server: only one that does not exist opens this gate.
+pub(in crate::controllers) async fn may_server_go(
+    name: &ObjectName,
+    context: &Context,
+) -> StepResult<()> {
+    let store = &context.stores.openstack_machines;
+    let found = cached_or_read(store, &context.client, &name.namespace, &name.name)
+        .await
+        .map_err(|error| kubernetes_failed("Reading the OpenStackMachine", &error))?;
+    let Some(object) = found else {
+        return Ok(());
+    };
+    let mut pass = Pass::of(object, context).await?;
+    pass.publish_desired();
+    match gate::may_delete_server(&pass.question()) {
+        Answer::Open => Ok(()),
+        Answer::Held { reason, message } => Err(waiting(reason, &message)),
+    }
+}
+
+pub(super) struct Pass<'a> {
+    pub(super) name: ObjectName,
+    pub(super) context: &'a Context,
+    pub(super) object: OpenStackMachine,
+    pub(super) around: Surroundings,
+    pub(super) findings: Option<Arc<Findings>>,
+    pub(super) observation: Option<Observation>,
+    /// The machine may count as provisioned.
+    pub(super) provisioned: bool,
+    /// It did so before this pass, or Cluster API has admitted it.
+    pub(super) was_provisioned: bool,
+    /// The object as the gates have judged it.
+    pub(super) judged: Arc<OpenStackMachine>,
+}
+
+impl<'a> Pass<'a> {
+    async fn of(judged: Arc<OpenStackMachine>, context: &'a Context) -> StepResult<Self> {
+        let object = (*judged).clone();
+        let name = ObjectName::new(object.namespace().unwrap_or_default(), object.name_any());
+        let around = Surroundings::of(&object, context).await?;
+        let observation = context.servers.observations.get(&name);
+        let provisioned = object
+            .status
+            .as_ref()
+            .and_then(|status| status.initialization.as_ref()?.provisioned)
+            == Some(true)
+            || around
+                .machine
+                .as_ref()
+                .is_some_and(|machine| machine.is_admitted());
+        Ok(Self {
+            name,
+            context,
+            object,
+            around,
+            findings: None,
+            observation,
+            provisioned,
+            was_provisioned: provisioned,
+            judged,
+        })
+    }
+
+    async fn run(mut self) -> Outcome {
+        if self.is_deleting() && !self.has_finalizer() {
+            self.forget();
+            return Outcome::Done;
+        }
+        self.publish_desired();
+        self.wake_server();
+        let ended = if self.is_moved() {
+            return Outcome::Done;
+        } else if self.is_paused() {
+            let unseen = ConditionState::unknown(Reason::NotYetObserved, "The machine is paused");
+            return self.report(unseen, Outcome::Done, true).await;
+        } else if self.is_deleting() {
+            self.delete().await
+        } else {
+            self.make().await
+        };
+        match ended {
+            // Nothing is left to report on.
+            Ok(()) if self.is_deleting() => Outcome::Done,
+            Ok(()) => {
+                let instance = self.instance();
+                self.report(instance, Outcome::Done, false).await
+            }
+            Err(StepError { outcome, .. }) => {
+                let instance = self.instance_after(&outcome);
+                self.report(instance, outcome, false).await
+            }
+        }
+    }
+
+    pub(super) fn is_deleting(&self) -> bool {
+        self.object.metadata.deletion_timestamp.is_some()
+    }
+
+    fn has_finalizer(&self) -> bool {
+        self.object.finalizers().iter().any(|f| f == FINALIZER)
+    }
+
+    pub(super) fn is_paused(&self) -> bool {
+        self.around.is_paused() || capi::has_annotation(self.object.meta(), capi::PAUSED_ANNOTATION)
+    }
+
+    /// clusterctl has moved it away: another process reconciles its server.
+    fn is_moved(&self) -> bool {
+        capi::has_annotation(self.object.meta(), capi::DELETE_FOR_MOVE_ANNOTATION)
+    }
+
+    pub(super) fn is_untouchable(&self) -> bool {
+        self.is_paused() || self.is_moved()
+    }
+
+    /// Creates what the machine needs, and carries out what the gates decided.
+    async fn make(&mut self) -> StepResult<()> {
+        let Some(machine) = self.around.machine.clone() else {
+            return Err(waiting(Reason::WaitingForOwner, &self.without_owner()));
+        };
+        self.keep_hook(&machine).await?;
+        if !self.around.owned {
+            return Err(waiting(
+                Reason::WaitingForOwner,
+                &format!(
+                    "Waiting for Cluster API to make Machine {} the owner",
+                    machine.name_any()
+                ),
+            ));
+        }
+        let Some(cluster) = self.cluster_with_infrastructure() else {
+            return Err(waiting(
+                Reason::WaitingForClusterInfrastructure,
+                "Waiting for the Cluster's infrastructure",
+            ));
+        };
+        let server = match self.around.server.clone() {
+            Some(server) => {
+                self.keep_finalizer().await?;
+                server
+            }
+            None => self.make_server(&machine, &cluster).await?,
+        };
+        // Neither of the two steps depends on the other one.
+        let identified = self.set_provider_id(&server).await;
+        let mended = self.mend_server(&server, &cluster).await;
+        let passed_on = self.pass_on_address_pairs(&server).await;
+        identified?;
+        let answer = gate::admission(&self.question());
+        self.provisioned |= answer == Answer::Open;
+        mended?;
+        passed_on?;
+        if server.metadata.deletion_timestamp.is_some() {
+            return Err(waiting(
+                Reason::InstanceDeleted,
+                "The OpenStackServer of this machine is being deleted",
+            ));
+        }
+        match answer {
+            Answer::Open => Ok(()),
+            Answer::Held { reason, message } => {
+                let pause = self
+                    .until_warning()
+                    .map_or(WATCHED, |left| left.min(WATCHED));
+                Err(StepError::wait(kind::READY, reason, message, pause))
+            }
+        }
+    }
+
+    /// Puts our hooks on the Machine or takes them off, as the release gate says.
+    pub(super) async fn keep_hook(&self, machine: &Machine) -> StepResult<()> {
+        if !self.floating_ip_gates().is_known() && !self.around.is_going() {
+            return Ok(());
+        }
+        let api = self.context.api::<Machine>(&self.name.namespace);
+        let change = gate::hook(&self.question());
+        let may = || {
+            let is_released = matches!(change, HookChange::Release(_));
+            self.may_open_gates() && (!is_released || self.may_act_on(|gates| &gates.release))
+        };
+        match deletion_hooks::apply(&api, machine, change, may).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(StepError::wait(
+                kind::READY,
+                Reason::WaitingForOwner,
+                "The Machine is changing; its deletion hooks are set in a moment",
+                Duration::from_secs(1),
+            )),
+            Err(error) => Err(kubernetes_failed(
+                "Changing the deletion hooks of the Machine",
+                &error,
+            )),
+        }
+    }
+
+    /// Adds the finalizer. Not before the owner reference is there, which Cluster API writes last.
+    pub(super) async fn keep_finalizer(&mut self) -> StepResult<()> {
+        let api = self.context.api::<OpenStackMachine>(&self.name.namespace);
+        let written = set_finalizer(&api, &self.object, FINALIZER, true)
+            .await
+            .map_err(|error| kubernetes_failed("Adding the finalizer", &error))?;
+        if let Some(written) = written {
+            self.object = written;
+        }
+        Ok(())
+    }
+
+    /// The cluster, once machines may be made for it.
+    fn cluster_with_infrastructure(&self) -> Option<Arc<OpenStackCluster>> {
+        let provisioned = self
+            .around
+            .cluster
+            .as_ref()?
+            .status
+            .initialization
+            .infrastructure_provisioned;
+        let cluster = self.around.openstack_cluster.clone()?;
+        provisioned.then_some(cluster)
+    }
+
+    fn without_owner(&self) -> String {
+        match capi::owner(self.object.meta(), "Machine") {
+            None => "Waiting for Cluster API to set the owner reference".to_owned(),
+            Some(owner) => format!(
+                "Its owner in metadata.ownerReferences, Machine {} with the uid {}, does not exist",
+                owner.name, owner.uid
+            ),
+        }
+    }
+
+    /// Forgets the machine everywhere in this process.
+    pub(super) fn forget(&self) {
+        self.context.membership.forget_machine(&self.name);
+        self.context.machines.forget(&self.name);
+    }
+}
+
+/// A wait for something that a watch shows.
+pub(super) fn waiting(reason: Reason, message: &str) -> StepError {
+    StepError::wait(kind::READY, reason, message, WATCHED)
+}

@@ -1,0 +1,260 @@
+//! What a pass shows of a machine: collected here, composed by [`report`], and written in one patch, with the events that
+//! belong to it.
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use kube::{Resource, ResourceExt};
+
+use super::{
+    address_pairs,
+    reconcile::Pass,
+    report::{self, Report},
+    translate,
+};
+use crate::{
+    controllers::Outcome,
+    kubernetes::{
+        conditions::kind,
+        patch::{Written, write_status},
+    },
+    reconcile::{
+        StepError,
+        health_check::{self, Deadline},
+    },
+};
+use capo_api::v1beta2::OpenStackMachine;
+use capo_core::{ConditionState, GateMode, GateOverride, Reason, gate_override};
+use capo_gate::findings::{Gate, MachineFinding};
+
+impl Pass<'_> {
+    pub(super) fn instance(&self) -> ConditionState {
+        match &self.around.server {
+            Some(server) => report::instance(server),
+            None => {
+                ConditionState::unknown(Reason::NotYetObserved, "The server was not looked at yet")
+            }
+        }
+    }
+
+    /// `InstanceReady` after a pass that did not come to its end. Where a server exists, the condition
+    /// is about the server; other conditions show what keeps the machine from being admitted.
+    pub(super) fn instance_after(&self, outcome: &Outcome) -> ConditionState {
+        match outcome {
+            Outcome::Wait {
+                reason, message, ..
+            } if self.around.server.is_none()
+                || (self.is_deleting() && *reason != Reason::Deleting) =>
+            {
+                ConditionState::unmet(*reason, message.clone())
+            }
+            Outcome::Failed {
+                reason, message, ..
+            } if self.around.server.is_none() => ConditionState::unmet(*reason, message.clone()),
+            _ => self.instance(),
+        }
+    }
+
+    /// Whether the server's own controller has seen what this machine wants of it.
+    fn server_has_caught_up(&self) -> bool {
+        let (Some(server), Some(cluster)) = (&self.around.server, &self.around.openstack_cluster)
+        else {
+            return false;
+        };
+        let observed = server
+            .status
+            .as_ref()
+            .and_then(|status| status.observed_generation);
+        observed == server.metadata.generation
+            && address_pairs::are_applied(&self.object, server)
+            && translate::identity_to_set(
+                &server.spec.identity_ref,
+                translate::identity(&self.object.spec, cluster),
+            )
+            .is_none()
+    }
+
+    fn load_balancer(&self) -> Option<ConditionState> {
+        if !self.around.control_plane {
+            return None;
+        }
+        if self.around.openstack_cluster.is_some() && !self.around.is_gated() {
+            return Some(ConditionState::met(Reason::LoadBalancerDisabled));
+        }
+        let mut verdict = self
+            .finding()
+            .map_or_else(ConditionState::default, |finding| finding.verdict.clone());
+        if let Some(deadline) = self.start_up_deadline() {
+            verdict.message = format!("{}. {deadline}", verdict.message);
+        }
+        Some(verdict)
+    }
+
+    /// When a MachineHealthCheck gives the machine up, once most machines would have a Node.
+    fn start_up_deadline(&self) -> Option<Deadline> {
+        self.deadline()
+            .filter(|deadline| deadline.is_near(Timestamp::now()))
+    }
+
+    /// The time until that is shown; `None` when it is shown already, or never will be.
+    pub(super) fn until_warning(&self) -> Option<Duration> {
+        let left = self.deadline()?.near_at().duration_since(Timestamp::now());
+        let left = Duration::try_from(left).ok()?;
+        (!left.is_zero()).then_some(left + Duration::from_millis(100))
+    }
+
+    /// When a MachineHealthCheck gives the machine up, as long as a gate keeps it from having a Node.
+    fn deadline(&self) -> Option<Deadline> {
+        let held = self
+            .finding()
+            .is_some_and(|finding| matches!(finding.admission, Gate::Held { .. }));
+        let machine = self.around.machine.as_deref().filter(|_| held)?;
+        let checks = self.context.stores.health_checks.state();
+        health_check::deadline(&checks, machine, self.around.cluster.as_deref())
+    }
+
+    /// Emits the events about problems around the machine that no step's outcome contains.
+    fn warn(&self, load_balancer: Option<&ConditionState>) {
+        let about = self.object.object_ref(&());
+        let warn = |reason, action, note: &str| {
+            self.context.events.warning(&about, reason, action, note);
+        };
+        if let Some(machine) = &self.around.machine
+            && !self.around.rivals.is_empty()
+        {
+            let note = format!(
+                "Machine {} has this OpenStackMachine in spec.infrastructureRef, and so have others: {}. One server can't be \
+                 two Machines; only the first one counts here, the others never get ready",
+                machine.name_any(),
+                self.around.rivals.join(", ")
+            );
+            warn(Reason::AmbiguousMatch, "Reconcile", &note);
+        }
+        let word = self.object.annotations().get(gate_override::KEY);
+        if let GateOverride::Refused { message } =
+            gate_override::parse_optional(word.map(String::as_str), Timestamp::now())
+        {
+            let note = format!("Annotation {}: {message}", gate_override::KEY);
+            warn(Reason::InvalidSpec, "Gate", &note);
+        }
+        if let Some(deadline) = self.start_up_deadline() {
+            let reason = load_balancer.map_or(Reason::NotYetObserved, |verdict| verdict.reason);
+            warn(reason, "Gate", &deadline.to_string());
+        }
+    }
+
+    pub(super) async fn report(
+        &mut self,
+        instance: ConditionState,
+        outcome: Outcome,
+        paused: bool,
+    ) -> Outcome {
+        if let Outcome::Failed {
+            reason, message, ..
+        } = &outcome
+        {
+            let about = self.object.object_ref(&());
+            let events = &self.context.events;
+            events.warning(&about, *reason, "Reconcile", message);
+        }
+        let load_balancer = self.load_balancer();
+        if !paused {
+            self.warn(load_balancer.as_ref());
+        }
+        let server = self.around.server.clone();
+        let report = Report {
+            paused,
+            instance,
+            load_balancer,
+            unreachable: self.floating_ip_ingress(),
+            active_members: self
+                .findings
+                .as_ref()
+                .filter(|_| self.around.is_gated())
+                .and_then(|findings| report::active_members(findings, &self.name.name)),
+            provisioned: self.provisioned,
+            server: server.as_deref(),
+            failure_domain: server
+                .as_ref()
+                .and_then(|server| server.spec.availability_zone.clone())
+                .filter(|zone| !zone.is_empty()),
+            failure: failure(&outcome),
+            complete: outcome == Outcome::Done && self.server_has_caught_up(),
+        };
+        let api = self.context.api::<OpenStackMachine>(&self.name.namespace);
+        let now = Timestamp::now();
+        let held_back = AtomicBool::new(false);
+        let written = write_status(&api, &self.object, |fresh| {
+            let provisioned = report.provisioned && self.may_be_provisioned(fresh);
+            held_back.store(report.provisioned && !provisioned, Ordering::Relaxed);
+            let report = Report {
+                provisioned,
+                ..report.clone()
+            };
+            report::status(fresh, &report, now)
+        })
+        .await;
+        match written {
+            Err(error) => Outcome::status_not_written(&error),
+            Ok(_) if held_back.into_inner() => {
+                // A newer read of the load balancer is to come first, or the object has changed.
+                if let Some(cluster) = self.around.cluster_key() {
+                    self.context.membership.nudge(&cluster);
+                }
+                Outcome::wait(
+                    Reason::NotYetObserved,
+                    "A newer read of the load balancer is on its way",
+                    Duration::from_secs(1),
+                )
+            }
+            Ok(Written::Changed(_) | Written::Unchanged | Written::Gone) => outcome,
+        }
+    }
+
+    /// Whether `fresh` may be written as provisioned at this moment: it is as the gate has judged it, what the gate rests
+    /// on is still true and new, and this process is still the leader.
+    fn may_be_provisioned(&self, fresh: &OpenStackMachine) -> bool {
+        let is_as_judged = fresh.uid() == self.judged.uid()
+            && fresh.annotations() == self.judged.annotations()
+            && fresh.metadata.deletion_timestamp == self.judged.metadata.deletion_timestamp;
+        self.was_provisioned
+            || is_as_judged
+                && self.may_open_gates()
+                && (!self.is_held_by_the_gates() || self.may_act_on(|gates| &gates.admission))
+    }
+
+    fn is_held_by_the_gates(&self) -> bool {
+        self.around.is_gated() && self.context.membership.settings().mode == GateMode::Enforce
+    }
+
+    /// Whether this process may write what opens a gate: it holds the leader lease at this moment.
+    pub(super) fn may_open_gates(&self) -> bool {
+        self.context.clouds.lease().may_open_gates()
+    }
+
+    /// Whether a gate of this machine is open in what was published last, and rests on a read that is new enough.
+    pub(super) fn may_act_on(&self, gate: impl Fn(&MachineFinding) -> &Gate) -> bool {
+        let findings = self
+            .around
+            .cluster_key()
+            .and_then(|cluster| self.context.membership.findings(&cluster));
+        findings.is_some_and(|findings| {
+            let now = tokio::time::Instant::now().into_std();
+            let gates = findings.machines.get(&self.name);
+            gates.is_some_and(|gates| findings.may_act_on(gate(gates), now))
+        })
+    }
+}
+
+/// What Ready shows of a pass that failed. A conflict is over with the next pass, seconds later.
+fn failure(outcome: &Outcome) -> Option<ConditionState> {
+    match outcome {
+        Outcome::Failed { class, .. } if !class.is_conflict() => {
+            Some(StepError::of(kind::READY, outcome.clone()).state)
+        }
+        _ => None,
+    }
+}

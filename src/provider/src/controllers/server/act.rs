@@ -1,0 +1,154 @@
+//! What a pass changes: it adds the finalizer, writes down what the names in the spec mean, and creates ports, volumes and
+//! the server.
+
+use kube::Resource;
+
+use super::{
+    Claims, FINALIZER, StepResult, block_devices,
+    creations::Creations,
+    instance, kubernetes_failed,
+    ports::{Extensions, Ports},
+    reconcile::Pass,
+    resolve::Resolver,
+    server_state::being_built,
+};
+use crate::{
+    controllers::{Outcome, identity::Identity},
+    kubernetes::patch::set_finalizer,
+};
+use capo_api::v1alpha1::OpenStackServer;
+use capo_core::Reason;
+use capo_openstack::{Read, compute::Server};
+
+impl Pass<'_> {
+    /// Adds the finalizer, before anything is created.
+    pub(super) async fn keep(&mut self) -> StepResult<()> {
+        let api = self.context.api::<OpenStackServer>(&self.name.namespace);
+        match set_finalizer(&api, &self.object, FINALIZER, true).await {
+            Ok(Some(written)) => {
+                self.object = written;
+                Ok(())
+            }
+            Ok(None) => Ok(()),
+            Err(error) => Err(kubernetes_failed("Adding the finalizer", &error)),
+        }
+    }
+
+    /// Looks the names in the spec up, once, and writes down what they mean before anything is created.
+    pub(super) async fn resolve(&mut self, identity: &Identity) -> StepResult<()> {
+        if self.progress.resolved.is_some() {
+            return Ok(());
+        }
+        let resolver = Resolver {
+            cloud: &identity.cloud,
+            project: &identity.project,
+            client: &self.context.client,
+            namespace: &self.name.namespace,
+            name: &self.name.name,
+            cluster: self.cluster_name(),
+            spec: &self.object.spec,
+        };
+        self.progress.resolved = Some(resolver.resolve().await?);
+        let outcome = Outcome::wait(
+            Reason::InstanceNotReady,
+            "The server is being created",
+            std::time::Duration::from_secs(2),
+        );
+        self.write(false, &outcome).await
+    }
+
+    /// Takes over a server of our name, with its ports: after a lost answer or a wiped status.
+    pub(super) async fn adopt(
+        &mut self,
+        identity: &Identity,
+        found: Read<Server>,
+    ) -> StepResult<()> {
+        if self.progress.port_ids.is_empty() {
+            self.find_ports(identity, &found.value.id).await?;
+        }
+        let doubts = &self.context.servers.doubts;
+        doubts.end(&self.name, &instance::described(&self.name.name));
+        tracing::info!(instance = %found.value.id, "Adopting the server of this name");
+        self.see(found.value, found.sent_at);
+        self.ended()
+    }
+
+    /// Creates ports, volumes and server, as far as this pass gets.
+    pub(super) async fn create(&mut self, identity: &Identity, claims: &Claims) -> StepResult<()> {
+        let creations = self.creations();
+        let ended = self.create_all(identity, claims, &creations).await;
+        let recorded = creations.record().await;
+        self.object = creations.into_object();
+        ended?;
+        recorded?;
+        Err(being_built(&identity.cloud))
+    }
+
+    pub(super) fn creations(&self) -> Creations {
+        let api = self.context.api(&self.name.namespace);
+        let doubts = &self.context.servers.doubts;
+        Creations::new(api, &self.name, doubts, self.object.clone())
+    }
+
+    async fn create_all(
+        &mut self,
+        identity: &Identity,
+        claims: &Claims,
+        creations: &Creations,
+    ) -> StepResult<()> {
+        let cloud = &identity.cloud;
+        let resolved = self.progress.resolved.clone().unwrap_or_default();
+        let changes = self.context.servers.changes.clone();
+        let disks = block_devices::disks(
+            &self.name.name,
+            &self.object.spec,
+            resolved.image_id.as_deref().unwrap_or_default(),
+        )?;
+        let user_data = instance::user_data(
+            &self.context.client,
+            &self.name.namespace,
+            &self.object.spec,
+        )
+        .await?;
+        let extensions = Extensions::of(cloud).await?;
+        let owner = self.name.clone();
+        let ports = Ports {
+            cloud,
+            project: &identity.project,
+            owner: &owner,
+            claims,
+            changes: &changes,
+            server_id: None,
+        };
+        let mut port_ids = Vec::with_capacity(resolved.ports.len());
+        for port in &resolved.ports {
+            let made = ports.ensure(port, extensions, creations).await;
+            if let Ok(id) = &made {
+                port_ids.push(id.clone());
+                self.progress.port_ids.clone_from(&port_ids);
+            }
+            made?;
+        }
+        let attached = block_devices::ensure(cloud, &disks, creations).await?;
+        let new = instance::request(
+            &owner.name,
+            &self.object.spec,
+            &resolved,
+            &port_ids,
+            attached,
+            user_data,
+        );
+        let made = instance::create(cloud, &new, creations).await;
+        changes.note(&owner.name);
+        let id = made?;
+        tracing::info!(OpenStackServer = %owner, instance = id, "Creating a server");
+        let note = format!("Asked for server {} with id {id}", owner.name);
+        let about = self.object.object_ref(&());
+        self.context
+            .events
+            .normal(&about, Reason::Created, "Create", &note);
+        cloud.shared_reads().expect_server(&id.as_str().into());
+        self.progress.instance_id = Some(id);
+        Ok(())
+    }
+}

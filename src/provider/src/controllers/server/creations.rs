@@ -1,0 +1,247 @@
+//! Creations whose outcome is unknown: OpenStack may still carry them out. Each is recorded on the object before its request
+//! is sent, so that the next process knows it too, and until the doubt is over it is looked up and not repeated.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use kube::{
+    Api, ResourceExt,
+    api::{Patch, PatchParams},
+};
+use parking_lot::Mutex;
+use serde_json::json;
+
+use super::{StepResult, failed, kubernetes_failed, wait};
+use capo_api::v1alpha1::OpenStackServer;
+use capo_core::{ObjectName, Reason};
+use capo_openstack::Error;
+
+/// The creations of an object that may still be carried out, each with the time at which that is over, as JSON.
+pub(super) const IN_DOUBT: &str = "infrastructure.cluster.x-k8s.io/creations-in-doubt";
+
+/// For so long a service may still carry out a request that it has answered with an error.
+const ANSWERED: Duration = Duration::from_secs(65);
+
+/// For so long OpenStack may still carry out a request that it has not answered: services have been seen to take two minutes.
+const UNANSWERED: Duration = Duration::from_secs(130);
+
+/// The creations in doubt of every object that this process has seen. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Doubts(Arc<Mutex<HashMap<ObjectName, Pending>>>);
+
+/// What may still be created, and until when.
+type Pending = BTreeMap<String, Timestamp>;
+
+impl Doubts {
+    /// Takes over what an earlier process has recorded, in the first pass of this process over the object.
+    pub(super) fn load(&self, object: &OpenStackServer, owner: &ObjectName) {
+        let mut known = self.0.lock();
+        if known.contains_key(owner) {
+            return;
+        }
+        let recorded = object.annotations().get(IN_DOUBT);
+        let pending = recorded.and_then(|text| serde_json::from_str(text).ok());
+        known.insert(owner.clone(), pending.unwrap_or_default());
+    }
+
+    /// Whether `what` may be created for `owner`; what to wait for when not.
+    pub(super) fn check(&self, owner: &ObjectName, what: &str) -> StepResult<()> {
+        self.check_at(owner, what, Timestamp::now())
+    }
+
+    fn check_at(&self, owner: &ObjectName, what: &str, now: Timestamp) -> StepResult<()> {
+        let until = self
+            .0
+            .lock()
+            .get(owner)
+            .and_then(|it| it.get(what).copied());
+        if until.is_some_and(|until| until > now) {
+            return Err(wait(
+                Reason::OpenStackUnavailable,
+                format!("The answer to the creation of {what} was lost; waiting for it to appear"),
+                Duration::from_secs(5),
+            ));
+        }
+        Ok(())
+    }
+
+    fn set(&self, owner: &ObjectName, what: &str, until: Timestamp) {
+        let mut known = self.0.lock();
+        let pending = known.entry(owner.clone()).or_default();
+        pending.insert(what.to_owned(), until);
+    }
+
+    /// The outcome is known: `what` exists, or its creation was refused.
+    pub(super) fn end(&self, owner: &ObjectName, what: &str) {
+        if let Some(pending) = self.0.lock().get_mut(owner) {
+            pending.remove(what);
+        }
+    }
+
+    /// What is to be recorded on the object.
+    fn record(&self, owner: &ObjectName, now: Timestamp) -> Option<String> {
+        let mut known = self.0.lock();
+        let pending = known.get_mut(owner)?;
+        pending.retain(|_, until| *until > now);
+        (!pending.is_empty()).then(|| json!(pending).to_string())
+    }
+
+    /// Forgets an object that is gone.
+    pub(super) fn forget(&self, owner: &ObjectName) {
+        self.0.lock().remove(owner);
+    }
+}
+
+/// The creations of one pass.
+pub(super) struct Creations {
+    api: Api<OpenStackServer>,
+    owner: ObjectName,
+    doubts: Doubts,
+    object: Mutex<OpenStackServer>,
+}
+
+impl Creations {
+    /// Those for `object`.
+    pub(super) fn new(
+        api: Api<OpenStackServer>,
+        owner: &ObjectName,
+        doubts: &Doubts,
+        object: OpenStackServer,
+    ) -> Self {
+        Self {
+            api,
+            owner: owner.clone(),
+            doubts: doubts.clone(),
+            object: Mutex::new(object),
+        }
+    }
+
+    /// Records that the creation of `what` is sent next. An error where an earlier one may still be carried out.
+    pub(super) async fn begin(&self, what: &str) -> StepResult<()> {
+        self.doubts.check(&self.owner, what)?;
+        let until = Timestamp::now() + UNANSWERED;
+        self.doubts.set(&self.owner, what, until);
+        let recorded = self.record().await;
+        if recorded.is_err() {
+            self.doubts.end(&self.owner, what);
+        }
+        recorded
+    }
+
+    /// Takes in the answer to the creation of `what`; `refused` is the reason of an ordinary error.
+    pub(super) fn end<T>(
+        &self,
+        what: &str,
+        answer: Result<T, Error>,
+        refused: Reason,
+    ) -> StepResult<T> {
+        match &answer {
+            Err(error) if error.maybe_done() => {
+                let until = Timestamp::now() + doubt(error.status());
+                self.doubts.set(&self.owner, what, until);
+            }
+            _ => self.doubts.end(&self.owner, what),
+        }
+        answer.map_err(|error| failed(&error, refused))
+    }
+
+    /// A look-up has found `what`.
+    pub(super) fn found(&self, what: &str) {
+        self.doubts.end(&self.owner, what);
+    }
+
+    /// Writes what is in doubt into the object's annotations, where they show something else.
+    pub(super) async fn record(&self) -> StepResult<()> {
+        let wanted = self.doubts.record(&self.owner, Timestamp::now());
+        if self.object.lock().annotations().get(IN_DOUBT) == wanted.as_ref() {
+            return Ok(());
+        }
+        let patch = Patch::Merge(json!({"metadata": {"annotations": {IN_DOUBT: wanted}}}));
+        let written = self
+            .api
+            .patch(&self.owner.name, &PatchParams::default(), &patch)
+            .await
+            .map_err(|error| kubernetes_failed("Recording a creation", &error))?;
+        *self.object.lock() = written;
+        Ok(())
+    }
+
+    /// The object as last written.
+    pub(super) fn into_object(self) -> OpenStackServer {
+        self.object.into_inner()
+    }
+}
+
+/// How long a creation is in doubt after an error of this HTTP status. A proxy may answer while the service goes on.
+fn doubt(status: Option<u16>) -> Duration {
+    match status {
+        None | Some(502..=504) => UNANSWERED,
+        Some(_) => ANSWERED,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(annotation: Option<&str>) -> OpenStackServer {
+        let mut object: OpenStackServer = serde_json::from_value(json!({
+            "metadata": {"name": "m1", "namespace": "n"},
+            "spec": {"identityRef": {"name": "c", "cloudName": "c"}, "image": {"id": "i"}, "ports": [], "sshKeyName": ""},
+        }))
+        .unwrap();
+        object.metadata.annotations =
+            annotation.map(|text| [(IN_DOUBT.to_owned(), text.to_owned())].into());
+        object
+    }
+
+    #[test]
+    fn a_doubt_holds_one_creation_and_is_over_after_a_while() {
+        let doubts = Doubts::default();
+        let (name, now) = (ObjectName::new("n", "m1"), Timestamp::now());
+        assert!(doubts.check_at(&name, "port m1-0", now).is_ok());
+        doubts.set(&name, "port m1-0", now + ANSWERED);
+        assert!(doubts.check_at(&name, "port m1-0", now).is_err());
+        assert!(doubts.check_at(&name, "server m1", now).is_ok());
+        let other = ObjectName::new("n", "m2");
+        assert!(doubts.check_at(&other, "port m1-0", now).is_ok());
+        assert!(doubts.check_at(&name, "port m1-0", now + ANSWERED).is_ok());
+        assert_eq!(doubts.record(&name, now + ANSWERED), None);
+    }
+
+    #[test]
+    fn the_next_process_knows_what_is_in_doubt() {
+        let (name, now) = (ObjectName::new("n", "m1"), Timestamp::now());
+        let first = Doubts::default();
+        first.load(&object(None), &name);
+        first.set(&name, "server m1", now + UNANSWERED);
+        let recorded = first.record(&name, now);
+        let second = Doubts::default();
+        second.load(&object(recorded.as_deref()), &name);
+        assert!(second.check_at(&name, "server m1", now).is_err());
+        // What this process knows since then counts, whatever the object shows.
+        second.end(&name, "server m1");
+        second.load(&object(recorded.as_deref()), &name);
+        assert!(second.check_at(&name, "server m1", now).is_ok());
+        // A record that can't be parsed does not delay any creation.
+        let third = Doubts::default();
+        third.load(&object(Some("x")), &name);
+        assert!(third.check_at(&name, "server m1", now).is_ok());
+    }
+
+    #[test]
+    fn what_was_not_answered_is_in_doubt_for_longer() {
+        for (status, expected) in [
+            (None, UNANSWERED),
+            (Some(500), ANSWERED),
+            (Some(502), UNANSWERED),
+            (Some(504), UNANSWERED),
+        ] {
+            assert_eq!(doubt(status), expected, "{status:?}");
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! The floating IP that a server gets from a pool: a claim before the server is created, the address on one of its
+//! ports once the server exists, and the claim's release at the end. Names and finalizers are CAPO's.
+
+use std::{net::IpAddr, time::Duration};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::{
+    Api, Resource, ResourceExt,
+    api::{ApiResource, DynamicObject, PostParams},
+};
+use serde_json::json;
+
+use super::{StepResult, failed, failure, kubernetes_failed, wait};
+use crate::{
+    controllers::{Context, Outcome, capi::CLUSTER_NAME_LABEL},
+    kubernetes::patch::{is_conflict, set_finalizer},
+    reconcile::{
+        identity::Identity,
+        ipam::{IPAddress, IPAddressClaim, IPAddressClaimSpec, PoolReference},
+    },
+};
+use capo_api::v1alpha1::OpenStackServer;
+use capo_core::{ConditionState, FailureClass, Priority, Reason};
+use capo_openstack::{
+    compute::Server,
+    network::{FloatingIp, FloatingIpFilter},
+};
+
+/// Keeps a claim as long as its server exists. CAPO's.
+const CLAIM_FINALIZER: &str = "openstackmachine.infrastructure.cluster.x-k8s.io/ip-claim";
+
+/// The group that a reference without one means.
+const OUR_GROUP: &str = "infrastructure.cluster.x-k8s.io";
+
+/// What is known of the floating IP after a pass.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct FloatingAddress {
+    /// Whether the server has it; `None` leaves the condition as it is.
+    pub state: Option<ConditionState>,
+    /// The address, once it is on one of the server's ports.
+    pub on_server: Option<IpAddr>,
+}
+
+impl FloatingAddress {
+    /// A step that is not over. Trouble that goes away by itself shows nothing about a server that has its address.
+    pub(super) fn unmet(&mut self, outcome: &Outcome) {
+        self.state = match outcome {
+            Outcome::Done
+            | Outcome::Failed {
+                class:
+                    FailureClass::Transient
+                    | FailureClass::Throttled
+                    | FailureClass::Auth
+                    | FailureClass::NoService
+                    | FailureClass::LeaseLost,
+                ..
+            } => None,
+            Outcome::Wait {
+                reason, message, ..
+            }
+            | Outcome::Failed {
+                reason, message, ..
+            } => Some(ConditionState::unmet(*reason, message.clone())),
+        };
+    }
+
+    fn met(&mut self, ip: IpAddr) {
+        self.state = Some(ConditionState::met(Reason::Ready));
+        self.on_server = Some(ip);
+    }
+}
+
+/// The name of a server's claim.
+fn claim_name(server: &str) -> String {
+    format!("{server}-floating-ip-address")
+}
+
+/// The address that the pool has given to this server; the claim is created where there is none. `None` where the spec names
+/// no pool.
+pub(super) async fn claimed(
+    object: &OpenStackServer,
+    context: &Context,
+) -> StepResult<Option<IpAddr>> {
+    let Some(pool) = &object.spec.floating_ip_pool_ref else {
+        return Ok(None);
+    };
+    let namespace = object.namespace().unwrap_or_default();
+    let name = claim_name(&object.name_any());
+    let claims = context.api::<IPAddressClaim>(&namespace);
+    let found = claims
+        .get_opt(&name)
+        .await
+        .map_err(|error| kubernetes_failed(&format!("Reading IPAddressClaim {name}"), &error))?;
+    let waiting = || {
+        let message = format!(
+            "IPAddressClaim {name} has no address yet; {} {} gives it one",
+            pool.kind, pool.name
+        );
+        // A watch shows the answer.
+        wait(
+            Reason::WaitingForIPAMProvider,
+            message,
+            Duration::from_mins(1),
+        )
+    };
+    let Some(claim) = found else {
+        create_claim(object, &name, &namespace, context).await?;
+        return Err(waiting());
+    };
+    let answer = &claim.status.address_ref.name;
+    if answer.is_empty() {
+        return Err(waiting());
+    }
+    let addresses = context.api::<IPAddress>(&namespace);
+    let address = addresses
+        .get_opt(answer)
+        .await
+        .map_err(|error| kubernetes_failed(&format!("Reading IPAddress {answer}"), &error))?;
+    let refused = |message: String| {
+        failure(
+            FailureClass::NotFound,
+            Reason::FloatingIPError,
+            format!("IPAddressClaim {name} names IPAddress {answer}, {message}"),
+        )
+    };
+    let address = address.ok_or_else(|| refused("which does not exist".to_owned()))?;
+    let text = &address.spec.address;
+    let ip = text.parse().map_err(|_| {
+        refused(format!(
+            "whose address is \"{text}\"; an IP address is needed"
+        ))
+    })?;
+    Ok(Some(ip))
+}
+
+async fn create_claim(
+    object: &OpenStackServer,
+    name: &str,
+    namespace: &str,
+    context: &Context,
+) -> StepResult<()> {
+    let Some(pool) = &object.spec.floating_ip_pool_ref else {
+        return Ok(());
+    };
+    let cluster = object.labels().get(CLUSTER_NAME_LABEL);
+    let spec = IPAddressClaimSpec {
+        cluster_name: String::new(),
+        pool_ref: PoolReference {
+            api_group: pool
+                .api_group
+                .clone()
+                .filter(|group| !group.is_empty())
+                .unwrap_or_else(|| OUR_GROUP.to_owned()),
+            kind: pool.kind.clone(),
+            name: pool.name.clone(),
+        },
+    };
+    let resource = ApiResource::erase::<IPAddressClaim>(&());
+    let mut claim = DynamicObject::new(name, &resource)
+        .within(namespace)
+        .data(json!({"spec": spec}));
+    claim.metadata.finalizers = Some(vec![CLAIM_FINALIZER.to_owned()]);
+    claim.metadata.labels =
+        cluster.map(|cluster| [(CLUSTER_NAME_LABEL.to_owned(), cluster.clone())].into());
+    claim.metadata.owner_references = Some(vec![OwnerReference {
+        api_version: OpenStackServer::api_version(&()).into_owned(),
+        kind: OpenStackServer::kind(&()).into_owned(),
+        name: object.name_any(),
+        uid: object.uid().unwrap_or_default(),
+        ..OwnerReference::default()
+    }]);
+    let api: Api<DynamicObject> =
+        Api::namespaced_with(context.client.clone(), namespace, &resource);
+    match api.create(&PostParams::default(), &claim).await {
+        Ok(_) => Ok(()),
+        // It came into being in the meantime.
+        Err(error) if is_conflict(&error) => Ok(()),
+        Err(error) => Err(kubernetes_failed(
+            &format!("Creating IPAddressClaim {name}"),
+            &error,
+        )),
+    }
+}
+
+/// Puts the address on the first of the server's ports that can be reached from its external network. Nothing is sent where Nova shows
+/// the address already.
+pub(super) async fn attach(
+    identity: &Identity,
+    server: &Server,
+    ports: &[String],
+    ip: IpAddr,
+    floating: &mut FloatingAddress,
+) -> StepResult<()> {
+    let shown = server.addresses.values().flatten();
+    if shown.into_iter().any(|seen| seen.address == Some(ip)) {
+        floating.met(ip);
+        return Ok(());
+    }
+    let cloud = &identity.cloud;
+    let refused =
+        |message: String| failure(FailureClass::Invalid, Reason::FloatingIPError, message);
+    let fip = find(identity, ip).await?.ok_or_else(|| {
+        refused(format!(
+            "Floating IP {ip} does not exist in OpenStack any more; delete the IPAddressClaim to get another one, or the \
+             Machine to replace it"
+        ))
+    })?;
+    if let Some(there) = &fip.port_id {
+        if ports.iter().any(|port| *there == **port) {
+            floating.met(ip);
+            return Ok(());
+        }
+        return Err(refused(format!(
+            "Floating IP {ip} is on port {there}, which is not this server's; it is put on this server once it is on no port"
+        )));
+    }
+    let mut last = "the server has no ports".to_owned();
+    for port in ports {
+        let port = port.as_str().into();
+        match cloud
+            .associate_floating_ip(&fip.id, Some(&port), Priority::Gate)
+            .await
+        {
+            Ok(_) => {
+                tracing::info!(%ip, %port, instance = %server.id, "Putting a floating IP on a server");
+                floating.met(ip);
+                return Ok(());
+            }
+            // This port has no IPv4 address, or no router leads from its subnet to the external network.
+            Err(error)
+                if matches!(
+                    error.class(),
+                    FailureClass::NotFound | FailureClass::Invalid
+                ) =>
+            {
+                last = error.to_string();
+            }
+            Err(error) => return Err(failed(&error, Reason::FloatingIPError)),
+        }
+    }
+    Err(refused(format!(
+        "Floating IP {ip} can't be put on any port of the server: {last}"
+    )))
+}
+
+async fn find(identity: &Identity, ip: IpAddr) -> StepResult<Option<FloatingIp>> {
+    let filter = FloatingIpFilter {
+        floating_ip_address: Some(ip),
+        ..FloatingIpFilter::default()
+    };
+    let found = identity
+        .cloud
+        .floating_ips(&filter, Priority::Settling)
+        .await
+        .map_err(|error| failed(&error, Reason::FloatingIPError))?;
+    let own = |fip: &&FloatingIp| fip.project_id.as_ref() == Some(&identity.project);
+    Ok(found.iter().find(own).or(found.first()).cloned())
+}
+
+/// Lets the claim go once nothing of the server is left. Its owner reference, or its own deletion, does the rest.
+pub(super) async fn release(object: &OpenStackServer, context: &Context) -> StepResult<()> {
+    if object.spec.floating_ip_pool_ref.is_none() {
+        return Ok(());
+    }
+    let name = claim_name(&object.name_any());
+    let claims = context.api::<IPAddressClaim>(&object.namespace().unwrap_or_default());
+    let failed =
+        |error: &kube::Error| kubernetes_failed(&format!("Releasing IPAddressClaim {name}"), error);
+    let Some(claim) = claims.get_opt(&name).await.map_err(|e| failed(&e))? else {
+        return Ok(());
+    };
+    set_finalizer(&claims, &claim, CLAIM_FINALIZER, false)
+        .await
+        .map(drop)
+        .map_err(|e| failed(&e))
+}

@@ -1,0 +1,271 @@
+//! What a server boots from and how big it is: the image and the flavor that a spec names.
+
+use std::time::Duration;
+
+use kube::{
+    Api,
+    api::{ApiResource, DynamicObject, GroupVersionKind},
+};
+
+use super::{StepError, StepResult, failed, failure, filters, wait};
+use crate::kubernetes::patch::is_not_found;
+use capo_api::v1beta2::ImageParam;
+use capo_core::Reason;
+use capo_core::{FailureClass, Priority};
+use capo_openstack::{
+    Cloud, Error,
+    compute::Flavor,
+    image::{Image, ImageFilter},
+};
+
+/// What an id names does not change, so it is read again only after this time: it may be gone then.
+const KEPT: Duration = Duration::from_mins(10);
+
+/// Where images and flavors are looked up, and on whose behalf.
+pub(in crate::controllers) struct ImageAndFlavor<'a> {
+    /// The cloud.
+    pub cloud: &'a Cloud,
+    /// The management cluster, for images that are Kubernetes objects.
+    pub client: &'a kube::Client,
+    /// The namespace of the object that names them.
+    pub namespace: &'a str,
+    /// The spec in that object, for messages.
+    pub spec: &'static str,
+    /// How urgent it is.
+    pub priority: Priority,
+}
+
+/// An image, or its id where that is all that is known.
+enum Found {
+    Whole(Image),
+    Id(String),
+}
+
+impl ImageAndFlavor<'_> {
+    /// The id of an image.
+    pub(in crate::controllers) async fn image_id(&self, param: &ImageParam) -> StepResult<String> {
+        Ok(match self.find(param).await? {
+            Found::Whole(image) => image.id.into(),
+            Found::Id(id) => id,
+        })
+    }
+
+    /// An image with all that Glance shows of it.
+    pub(in crate::controllers) async fn image(&self, param: &ImageParam) -> StepResult<Image> {
+        match self.find(param).await? {
+            Found::Whole(image) => Ok(image),
+            Found::Id(id) => self.image_by_id("image.imageRef", &id).await,
+        }
+    }
+
+    /// The flavor with this id, which `field` of the spec names.
+    pub(in crate::controllers) async fn flavor_by_id(
+        &self,
+        field: &str,
+        id: &str,
+    ) -> StepResult<Flavor> {
+        let shared = self.cloud.shared_reads();
+        let found = shared.flavor(&id.into(), KEPT, self.priority).await;
+        self.named(found, field, "flavor", id)
+    }
+
+    /// The only flavor of this name, which `field` of the spec names.
+    pub(in crate::controllers) async fn flavor_by_name(
+        &self,
+        field: &str,
+        name: &str,
+    ) -> StepResult<Flavor> {
+        let shared = self.cloud.shared_reads();
+        let shared = &shared;
+        let look_up = |age| async move {
+            let all = shared.flavors(age, self.priority).await?;
+            let named = all.iter().filter(|flavor| flavor.name == name);
+            Ok(named.cloned().collect())
+        };
+        let flavors = filters::looked_up(look_up).await?;
+        let what = format!("flavor named \"{name}\"");
+        let field = format!("{}.{field}", self.spec);
+        filters::only_one(flavors, &field, &what, |flavor| &flavor.id)
+    }
+
+    async fn find(&self, param: &ImageParam) -> StepResult<Found> {
+        match param {
+            ImageParam { id: Some(id), .. } => {
+                self.image_by_id("image.id", id).await.map(Found::Whole)
+            }
+            ImageParam {
+                image_ref: Some(reference),
+                ..
+            } => self.image_object(&reference.name).await.map(Found::Id),
+            ImageParam {
+                filter: Some(filter),
+                ..
+            } => {
+                let query = ImageFilter {
+                    name: filter.name.clone().filter(|name| !name.is_empty()),
+                    tags: filter.tags.clone(),
+                };
+                let what = match &query.name {
+                    Some(name) => format!("image named \"{name}\""),
+                    None => format!("image with the tags {}", query.tags.join(", ")),
+                };
+                let shared = self.cloud.shared_reads();
+                let images =
+                    filters::looked_up(|age| shared.images(&query, age, self.priority)).await?;
+                let field = format!("{}.image.filter", self.spec);
+                filters::only_one(images, &field, &what, |image| &image.id).map(Found::Whole)
+            }
+            _ => Err(self.missing("image", "one of id, filter and imageRef")),
+        }
+    }
+
+    async fn image_by_id(&self, field: &str, id: &str) -> StepResult<Image> {
+        let shared = self.cloud.shared_reads();
+        let found = shared.image(&id.into(), KEPT, self.priority).await;
+        self.named(found, field, "image", id)
+    }
+
+    /// The Glance id of an Image object of the OpenStack Resource Controller in the same namespace.
+    async fn image_object(&self, name: &str) -> StepResult<String> {
+        let kind = GroupVersionKind::gvk("openstack.k-orc.cloud", "v1alpha1", "Image");
+        let resource = ApiResource::from_gvk_with_plural(&kind, "images");
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.client.clone(), self.namespace, &resource);
+        let field = format!("{}.image.imageRef", self.spec);
+        match api.get(name).await {
+            Ok(image) => ready_image(&image.data).ok_or_else(|| {
+                let mut message = format!("{field}: the Image {name} is not Available yet");
+                if let Some(why) = why_not_available(&image.data) {
+                    message = format!("{message}: {why}");
+                }
+                wait(Reason::DependencyFailed, message, Duration::from_secs(10))
+            }),
+            // The kind's absence reads the same.
+            Err(error) if is_not_found(&error) => Err(failure(
+                FailureClass::NotFound,
+                Reason::DependencyNotFound,
+                format!(
+                    "{field}: there is no Image {name} of openstack.k-orc.cloud in the namespace {}, or that kind is not installed",
+                    self.namespace
+                ),
+            )),
+            Err(error) => {
+                tracing::debug!(%error, "Reading an Image object failed");
+                Err(failure(
+                    FailureClass::Transient,
+                    Reason::DependencyFailed,
+                    format!("{field}: the Image {name} could not be read from the Kubernetes API"),
+                ))
+            }
+        }
+    }
+
+    /// An object that the spec names by id; if it does not exist, the spec has to be changed.
+    fn named<T>(
+        &self,
+        found: Result<T, Error>,
+        field: &str,
+        what: &str,
+        id: &str,
+    ) -> StepResult<T> {
+        found.map_err(|error| {
+            if error.is_not_found() {
+                failure(
+                    FailureClass::NotFound,
+                    Reason::DependencyNotFound,
+                    format!("{}.{field}: there is no {what} with the id {id}", self.spec),
+                )
+            } else {
+                failed(&error, Reason::DependencyFailed)
+            }
+        })
+    }
+
+    /// The spec leaves open what it has to say in `field`.
+    pub(in crate::controllers) fn missing(&self, field: &str, wanted: &str) -> StepError {
+        super::missing(&format!("{}.{field}", self.spec), wanted)
+    }
+}
+
+/// The Glance id of an Image object that is Available.
+fn ready_image(data: &serde_json::Value) -> Option<String> {
+    let status = data.get("status")?;
+    let available = status
+        .get("conditions")?
+        .as_array()?
+        .iter()
+        .any(|condition| {
+            condition.get("type").and_then(|v| v.as_str()) == Some("Available")
+                && condition.get("status").and_then(|v| v.as_str()) == Some("True")
+        });
+    let id = status.get("id")?.as_str().filter(|id| !id.is_empty())?;
+    available.then(|| id.to_owned())
+}
+
+/// What an Image object's own conditions say about why it is not Available: an error that ends its progress, else what it waits for.
+fn why_not_available(data: &serde_json::Value) -> Option<String> {
+    let text = |condition: &serde_json::Value, key: &str| {
+        let value = condition.get(key)?.as_str()?;
+        (!value.is_empty()).then(|| value.to_owned())
+    };
+    let conditions = data.get("status")?.get("conditions")?.as_array()?;
+    let message = |kind: &str| {
+        let condition = conditions
+            .iter()
+            .find(|condition| text(condition, "type").as_deref() == Some(kind))?;
+        (text(condition, "status").as_deref() == Some("False"))
+            .then(|| text(condition, "message"))
+            .flatten()
+    };
+    message("Progressing").or_else(|| message("Available"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{ready_image, why_not_available};
+
+    #[test]
+    fn the_error_of_an_image_object_is_shown() {
+        let conditions = |progressing: &str, of_progress: &str, of_image: &str| {
+            json!({"status": {"conditions": [
+                {"type": "Available", "status": "False", "reason": "x", "message": of_image},
+                {"type": "Progressing", "status": progressing, "reason": "y", "message": of_progress}]}})
+        };
+        for (data, expected) in [
+            (json!({}), None),
+            (conditions("False", "", ""), None),
+            (
+                conditions("True", "uploading", "waits for the upload"),
+                Some("waits for the upload"),
+            ),
+            (
+                conditions("False", "invalid hash", "not there"),
+                Some("invalid hash"),
+            ),
+        ] {
+            assert_eq!(why_not_available(&data).as_deref(), expected, "{data}");
+        }
+    }
+
+    #[test]
+    fn an_image_object_counts_once_it_is_available() {
+        let available = json!([{"type": "Progressing", "status": "False"}, {"type": "Available", "status": "True"}]);
+        for (data, expected) in [
+            (json!({}), None),
+            (json!({"status": {"id": "i"}}), None),
+            (
+                json!({"status": {"id": "i", "conditions": [{"type": "Available", "status": "False"}]}}),
+                None,
+            ),
+            (json!({"status": {"conditions": available.clone()}}), None),
+            (
+                json!({"status": {"id": "i", "conditions": available}}),
+                Some("i".to_owned()),
+            ),
+        ] {
+            assert_eq!(ready_image(&data), expected, "{data}");
+        }
+    }
+}

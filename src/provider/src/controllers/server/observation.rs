@@ -1,0 +1,225 @@
+//! What this process last read of each server: shared by the controllers, never written to Kubernetes.
+//!
+//! The gates need the age of a read, which no status shows. The server controller, which reads Nova anyway, stores every
+//! answer here with the moment at which the read began, and the machine controller uses it.
+
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    hash::{DefaultHasher, Hash, Hasher},
+    net::IpAddr,
+    sync::Arc,
+    time::Instant,
+};
+
+use parking_lot::{Mutex, MutexGuard};
+
+use super::creations::IN_DOUBT;
+use capo_api::v1alpha1::OpenStackServer;
+use capo_core::ObjectName;
+use capo_gate::desired::{ServerSight, ServerState};
+
+/// The last look at each server, by the name of its `OpenStackServer`. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct Observations(Arc<Mutex<Shared>>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    seen: HashMap<ObjectName, Observation>,
+    wanted: HashMap<ObjectName, Instant>,
+    wishes: HashMap<ObjectName, u64>,
+}
+
+/// One look at a server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Observation {
+    /// What the gates ask for.
+    pub server: ServerSight,
+    /// Its addresses; the last ones known while it is absent.
+    pub addresses: Vec<ServerAddress>,
+}
+
+/// An address of a server as Nova shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerAddress {
+    /// The network's name.
+    pub network: String,
+    /// The address.
+    pub address: IpAddr,
+    /// A floating one, that is not the port's own.
+    pub floating: bool,
+}
+
+impl Observations {
+    /// Stores what a read that began at `read_at` saw. Returns whether the machine has to be woken: because
+    /// more than the time is new, or because a new read was requested.
+    pub fn record(
+        &self,
+        name: &ObjectName,
+        state: ServerState,
+        addresses: Option<Vec<ServerAddress>>,
+        read_at: Instant,
+    ) -> bool {
+        let mut shared = self.lock();
+        let before = shared.seen.get(name);
+        let next = next(before, state, addresses, read_at);
+        let changed = before.is_none_or(|before| differs(before, &next));
+        shared.seen.insert(name.clone(), next);
+        shared.wanted.remove(name).is_some() || changed
+    }
+
+    /// Requests a new read of a server: the next one wakes the machine even if it shows nothing new. Returns whether this is
+    /// the first request since the last read.
+    pub fn want(&self, name: &ObjectName) -> bool {
+        match self.lock().wanted.entry(name.clone()) {
+            Entry::Occupied(_) => false,
+            Entry::Vacant(entry) => {
+                entry.insert(Instant::now());
+                true
+            }
+        }
+    }
+
+    /// Since when a new read of a server is requested.
+    pub fn wanted_since(&self, name: &ObjectName) -> Option<Instant> {
+        self.lock().wanted.get(name).copied()
+    }
+
+    /// Notes what the object requested in a pass.
+    pub(super) fn note_wishes(&self, name: &ObjectName, wishes: u64) {
+        self.lock().wishes.insert(name.clone(), wishes);
+    }
+
+    /// Whether the object requests something else than in the last pass of this process; `None` where there was no pass.
+    pub(super) fn has_changed(&self, name: &ObjectName, wishes: u64) -> Option<bool> {
+        let before = self.lock().wishes.get(name).copied()?;
+        Some(before != wishes)
+    }
+
+    /// The last look at a server.
+    pub fn get(&self, name: &ObjectName) -> Option<Observation> {
+        self.lock().seen.get(name).cloned()
+    }
+
+    /// Forgets a server whose object is gone.
+    pub fn forget(&self, name: &ObjectName) {
+        let mut shared = self.lock();
+        shared.seen.remove(name);
+        shared.wanted.remove(name);
+        shared.wishes.remove(name);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.0.lock()
+    }
+}
+
+/// A hash of what an object requests: everything that a user can change.
+pub(super) fn wishes(object: &OpenStackServer) -> u64 {
+    let metadata = &object.metadata;
+    let mut hasher = DefaultHasher::new();
+    (metadata.generation, &metadata.labels).hash(&mut hasher);
+    for annotation in metadata.annotations.iter().flatten() {
+        // The controller writes this one itself.
+        if annotation.0 != IN_DOUBT {
+            annotation.hash(&mut hasher);
+        }
+    }
+    metadata.deletion_timestamp.is_some().hash(&mut hasher);
+    hasher.finish()
+}
+
+/// A look after another one.
+fn next(
+    before: Option<&Observation>,
+    state: ServerState,
+    addresses: Option<Vec<ServerAddress>>,
+    read_at: Instant,
+) -> Observation {
+    let down = matches!(state, ServerState::Absent | ServerState::Shutoff);
+    let first = before
+        .and_then(|before| before.server.down_since)
+        .unwrap_or(read_at);
+    Observation {
+        server: ServerSight {
+            state,
+            read_at: Some(read_at),
+            down_since: down.then_some(first),
+        },
+        addresses: addresses
+            .or_else(|| before.map(|before| before.addresses.clone()))
+            .unwrap_or_default(),
+    }
+}
+
+/// The gates distinguish a server that was just seen down from one that is down for good, and nothing finer.
+fn differs(before: &Observation, after: &Observation) -> bool {
+    before.server.state != after.server.state
+        || before.server.is_down_for_good() != after.server.is_down_for_good()
+        || before.addresses != after.addresses
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_down_for_good_after_two_reads_that_span_30_s() {
+        let observations = Observations::default();
+        let name = ObjectName::new("default", "m1");
+        let begun = Instant::now();
+        let seen = [
+            (0, ServerState::Other, false, true),
+            (10, ServerState::Active, false, true),
+            (20, ServerState::Active, false, false),
+            (100, ServerState::Shutoff, false, true),
+            (101, ServerState::Shutoff, false, false),
+            (129, ServerState::Shutoff, false, false),
+            (130, ServerState::Shutoff, true, true),
+            (131, ServerState::Absent, true, true),
+            (200, ServerState::Absent, true, false),
+            (201, ServerState::Active, false, true),
+            (300, ServerState::Absent, false, true),
+        ];
+        for (at, state, down, news) in seen {
+            let read_at = begun + std::time::Duration::from_secs(at);
+            assert_eq!(
+                observations.record(&name, state, None, read_at),
+                news,
+                "{at}"
+            );
+            let server = observations.get(&name).unwrap().server;
+            assert_eq!(server.is_down_for_good(), down, "{at}");
+        }
+    }
+
+    #[test]
+    fn a_requested_read_wakes_the_machine_even_if_it_shows_nothing_new() {
+        let observations = Observations::default();
+        let name = ObjectName::new("default", "m1");
+        observations.record(&name, ServerState::Active, None, Instant::now());
+        assert!(!observations.record(&name, ServerState::Active, None, Instant::now()));
+        assert!(observations.want(&name) && !observations.want(&name));
+        assert!(observations.record(&name, ServerState::Active, None, Instant::now()));
+        assert_eq!(observations.wanted_since(&name), None);
+        assert!(!observations.record(&name, ServerState::Active, None, Instant::now()));
+    }
+
+    #[test]
+    fn addresses_outlive_the_server() {
+        let observations = Observations::default();
+        let name = ObjectName::new("default", "m1");
+        let address = ServerAddress {
+            network: "n".to_owned(),
+            address: IpAddr::from([10, 0, 0, 5]),
+            floating: false,
+        };
+        observations.record(
+            &name,
+            ServerState::Active,
+            Some(vec![address.clone()]),
+            Instant::now(),
+        );
+        observations.record(&name, ServerState::Absent, None, Instant::now());
+        assert_eq!(observations.get(&name).unwrap().addresses, [address]);
+    }
+}

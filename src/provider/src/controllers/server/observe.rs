@@ -1,0 +1,188 @@
+//! What a pass reads: what other objects hold, the credentials, the server and its ports.
+
+use std::{sync::Arc, time::Duration, time::Instant};
+
+use kube::ResourceExt;
+
+use super::{
+    Claims, StepError, StepResult, failed, names, observation::wishes, reconcile::Pass,
+    server_state, wait,
+};
+use crate::controllers::{
+    Outcome,
+    cluster::project::is_verified,
+    identity::{self, Asker, Identity},
+};
+use crate::kubernetes::conditions::kind;
+use capo_api::v1alpha1::OpenStackServer;
+use capo_core::{
+    ConditionState, ObjectName, Priority, Reason,
+    ids::{ProjectId, ServerId},
+};
+use capo_gate::desired::ServerState;
+use capo_openstack::{Cloud, Read, compute::Server, network::PortFilter};
+
+impl Pass<'_> {
+    /// What other objects of the same name hold.
+    pub(super) fn claims(&self) -> Claims {
+        let others = self.context.stores.openstack_servers.state_filter(|other| {
+            other.name_any() == self.name.name
+                && other.namespace().as_deref() != Some(self.name.namespace.as_str())
+        });
+        let named: Vec<(ObjectName, Arc<OpenStackServer>)> = others
+            .into_iter()
+            .map(|other| {
+                let name = ObjectName::new(other.namespace().unwrap_or_default(), other.name_any());
+                (name, other)
+            })
+            .collect();
+        Claims::of(named.iter().map(|(name, other)| (name, other.as_ref())))
+    }
+
+    pub(super) async fn identity(&mut self) -> StepResult<Identity> {
+        let object = format!("OpenStackServer {}", self.name);
+        let asker = Asker {
+            object: &object,
+            namespace: &self.name.namespace,
+        };
+        let found = identity::identity(self.context, asker, &self.object.spec.identity_ref).await;
+        match found {
+            Ok(identity) => {
+                self.authentication = Some(ConditionState::met(Reason::Ready));
+                Ok(identity)
+            }
+            Err(error) => {
+                self.authentication = Some(error.state.clone());
+                Err(error.shown_by(kind::INSTANCE_READY))
+            }
+        }
+    }
+
+    /// How old a read of the server may be, as the moment since when it must have been sent, and how urgent it is.
+    pub(super) fn freshness(&self, cloud: &Cloud) -> (Instant, Priority) {
+        let observations = &self.context.servers.observations;
+        if let Some(since) = observations.wanted_since(&self.name) {
+            return (since, Priority::Gate);
+        }
+        let is_ready = self.object.status.as_ref().is_some_and(|it| it.ready);
+        let age = match observations.has_changed(&self.name, wishes(&self.object)) {
+            // A user who changes the object wants the server to be read.
+            Some(true) => Duration::ZERO,
+            Some(false) if is_ready => self.context.settings.sync_period / 2,
+            _ => server_state::waiting_age(cloud),
+        };
+        let priority = if is_ready {
+            Priority::Steady
+        } else {
+            Priority::Settling
+        };
+        let now = Instant::now();
+        (now.checked_sub(age).unwrap_or(now), priority)
+    }
+
+    /// Writing the status after the creation leads to a pass at once, before there is anything to see.
+    pub(super) fn was_just_created(&self, cloud: &Cloud) -> bool {
+        let servers = &self.context.servers;
+        let changed = servers.changes.oldest_look_up(&self.name.name);
+        servers.observations.get(&self.name).is_none()
+            && changed.elapsed() < server_state::first_read_after(cloud)
+    }
+
+    /// Reads the server known by its id.
+    pub(super) async fn look(&mut self, identity: &Identity, id: &str) -> StepResult<()> {
+        let (oldest, priority) = self.freshness(&identity.cloud);
+        let shared = identity.cloud.shared_reads();
+        match shared.server(&id.into(), oldest, priority).await {
+            Ok(read) => {
+                self.see(read.value, read.sent_at);
+                self.ended()
+            }
+            Err(error) if error.is_not_found() => {
+                self.lost = true;
+                self.wakes_machine = self.context.servers.observations.record(
+                    &self.name,
+                    self.absent_in(&identity.project),
+                    None,
+                    oldest,
+                );
+                Err(StepError::of(kind::INSTANCE_READY, server_state::lost(id)))
+            }
+            Err(error) => Err(failed(&error, Reason::OpenStackError)),
+        }
+    }
+
+    /// What it says about a server that it is absent in a project: nothing, where that is not its cluster's.
+    pub(super) fn absent_in(&self, project: &ProjectId) -> ServerState {
+        let is_elsewhere = self
+            .cluster()
+            .is_some_and(|cluster| !is_verified(self.context, &cluster, project));
+        if is_elsewhere {
+            ServerState::Other
+        } else {
+            ServerState::Absent
+        }
+    }
+
+    /// Reads a server that a look-up by name has found.
+    pub(super) async fn read_found(
+        &self,
+        cloud: &Cloud,
+        id: &ServerId,
+        oldest: Instant,
+    ) -> StepResult<Read<Server>> {
+        let shared = cloud.shared_reads();
+        match shared.server(id, oldest, Priority::Settling).await {
+            Ok(read) => Ok(read),
+            Err(error) if error.is_not_found() => Err(wait(
+                Reason::InstanceNotReady,
+                format!(
+                    "The server {id} named {} is listed and can't be read; it is looked for once more",
+                    self.name.name
+                ),
+                Duration::from_secs(2),
+            )),
+            Err(error) => Err(failed(&error, Reason::OpenStackError)),
+        }
+    }
+
+    pub(super) fn see(&mut self, server: Server, read_at: Instant) {
+        self.progress.instance_id = Some(server.id.to_string());
+        self.wakes_machine = self.context.servers.observations.record(
+            &self.name,
+            server_state::state(&server),
+            Some(server_state::addresses(&server)),
+            read_at,
+        );
+        self.server = Some(server);
+    }
+
+    pub(super) fn ended(&self) -> StepResult<()> {
+        match self.server.as_ref().map(server_state::outcome) {
+            None | Some(Outcome::Done) => Ok(()),
+            Some(outcome) => Err(StepError::of(kind::INSTANCE_READY, outcome)),
+        }
+    }
+
+    /// The ports of a server that exists, in the order of the spec.
+    pub(super) async fn find_ports(&mut self, identity: &Identity, server: &str) -> StepResult<()> {
+        let filter = PortFilter {
+            device_id: Some(server.to_owned()),
+            project_id: Some(identity.project.clone()),
+            ..PortFilter::default()
+        };
+        let found = identity
+            .cloud
+            .ports(&filter, Priority::Settling)
+            .await
+            .map_err(|error| failed(&error, Reason::OpenStackError))?;
+        let ports = self.object.spec.ports.iter().enumerate();
+        let names = ports
+            .map(|(index, port)| names::port(&self.name.name, port.name_suffix.as_deref(), index));
+        let port = |name: String| found.iter().find(|port| port.name == name);
+        self.progress.port_ids = names
+            .filter_map(port)
+            .map(|port| port.id.to_string())
+            .collect();
+        Ok(())
+    }
+}

@@ -1,0 +1,325 @@
+//! What a pass does about server, ports and volumes. Pure: what was read goes in, an enum comes out.
+
+use capo_api::v1beta2::ResolvedPortSpec;
+use capo_core::{
+    ObjectName,
+    ids::{PortId, ServerId},
+};
+use capo_openstack::{
+    network::Port,
+    volume::{NewVolume, Volume, VolumeStatus},
+};
+
+use super::Claims;
+
+/// What to do about the server of an object whose id is not known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum ServerPlan {
+    /// No server has the name.
+    Create,
+    /// The only server of the name is taken over.
+    Adopt(ServerId),
+    /// Another object holds a server of the name.
+    HeldByAnother { id: ServerId, by: ObjectName },
+    /// Several servers have the name.
+    Ambiguous,
+}
+
+/// Decides on the servers `found` by their name.
+pub(super) fn server_plan(mut found: Vec<ServerId>, claims: &Claims) -> ServerPlan {
+    let held = found.iter().find_map(|id| Some((id, claims.server(id)?)));
+    if let Some((id, by)) = held {
+        return ServerPlan::HeldByAnother {
+            id: id.clone(),
+            by: by.clone(),
+        };
+    }
+    match (found.pop(), found.is_empty()) {
+        (None, _) => ServerPlan::Create,
+        (Some(id), true) => ServerPlan::Adopt(id),
+        (Some(_), false) => ServerPlan::Ambiguous,
+    }
+}
+
+/// What a deletion does about the server of an object whose id is not known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum ServerDeletionPlan {
+    /// None is the object's.
+    Nothing,
+    /// This one is the object's.
+    Delete(ServerId),
+    /// Several may be the object's.
+    Ambiguous,
+}
+
+/// Decides on the servers `found` by their name. Where nothing was ever created for the object, none of several is its own.
+pub(super) fn server_deletion_plan(
+    mut found: Vec<ServerId>,
+    claims: &Claims,
+    was_begun: bool,
+) -> ServerDeletionPlan {
+    found.retain(|id| claims.server(id).is_none());
+    match (found.pop(), found.is_empty()) {
+        (Some(id), true) => ServerDeletionPlan::Delete(id),
+        (Some(_), false) if was_begun => ServerDeletionPlan::Ambiguous,
+        (None, _) | (Some(_), false) => ServerDeletionPlan::Nothing,
+    }
+}
+
+/// What to do about one port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum PortPlan {
+    /// None that could be the object's has the name.
+    Create,
+    /// This one is it.
+    Use(Box<Port>),
+    /// Another object holds it.
+    HeldByAnother { id: PortId, by: ObjectName },
+    /// Several unused ones have the name.
+    Ambiguous(Vec<PortId>),
+}
+
+/// Decides on the ports `found` by their name. Those of another network and those of another server are not the object's.
+pub(super) fn port_plan(
+    mut found: Vec<Port>,
+    wanted: &ResolvedPortSpec,
+    claims: &Claims,
+    server_id: Option<&str>,
+) -> PortPlan {
+    found.retain(|port| {
+        port.network_id == *wanted.network_id
+            && (port.device_id.is_empty() || Some(port.device_id.as_str()) == server_id)
+    });
+    let held = found
+        .iter()
+        .find_map(|port| Some((port, claims.port(&port.id)?)));
+    if let Some((port, by)) = held {
+        return PortPlan::HeldByAnother {
+            id: port.id.clone(),
+            by: by.clone(),
+        };
+    }
+    match (found.pop(), found.is_empty()) {
+        (None, _) => PortPlan::Create,
+        (Some(port), true) => PortPlan::Use(Box::new(port)),
+        (Some(port), false) => {
+            let mut ids: Vec<PortId> = found.into_iter().map(|port| port.id).collect();
+            ids.push(port.id);
+            ids.sort();
+            PortPlan::Ambiguous(ids)
+        }
+    }
+}
+
+/// What to do about one volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum VolumePlan {
+    /// None that could be the object's has the name.
+    Create,
+    /// This one is ready to be attached.
+    Attach(Box<Volume>),
+    /// This one is being created.
+    Wait(Box<Volume>),
+    /// This one failed; a new one takes its place once it is deleted.
+    Replace(Box<Volume>),
+    /// This one has another size, in GiB.
+    WrongSize(u32),
+    /// Several have the name.
+    Ambiguous,
+}
+
+/// Decides on the volumes `found` by their name. A volume that serves another server is not the object's.
+pub(super) fn volume_plan(mut found: Vec<Volume>, new: &NewVolume) -> VolumePlan {
+    found.retain(|volume| volume.attachments.is_empty() && volume.status != VolumeStatus::Deleting);
+    let (Some(volume), is_only) = (found.pop(), found.is_empty()) else {
+        return VolumePlan::Create;
+    };
+    match volume.status {
+        _ if !is_only => VolumePlan::Ambiguous,
+        _ if volume.size != new.size => VolumePlan::WrongSize(volume.size),
+        VolumeStatus::Available | VolumeStatus::Reserved => VolumePlan::Attach(Box::new(volume)),
+        VolumeStatus::Error | VolumeStatus::ErrorDeleting => VolumePlan::Replace(Box::new(volume)),
+        _ => VolumePlan::Wait(Box::new(volume)),
+    }
+}
+
+/// What a deletion does about one volume of the object's names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum VolumeDeletionPlan {
+    /// It is not the object's, or Nova deletes it.
+    Leave,
+    /// Its deletion is under way.
+    Await,
+    /// It is the object's and free.
+    Delete,
+}
+
+/// `server` is the id of the server that the object had, if it ever had one. Nova deletes what is still attached to that
+/// server or being detached from it, on clouds that delete softly only after days.
+pub(super) fn volume_deletion_plan(volume: &Volume, server: Option<&str>) -> VolumeDeletionPlan {
+    let elsewhere = volume
+        .attachments
+        .iter()
+        .any(|attachment| Some(attachment.server_id.as_str()) != server);
+    match volume.status {
+        _ if elsewhere => VolumeDeletionPlan::Leave,
+        VolumeStatus::Available | VolumeStatus::Error | VolumeStatus::ErrorDeleting => {
+            VolumeDeletionPlan::Delete
+        }
+        _ if server.is_some() => VolumeDeletionPlan::Leave,
+        _ => VolumeDeletionPlan::Await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn holder() -> ObjectName {
+        ObjectName::new("first", "m1")
+    }
+
+    fn ids(ids: &[&str]) -> Vec<ServerId> {
+        ids.iter().map(|id| ServerId::from(*id)).collect()
+    }
+
+    #[test]
+    fn a_server_is_adopted_only_where_it_can_be_no_other_ones() {
+        let mut claims = Claims::default();
+        claims.servers.insert("1".to_owned(), holder());
+        let held = ServerPlan::HeldByAnother {
+            id: "1".into(),
+            by: holder(),
+        };
+        for (found, expected) in [
+            (&[][..], ServerPlan::Create),
+            (&["2"], ServerPlan::Adopt("2".into())),
+            (&["1"], held.clone()),
+            (&["2", "1"], held),
+            (&["2", "3"], ServerPlan::Ambiguous),
+        ] {
+            assert_eq!(server_plan(ids(found), &claims), expected, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_copy_deletes_no_server_that_another_object_holds() {
+        use ServerDeletionPlan::{Ambiguous, Delete, Nothing};
+        let mut claims = Claims::default();
+        claims.servers.insert("1".to_owned(), holder());
+        for (found, was_begun, expected) in [
+            (&[][..], true, Nothing),
+            (&["1"], true, Nothing),
+            (&["1", "2"], true, Delete("2".into())),
+            (&["2", "3"], true, Ambiguous),
+            (&["2", "3"], false, Nothing),
+        ] {
+            let plan = server_deletion_plan(ids(found), &claims, was_begun);
+            assert_eq!(plan, expected, "{found:?}");
+        }
+    }
+
+    fn port(id: &str, network: &str, device: &str) -> Port {
+        serde_json::from_value(json!({"id": id, "network_id": network, "device_id": device}))
+            .unwrap()
+    }
+
+    #[test]
+    fn a_port_is_used_where_it_is_free_or_on_the_server() {
+        let wanted: ResolvedPortSpec =
+            serde_json::from_value(json!({"name": "m1-0", "networkID": "n"})).unwrap();
+        let mut claims = Claims::default();
+        claims.ports.insert("held".to_owned(), holder());
+        let used = |id, device| PortPlan::Use(Box::new(port(id, "n", device)));
+        for (found, expected) in [
+            (vec![], PortPlan::Create),
+            (vec![port("p", "other", "")], PortPlan::Create),
+            (vec![port("p", "n", "somebody")], PortPlan::Create),
+            (vec![port("p", "n", "")], used("p", "")),
+            (vec![port("p", "n", "server")], used("p", "server")),
+            (
+                vec![port("held", "n", "")],
+                PortPlan::HeldByAnother {
+                    id: "held".into(),
+                    by: holder(),
+                },
+            ),
+            (
+                vec![port("q", "n", ""), port("p", "n", "")],
+                PortPlan::Ambiguous(vec!["p".into(), "q".into()]),
+            ),
+        ] {
+            let plan = port_plan(found.clone(), &wanted, &claims, Some("server"));
+            assert_eq!(plan, expected, "{found:?}");
+        }
+    }
+
+    fn volume(status: &str, size: u32, attached_to: Option<&str>) -> Volume {
+        let attachments: Vec<_> = attached_to
+            .iter()
+            .map(|server| json!({"server_id": server}))
+            .collect();
+        serde_json::from_value(
+            json!({"id": "v", "name": "m1-root", "status": status, "size": size,
+            "attachments": attachments}),
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn a_volume_is_attached_when_it_is_ready_and_replaced_when_it_failed() {
+        let new = NewVolume {
+            size: 5,
+            ..NewVolume::default()
+        };
+        let one = |status| Box::new(volume(status, 5, None));
+        for (found, expected) in [
+            (vec![], VolumePlan::Create),
+            (vec![volume("in-use", 5, Some("1"))], VolumePlan::Create),
+            (vec![volume("deleting", 5, None)], VolumePlan::Create),
+            (
+                vec![*one("available")],
+                VolumePlan::Attach(one("available")),
+            ),
+            (vec![*one("reserved")], VolumePlan::Attach(one("reserved"))),
+            (vec![*one("creating")], VolumePlan::Wait(one("creating"))),
+            (
+                vec![*one("downloading")],
+                VolumePlan::Wait(one("downloading")),
+            ),
+            (vec![*one("error")], VolumePlan::Replace(one("error"))),
+            (vec![volume("available", 6, None)], VolumePlan::WrongSize(6)),
+            (
+                vec![*one("available"), *one("available")],
+                VolumePlan::Ambiguous,
+            ),
+        ] {
+            assert_eq!(volume_plan(found.clone(), &new), expected, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_volume_is_waited_for_only_where_nova_does_not_delete_it() {
+        use VolumeDeletionPlan::{Await, Delete, Leave};
+        for (status, attached_to, server, expected) in [
+            ("available", None, None, Delete),
+            ("available", None, Some("1"), Delete),
+            ("error", None, Some("1"), Delete),
+            ("error_deleting", None, None, Delete),
+            ("creating", None, None, Await),
+            ("deleting", None, None, Await),
+            // The server is deleted softly, or its attachment is stale.
+            ("in-use", Some("1"), Some("1"), Leave),
+            ("detaching", Some("1"), Some("1"), Leave),
+            ("deleting", None, Some("1"), Leave),
+            // Another server's.
+            ("in-use", Some("2"), Some("1"), Leave),
+            ("in-use", Some("2"), None, Leave),
+        ] {
+            let plan = volume_deletion_plan(&volume(status, 1, attached_to), server);
+            assert_eq!(plan, expected, "{status} {attached_to:?} {server:?}");
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! One pass over an `OpenStackServer`, from its beginning to its end.
+
+use std::sync::Arc;
+
+use futures::{FutureExt, future::BoxFuture};
+use jiff::Timestamp;
+use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
+
+use super::{
+    FINALIZER, Progress, StepResult, address_pairs,
+    delete::{Deletion, Leftover},
+    floating_ip::{self, FloatingAddress},
+    instance, kubernetes_failed,
+    observation::wishes,
+    ownership,
+    plan::{ServerPlan, server_plan},
+    report::{self, Report},
+    server_state::{self, being_built},
+    validate,
+};
+use crate::{
+    controllers::{
+        Context, Outcome,
+        capi::{self, CLUSTER_NAME_LABEL, Cluster},
+        cluster::project::leads_elsewhere,
+        identity::Identity,
+    },
+    kubernetes::patch::{Written, set_finalizer, write_status},
+};
+use capo_api::v1alpha1::OpenStackServer;
+use capo_core::{ConditionState, FailureClass, ObjectName};
+use capo_gate::desired::ServerState;
+use capo_openstack::compute::Server;
+
+/// A pass over `object`.
+pub(in crate::controllers) fn pass(
+    object: Arc<OpenStackServer>,
+    context: Arc<Context>,
+) -> BoxFuture<'static, Outcome> {
+    async move {
+        let name = ObjectName::new(object.namespace().unwrap_or_default(), object.name_any());
+        let (progress, holder) = ownership::progress(&object, &name, &context);
+        context.servers.doubts.load(&object, &name);
+        Pass {
+            name,
+            context: &context,
+            progress,
+            holder,
+            object: (*object).clone(),
+            authentication: None,
+            server: None,
+            lost: false,
+            wakes_machine: false,
+            floating: FloatingAddress::default(),
+            ports: None,
+        }
+        .run()
+        .await
+    }
+    .boxed()
+}
+
+pub(super) struct Pass<'a> {
+    pub(super) name: ObjectName,
+    pub(super) context: &'a Context,
+    pub(super) object: OpenStackServer,
+    pub(super) progress: Progress,
+    /// Another object has the server that this one names: its id, and whose it is.
+    pub(super) holder: Option<(String, ObjectName)>,
+    /// Whether OpenStack takes the credentials.
+    pub(super) authentication: Option<ConditionState>,
+    /// The server as read in this pass.
+    pub(super) server: Option<Server>,
+    /// The server known by its id is not there.
+    pub(super) lost: bool,
+    /// The machine's controller waits for what was read.
+    pub(super) wakes_machine: bool,
+    /// What is known of the floating IP from a pool.
+    pub(super) floating: FloatingAddress,
+    /// Whether the ports of a server that exists are as they are to be.
+    pub(super) ports: Option<StepResult<()>>,
+}
+
+impl Pass<'_> {
+    async fn run(mut self) -> Outcome {
+        if capi::has_annotation(self.object.meta(), capi::DELETE_FOR_MOVE_ANNOTATION)
+            || !ownership::is_watched(&self.object, self.context)
+        {
+            return Outcome::Done;
+        }
+        if self.is_paused() {
+            return self.report(true, Outcome::Done).await;
+        }
+        let deleting = self.object.meta().deletion_timestamp.is_some();
+        if deleting && !self.object.finalizers().iter().any(|f| f == FINALIZER) {
+            self.context.servers.forget(&self.name);
+            return Outcome::Done;
+        }
+        let ended = if deleting {
+            self.delete().boxed().await
+        } else {
+            self.make().boxed().await
+        };
+        if self.wakes_machine {
+            self.context.queues.machines.enqueue(&self.name);
+        }
+        match ended {
+            // Nothing is left to report on.
+            Ok(()) if deleting => Outcome::Done,
+            Ok(()) => self.report(false, Outcome::Done).await,
+            Err(error) => self.report(false, error.outcome).await,
+        }
+    }
+
+    fn is_paused(&self) -> bool {
+        capi::has_annotation(self.object.meta(), capi::PAUSED_ANNOTATION)
+            || self.cluster().is_some_and(|cluster| cluster.spec.paused)
+    }
+
+    pub(super) fn cluster_name(&self) -> Option<&str> {
+        self.object
+            .labels()
+            .get(CLUSTER_NAME_LABEL)
+            .map(String::as_str)
+    }
+
+    pub(super) fn cluster(&self) -> Option<Arc<Cluster>> {
+        let key = ObjectRef::new(self.cluster_name()?).within(&self.name.namespace);
+        self.context.stores.clusters.get(&key)
+    }
+
+    /// Creates what is missing, as far as one pass gets.
+    async fn make(&mut self) -> StepResult<()> {
+        if let Some((id, holder)) = &self.holder {
+            return Err(validate::held_by_another(id, holder));
+        }
+        let identity = self.identity().await?;
+        self.keep().await?;
+        let ended = self.make_server(&identity).await;
+        let attached = self.attach_floating_ip(&identity).await;
+        let changed = self.change_address_pairs(&identity).await;
+        ended.and(attached).and(changed)
+    }
+
+    async fn make_server(&mut self, identity: &Identity) -> StepResult<()> {
+        if let Some(id) = self.progress.instance_id.clone() {
+            if self.was_just_created(&identity.cloud) {
+                return Err(being_built(&identity.cloud));
+            }
+            let ended = self.look(identity, &id).await;
+            let has_ports = !self.object.spec.ports.is_empty();
+            if has_ports && self.server.is_some() && self.progress.port_ids.is_empty() {
+                // The status was lost.
+                self.find_ports(identity, &id).await?;
+            }
+            return ended;
+        }
+        let claims = self.claims();
+        let oldest = self.context.servers.changes.oldest_look_up(&self.name.name);
+        let found = instance::named(&identity.cloud, &self.name.name, oldest).await?;
+        let plan = server_plan(found, &claims);
+        if let Some(refusal) = validate::refusal(&plan, &self.name.name) {
+            return Err(refusal);
+        }
+        if let ServerPlan::Adopt(id) = plan {
+            let found = self.read_found(&identity.cloud, &id, oldest).await?;
+            // A server that exists is adopted even where its image or flavor can't be found any more.
+            if let Err(error) = self.resolve(identity).await {
+                tracing::debug!(outcome = ?error.outcome, "Adopting a server without resolving its spec");
+            }
+            return self.adopt(identity, found).await;
+        }
+        // A server that may still be created has the ports and volumes that exist.
+        let server = instance::described(&self.name.name);
+        self.context.servers.doubts.check(&self.name, &server)?;
+        self.resolve(identity).await?;
+        if let Err(error) = floating_ip::claimed(&self.object, self.context).await {
+            self.floating.unmet(&error.outcome);
+            return Err(error);
+        }
+        self.create(identity, &claims).await
+    }
+
+    /// Gives the ports of a server that exists the address pairs that were changed since.
+    async fn change_address_pairs(&mut self, identity: &Identity) -> StepResult<()> {
+        if self.server.is_none() {
+            return Ok(());
+        }
+        let changed = address_pairs::apply(&identity.cloud, &self.object, &mut self.progress).await;
+        self.ports = Some(changed.clone());
+        changed
+    }
+
+    /// Puts the floating IP from the pool on the server, as soon as there is a server.
+    async fn attach_floating_ip(&mut self, identity: &Identity) -> StepResult<()> {
+        let Some(server) = &self.server else {
+            return Ok(());
+        };
+        if server_state::state(server) == ServerState::Absent {
+            return Ok(());
+        }
+        let ports = &self.progress.port_ids;
+        let attached = match floating_ip::claimed(&self.object, self.context).await {
+            Ok(None) => return Ok(()),
+            Ok(Some(ip)) => {
+                floating_ip::attach(identity, server, ports, ip, &mut self.floating).await
+            }
+            Err(error) => Err(error),
+        };
+        if let Err(error) = &attached {
+            self.floating.unmet(&error.outcome);
+        }
+        attached
+    }
+
+    /// Deletes everything that was created, then removes the finalizer.
+    async fn delete(&mut self) -> StepResult<()> {
+        let identity = self.identity().await?;
+        let claims = self.claims();
+        let deletion = Deletion {
+            cloud: &identity.cloud,
+            project: &identity.project,
+            is_elsewhere: self
+                .cluster()
+                .is_some_and(|cluster| leads_elsewhere(self.context, &cluster, &identity.project)),
+            object: &self.object,
+            owner: &self.name,
+            claims: &claims,
+            progress: &self.progress,
+            context: self.context,
+        };
+        let mut seen = Leftover::default();
+        let ended = deletion.step(&mut seen).await;
+        self.wakes_machine = seen.wakes_machine;
+        self.progress.port_ids.extend(seen.sub_ports);
+        if let Some(server) = seen.server {
+            self.server = Some(server);
+        }
+        ended?;
+        floating_ip::release(&self.object, self.context).await?;
+        let api = self.context.api::<OpenStackServer>(&self.name.namespace);
+        set_finalizer(&api, &self.object, FINALIZER, false)
+            .await
+            .map_err(|error| kubernetes_failed("Removing the finalizer", &error))?;
+        self.context.servers.forget(&self.name);
+        Ok(())
+    }
+
+    async fn report(&mut self, paused: bool, outcome: Outcome) -> Outcome {
+        if let Outcome::Failed {
+            class: FailureClass::Auth,
+            reason,
+            message,
+            ..
+        } = &outcome
+        {
+            self.authentication = Some(ConditionState::unmet(*reason, message.clone()));
+        }
+        if let Outcome::Failed {
+            reason, message, ..
+        } = &outcome
+        {
+            let about = self.object.object_ref(&());
+            let events = &self.context.events;
+            events.warning(&about, *reason, "Reconcile", message);
+        }
+        let recorded = self.record_creations(paused).await;
+        let written = self.write(paused, &outcome).await;
+        match recorded.and(written) {
+            Ok(()) => outcome,
+            Err(unwritten) => unwritten.outcome,
+        }
+    }
+
+    /// What became known of creations in doubt may have come from a look-up.
+    async fn record_creations(&mut self, paused: bool) -> StepResult<()> {
+        if paused {
+            return Ok(());
+        }
+        let creations = self.creations();
+        let recorded = creations.record().await;
+        self.object = creations.into_object();
+        recorded
+    }
+
+    pub(super) async fn write(&mut self, paused: bool, outcome: &Outcome) -> StepResult<()> {
+        let api = self.context.api::<OpenStackServer>(&self.name.namespace);
+        let now = Timestamp::now();
+        let report = Report {
+            paused,
+            authentication: self.authentication.clone(),
+            outcome,
+            progress: &self.progress,
+            server: self.server.as_ref(),
+            lost: self.lost,
+            floating: &self.floating,
+            ports: self.ports.as_ref(),
+        };
+        let written = write_status(&api, &self.object, |fresh| {
+            report::status(fresh, &report, now)
+        })
+        .await;
+        match written {
+            Ok(Written::Changed(object)) => self.object = *object,
+            Ok(Written::Unchanged | Written::Gone) => {}
+            Err(error) => return Err(kubernetes_failed("Writing the status", &error)),
+        }
+        let servers = &self.context.servers;
+        servers
+            .observations
+            .note_wishes(&self.name, wishes(&self.object));
+        let uid = self.object.uid();
+        if *outcome == Outcome::Done {
+            servers.progress.forget(&self.name);
+        } else {
+            let progress = self.progress.clone();
+            servers.progress.put(&self.name, uid.as_deref(), progress);
+        }
+        Ok(())
+    }
+}

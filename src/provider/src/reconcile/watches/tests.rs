@@ -1,0 +1,140 @@
+use std::sync::Mutex;
+
+use futures::stream;
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+
+use super::*;
+
+fn pod(name: &str, generation: i64, phase: &str) -> Pod {
+    Pod {
+        metadata: ObjectMeta {
+            namespace: Some("n".to_owned()),
+            name: Some(name.to_owned()),
+            generation: Some(generation),
+            ..ObjectMeta::default()
+        },
+        status: Some(PodStatus {
+            phase: Some(phase.to_owned()),
+            ..PodStatus::default()
+        }),
+        ..Pod::default()
+    }
+}
+
+fn phase(pod: &Pod) -> Option<&String> {
+    pod.status.as_ref()?.phase.as_ref()
+}
+
+async fn enqueued(events: Vec<Event<Pod>>) -> Vec<Target> {
+    let seen = Mutex::new(Vec::new());
+    follow(
+        stream::iter(events.into_iter().map(Ok)),
+        |pod| Tracked {
+            fingerprints: fingerprints_of(pod, &|pod: &Pod, hasher| phase(pod).hash(hasher)),
+            has_status: phase(pod).is_some_and(|phase| !phase.is_empty()),
+            route: Route {
+                own: vec![own(&pod.name_any())],
+                related: vec![related(&pod.name_any())],
+            },
+        },
+        |target| seen.lock().unwrap().push(target.clone()),
+    )
+    .await;
+    seen.into_inner().unwrap()
+}
+
+fn own(name: &str) -> Target {
+    Target::Machine(ObjectName::new("n", name))
+}
+
+fn related(name: &str) -> Target {
+    Target::Cluster(ObjectName::new("n", name))
+}
+
+#[tokio::test]
+async fn a_status_write_enqueues_related_objects_only_and_an_equal_object_none() {
+    let seen = enqueued(vec![
+        Event::Init,
+        Event::InitApply(pod("a", 1, "x")),
+        Event::InitDone,
+        Event::Apply(pod("a", 1, "x")),
+        Event::Apply(pod("a", 1, "y")),
+        Event::Apply(pod("a", 2, "y")),
+        Event::Delete(pod("a", 2, "y")),
+    ])
+    .await;
+    assert_eq!(
+        seen,
+        [own("a"), related("a"), related("a"), own("a"), related("a"),]
+    );
+}
+
+#[tokio::test]
+async fn a_removed_status_enqueues_its_object_and_the_first_status_does_not() {
+    let seen = enqueued(vec![
+        Event::Init,
+        Event::InitApply(pod("a", 1, "")),
+        Event::InitDone,
+        Event::Apply(pod("a", 1, "x")),
+        Event::Apply(pod("a", 1, "")),
+        Event::Apply(pod("a", 1, "y")),
+    ])
+    .await;
+    assert_eq!(
+        seen,
+        [
+            own("a"),
+            related("a"),
+            related("a"),
+            own("a"),
+            related("a"),
+            related("a"),
+        ]
+    );
+}
+
+#[test]
+fn the_error_of_a_kind_that_is_not_served_is_logged_once() {
+    let missing = watcher::Error::InitialListFailed(kube::Error::Api(Box::new(
+        kube::core::Status::failure(
+            "the server could not find the requested resource",
+            "NotFound",
+        )
+        .with_code(404),
+    )));
+    let missing = stable_text(&missing);
+    assert_eq!(
+        missing,
+        "Kubernetes answered 404: the server could not find the requested resource"
+    );
+    let mut trouble = Trouble::default();
+    let told: Vec<bool> = [missing.as_str(), &missing, "another", &missing]
+        .into_iter()
+        .map(|text| trouble.is_new(text))
+        .collect();
+    assert_eq!(told, [true, false, true, true]);
+    assert!(trouble.is_over() && !trouble.is_over());
+    assert!(trouble.is_new(&missing));
+}
+
+#[tokio::test]
+async fn a_new_list_enqueues_objects_that_changed_appeared_or_disappeared() {
+    let seen = enqueued(vec![
+        Event::Init,
+        Event::InitApply(pod("a", 1, "x")),
+        Event::InitApply(pod("b", 1, "x")),
+        Event::InitApply(pod("c", 1, "x")),
+        Event::InitDone,
+        Event::Init,
+        Event::InitApply(pod("a", 1, "x")),
+        Event::InitApply(pod("b", 2, "x")),
+        Event::InitDone,
+        Event::Delete(pod("a", 1, "x")),
+        Event::Apply(pod("a", 1, "x")),
+    ])
+    .await;
+    assert_eq!(
+        seen.get(6..),
+        Some([own("b"), related("c"), related("a"), own("a"), related("a")].as_slice())
+    );
+}
