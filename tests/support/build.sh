@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
 # Builds the real programs that the tests run against, once, into the user's cache folder.
 #
-#   tests/support/build.sh [etcd] [kube-apiserver] [kube-controller-manager] [kubectl] [cluster-api] [clusterctl]
+#   tests/support/build.sh [etcd] [kube-apiserver] [kube-controller-manager] [kubectl] [cluster-api] [cluster-api-oldest] [clusterctl]
 #                      [capo] [kstatus] [kube-state-metrics] [glua] [prometheus] [grafana]
 #                                                                            default: etcd kube-apiserver
 #
 # glua is the Lua of Argo CD.
 # cluster-api is three managers (cluster-api-core, cluster-api-bootstrap, cluster-api-control-plane) and the folder
 # cluster-api-manifests with their definitions and webhook configurations, as they are in the module.
+# cluster-api-oldest is the same of the oldest supported Cluster API; with KUBEBUILDER_ASSETS set it is built all the same.
+# clusterctl comes with the folder cluster-api-components: what it installs of Cluster API.
 # capo is the manager of Cluster API Provider OpenStack (the Go one, whose installations are taken over) and the folder
-# capo-manifests with its definitions, its webhook configuration and the one definition of another project that it needs.
+# capo-manifests with its definitions, its webhook configuration, the one definition of another project that it needs, and
+# all objects of its release (components.yaml), which kubectl puts together.
 # kstatus is a program of this folder around the library of that name: its own source is part of what names its folder.
 # What is built, and from which versions, is pinned by the go.mod and go.sum of each folder in tests/support/programs.
 # Binaries land in ${XDG_CACHE_HOME:-$HOME/.cache}/capo-rs/<program>-<version>-<os>-<architecture>/ and are kept there;
@@ -27,13 +30,15 @@ die() { echo "tests/support/build.sh: $*" >&2; exit 1; }
 [ $# -gt 0 ] || set -- etcd kube-apiserver
 managers="cluster-api-core cluster-api-bootstrap cluster-api-control-plane"
 manifests=cluster-api-manifests
+components=cluster-api-components
 capo_manifests=capo-manifests
 if [ -n "${KUBEBUILDER_ASSETS:-}" ]; then
   others=()
   for program in "$@"; do
-    case $program in prometheus | grafana) others+=("$program"); continue ;; esac
+    case $program in prometheus | grafana | cluster-api-oldest) others+=("$program"); continue ;; esac
     [ "$program" = cluster-api ] && program="$managers $manifests"
     [ "$program" = capo ] && program="capo $capo_manifests"
+    [ "$program" = clusterctl ] && program="clusterctl $components"
     for one in $program; do
       [ -x "$KUBEBUILDER_ASSETS/$one" ] || die "KUBEBUILDER_ASSETS is $KUBEBUILDER_ASSETS, but there is no $one in it"
     done
@@ -42,7 +47,7 @@ if [ -n "${KUBEBUILDER_ASSETS:-}" ]; then
 fi
 
 # The pinned version of a module, read without Go so that a warm cache needs no Go at all.
-pinned() { awk -v module="$2" '{ sub(/^require /, "") } $1 == module { print $2; exit }' "$here/programs/$1/go.mod"; }
+pinned() { awk -v module="$2" '{ sub(/^require /, "") } $1 == module && $2 ~ /^v/ { print $2; exit }' "$here/programs/$1/go.mod"; }
 platform() { echo "linux-$(uname -m)"; }
 
 build() { # build <program> <folder in programs> <pinned module> <import path> [linker flags] [what else names it]
@@ -65,28 +70,61 @@ build() { # build <program> <folder in programs> <pinned module> <import path> [
   ) 9>"$target/.lock"
 }
 
-build_cluster_api() { # build_cluster_api <program> <import path below the module>
-  local module=sigs.k8s.io/cluster-api version stamp minor
-  version=$(pinned cluster-api $module)
-  stamp=$module/version
+build_kubernetes() { # build_kubernetes <program>
+  local version stamp minor
+  version=$(pinned kubernetes k8s.io/kubernetes)
+  stamp=k8s.io/component-base/version
   minor=${version#v1.}
-  build "$1" cluster-api $module "$module/$2" \
+  build "$1" kubernetes k8s.io/kubernetes "k8s.io/kubernetes/cmd/$1" \
     "-X $stamp.gitVersion=$version -X $stamp.gitMajor=1 -X $stamp.gitMinor=${minor%%.*} -X $stamp.gitTreeState=clean"
 }
 
-# <manifests>/<manager>/{crds/*.yaml,webhooks.yaml}, out of the same module as the managers.
-copy_manifests() {
-  local module=sigs.k8s.io/cluster-api version target source part
+build_cluster_api() { # build_cluster_api <program> <import path below the module> [folder in programs]
+  local module=sigs.k8s.io/cluster-api folder=${3:-cluster-api} version stamp minor
+  version=$(pinned "$folder" $module)
+  stamp=$module/version
+  minor=${version#v1.}
+  build "$1" "$folder" $module "$module${2:+/$2}" \
+    "-X $stamp.gitVersion=$version -X $stamp.gitMajor=1 -X $stamp.gitMinor=${minor%%.*} -X $stamp.gitTreeState=clean"
+}
+
+# <components>/{core,bootstrap,control-plane,metadata}.yaml, put together by kubectl's kustomize as Cluster API's releases are.
+write_components() {
+  local module=sigs.k8s.io/cluster-api version target source part kubectl
   version=$(pinned cluster-api $module)
   target=$cache/cluster-api-$version-$(platform)
+  [ -d "$target/$components" ] && return 0
+  build_kubernetes kubectl
+  kubectl=$cache/kubernetes-$(pinned kubernetes k8s.io/kubernetes)-$(platform)/kubectl
+  (
+    flock 9
+    [ -d "$target/$components" ] && exit 0
+    cd "$here/programs/cluster-api"
+    source=$(GOFLAGS=-mod=readonly go list -m -f '{{.Dir}}' $module)
+    rm -rf "$target/$components.new"
+    mkdir -p "$target/$components.new"
+    for part in core:core bootstrap:bootstrap/kubeadm control-plane:controlplane/kubeadm; do
+      "$kubectl" kustomize "$source/${part#*:}/config/default" >"$target/$components.new/${part%%:*}.yaml"
+    done
+    cp "$source/metadata.yaml" "$target/$components.new/"
+    chmod -R u+w "$target/$components.new"
+    mv "$target/$components.new" "$target/$components"
+  ) 9>"$target/.lock"
+}
+
+# <manifests>/<manager>/{crds/*.yaml,webhooks.yaml}, out of the same module as the managers.
+copy_manifests() { # copy_manifests <folder in programs> <folder of the core manager in the module>
+  local module=sigs.k8s.io/cluster-api version target source part
+  version=$(pinned "$1" $module)
+  target=$cache/$1-$version-$(platform)
   [ -d "$target/$manifests" ] && return 0
   (
     flock 9
     [ -d "$target/$manifests" ] && exit 0
-    cd "$here/programs/cluster-api"
+    cd "$here/programs/$1"
     source=$(GOFLAGS=-mod=readonly go list -m -f '{{.Dir}}' $module)
     rm -rf "$target/$manifests.new"
-    for part in core:core bootstrap:bootstrap/kubeadm control-plane:controlplane/kubeadm; do
+    for part in "core:$2" bootstrap:bootstrap/kubeadm control-plane:controlplane/kubeadm; do
       mkdir -p "$target/$manifests.new/${part%%:*}/crds"
       cp "$source/${part#*:}"/config/crd/bases/*.yaml "$target/$manifests.new/${part%%:*}/crds/"
       cp "$source/${part#*:}/config/webhook/manifests.yaml" "$target/$manifests.new/${part%%:*}/webhooks.yaml"
@@ -104,25 +142,28 @@ build_capo() {
     "-X $module/version.gitVersion=$version -X $module/version.gitMajor=0 -X $module/version.gitMinor=${minor%%.*} -X $module/version.gitTreeState=clean"
 }
 
-# <capo-manifests>/{crds/*.yaml,webhooks.yaml}. Without the definition of Image its manager does not start.
+# <capo-manifests>/{crds/*.yaml,webhooks.yaml,components.yaml}. Without the definition of Image its manager does not start.
 copy_capo_manifests() {
   local module=sigs.k8s.io/cluster-api-provider-openstack images=github.com/k-orc/openstack-resource-controller/v2
   local version target source
   version=$(pinned capo $module)
   target=$cache/capo-$version-$(platform)
-  [ -d "$target/$capo_manifests" ] && return 0
+  [ -f "$target/$capo_manifests/components.yaml" ] && return 0
+  build_kubernetes kubectl
   (
     flock 9
-    [ -d "$target/$capo_manifests" ] && exit 0
+    [ -f "$target/$capo_manifests/components.yaml" ] && exit 0
     cd "$here/programs/capo"
     rm -rf "$target/$capo_manifests.new"
     mkdir -p "$target/$capo_manifests.new/crds"
     source=$(GOFLAGS=-mod=readonly go list -m -f '{{.Dir}}' $module)
     cp "$source"/config/crd/bases/*.yaml "$target/$capo_manifests.new/crds/"
     cp "$source/config/webhook/manifests.yaml" "$target/$capo_manifests.new/webhooks.yaml"
+    "$cache/kubernetes-$(pinned kubernetes k8s.io/kubernetes)-$(platform)/kubectl" kustomize "$source/config/default" >"$target/$capo_manifests.new/components.yaml" 2>/dev/null
     source=$(GOFLAGS=-mod=readonly go list -m -f '{{.Dir}}' $images)
     cp "$source/config/crd/bases/openstack.k-orc.cloud_images.yaml" "$target/$capo_manifests.new/crds/"
     chmod -R u+w "$target/$capo_manifests.new"
+    rm -rf "${target:?}/$capo_manifests"
     mv "$target/$capo_manifests.new" "$target/$capo_manifests"
   ) 9>"$target/.lock"
 }
@@ -180,30 +221,33 @@ for program in "$@"; do
     prometheus) fetch_prometheus ;;
     grafana) fetch_grafana ;;
     etcd) build etcd etcd go.etcd.io/etcd/server/v3 go.etcd.io/etcd/server/v3 ;;
-    kube-apiserver | kube-controller-manager | kubectl)
-      version=$(pinned kubernetes k8s.io/kubernetes)
-      stamp=k8s.io/component-base/version
-      minor=${version#v1.}
-      build "$program" kubernetes k8s.io/kubernetes "k8s.io/kubernetes/cmd/$program" \
-        "-X $stamp.gitVersion=$version -X $stamp.gitMajor=1 -X $stamp.gitMinor=${minor%%.*} -X $stamp.gitTreeState=clean"
-      ;;
+    kube-apiserver | kube-controller-manager | kubectl) build_kubernetes "$program" ;;
     cluster-api)
       build_cluster_api cluster-api-core core
       build_cluster_api cluster-api-bootstrap bootstrap/kubeadm
       build_cluster_api cluster-api-control-plane controlplane/kubeadm
-      copy_manifests
+      copy_manifests cluster-api core
+      ;;
+    cluster-api-oldest)
+      build_cluster_api cluster-api-core "" cluster-api-oldest
+      build_cluster_api cluster-api-bootstrap bootstrap/kubeadm cluster-api-oldest
+      build_cluster_api cluster-api-control-plane controlplane/kubeadm cluster-api-oldest
+      copy_manifests cluster-api-oldest .
       ;;
     capo)
       build_capo
       copy_capo_manifests
       ;;
-    clusterctl) build_cluster_api clusterctl cmd/clusterctl ;;
+    clusterctl)
+      build_cluster_api clusterctl cmd/clusterctl
+      write_components
+      ;;
     kstatus)
       source=$(cd "$here/programs/kstatus" && cat go.mod go.sum main.go | sha256sum)
       build kstatus kstatus sigs.k8s.io/cli-utils . "" "${source:0:12}"
       ;;
     kube-state-metrics) build "$program" "$program" k8s.io/kube-state-metrics/v2 k8s.io/kube-state-metrics/v2 ;;
     glua) build "$program" "$program" github.com/yuin/gopher-lua github.com/yuin/gopher-lua/cmd/glua ;;
-    *) die "unknown program $program; known: etcd, kube-apiserver, kube-controller-manager, kubectl, cluster-api, capo, clusterctl, kstatus, kube-state-metrics, glua, prometheus, grafana" ;;
+    *) die "unknown program $program; known: etcd, kube-apiserver, kube-controller-manager, kubectl, cluster-api, cluster-api-oldest, capo, clusterctl, kstatus, kube-state-metrics, glua, prometheus, grafana" ;;
   esac
 done

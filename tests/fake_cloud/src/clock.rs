@@ -1,4 +1,4 @@
-//! Time as the services see it: handed in with every call, never read by them.
+//! Time in the services: an argument of every call, which they never read from a clock.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use jiff::Timestamp;
 /// One moment, on two clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Now {
-    /// Time since the cloud came into being; timers run on this clock.
+    /// The time since the start of the cloud, on which timers run.
     pub elapsed: Duration,
     /// The wall clock, for the timestamps that the APIs show.
     pub wall: Timestamp,
 }
 
 impl Now {
-    /// The moment a cloud begins, at this wall time.
+    /// The moment at which a cloud starts, at this wall time.
     pub const fn beginning(wall: Timestamp) -> Self {
         Self {
             elapsed: Duration::ZERO,

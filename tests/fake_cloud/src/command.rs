@@ -1,4 +1,4 @@
-//! What can be asked of the cloud beyond its APIs: the same words in a script, over HTTP and in the library.
+//! The commands of the cloud beyond its APIs. A script, HTTP and the library use the same ones.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -23,19 +23,19 @@ use crate::{
 pub enum Command {
     /// A fault of single calls.
     Fault(Box<Fault>),
-    /// Takes a fault away by its id.
+    /// Removes a fault by its id.
     RemoveFault(u64),
-    /// What becomes of Octavia operations.
+    /// Sets the result of coming Octavia operations.
     Operation(OperationRule),
     /// Holds members in a status below an ACTIVE load balancer.
     Hold(Hold),
-    /// Ends holds that name this text and lets the members held by them turn ACTIVE; all with an empty text.
+    /// Releases the holds that name this text and lets their members turn ACTIVE; all holds with an empty text.
     Release(String),
-    /// Goes on with changes whose worker was killed; the text is part of the load balancer's name, or its id.
+    /// Resumes changes whose worker was killed. The text is part of the load balancer's name, or its id.
     Resume(String),
-    /// Writes statuses as an operator does in the database.
+    /// Writes statuses, like an operator in the database.
     SetStatus(SetStatus),
-    /// What becomes of servers to be built.
+    /// Sets the lifecycle of coming servers.
     ServerRule(ServerRule),
     /// Puts a server into a status.
     SetServer(SetServer),
@@ -43,11 +43,11 @@ pub enum Command {
     Quota(Quota),
     /// Adds a rate limit.
     RateLimit(RateLimit),
-    /// Replaces the durations; what is left out is as at a default start.
+    /// Replaces the durations. Those left out get their defaults.
     Durations(Durations),
-    /// Cuts established connections of load balancers whose name or id contains this text.
+    /// Closes established connections of load balancers whose name or id contains this text.
     CutConnections(String),
-    /// What members show where no data path checks them.
+    /// The status of members that no data path checks.
     AssumedHealth(AssumedHealth),
     /// Adds a project.
     Project {
@@ -67,9 +67,9 @@ pub enum Command {
         /// Role names.
         roles: Vec<String>,
     },
-    /// Seconds that tokens issued from now on live.
+    /// The lifetime of new tokens in seconds.
     TokenLife(f64),
-    /// Ends all tokens of a credential, or all with an empty text.
+    /// Revokes all tokens of a credential, or all tokens with an empty text.
     RevokeTokens(String),
     /// Adds a flavor.
     Flavor {
@@ -86,7 +86,7 @@ pub enum Command {
     Image(Value),
     /// Replaces Nova's zones.
     Zones(Vec<String>),
-    /// Takes away: `faults`, `operations`, `holds`, `server_rules`, `quotas`, `rates`, or `all` of these.
+    /// Removes `faults`, `operations`, `holds`, `server_rules`, `quotas`, `rates`, or `all` of these.
     Clear(String),
 }
 
@@ -102,10 +102,10 @@ pub struct SetStatus {
     /// Provisioning status to write.
     #[serde(default)]
     pub provisioning: Option<Provisioning>,
-    /// Operating status to write. On a member it stays, whatever heartbeats say, until `free` is set.
+    /// Operating status to write. A member keeps it, whatever heartbeats report, until `free` is set.
     #[serde(default)]
     pub operating: Option<Operating>,
-    /// Let heartbeats rule over the member's operating status again.
+    /// Lets heartbeats set the member's operating status again.
     #[serde(default)]
     pub free: bool,
 }
@@ -116,7 +116,7 @@ pub struct SetStatus {
 pub struct SetServer {
     /// Id or name.
     pub server: String,
-    /// `ACTIVE`, `SHUTOFF`, `ERROR`, ...; `GONE` takes it away at once.
+    /// `ACTIVE`, `SHUTOFF`, `ERROR`, ...; `GONE` removes the server at once.
     pub status: String,
     /// Fault text.
     #[serde(default)]
@@ -124,7 +124,7 @@ pub struct SetServer {
 }
 
 impl World {
-    /// Carries a command out and says what came of it; `Err` says what is wrong with it.
+    /// Carries a command out and returns its result; `Err` is the reason why it can't be carried out.
     pub fn command(&mut self, command: Command) -> Result<Value, String> {
         let elapsed = self.now.elapsed;
         match command {
@@ -357,7 +357,7 @@ impl World {
                 }
             }
         }
-        // Heartbeats tell again what is so.
+        // Heartbeats report the actual statuses again.
         for balancer in freed {
             self.heartbeat_soon(&balancer);
         }

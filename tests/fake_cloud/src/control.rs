@@ -1,4 +1,4 @@
-//! The control endpoint below `/control`, and the typed handle that can do the same in-process.
+//! The control endpoint below `/control`, and the typed handle with the same commands in-process.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -17,14 +17,14 @@ use crate::{
     wire::{Reply, Service},
 };
 
-/// A handle on a running cloud. Clones are cheap and all mean the same cloud.
+/// A handle of a running cloud. A clone is cheap and controls the same cloud.
 #[derive(Debug, Clone)]
 pub struct Control {
     pub(crate) shared: Arc<Shared>,
 }
 
 impl Control {
-    /// Carries a command out. `Err` says what is wrong with it.
+    /// Carries a command out. `Err` is the reason why it can't be carried out.
     pub fn command(&self, command: Command) -> Result<Value, String> {
         self.shared.with(|world| world.command(command))
     }
@@ -36,17 +36,17 @@ impl Control {
         self.command(command)
     }
 
-    /// What happens from now on.
+    /// The events from now on.
     pub fn events(&self) -> broadcast::Receiver<Event> {
         self.shared.events.subscribe()
     }
 
-    /// The calls after a sequence number, oldest first; 0 for all that are kept.
+    /// The calls after a sequence number, oldest first; 0 for all recorded calls.
     pub fn calls_since(&self, sequence: u64) -> Vec<Call> {
         self.shared.with(|world| world.record.since(sequence))
     }
 
-    /// The number of the last call: hand it to [`Control::calls_since`] later.
+    /// The number of the last call, for a later [`Control::calls_since`].
     pub fn last_call(&self) -> u64 {
         self.shared.with(|world| world.record.last())
     }
@@ -66,18 +66,18 @@ impl Control {
             .sum()
     }
 
-    /// Forgets calls and counters.
+    /// Removes recorded calls and resets counters.
     pub fn reset_calls(&self) {
         self.shared.with(|world| world.record.reset());
     }
 
-    /// Everything that exists, by service and kind.
+    /// All objects, by service and kind.
     pub fn dump(&self) -> Value {
         self.shared.with(|world| world.dump())
     }
 
-    /// The cloud's clock, and the load balancers of this name as their rows really are at that moment,
-    /// each with what its data path runs.
+    /// The cloud's time, and the actual rows of the load balancers of this name at that moment, each with the
+    /// configuration that its data path runs.
     pub fn load_balancers(
         &self,
         name: &str,
@@ -107,7 +107,7 @@ impl Control {
         self.shared.with(|world| world.leftovers(text))
     }
 
-    /// What the data path does, by load balancer id.
+    /// The state of the data paths, by load balancer id.
     pub fn data_paths(&self) -> BTreeMap<String, DataPath> {
         self.shared.data_paths()
     }
@@ -204,7 +204,7 @@ pub(crate) async fn answer(
         }
         ("GET", ["operations"]) => Reply::json(200, shared.with(|world| world.operations())),
         ("GET", ["events"]) => {
-            // Waits for the next event, at most as long as asked.
+            // Waits for the next event, for at most the requested time.
             let mut events = control.events();
             let wait = crate::settings::seconds(
                 param("wait")

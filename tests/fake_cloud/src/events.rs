@@ -1,12 +1,12 @@
-//! What the cloud tells those around it: test harnesses, and the data path.
+//! The events of the cloud, for test harnesses and the data path.
 
 use serde::Serialize;
 
-/// Something happened.
+/// An event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
-    /// A server runs: what boots on it can be started at its addresses.
+    /// A server is running, so that a harness can start its processes at these addresses.
     ServerUp {
         /// Server id.
         id: String,
@@ -17,7 +17,7 @@ pub enum Event {
         /// User data as sent, base64.
         user_data: Option<String>,
     },
-    /// A server runs no more: stopped, failed, or its deletion has begun.
+    /// A server is not running any more: it was stopped, it failed, or its deletion has begun.
     ServerDown {
         /// Server id.
         id: String,
@@ -33,12 +33,12 @@ pub enum Event {
         /// Server name.
         name: String,
     },
-    /// The data path of a load balancer is to be looked at again.
+    /// The data path of a load balancer must be updated.
     DataPath {
         /// Load balancer id.
         load_balancer: String,
     },
-    /// Established connections of a load balancer are to be cut, or only those to one member.
+    /// Established connections of a load balancer must be closed, or only those to one member.
     Cut {
         /// Load balancer id.
         load_balancer: String,

@@ -1,4 +1,4 @@
-//! Faults of single calls: which ones, and what happens to them.
+//! Faults of single calls: the calls that they match, and their effect.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{settings::seconds, wire::Service};
 
-/// Whether a text matches a pattern in which `*` stands for anything.
+/// Whether a text matches a pattern in which `*` stands for any text.
 pub fn glob(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(first) = parts.next() else {
@@ -29,7 +29,7 @@ pub fn glob(pattern: &str, text: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// Which calls a fault is for. What is left out matches everything.
+/// The calls that a fault matches. A field that is left out matches every call.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CallMatch {
@@ -47,7 +47,7 @@ pub struct CallMatch {
     pub body: Option<String>,
 }
 
-/// What happens to a call that matches.
+/// The effect on a call that matches.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "a script's switches, each of its own"
@@ -60,9 +60,9 @@ pub struct Fault {
     pub matching: CallMatch,
     /// How many matching calls pass untouched first.
     pub skip: u32,
-    /// How many calls it is for; all without it.
+    /// The number of calls that it applies to; all without it.
     pub count: Option<u32>,
-    /// Seconds for which it stands; until removed without it.
+    /// Seconds until it ends; without it, the fault stays until it is removed.
     #[serde(rename = "for")]
     pub lasts: Option<f64>,
     /// Seconds before the call is looked at.
@@ -81,13 +81,14 @@ pub struct Fault {
     pub reset: bool,
     /// Break off in the middle of the body.
     pub truncate: bool,
-    /// Send one byte of the body every so many seconds.
+    /// Send one byte of the body per this many seconds.
     pub trickle: Option<f64>,
-    /// The work is done all the same before the fault shows: a reply that is lost.
+    /// Carry the call out although the fault shows, like a lost reply. With a delay, it is carried out although the client
+    /// has gone by then.
     pub apply: bool,
 }
 
-/// How the reply to one call is to be treated.
+/// The treatment of the reply to one call.
 #[derive(Debug, Clone, Default)]
 pub struct Treatment {
     /// Id of the fault.
@@ -111,7 +112,7 @@ struct Standing {
     until: Option<Duration>,
 }
 
-/// What a fault can be matched by.
+/// The properties of a call that a fault can match.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen<'a> {
     /// The service.
@@ -136,7 +137,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Adds a fault and says its id.
+    /// Adds a fault and returns its id.
     pub fn add(&mut self, fault: Fault, elapsed: Duration) -> u64 {
         self.next += 1;
         let until = fault.lasts.map(|lasts| elapsed + seconds(lasts));
@@ -148,14 +149,14 @@ impl Faults {
         self.next
     }
 
-    /// Takes a fault away.
+    /// Removes a fault.
     pub fn remove(&mut self, id: u64) -> bool {
         let before = self.standing.len();
         self.standing.retain(|standing| standing.id != id);
         before != self.standing.len()
     }
 
-    /// Takes all away.
+    /// Removes all faults.
     pub fn clear(&mut self) {
         self.standing.clear();
     }
@@ -168,7 +169,7 @@ impl Faults {
             .collect()
     }
 
-    /// What is to happen to this call; counts it.
+    /// The treatment of this call. The call is counted.
     pub fn take(&mut self, seen: &Seen<'_>, elapsed: Duration) -> Treatment {
         self.standing
             .retain(|standing| standing.until.is_none_or(|until| until > elapsed));

@@ -119,7 +119,7 @@ impl World {
             .values()
             .filter(|row| may_see(row) && fits(row))
             .collect();
-        // Newest first, as Glance does it; ids make the order total.
+        // Newest first, like Glance, and then by id, so that the order is total.
         rows.sort_by(|left, right| {
             compare(right.get("created_at"), left.get("created_at"))
                 .then(compare(left.get("id"), right.get("id")))
@@ -152,7 +152,7 @@ impl World {
         Ok(Reply::json(200, body))
     }
 
-    /// Adds an image; what the body does not say is as Glance would have it.
+    /// Adds an image. Fields that the body leaves out get Glance's defaults.
     pub(crate) fn put_image(&mut self, body: &Row, owner: &str) -> Row {
         let id = given(body, "id").map_or_else(|| self.new_id(), str::to_owned);
         let mut row = json!({

@@ -1,4 +1,4 @@
-//! What tests look for at the end: twins, leftovers; and the dump of everything.
+//! The checks at the end of a test: duplicates, objects that were left behind, and the dump of all objects.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub struct Finding {
     pub ids: Vec<String>,
 }
 
-/// An object that is still there.
+/// An object that still exists.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Leftover {
     /// Kind.
@@ -38,7 +38,7 @@ struct Object {
     kind: &'static str,
     id: String,
     name: String,
-    /// What makes it the one it is meant to be.
+    /// The logical key that identifies the object.
     key: String,
     tags: Vec<String>,
 }
@@ -139,7 +139,7 @@ impl World {
             .collect()
     }
 
-    /// Everything that exists.
+    /// All objects.
     pub fn dump(&self) -> Value {
         let network: BTreeMap<String, Value> = Kind::ALL
             .into_iter()

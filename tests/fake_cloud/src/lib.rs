@@ -1,8 +1,8 @@
 //! A stateful OpenStack on loopback: Keystone, Nova, Neutron, Glance, Cinder and Octavia behind one address, with
-//! faults on request, a record of every call, and load balancers that really balance TCP on 127.0.0.0/8.
+//! faults on request, a record of every call, and load balancers that balance TCP connections on 127.0.0.0/8.
 //!
-//! The services are one pure state machine (`world`): a call and the time in, a reply out, the rest on timers. The
-//! HTTP server, the data path and the control endpoint are a thin shell around it.
+//! The services are one pure state machine (`world`): its input is a call and the time, its output is a reply, and
+//! everything else runs on timers. The HTTP server, the data path and the control endpoint are a thin shell around it.
 
 pub mod balancer;
 pub mod clock;
@@ -62,7 +62,7 @@ pub enum StartError {
     Listen {
         /// The address.
         address: std::net::SocketAddr,
-        /// What the system says.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The script could not be read.
@@ -70,15 +70,15 @@ pub enum StartError {
     Script {
         /// The file.
         path: std::path::PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The script makes no sense.
+    /// A command of the script is invalid.
     #[error("script {path}: {message}")]
     Command {
         /// The file.
         path: std::path::PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         message: String,
     },
 }
@@ -90,7 +90,7 @@ pub struct FakeCloud {
 }
 
 impl FakeCloud {
-    /// Starts a cloud on the tokio runtime at hand.
+    /// Starts a cloud on the current tokio runtime.
     pub async fn start(options: Options) -> Result<Self, StartError> {
         let address = options.listen;
         let failed = |source| StartError::Listen { address, source };
@@ -134,7 +134,7 @@ impl FakeCloud {
         &self.control
     }
 
-    /// Where everything is: `http://127.0.0.1:PORT`.
+    /// The base address of all services: `http://127.0.0.1:PORT`.
     pub fn base(&self) -> &str {
         self.control.base()
     }
@@ -173,7 +173,7 @@ pub fn clouds_yaml(base: &str) -> String {
     format!("clouds:\n{}{}", cloud("demo"), cloud("admin"))
 }
 
-/// A range in 127.0.0.0/8 of its own for each listening port: 127.128.0.0/9 cut into pieces of 128 addresses.
+/// A separate range in 127.0.0.0/8 for each listening port: 127.128.0.0/9 in pieces of 128 addresses.
 fn floating_range(port: u16) -> Ipv4Net {
     let start = u32::from(Ipv4Addr::new(127, 128, 0, 0)) + u32::from(port) * 128;
     Ipv4Net::new(Ipv4Addr::from(start), 25).unwrap_or_default()

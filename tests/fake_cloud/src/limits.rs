@@ -17,7 +17,7 @@ pub struct Quota {
     /// Project id; every project without it.
     #[serde(default)]
     pub project: Option<String>,
-    /// How many there may be; without it the quota is lifted.
+    /// The largest number; without it the quota is lifted.
     #[serde(default)]
     pub limit: Option<usize>,
 }
@@ -34,7 +34,7 @@ pub struct RateLimit {
     /// Calls at once.
     #[serde(default = "one")]
     pub burst: f64,
-    /// The `Retry-After` header of a refusal, literally; none without it.
+    /// The `Retry-After` header of a refusal, as written here; none without it.
     #[serde(default)]
     pub retry_after: Option<String>,
     /// The status of a refusal.
@@ -102,7 +102,7 @@ impl Limits {
         self.quotas.clear();
     }
 
-    /// Takes one call off the budget, or refuses it.
+    /// Takes one call from the budget, or refuses it.
     pub fn admit(&mut self, service: Service, elapsed: Duration) -> Result<(), Reply> {
         for bucket in &mut self.buckets {
             if bucket

@@ -1,4 +1,4 @@
-//! What lists share: filters, tag filters, sorting, paging and field selection over JSON rows.
+//! The common parts of lists: filters, tag filters, sorting, paging and field selection over JSON rows.
 
 use std::cmp::Ordering;
 

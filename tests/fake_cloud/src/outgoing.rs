@@ -1,4 +1,4 @@
-//! Replies on their way out: whole, broken off, drop by drop, or not at all.
+//! Sends replies: complete, broken off, byte by byte, or not at all.
 
 use std::{
     convert::Infallible,
@@ -27,10 +27,10 @@ use crate::{
     wire::{Body, Reply},
 };
 
-/// A reply as the HTTP library wants it.
+/// The reply with the types of the HTTP library.
 pub(crate) type Outgoing = hyper::Response<UnsyncBoxBody<Bytes, io::Error>>;
 
-/// A connection that ends here.
+/// The error that ends the connection.
 pub(crate) fn broken() -> io::Error {
     io::Error::from(io::ErrorKind::ConnectionReset)
 }
@@ -48,7 +48,7 @@ pub(crate) fn plain(reply: Reply) -> Outgoing {
     treated(reply, &Treatment::default())
 }
 
-/// A reply as a fault wants it.
+/// A reply after the treatment of a fault.
 pub(crate) fn treated(reply: Reply, treatment: &Treatment) -> Outgoing {
     let (kind, bytes) = bytes_of(reply.body);
     let mut builder = hyper::Response::builder().status(reply.status);
@@ -62,7 +62,7 @@ pub(crate) fn treated(reply: Reply, treatment: &Treatment) -> Outgoing {
     let body: UnsyncBoxBody<Bytes, io::Error> = if treatment.fault.truncate {
         let half = bytes.slice(..length / 2);
         builder = builder.header("Content-Length", length);
-        // What is there goes out first: an error right away would take the head of the reply along.
+        // The available bytes are sent first, because an immediate error would discard the head of the reply.
         let end = stream::once(async {
             tokio::time::sleep(Duration::from_millis(20)).await;
             Err(broken())
@@ -88,7 +88,7 @@ pub(crate) fn treated(reply: Reply, treatment: &Treatment) -> Outgoing {
     match builder.body(body) {
         Ok(response) => response,
         Err(error) => {
-            // A header value from a script that is none.
+            // A header value in a script that is not valid.
             let text = Bytes::from(error.to_string());
             let body = Full::new(text)
                 .map_err(|never: Infallible| match never {})

@@ -28,7 +28,7 @@ pub struct Call {
     /// `<resource>_<verb>`: `server_get`, `loadbalancer_member_create`; `status_tree` for the tree, `version` and
     /// `token_create` for discovery and sign-in.
     pub label: String,
-    /// The status answered; none while it runs, hangs, or was broken off.
+    /// The status of the answer; none while the call runs, hangs, or was broken off.
     pub status: Option<u16>,
     /// Project id of the token.
     pub project: String,
@@ -128,7 +128,7 @@ impl Record {
         &self.counters
     }
 
-    /// Forgets calls and counters.
+    /// Removes recorded calls and resets counters.
     pub fn reset(&mut self) {
         self.calls.clear();
         self.counters.clear();

@@ -1,4 +1,4 @@
-//! The HTTP shell: reads calls, hands them to the world, treats replies as faults demand, keeps the timers going.
+//! The HTTP shell: reads calls, passes them to the world, applies faults to replies, and runs the timers.
 
 use std::{
     collections::BTreeMap,
@@ -35,18 +35,18 @@ use crate::{
     world::World,
 };
 
-/// Bodies of calls are cut off here.
+/// The largest body of a call. The rest is cut off.
 const LARGEST_BODY: usize = 16 * 1024 * 1024;
 
-/// What all tasks of one cloud share.
+/// The state that all tasks of one cloud share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     world: Mutex<World>,
     started: Instant,
     changed: Notify,
-    /// Events for whoever listens.
+    /// Events for all subscribers.
     pub(crate) events: broadcast::Sender<Event>,
-    /// Ends everything.
+    /// Ends the cloud.
     pub(crate) stop: CancellationToken,
     /// Every task.
     pub(crate) tasks: TaskTracker,
@@ -69,12 +69,12 @@ impl Shared {
         })
     }
 
-    /// Time since the cloud came up.
+    /// The time since the start of the cloud.
     pub(crate) fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// A balancer says what it does; nothing when it is gone.
+    /// Records the state of a balancer; `None` when it does not exist any more.
     pub(crate) fn show_data_path(&self, id: &str, shown: Option<Shown>) {
         let mut paths = self
             .data_paths
@@ -86,7 +86,7 @@ impl Shared {
         };
     }
 
-    /// What the balancers do, by load balancer id.
+    /// The states of the balancers, by load balancer id.
     pub(crate) fn data_paths(&self) -> BTreeMap<String, DataPath> {
         let paths = self
             .data_paths
@@ -102,7 +102,7 @@ impl Shared {
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something with the world at this moment; events go out, timers are looked at anew.
+    /// Calls a function on the world at this moment, sends its events and updates the timers.
     pub(crate) fn with<T>(&self, act: impl FnOnce(&mut World) -> T) -> T {
         let (done, events) = {
             let mut world = self.lock();
@@ -111,7 +111,7 @@ impl Shared {
             (done, world.take_events())
         };
         for event in events {
-            // Nobody listening is fine.
+            // There may be no subscriber.
             let _ = self.events.send(event);
         }
         self.changed.notify_one();
@@ -119,7 +119,7 @@ impl Shared {
     }
 }
 
-/// Lets timers go off until the cloud stops.
+/// Runs due timers until the cloud stops.
 pub(crate) async fn keep_time(shared: Arc<Shared>) {
     loop {
         let due = shared.lock().next_due();
@@ -133,7 +133,7 @@ pub(crate) async fn keep_time(shared: Arc<Shared>) {
             () = shared.stop.cancelled() => return,
             () = shared.changed.notified() => {}
             () = wait => {
-                // Through a changed notification of its own the loop comes round once more: harmless.
+                // This notification also wakes the loop itself once more, which has no effect.
                 shared.with(|_| ());
             }
         }
@@ -151,7 +151,7 @@ pub(crate) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
             tokio::time::sleep(Duration::from_millis(20)).await;
             continue;
         };
-        // Without this, small answers wait for the peer's delayed acknowledgement.
+        // Without this, small answers wait for the delayed acknowledgement of the other side.
         if stream.set_nodelay(true).is_err() {
             continue;
         }
@@ -246,12 +246,13 @@ async fn answer(
     };
     let (sequence, treatment) = begin(shared, &mut request, &body);
     let fault = &treatment.fault;
-    tokio::time::sleep(seconds(fault.delay)).await;
-    let elapsed = shared.elapsed();
-    let mut reply = if treatment.applies() {
-        shared.with(|world| world.apply(&request, elapsed))
+    let mut reply = if fault.apply && fault.delay > 0.0 {
+        // The work is done even if the client has gone by then.
+        let (shared, treatment) = (Arc::clone(shared), treatment.clone());
+        let late = tokio::spawn(async move { work(&shared, &request, &treatment).await });
+        late.await.map_err(|_| broken())?
     } else {
-        Reply::empty(204)
+        work(shared, &request, &treatment).await
     };
     tokio::time::sleep(seconds(fault.delay_after)).await;
     if fault.hang {
@@ -275,6 +276,17 @@ async fn answer(
     let elapsed = shared.elapsed();
     shared.with(|world| world.record.end(sequence, reply.status, elapsed));
     Ok(treated(reply, &treatment))
+}
+
+/// The service's part of a call: after the fault's delay, what it does.
+async fn work(shared: &Shared, request: &Request, treatment: &Treatment) -> Reply {
+    tokio::time::sleep(seconds(treatment.fault.delay)).await;
+    let elapsed = shared.elapsed();
+    if treatment.applies() {
+        shared.with(|world| world.apply(request, elapsed))
+    } else {
+        Reply::empty(204)
+    }
 }
 
 fn begin(shared: &Shared, request: &mut Request, body: &Bytes) -> (u64, Treatment) {
@@ -314,7 +326,7 @@ fn begin(shared: &Shared, request: &mut Request, body: &Bytes) -> (u64, Treatmen
 }
 
 fn decode(segment: &str) -> String {
-    // Form decoding differs from path decoding in the plus sign alone.
+    // Form decoding differs from path decoding in the plus sign only.
     url::form_urlencoded::parse(format!("={}", segment.replace('+', "%2B")).as_bytes())
         .next()
         .map(|(_, value)| value.into_owned())

@@ -1,4 +1,4 @@
-//! How a cloud starts: addresses, durations, and what exists from the beginning.
+//! The options of a cloud: addresses, durations, and the objects that exist from the start.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -11,12 +11,12 @@ pub struct Options {
     pub listen: SocketAddr,
     /// A file of commands, one JSON or YAML document a line, run at the start.
     pub script: Option<PathBuf>,
-    /// How long things take.
+    /// The durations of operations.
     pub durations: Durations,
     /// Regions in the catalogue; the same cloud is behind each.
     pub regions: Vec<String>,
-    /// Range of the external network. `None` picks one in 127.0.0.0/8 from the port, so that clouds
-    /// side by side don't meet.
+    /// Range of the external network. `None` chooses one in 127.0.0.0/8 from the port, so that several clouds on one
+    /// host don't collide.
     pub floating_range: Option<Ipv4Net>,
     /// How long tokens live.
     pub token_life: Duration,
@@ -24,11 +24,11 @@ pub struct Options {
     pub providers: Vec<String>,
     /// The provider of load balancers whose creator named none.
     pub default_provider: String,
-    /// Whether load balancers on loopback addresses really listen.
+    /// Whether load balancers on loopback addresses listen.
     pub data_path: bool,
-    /// Health that members behind a monitor show when no data path checks them.
+    /// The health of members behind a monitor that no data path checks.
     pub assumed_health: AssumedHealth,
-    /// How many calls the record keeps.
+    /// The number of calls that the record keeps.
     pub record_size: usize,
     /// Neutron extensions to hide, by alias (`standard-attr-tag`, `trunk`, ...).
     pub hidden_extensions: Vec<String>,
@@ -67,17 +67,17 @@ impl Default for Options {
     }
 }
 
-/// What stands in for health checks where no data path exists.
+/// The replacement of health checks where there is no data path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AssumedHealth {
     /// Every enabled member answers its checks.
     Online,
-    /// No heartbeat ever arrives: statuses stay as they were born.
+    /// No heartbeat arrives: statuses keep their initial value.
     Silent,
 }
 
-/// How long operations take, in seconds on the wire. All can be changed while the cloud runs.
+/// The durations of operations, in seconds on the wire. All can be changed while the cloud runs.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Durations {
@@ -124,7 +124,7 @@ impl Default for Durations {
 }
 
 impl Durations {
-    /// Every operation nearly at once, for tests that don't look at the way there.
+    /// Very short durations, for tests that don't depend on intermediate states.
     pub fn instant() -> Self {
         Self {
             server_build: 0.01,
@@ -142,7 +142,7 @@ impl Durations {
     }
 }
 
-/// Seconds from the wire as a duration; negative, absurd and undefined values are none.
+/// Seconds from the wire as a duration. Negative, very large and undefined values become zero.
 pub fn seconds(value: f64) -> Duration {
     Duration::try_from_secs_f64(value.max(0.0)).unwrap_or(Duration::ZERO)
 }

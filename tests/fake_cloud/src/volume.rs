@@ -29,7 +29,7 @@ impl World {
         let rest = match segments.as_slice() {
             [] => return Ok(Reply::json(300, json!({ "versions": [version] }))),
             ["v3"] => return Ok(Reply::json(200, json!({ "versions": [version] }))),
-            // The project in the path is optional nowadays.
+            // The project in the path is optional in current releases.
             ["v3", first, rest @ ..]
                 if !["volumes", "types", "os-availability-zone", "limits"].contains(first) =>
             {
@@ -71,6 +71,21 @@ impl World {
                 json!({ "volume_types": [
                 { "id": "fake-type", "name": "fake", "is_public": true, "description": null, "extra_specs": {} } ] }),
             )),
+            ("GET", ["limits"]) => {
+                let project = &request.caller.project;
+                let limit = self.limits.quota(Service::Volume, project, "volumes");
+                let used = self
+                    .volumes
+                    .values()
+                    .filter(|row| text(row, "os-vol-tenant-attr:tenant_id") == *project)
+                    .count();
+                Ok(Reply::json(
+                    200,
+                    json!({ "limits": { "rate": [], "absolute": {
+                    "maxTotalVolumes": limit.map_or(json!(-1), |limit| json!(limit)),
+                    "totalVolumesUsed": used } } }),
+                ))
+            }
             ("GET", ["os-availability-zone"]) => Ok(Reply::json(
                 200,
                 json!({ "availabilityZoneInfo": [

@@ -1,10 +1,10 @@
-//! Requests and replies as the services see them, free of any HTTP library's types.
+//! Requests and replies of the services, without the types of an HTTP library.
 
 use serde_json::{Map, Value, json};
 
 use crate::identity::Caller;
 
-/// A JSON object, the shape most of the services' rows are kept in.
+/// A JSON object, the form of most rows of the services.
 pub type Row = Map<String, Value>;
 
 /// The services, as the first path segment names them.
@@ -61,7 +61,7 @@ impl Service {
 /// One call, after the shell has read all of it.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// Which service is asked.
+    /// The service that is called.
     pub service: Service,
     /// Upper-case method.
     pub method: String,
@@ -75,7 +75,7 @@ pub struct Request {
     pub body: Value,
     /// Scheme and authority the caller used, without a slash at the end.
     pub base: String,
-    /// Who calls, once the token was looked at.
+    /// The caller, after the token was checked.
     pub caller: Caller,
 }
 
@@ -111,7 +111,7 @@ impl Request {
     }
 }
 
-/// What goes back.
+/// The reply to a call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reply {
     /// HTTP status.
@@ -178,7 +178,7 @@ impl Reply {
     }
 }
 
-/// Either outcome of a call is a reply; `Err` only serves the `?` operator.
+/// Every result of a call is a reply; `Err` exists only for the `?` operator.
 pub type Answer = Result<Reply, Reply>;
 
 /// The short reason phrase of a status code.

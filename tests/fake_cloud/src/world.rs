@@ -1,4 +1,5 @@
-//! The whole cloud as one state machine: a call and the time in, a reply out, the rest on timers.
+//! The whole cloud as one state machine: the input is a call and the time, the output is a reply, and everything else
+//! runs on timers.
 
 use std::{
     cmp::Reverse,
@@ -23,7 +24,7 @@ use crate::{
     wire::{Answer, Reply, Request, Row, Service},
 };
 
-/// Something that happens by itself later.
+/// An effect that a timer causes later.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Effect {
     ServerBuilt { id: String, fail: Option<String> },
@@ -68,7 +69,7 @@ impl Ord for Timer {
 /// The cloud.
 #[derive(Debug)]
 pub struct World {
-    /// The time of the call or timer at hand.
+    /// The time of the current call or timer.
     pub(crate) now: Now,
     timers: BinaryHeap<Reverse<Timer>>,
     next_timer: u64,
@@ -76,7 +77,7 @@ pub struct World {
     id_prefix: u64,
     /// Events not yet taken by the shell.
     outbox: VecDeque<Event>,
-    /// How long things take.
+    /// The durations of operations.
     pub durations: Durations,
     pub(crate) token_life: f64,
     pub(crate) regions: Vec<String>,
@@ -198,10 +199,10 @@ impl World {
             .insert(crate::wire::text(&flavor, "id").to_owned(), flavor);
     }
 
-    /// A new id in the shape of a version 4 UUID; unguessable ids are not needed, unique ones are.
+    /// A new id in the form of a version 4 UUID. Ids must be unique, but need not be unguessable.
     pub(crate) fn new_id(&mut self) -> String {
         self.next_id += 1;
-        // Multiplication by an odd number is a permutation, so ids are unique and look scattered.
+        // Multiplication by an odd number is a permutation, so that the ids are unique and look random.
         let mixed =
             self.next_id.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ self.id_prefix.rotate_left(17);
         uuid::Builder::from_random_bytes(
@@ -231,7 +232,7 @@ impl World {
         self.timers.peek().map(|Reverse(timer)| timer.due)
     }
 
-    /// Lets time pass: every timer due by then goes off at its own moment, in order.
+    /// Advances the time: every timer that is due runs at its own moment, in order.
     pub fn advance(&mut self, elapsed: Duration) {
         while self.next_due().is_some_and(|due| due <= elapsed) {
             let Some(Reverse(timer)) = self.timers.pop() else {
@@ -274,12 +275,12 @@ impl World {
         }
     }
 
-    /// Tells those around.
+    /// Sends an event.
     pub(crate) fn emit(&mut self, event: Event) {
         self.outbox.push_back(event);
     }
 
-    /// Takes the events that have come up.
+    /// Takes the events since the last call.
     pub fn take_events(&mut self) -> Vec<Event> {
         self.outbox.drain(..).collect()
     }
@@ -310,7 +311,7 @@ impl World {
         }
     }
 
-    /// Whether a load balancer has an address that can really be listened on.
+    /// Whether a load balancer has an address on which this host can listen.
     pub(crate) fn has_data_path(&self, balancer: &str) -> bool {
         self.data_path && !self.listen_addresses(balancer).is_empty()
     }
@@ -327,7 +328,7 @@ impl World {
             .collect()
     }
 
-    /// Who calls, so that it can be recorded before the call is looked at.
+    /// The caller, which is recorded before the call is processed.
     pub fn identify(&self, request: &mut Request) {
         let token = request
             .header("x-auth-token")
@@ -338,7 +339,7 @@ impl World {
         }
     }
 
-    /// One call, at this moment.
+    /// Carries one call out, at this moment.
     pub fn apply(&mut self, request: &Request, elapsed: Duration) -> Reply {
         self.advance(elapsed);
         if let Err(reply) = self.limits.admit(request.service, self.now.elapsed) {

@@ -1,5 +1,5 @@
-//! What the tests of capo-rs share: the real programs they run against, the contract that every cloud must keep,
-//! rollouts with their client and their invariants, and the fixtures of more than one test binary.
+//! The common parts of the tests of capo-rs: the real programs they run against, the contract of every cloud, rollouts
+//! with their client and their invariants, and the fixtures of several test binaries.
 
 #![allow(
     clippy::unwrap_used,
@@ -19,9 +19,11 @@ pub mod anomalies;
 pub mod client;
 pub mod contract;
 pub mod env;
+pub mod figures;
 pub mod full_objects;
 pub mod gate;
 pub mod invariants;
+pub mod migration_page;
 pub mod monitoring;
 pub mod rollout;
 pub mod scene;

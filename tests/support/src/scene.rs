@@ -1,4 +1,4 @@
-//! One kube-apiserver, one manager process, and clusters on clouds that keep a record of every call.
+//! One kube-apiserver, one manager process, and clusters on clouds that record every call.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ pub struct Plan<'a> {
     pub additional_ports: &'a [u16],
 }
 
-/// Everything that a figure is counted on.
+/// The state on which figures are counted.
 pub struct Scene {
     // Dropped in this order.
     /// The process, while it runs.
@@ -68,7 +68,7 @@ impl Scene {
         self.manager = Some(manager);
     }
 
-    /// Stops the manager as a kubelet does, and says how long that took.
+    /// Stops the manager like a kubelet does. Returns how long that took.
     pub async fn stop(&mut self) -> Duration {
         let mut manager = self.manager.take().unwrap();
         let begun = Instant::now();
@@ -131,7 +131,7 @@ impl Scene {
     }
 }
 
-/// Cluster API's word for "go on".
+/// Whether Cluster API may continue with the object.
 pub fn is_provisioned(object: &Value) -> bool {
     object["status"]["initialization"]["provisioned"] == true
 }

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 /// The longest that a test waits for one thing on a busy machine.
 pub const PATIENCE: Duration = Duration::from_mins(3);
-/// Between two looks.
+/// The interval between two checks.
 const BETWEEN: Duration = Duration::from_millis(50);
 
-/// What `look` finds, as soon as it finds something. Fails the test after [`PATIENCE`] and names `what` it waited for.
+/// The first result of `look`. Fails the test after [`PATIENCE`], with `what` in the message.
 pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! The listener, in this process, behind a kube-apiserver that calls it as in a deployment.
+//! The webhook server, in this process, behind a kube-apiserver that calls it like in a deployment.
 
 use std::{
     path::Path,
@@ -61,7 +61,7 @@ pub fn write_pair(authority: &Authority, folder: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// A kube-apiserver with our definitions, whose webhooks are answered in this process.
+/// A kube-apiserver with the definitions of capo-rs, whose webhooks are served by this process.
 pub struct Served {
     pub kubernetes: Kubernetes,
     _listening: Listening,
@@ -82,8 +82,8 @@ impl Served {
         })
     }
 
-    /// The one that the tests of this process share. It lives on a runtime of its own, as the first
-    /// test's ends with that test.
+    /// The one that the tests of this process share. It runs on a runtime of its own, because the first test's ends
+    /// with that test.
     pub async fn shared() -> &'static Self {
         static SHARED: OnceLock<Served> = OnceLock::new();
         tokio::task::spawn_blocking(|| {
@@ -132,7 +132,7 @@ pub fn definitions(listening: &Listening) -> Result<Vec<Value>, Error> {
     Ok(definitions)
 }
 
-/// Comes back when the API server has taken up the configuration of the validating webhooks.
+/// Returns when the API server applies the configuration of the validating webhooks.
 async fn until_refused(client: &Client) -> Result<(), Error> {
     let api = api(client, "OpenStackMachineTemplate", "v1beta2", "default");
     let wrong = object(
@@ -157,7 +157,7 @@ async fn until_refused(client: &Client) -> Result<(), Error> {
     Err("the validating webhooks are not in force after 10 s".into())
 }
 
-/// Makes sure of a namespace.
+/// Creates a namespace if it does not exist.
 pub async fn namespace(client: &Client, name: &str) {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     apply::apply(client, &[namespace]).await.unwrap();
@@ -188,7 +188,7 @@ pub fn object(kind: &str, version: &str, name: &str, parts: Value) -> DynamicObj
     serde_json::from_value(object).unwrap()
 }
 
-/// Label of a namespace whose objects are not validated on admission, as where the webhook is not installed.
+/// Label of a namespace whose objects are not validated on admission, as if the webhook were not installed.
 pub const WITHOUT_ADMISSION: &str = "tests.capo-rs/without-admission";
 
 /// The shipped configuration, with this process's address instead of the Service's, except in namespaces with the label

@@ -1,4 +1,4 @@
-//! Health checks as HAProxy makes them: up at first, down at the first failure of a newcomer, then by counts.
+//! Health checks like those of HAProxy: a new member is up until its first check fails; afterwards the counts apply.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -9,12 +9,12 @@ use tokio::{
 
 use crate::octavia::AppliedMonitor;
 
-/// What the checks of one member have seen so far.
+/// The results of the checks of one member so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Health {
     /// Up.
     pub(crate) up: bool,
-    /// How many more checks of the other kind change that.
+    /// The number of checks with the other result that change the state.
     left: u64,
 }
 
@@ -22,7 +22,7 @@ impl Health {
     /// A new member: up until its first check has failed.
     pub(crate) const NEW: Self = Self { up: true, left: 1 };
 
-    /// One more check.
+    /// The state after one more check.
     pub(crate) fn after(self, good: bool, rise: u64, fall: u64) -> Self {
         let whole = |up| if up { fall.max(1) } else { rise.max(1) };
         if good == self.up {
@@ -41,7 +41,7 @@ impl Health {
     }
 }
 
-/// One check. HTTP asks for a page; everything else is content with a connection.
+/// One check. HTTP requests a page; every other type only connects.
 pub(crate) async fn passes(address: SocketAddr, monitor: &AppliedMonitor) -> bool {
     let limit = Duration::from_secs(monitor.timeout.max(1));
     let probe = async {

@@ -1,4 +1,4 @@
-//! One listening address and port: accepts, picks a member, and carries bytes.
+//! One listening address and port: accepts connections, chooses a member, and forwards bytes.
 
 use std::{
     collections::HashMap,
@@ -16,13 +16,13 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::pick::{self, Memory};
 use crate::octavia::{AppliedListener, AppliedMember, AppliedPool};
 
-/// HAProxy's default: a connection is tried three more times.
+/// HAProxy's default: after a failure, a connection is tried three more times.
 const RETRIES: u32 = 3;
 /// Between two tries of the same member.
 const TURN_AROUND: Duration = Duration::from_secs(1);
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// What connections of one load balancer share.
+/// The state that the connections of one load balancer share.
 #[derive(Debug, Default)]
 pub(crate) struct Common {
     memories: Mutex<HashMap<String, Memory>>,
@@ -35,7 +35,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Common {
-    /// What the checks of a member say.
+    /// Records the result of the checks of a member.
     pub(crate) fn set_down(&self, pool: &str, member: &str, down: bool) {
         let mut memories = lock(&self.memories);
         memories
@@ -45,7 +45,7 @@ impl Common {
             .insert(member.to_owned(), down);
     }
 
-    /// Nobody checks this member any more.
+    /// Removes the result of a member that is not checked any more.
     pub(crate) fn forget_check(&self, pool: &str, member: &str) {
         if let Some(memory) = lock(&self.memories).get_mut(pool) {
             memory.down.remove(member);
@@ -57,7 +57,7 @@ impl Common {
         lock(&self.served).clone()
     }
 
-    /// Cuts the connections to one member, or all.
+    /// Closes the connections to one member, or all.
     pub(crate) fn cut(&self, member: Option<&str>) {
         lock(&self.cuts).retain(|id, token| {
             let hit = member.is_none_or(|member| member == id);
@@ -84,18 +84,18 @@ impl Common {
     }
 }
 
-/// How long accepting and carrying go on.
+/// The tokens that end accepting and forwarding.
 #[derive(Debug, Clone)]
 pub(crate) struct Life {
-    /// Ends accepting; established connections go on.
+    /// Ends accepting; established connections continue.
     pub(crate) stop: CancellationToken,
-    /// Ends everything.
+    /// Ends all connections.
     pub(crate) end: CancellationToken,
     /// Where connections run.
     pub(crate) tasks: TaskTracker,
 }
 
-/// Accepts until told to stop.
+/// Accepts connections until it is stopped.
 pub(crate) async fn accept(
     listener: TcpListener,
     config: watch::Receiver<Arc<AppliedListener>>,
@@ -140,7 +140,8 @@ async fn carry(mut client: TcpStream, peer: SocketAddr, config: &AppliedListener
     };
     let Some((member, mut server)) = connect(pool, common).await else {
         if !pool.redispatch {
-            // A packet filter passes the refusal on; a proxy has accepted already and closes.
+            // A packet filter passes the refusal to the client; a proxy has accepted the connection already and closes
+            // it.
             reset(&client);
         }
         return;
@@ -173,7 +174,7 @@ async fn connect(pool: &AppliedPool, common: &Common) -> Option<(AppliedMember, 
     let (mut member, _) = common.next(pool, None);
     for left in (0..=RETRIES).rev() {
         let chosen = member?;
-        // Only loopback is ever called: the rest of the world is none of a test's business.
+        // Only loopback addresses are called, because tests must not call other hosts.
         let target = chosen
             .address
             .parse::<IpAddr>()

@@ -1,6 +1,7 @@
-//! The data path: load balancers on loopback addresses really listen, check and balance.
+//! The data path: load balancers on loopback addresses that listen, check members and balance connections.
 //!
-//! It follows what was pushed, not what the API shows: a failed push leaves the old configuration in place.
+//! It follows the pushed configuration and not the API's rows: after a failed push the old configuration stays in
+//! place.
 
 mod check;
 mod front;
@@ -31,12 +32,12 @@ use crate::{
     world::World,
 };
 
-/// What the data path of one load balancer does.
+/// The state of the data path of one load balancer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct DataPath {
     /// Addresses and ports that are listened on.
     pub listening: BTreeSet<SocketAddr>,
-    /// Those that could not be listened on, and why.
+    /// The addresses on which it could not listen, with the errors.
     pub failed: BTreeMap<SocketAddr, String>,
     /// Connections carried so far, by member id.
     pub served: BTreeMap<String, u64>,
@@ -58,7 +59,7 @@ struct Running {
     common: Arc<Common>,
     fronts: HashMap<SocketAddr, Front>,
     failed: BTreeMap<SocketAddr, String>,
-    /// By pool and member: a pool behind two listeners is checked once.
+    /// By pool and member, so that a pool behind two listeners is checked once.
     checks: HashMap<(String, String), Checked>,
     end: CancellationToken,
 }
@@ -66,7 +67,7 @@ struct Running {
 /// Follows the pushes until the cloud stops.
 pub(crate) async fn supervise(shared: Arc<Shared>, mut events: broadcast::Receiver<Event>) {
     let mut running: HashMap<String, Running> = HashMap::new();
-    // Somebody else may sit on an address for a while.
+    // Another process may use an address for a while.
     let mut retry = tokio::time::interval(Duration::from_millis(500));
     loop {
         tokio::select! {
@@ -99,7 +100,7 @@ pub(crate) async fn supervise(shared: Arc<Shared>, mut events: broadcast::Receiv
     }
 }
 
-/// What a data path does, kept where the control endpoint finds it.
+/// Stores the state of a data path where the control endpoint reads it.
 #[derive(Debug)]
 pub(crate) struct Shown {
     listening: BTreeSet<SocketAddr>,
@@ -120,7 +121,7 @@ impl Shown {
 
 async fn follow(shared: &Arc<Shared>, all: &mut HashMap<String, Running>, id: &str) {
     let Some((addresses, listeners)) = shared.with(|world| world.pushed(id)) else {
-        // Gone for good: what was established ends with the amphora.
+        // The load balancer was deleted, so that established connections end with the amphora.
         if let Some(gone) = all.remove(id) {
             gone.end.cancel();
             shared.show_data_path(id, None);
@@ -307,7 +308,7 @@ impl Checking {
 }
 
 impl World {
-    /// Where a load balancer listens and what was pushed to it; nothing when it is gone.
+    /// The addresses and the pushed configuration of a load balancer; `None` when it does not exist.
     pub(crate) fn pushed(&self, balancer: &str) -> Option<(Vec<IpAddr>, Vec<AppliedListener>)> {
         self.octavia.balancers.get(balancer)?;
         let addresses = if self.data_path {

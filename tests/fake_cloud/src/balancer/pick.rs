@@ -1,19 +1,20 @@
-//! Which member gets a connection: weighted round robin over those that are up, backups last.
+//! The choice of the member for a connection: weighted round robin over the members that are up, and over the backups
+//! last.
 
 use std::collections::HashMap;
 
 use crate::octavia::{AppliedMember, AppliedPool};
 
-/// What a pool remembers between connections and across pushes.
+/// The state of a pool between connections and across pushes.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     /// Members whose checks fail.
     pub(crate) down: HashMap<String, bool>,
-    /// Smooth weighted round robin: how much each member is owed.
+    /// Smooth weighted round robin: the current weight of each member.
     owed: HashMap<String, i64>,
 }
 
-/// Members that may get a connection now. Without any primary, all backups share it.
+/// The members that may get a connection now. Without any primary member, all backups share the connections.
 pub(crate) fn usable<'a>(pool: &'a AppliedPool, memory: &Memory) -> Vec<&'a AppliedMember> {
     let up = |member: &&AppliedMember| {
         member.enabled
@@ -32,7 +33,7 @@ pub(crate) fn usable<'a>(pool: &'a AppliedPool, memory: &Memory) -> Vec<&'a Appl
     }
 }
 
-/// The next member in turn, not the one that has just refused if there is another.
+/// The next member in turn. The member that has just refused is avoided if there is another one.
 pub(crate) fn next(
     pool: &AppliedPool,
     memory: &mut Memory,

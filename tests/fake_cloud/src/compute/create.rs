@@ -1,4 +1,4 @@
-//! POST of a server: what Nova checks before it says 202.
+//! POST of a server: the checks that Nova makes before it answers 202.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Flavors, server groups, key pairs: Nova's small things.
+//! Flavors, server groups and key pairs.
 
 use serde_json::{Value, json};
 
@@ -221,7 +221,7 @@ impl World {
         }
     }
 
-    /// Fails when one more server would pass the project's quota.
+    /// Fails if one more server would exceed the project's quota.
     pub(super) fn server_quota(&self, project: &str) -> Result<(), Reply> {
         let Some(limit) = self.limits.quota(Service::Compute, project, "instances") else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What becomes of a server: built, stopped, started, failed, gone.
+//! The lifecycle of a server: it is built, stopped, started, fails or is deleted.
 
 use super::{Server, ServerRule};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 };
 
 impl World {
-    /// The first rule for a name, counted down.
+    /// The first rule for a name. Its count is reduced by one.
     pub(super) fn take_server_rule(&mut self, name: &str) -> ServerRule {
         let Some(place) = self
             .compute
@@ -38,7 +38,7 @@ impl World {
         }
     }
 
-    /// Puts a server into a status, as an operator, a user or the hypervisor would. Unknown ids are left alone.
+    /// Sets the status of a server, like an operator, a user or the hypervisor. Unknown ids are ignored.
     pub(crate) fn set_server(&mut self, id: &str, status: &str, fault: Option<String>) {
         let now = self.now;
         let Some(server) = self.compute.servers.get_mut(id) else {
@@ -119,7 +119,7 @@ impl World {
         self.after_duration(seconds(delete), Effect::ServerGone(id.to_owned()));
     }
 
-    /// A deletion has ended: ports are let go, volumes too.
+    /// Ends a deletion: the server's ports and volumes are released.
     pub(crate) fn server_gone(&mut self, id: &str) {
         let Some(Server {
             ports,

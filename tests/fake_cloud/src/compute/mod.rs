@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    wire::{Answer, Reply, Request, Row},
+    wire::{Answer, Reply, Request, Row, Service},
     world::World,
 };
 
@@ -23,7 +23,7 @@ pub struct Server {
     pub name: String,
     /// `BUILD`, `ACTIVE`, `SHUTOFF`, `ERROR`, ...
     pub status: String,
-    /// What it is busy with: `spawning`, `deleting`, ...
+    /// The task that it carries out: `spawning`, `deleting`, ...
     pub task: Option<String>,
     /// Project id.
     pub project: String,
@@ -41,7 +41,7 @@ pub struct Server {
     pub image: String,
     /// Port ids, in order.
     pub ports: Vec<String>,
-    /// Ports that Nova made itself and takes away with the server.
+    /// Ports that Nova created itself and deletes with the server.
     pub own_ports: Vec<String>,
     /// Metadata.
     pub metadata: Map<String, Value>,
@@ -51,13 +51,13 @@ pub struct Server {
     pub zone: String,
     /// Key pair name.
     pub key_name: Option<String>,
-    /// Config drive asked for.
+    /// Whether a config drive was requested.
     pub config_drive: bool,
     /// Description.
     pub description: Option<String>,
     /// User data as sent, base64.
     pub user_data: Option<String>,
-    /// Attached volumes: id, and whether it goes with the server.
+    /// Attached volumes: the id, and whether the volume is deleted with the server.
     pub volumes: Vec<(String, bool)>,
     /// Server group from the scheduler hints.
     pub group: Option<String>,
@@ -65,14 +65,14 @@ pub struct Server {
     pub fault: Option<String>,
 }
 
-/// A rule for servers to come: how long they build, whether they fail.
+/// A rule for coming servers: the time of their build, and whether they fail.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerRule {
     /// Part of the server's name; empty matches every server.
     #[serde(default)]
     pub name: String,
-    /// How many servers it is for; all without it.
+    /// The number of servers that the rule applies to; all without it.
     pub count: Option<u32>,
     /// Seconds from BUILD to the end of building.
     pub build: Option<f64>,
@@ -82,7 +82,7 @@ pub struct ServerRule {
     pub delete: Option<f64>,
 }
 
-/// Everything Nova keeps.
+/// The state of Nova.
 #[derive(Debug, Default)]
 pub struct Compute {
     /// Servers by id.
@@ -94,7 +94,7 @@ pub struct Compute {
     pub(crate) rules: Vec<ServerRule>,
 }
 
-/// A Nova error under its usual name for the status.
+/// An error of Nova, under its usual name for the status.
 pub(crate) fn nova_error(status: u16, message: impl Into<String>) -> Reply {
     let name = match status {
         400 => "badRequest",
@@ -195,11 +195,18 @@ impl World {
                 self.server_groups(request, minor, method, tail)
             }
             (method, ["os-keypairs", tail @ ..]) => self.keypairs(request, method, tail),
-            ("GET", ["limits"]) => Ok(Reply::json(
-                200,
-                json!({ "limits": { "rate": [], "absolute": {
-                "maxTotalInstances": 1000, "maxTotalCores": 10000, "totalInstancesUsed": self.compute.servers.len() } } }),
-            )),
+            ("GET", ["limits"]) => {
+                let project = &request.caller.project;
+                let limit = self.limits.quota(Service::Compute, project, "instances");
+                let servers = self.compute.servers.values();
+                let used = servers.filter(|server| server.project == *project).count();
+                Ok(Reply::json(
+                    200,
+                    json!({ "limits": { "rate": [], "absolute": {
+                    "maxTotalInstances": limit.map_or(json!(-1), |limit| json!(limit)),
+                    "maxTotalCores": 10000, "totalInstancesUsed": used } } }),
+                ))
+            }
             ("GET", ["os-quota-sets", project, ..]) => Ok(Reply::json(
                 200,
                 json!({ "quota_set": {

@@ -10,7 +10,8 @@ use crate::{
     world::World,
 };
 
-/// A name filter is a regular expression in Nova; anchors and quoted characters are what clients send.
+/// A name filter is a regular expression in Nova. Only anchors and quoted characters are supported, because clients
+/// send no others.
 fn name_matches(pattern: &str, name: &str) -> bool {
     let (pattern, start) = pattern
         .strip_prefix('^')

@@ -9,7 +9,7 @@ use crate::{
     world::World,
 };
 
-/// Tokens kept at most; the oldest expired ones go first.
+/// The largest number of tokens. The oldest expired ones are removed first.
 const TOKENS: usize = 20_000;
 
 struct SignedIn {
@@ -210,7 +210,7 @@ impl World {
         })
     }
 
-    /// The project a scope names and the user's roles there. Without a scope: the user's only project.
+    /// The project that a scope names, and the user's roles in it. Without a scope, it is the user's only project.
     fn scoped(&self, user: &str, scope: Option<&Value>) -> Result<(String, Vec<String>), Reply> {
         let user = self.identity.users.get(user).ok_or_else(refused)?;
         let wanted = scope

@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 
 use crate::wire::Reply;
 
-/// Who calls, as a token says.
+/// The caller that a token identifies.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Caller {
     /// Project id of the token.
     pub project: String,
     /// User id.
     pub user: String,
-    /// What the caller signed in with: user name, or application credential name.
+    /// The credential of the sign-in: user name, or application credential name.
     pub credential: String,
     /// Role names.
     pub roles: Vec<String>,
@@ -80,7 +80,7 @@ struct Token {
     expires_text: String,
 }
 
-/// Everything Keystone keeps.
+/// The state of Keystone.
 #[derive(Debug, Default)]
 pub struct Identity {
     /// Projects by id.
@@ -111,7 +111,7 @@ impl Identity {
         self.projects.insert(project.id.clone(), project);
     }
 
-    /// Adds a user, or gives a known one another password and more roles.
+    /// Adds a user, or changes the password of an existing one and adds roles.
     pub fn add_user(
         &mut self,
         id: &str,
@@ -148,7 +148,7 @@ impl Identity {
         })
     }
 
-    /// Who a live token belongs to.
+    /// The caller that a valid token belongs to.
     pub(crate) fn caller(&self, token: &str, elapsed: Duration) -> Option<Caller> {
         self.tokens
             .get(token)
@@ -164,7 +164,7 @@ impl Identity {
     }
 }
 
-/// 401 as the services' token middleware words it.
+/// 401 with the text of the services' token middleware.
 pub(crate) fn unauthorized(base: &str) -> Reply {
     let body: Value = json!({ "error": {
         "code": 401, "title": "Unauthorized", "message": "The request you have made requires authentication.",

@@ -26,7 +26,7 @@ fn address(number: u128, like: IpAddr) -> IpAddr {
     }
 }
 
-/// First and last usable address of a range, its own and the broadcast address left out.
+/// First and last usable address of a range, without the network's own address and the broadcast address.
 pub(crate) fn usable(range: IpNet) -> (IpAddr, IpAddr) {
     let (first, last) = (number(range.network()), number(range.broadcast()));
     let like = range.network();
@@ -37,7 +37,7 @@ pub(crate) fn usable(range: IpNet) -> (IpAddr, IpAddr) {
     (address(first + 1, like), address(last, like))
 }
 
-/// The allocation pools that remain when the gateway is taken out.
+/// The allocation pools without the gateway.
 pub(crate) fn pools_without(range: IpNet, gateway: Option<IpAddr>) -> Value {
     let (first, last) = usable(range);
     let mut pools = Vec::new();
@@ -60,7 +60,7 @@ pub(crate) fn pools_without(range: IpNet, gateway: Option<IpAddr>) -> Value {
 }
 
 impl World {
-    /// Takes an address of a subnet: the wanted one, or the next free one of its pools.
+    /// Takes an address of a subnet: the requested one, or the next free one of its pools.
     pub(crate) fn take_address(
         &mut self,
         subnet: &str,
@@ -96,7 +96,7 @@ impl World {
             return Ok(wanted);
         }
         for (start, end) in pools(&row) {
-            // After the highest one first, so that an address is not given out again at once.
+            // The search starts after the highest address, so that a released address is not used again at once.
             let highest = taken
                 .range(start..=end)
                 .next_back()
@@ -120,7 +120,7 @@ impl World {
         ))
     }
 
-    /// Gives an address back.
+    /// Releases an address.
     pub(crate) fn release_address(&mut self, subnet: &str, address: &str) {
         if let (Some(taken), Ok(address)) = (
             self.network.allocated.get_mut(subnet),
@@ -130,7 +130,8 @@ impl World {
         }
     }
 
-    /// Allocates the fixed addresses that a port asks for; without a wish, one of the network's first IPv4 subnet.
+    /// Allocates the fixed addresses that a port requests, or an address of the network's first IPv4 subnet if it
+    /// requests none.
     pub(crate) fn fixed_addresses(
         &mut self,
         network: &str,
@@ -192,7 +193,7 @@ impl World {
         Ok(granted)
     }
 
-    /// Gives all fixed addresses of a port back.
+    /// Releases all fixed addresses of a port.
     pub(crate) fn release_all(&mut self, fixed: &[Value]) {
         for ip in fixed {
             if let Some(ip) = ip.as_object() {

@@ -1,4 +1,4 @@
-//! The extensions that Neutron says it has.
+//! The extensions that Neutron lists.
 
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ const EXTENSIONS: [(&str, &str); 17] = [
 ];
 
 impl World {
-    /// Whether an extension is there and not hidden.
+    /// Whether an extension is listed and not hidden.
     pub(crate) fn has_extension(&self, alias: &str) -> bool {
         EXTENSIONS.iter().any(|(known, _)| *known == alias)
             && !self.hidden_extensions.iter().any(|hidden| hidden == alias)

@@ -65,7 +65,7 @@ impl World {
             Some(Value::String(port)) if !port.is_empty() => {
                 self.associate(id, port, given(body, "fixed_ip_address"))?;
             }
-            // A request without the attribute takes the floating IP off its port too.
+            // A request without the attribute removes the floating IP from its port too.
             _ => self.dissociate(id),
         }
         self.change_named(Kind::FloatingIp, id, body, &["description"]);
@@ -136,7 +136,7 @@ impl World {
         Ok(())
     }
 
-    /// Lets a floating IP go from its port.
+    /// Removes a floating IP from its port.
     pub(crate) fn dissociate(&mut self, id: &str) {
         let now = self.now;
         let before = self
@@ -157,7 +157,7 @@ impl World {
         self.port_addresses_changed(&before);
     }
 
-    /// The L3 agent has done its work: ACTIVE with a port, DOWN without.
+    /// The status that the L3 agent sets: ACTIVE with a port, DOWN without.
     pub(crate) fn floating_ip_settled(&mut self, id: &str) {
         let now = self.now;
         self.network.table_mut(Kind::FloatingIp).change(id, |row| {

@@ -106,7 +106,7 @@ impl Kind {
         neutron_error(404, kind, message)
     }
 
-    /// Attributes by which a list of this kind can be filtered besides those its rows show.
+    /// Attributes by which a list of this kind can be filtered besides those in its rows.
     pub const fn filters(self) -> &'static [&'static str] {
         match self {
             Self::Port => &["fixed_ips", "ip_allocation", "binding:host_id"],

@@ -1,4 +1,4 @@
-//! Neutron's lists: who sees what, filters, order, pages, links; and its quotas.
+//! Neutron's lists: visibility, filters, order, pages and links; and its quotas.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl World {
-    /// Own rows, shared and external ones; everything for an administrator.
+    /// The caller's own rows, and shared and external ones; all rows for an administrator.
     pub(super) fn may_see(request: &Request, row: &Row) -> bool {
         let flag = |name| row.get(name).and_then(Value::as_bool).unwrap_or(false);
         request.caller.is_admin()
@@ -70,7 +70,7 @@ impl World {
         Reply::json(200, json!({ kind.singular(): row }))
     }
 
-    /// A row as it is shown: with what belongs to other rows filled in.
+    /// A row in an answer, with the attributes that come from other rows.
     pub(crate) fn shown(&self, kind: Kind, mut row: Row) -> Row {
         let id = text(&row, "id").to_owned();
         match kind {
@@ -107,7 +107,7 @@ impl World {
         row
     }
 
-    /// Fails when one more row of this kind would pass the project's quota.
+    /// Fails if one more row of this kind would exceed the project's quota.
     pub(crate) fn network_quota(&self, kind: Kind, project: &str) -> Result<(), Reply> {
         let Some(limit) = self
             .limits
@@ -124,6 +124,23 @@ impl World {
             "OverQuota",
             format!("Quota exceeded for resources: ['{}'].", kind.singular()),
         ))
+    }
+
+    /// The quotas with what is in use of them.
+    pub(super) fn show_network_usage(&self, project: &str) -> Reply {
+        let quota: Row = Kind::ALL
+            .into_iter()
+            .map(|kind| {
+                let limit = self
+                    .limits
+                    .quota(Service::Network, project, kind.singular());
+                let limit = limit.map_or(json!(-1), |limit| json!(limit));
+                let used = self.network.table(kind).find("project_id", project).count();
+                let detail = json!({ "limit": limit, "used": used, "reserved": 0 });
+                (kind.singular().to_owned(), detail)
+            })
+            .collect();
+        Reply::json(200, json!({ "quota": quota }))
     }
 
     pub(super) fn show_network_quota(&self, project: &str) -> Reply {
@@ -149,7 +166,7 @@ fn matches(row: &Row, query: &[(String, String)]) -> bool {
         }
         checked.push(key);
         if key == "fixed_ips" {
-            // Repeated pairs narrow the choice: address and subnet of one and the same allocation.
+            // Repeated pairs narrow the result: address and subnet must be of one allocation.
             let pairs: Vec<(&str, &str)> = query
                 .iter()
                 .filter(|(name, _)| name == "fixed_ips")
@@ -220,7 +237,7 @@ fn values<'a>(query: &'a [(String, String)], name: &str) -> Vec<&'a str> {
         .collect()
 }
 
-/// Cuts the page out and says how to go on; links exist only where a limit was given, and keep the filters.
+/// Selects the page and adds the links. Links exist only where a limit was given, and keep the filters.
 fn page(
     request: &Request,
     kind: Kind,

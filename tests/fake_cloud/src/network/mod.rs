@@ -26,7 +26,7 @@ use crate::{
     world::World,
 };
 
-/// Everything Neutron keeps.
+/// The state of Neutron.
 #[derive(Debug, Default)]
 pub struct Network {
     tables: BTreeMap<Kind, Table>,
@@ -78,7 +78,7 @@ pub(crate) fn neutron_error(status: u16, kind: &str, message: impl Into<String>)
     )
 }
 
-/// 400 for a value that makes no sense.
+/// 400 for an invalid value.
 pub(crate) fn invalid_input(message: impl std::fmt::Display) -> Reply {
     neutron_error(
         400,
@@ -146,6 +146,7 @@ impl World {
             ("GET", ["agents"]) => Ok(Reply::json(200, json!({ "agents": [] }))),
             ("GET", ["qos", "policies"]) => Ok(Reply::json(200, json!({ "policies": [] }))),
             ("GET", ["quotas", project]) => Ok(self.show_network_quota(project)),
+            ("GET", ["quotas", project, "details.json"]) => Ok(self.show_network_usage(project)),
             (method, [collection, tail @ ..]) => {
                 let kind = Kind::of_collection(collection)
                     .filter(|kind| *kind != Kind::Trunk || self.has_extension("trunk"))

@@ -107,7 +107,7 @@ impl World {
         Ok(())
     }
 
-    /// The networks and the subnet that exist from the beginning.
+    /// The networks and the subnet that exist from the start.
     pub(crate) fn seed_network(&mut self, floating: ipnet::Ipv4Net, project: &str) {
         let id = self.new_id();
         let mut row = standard(self.now, &id, project, "public");

@@ -157,7 +157,7 @@ impl World {
         Ok(())
     }
 
-    /// Takes a port away, whoever owns it; floating IPs on it are let go.
+    /// Deletes a port, whatever owns it. Floating IPs are removed from it first.
     pub(crate) fn remove_port(&mut self, id: &str) {
         let Some(row) = self.network.table_mut(Kind::Port).remove(id) else {
             return;
@@ -179,7 +179,7 @@ impl World {
         }
     }
 
-    /// Nova binds a port to a server, or lets it go (`server` empty).
+    /// Binds a port to a server, or unbinds it (`server` is empty).
     pub(crate) fn bind_port(&mut self, id: &str, server: &str, up: bool) {
         let now = self.now;
         self.network.table_mut(Kind::Port).change(id, |row| {

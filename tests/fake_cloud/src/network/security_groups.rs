@@ -133,7 +133,7 @@ impl World {
         Ok(self.put_rule(&group, &rule, project))
     }
 
-    /// What a request for several rules is refused for as a whole.
+    /// The reason to refuse a request for several rules as a whole.
     pub(super) fn check_security_group_rules(rules: &[Value]) -> Result<(), Reply> {
         let rows: Vec<Row> = rules.iter().filter_map(Value::as_object).cloned().collect();
         let groups: BTreeSet<&str> = rows
@@ -191,7 +191,7 @@ impl World {
             .find("security_group_id", id)
             .map(|rule| text(rule, "id").to_owned())
             .collect();
-        // Rules of other groups that name this one go with it.
+        // Rules of other groups that name this group are deleted with it.
         let pointing: Vec<String> = self
             .network
             .table(Kind::SecurityGroupRule)

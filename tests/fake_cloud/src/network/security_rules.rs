@@ -1,6 +1,7 @@
-//! What Neutron makes of a security group rule before it stores it, and when it takes two rules for the same.
+//! The form in which Neutron stores a security group rule, and the comparison of two rules.
 //!
-//! Pure: the attributes of a request in, the row's attributes or Neutron's refusal out.
+//! The functions are pure: the input is the attributes of a request, the output the row's attributes or Neutron's
+//! refusal.
 
 use std::net::IpAddr;
 
@@ -186,7 +187,7 @@ fn prefix(rule: &Row, ipv6: bool) -> Result<Option<String>, Reply> {
     Ok(Some(range.to_string()))
 }
 
-/// Refuses ports where the protocol has none, and ranges that make no sense.
+/// Refuses ports for a protocol without ports, and invalid ranges.
 fn ports(rule: &Row, protocol: Option<&str>) -> Result<(), Reply> {
     let bound = |name: &str| rule.get(name).and_then(Value::as_i64);
     let (low, high) = (bound("port_range_min"), bound("port_range_max"));

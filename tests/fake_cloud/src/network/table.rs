@@ -1,4 +1,4 @@
-//! Rows by id with a few equality indexes, so that thousands of clusters don't make lists slow.
+//! Rows by id with a few equality indexes, so that lists stay fast with thousands of clusters.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::wire::{Row, text};
 
-/// The attributes that lookups go by; each is a plain string in every row.
+/// The indexed attributes. Each is a plain string in every row.
 const INDEXED: [&str; 6] = [
     "name",
     "network_id",

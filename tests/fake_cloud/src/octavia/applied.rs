@@ -1,4 +1,4 @@
-//! What a push delivers to the data path.
+//! The configuration that a push delivers to the data path.
 
 use serde::Serialize;
 
@@ -11,9 +11,9 @@ pub struct AppliedListener {
     pub id: String,
     /// Port.
     pub port: u16,
-    /// Whether it accepts.
+    /// Whether it accepts connections.
     pub enabled: bool,
-    /// Who may connect; everyone when empty.
+    /// The ranges that may connect; all when empty.
     pub allowed_cidrs: Vec<String>,
     /// Its pool.
     pub pool: Option<AppliedPool>,
@@ -24,7 +24,7 @@ pub struct AppliedListener {
 pub struct AppliedPool {
     /// Pool id.
     pub id: String,
-    /// A connection refused by one member is offered to another.
+    /// Whether a connection that one member refuses is offered to another.
     pub redispatch: bool,
     /// Weights are honoured.
     pub weighted: bool,
@@ -43,9 +43,9 @@ pub struct AppliedMonitor {
     pub delay: u64,
     /// Seconds until a check has failed.
     pub timeout: u64,
-    /// Good checks until up.
+    /// The number of successful checks until the member is up.
     pub rise: u64,
-    /// Bad checks until down.
+    /// The number of failed checks until the member is down.
     pub fall: u64,
 }
 
@@ -60,17 +60,17 @@ pub struct AppliedMember {
     pub port: u16,
     /// Weight; 0 takes no new connections.
     pub weight: u64,
-    /// Only when all others are down.
+    /// Whether it is used only when all others are down.
     pub backup: bool,
-    /// Whether it takes part.
+    /// Whether it gets connections.
     pub enabled: bool,
-    /// Whether it can be reached at all.
+    /// Whether the amphora has an interface that reaches it.
     pub plugged: bool,
-    /// Where checks go.
+    /// The address and port of the checks.
     pub check: (String, u16),
 }
 
-/// The configuration that a push of these rows delivers: everything but rows in PENDING_DELETE.
+/// The configuration that a push of these rows delivers: all rows except those in PENDING_DELETE.
 pub(super) fn rendered(lb: &LoadBalancer) -> Vec<AppliedListener> {
     let ovn = lb.provider == "ovn";
     let stays = |status: Provisioning| status != Provisioning::PendingDelete;

@@ -1,4 +1,4 @@
-//! Load balancers: POST (with a graph below or without), GET, PUT, DELETE, failover, status tree.
+//! Load balancers: POST (with listeners and pools or without), GET, PUT, DELETE, failover, status tree.
 
 use serde_json::json;
 
@@ -256,7 +256,7 @@ impl World {
         Ok(Reply::empty(202))
     }
 
-    /// Refuses what the OVN provider can't do.
+    /// Refuses requests that the OVN provider does not support.
     pub(super) fn ovn_refuses(lb: &LoadBalancer, refused: bool, what: &str) -> Result<(), Reply> {
         if lb.provider == "ovn" && refused {
             return Err(octavia_error(
@@ -267,7 +267,7 @@ impl World {
         Ok(())
     }
 
-    /// Checks that all of these attributes are there.
+    /// Checks that all of these attributes are present.
     pub(super) fn demand(body: &Row, names: &[&str]) -> Result<(), Reply> {
         mandatory(body, names)
     }

@@ -1,4 +1,4 @@
-//! The changes that Octavia carries out, how they can end, and the steps they consist of.
+//! The changes that Octavia carries out, their possible ends, and their steps.
 
 use serde::{Deserialize, Serialize};
 
@@ -47,7 +47,7 @@ pub enum Change {
         created: Vec<String>,
         /// Rows named in the request that existed.
         updated: Vec<String>,
-        /// Rows that leave.
+        /// Rows that are deleted.
         deleted: Vec<String>,
         /// Rows not named in an additive request: the driver gets them as if they were updated.
         untouched: Vec<String>,
@@ -120,61 +120,63 @@ impl Change {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
-    /// Before the push, while a port is plugged: a new member has no interface afterwards.
+    /// Before the push, while a port is plugged. A new member has no interface afterwards.
     Network,
-    /// The push to the amphorae fails: the old configuration stays.
+    /// The push to the amphorae. The old configuration stays.
     #[default]
     Push,
     /// After the push, writing the result: the new configuration is in place.
     Database,
 }
 
-/// Things that happen in the field though the API says otherwise. Letters are those of the fact sheet on Octavia.
+/// Behaviour of real Octavia that its API does not document. The letters are those of the table in `tests/fake_cloud/README.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Anomaly {
-    /// A, F, H: the change fails as Octavia fails.
+    /// A, F, H: the change fails in Octavia's usual way.
     #[serde(alias = "A", alias = "F", alias = "H")]
     Failed,
     /// B: a failing batch unlocks the load balancer group by group, `gap` seconds apart.
     #[serde(alias = "B")]
     SplitRevert,
-    /// C: it fails, and writing ERROR to the member is lost: PENDING for ever below ACTIVE.
+    /// C: the change fails, and the write of ERROR to the member is lost: the member stays PENDING under an ACTIVE load
+    /// balancer.
     #[serde(alias = "C")]
     LostErrorWrite,
-    /// D: it fails while the database is away: the load balancer turns ACTIVE, the rest stays PENDING for ever.
+    /// D: the change fails while the database is not reachable: the load balancer turns ACTIVE, and the rest stays
+    /// PENDING.
     #[serde(alias = "D")]
     DatabaseOutage,
-    /// E: nothing out of the ordinary: an additive batch that succeeds marks every member ACTIVE.
+    /// E: no deviation: an additive batch that succeeds marks every member ACTIVE.
     #[serde(alias = "E")]
     Whitewash,
-    /// G: it succeeds though the push was swallowed.
+    /// G: the change succeeds although the push was lost.
     #[serde(alias = "G", alias = "not-applied")]
     PushSwallowed,
-    /// I: pools without a listener stay as they are below an ACTIVE load balancer.
+    /// I: pools without a listener stay PENDING under an ACTIVE load balancer.
     #[serde(alias = "I")]
     UnattachedPoolsPending,
-    /// J: the provider reports everything but the object itself.
+    /// J: the provider reports the statuses of all rows except the changed one.
     #[serde(alias = "J")]
     PartialReport,
     /// K: listeners, pool and load balancer turn ACTIVE half-way.
     #[serde(alias = "K")]
     EarlyActive,
-    /// L: the worker dies between load balancer and listeners.
+    /// L: the worker stops between the load balancer and the listeners.
     #[serde(alias = "L")]
     ListenersLeftPending,
-    /// M: the listener's certificate can't be had: it is in ERROR, the rest is well.
+    /// M: the listener's certificate can't be read: the listener is in ERROR, and all other rows are ACTIVE.
     #[serde(alias = "M")]
     CertificateError,
-    /// N: reads answer the state before the change for `gap` seconds.
+    /// N: for `gap` seconds reads return the state before the change.
     #[serde(alias = "N")]
     StaleReads,
-    /// The worker is gone: everything stays PENDING, or until `gap` seconds later another one goes on.
+    /// The worker stops: all rows stay PENDING, or until another worker continues `gap` seconds later.
     WorkerKilled,
     /// The load balancer, its listeners and the pool turn ACTIVE while the object stays PENDING. `gap` seconds later (300
     /// without it) another worker finds the job on the jobboard and carries the change out.
     ResumedLater,
-    /// A batch pushes the values from before, and still turns ACTIVE.
+    /// A batch pushes the previous values, and turns ACTIVE.
     OldValuesPushed,
 }
 
@@ -189,7 +191,7 @@ pub enum Ending {
     Odd(Anomaly),
 }
 
-/// What a push delivers.
+/// The content of a push.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Push {
     /// The rows as they are.
@@ -207,11 +209,11 @@ pub enum Step {
     Set(Object, Provisioning),
     /// Writes ACTIVE unless the row is in ERROR.
     ActiveUnlessError(Object),
-    /// Takes a row away.
+    /// Deletes a row.
     Remove(Object),
     /// Delivers a configuration to the data path.
     Push(Push),
-    /// Marks everything below the load balancer ACTIVE.
+    /// Marks all rows below the load balancer ACTIVE.
     MarkAll,
     /// A new member was left without an interface.
     Unplugged(String, String),

@@ -1,4 +1,4 @@
-//! Carries accepted changes out, step by step, on the cloud's timers; and what the data path runs.
+//! Carries accepted changes out, step by step, on the cloud's timers, and holds the configuration of the data path.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -23,7 +23,7 @@ pub(crate) struct Operation {
     pub balancer: String,
     /// The change's name.
     pub name: &'static str,
-    /// When it was accepted, on the cloud's clock.
+    /// The time at which the change was accepted, on the cloud's clock.
     pub since: Duration,
     steps: VecDeque<(Duration, Step)>,
     before: Option<LoadBalancer>,
@@ -32,7 +32,7 @@ pub(crate) struct Operation {
 }
 
 impl World {
-    /// Begins to carry a change out. The rows already show it as PENDING; `before` is the state without it.
+    /// Begins a change. Its rows are PENDING already; `before` is the state before it.
     pub(crate) fn start_change(&mut self, balancer: &str, change: &Change, before: LoadBalancer) {
         let Some(lb) = self.octavia.balancers.get(balancer) else {
             return;
@@ -106,7 +106,7 @@ impl World {
         }
     }
 
-    /// Another worker takes over what a dead one left, or an operator does.
+    /// Another worker continues the changes of a stopped one, by itself or on an operator's command.
     pub(crate) fn resume_change(&mut self, id: u64) {
         let Some(operation) = self.octavia.operations.get_mut(&id) else {
             return;
@@ -120,7 +120,7 @@ impl World {
         }
     }
 
-    /// Resumes all dead changes of load balancers whose name or id contains this. Says how many.
+    /// Resumes all stopped changes of load balancers whose name or id contains this text. Returns their number.
     pub(crate) fn resume_changes(&mut self, balancer: &str) -> usize {
         let dead: Vec<u64> = self
             .octavia
@@ -212,7 +212,7 @@ impl World {
         self.heartbeat_soon(balancer);
     }
 
-    /// Writes a status as a flow does: ACTIVE on a held member becomes what it is held in.
+    /// Writes a status like a flow does: a held member gets the status it is held in instead of ACTIVE.
     fn write_status(&mut self, balancer: &str, object: &Object, status: Provisioning) {
         let now = self.now;
         let Some(lb) = self.octavia.balancers.get_mut(balancer) else {
@@ -247,7 +247,7 @@ impl World {
         }
     }
 
-    /// Lets a held member turn ACTIVE, if it is still as it was held.
+    /// Lets a held member turn ACTIVE, if it still has the status it is held in.
     pub(crate) fn release_member(&mut self, member: &str) {
         let Some(status) = self.octavia.held.remove(member) else {
             return;
@@ -346,7 +346,7 @@ impl World {
         }
     }
 
-    /// A load balancer is gone, with all below it and the port it owned.
+    /// Removes a load balancer with all its parts and the port that it owned.
     fn forget_balancer(&mut self, balancer: &str) {
         let Some(lb) = self.octavia.balancers.remove(balancer) else {
             return;

@@ -1,4 +1,4 @@
-//! What comes along in the POST of a load balancer: its VIP, and listeners and pools below it.
+//! The parts of a POST of a load balancer: its VIP, and the listeners and pools in the body.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use crate::{
     world::World,
 };
 
-/// Where a load balancer is to be reached.
+/// The address of a load balancer.
 pub(super) struct Vip {
     pub(super) address: String,
     pub(super) port: String,
@@ -22,7 +22,7 @@ pub(super) struct Vip {
     pub(super) owned: bool,
 }
 impl World {
-    /// Listeners and pools that came along in the POST.
+    /// Listeners and pools of the POST.
     pub(super) fn graph(
         &mut self,
         mut lb: LoadBalancer,
@@ -107,14 +107,14 @@ impl World {
             .flatten()
         {
             let member = member.as_object().cloned().unwrap_or_default();
-            // Born NO_MONITOR even where the graph has a monitor.
+            // A new member has NO_MONITOR even where the body has a monitor.
             let member = self.new_member(lb, &member, false)?;
             pool.members.push(member);
         }
         Ok(pool)
     }
 
-    /// The VIP that a body asks for; its port is made where none is given.
+    /// The VIP that a body requests. Its port is created where none is given.
     pub(super) fn take_vip(&mut self, body: &Row, id: &str, project: &str) -> Result<Vip, Reply> {
         if let Some(port) = given(body, "vip_port_id") {
             let row = self.network.get(Kind::Port, port);
@@ -165,7 +165,7 @@ impl World {
         let port = self
             .create_port(&wish.as_object().cloned().unwrap_or_default(), project)
             .map_err(|reply| match reply.body {
-                // Neutron's words reach the caller under Octavia's shape.
+                // Neutron's message is returned in Octavia's form.
                 crate::wire::Body::Json(body) => {
                     let words = body
                         .pointer("/NeutronError/message")

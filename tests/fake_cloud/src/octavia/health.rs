@@ -1,4 +1,4 @@
-//! Operating statuses: what heartbeats bring, from checks or from what is assumed.
+//! Operating statuses, which heartbeats set from checks or from assumptions.
 
 use super::{
     model::LoadBalancer,
@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl World {
-    /// Something changed; the next heartbeat will tell.
+    /// Schedules a heartbeat, because a row has changed.
     pub(crate) fn heartbeat_soon(&mut self, balancer: &str) {
         if self.octavia.heartbeat_due.insert(balancer.to_owned()) {
             self.after(
@@ -20,7 +20,7 @@ impl World {
         }
     }
 
-    /// A check changed its mind about a member.
+    /// Records that the result of a member's checks has changed.
     pub(crate) fn member_checked(&mut self, balancer: &str, member: &str, up: bool) {
         let found = self
             .octavia
@@ -35,7 +35,7 @@ impl World {
         }
     }
 
-    /// A heartbeat arrives: operating statuses follow what the amphora runs and sees.
+    /// A heartbeat: operating statuses follow the configuration and the checks of the amphora.
     pub(crate) fn heartbeat(&mut self, balancer: &str) {
         self.octavia.heartbeat_due.remove(balancer);
         if self.assumed_health == AssumedHealth::Silent && !self.has_data_path(balancer) {
@@ -73,7 +73,7 @@ impl World {
     }
 }
 
-/// Pools from members, listeners and the load balancer from pools.
+/// Derives the status of pools from members, and that of listeners and the load balancer from pools.
 fn roll_up(lb: &mut LoadBalancer) {
     for pool in &mut lb.pools {
         let down = pool

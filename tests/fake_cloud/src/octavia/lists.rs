@@ -1,4 +1,4 @@
-//! Octavia's lists: strict filters, tag filters, order, pages, and links that forget the filters.
+//! Octavia's lists: strict filters, tag filters, order, pages, and links without the filters.
 
 use serde_json::{Value, json};
 
@@ -193,7 +193,7 @@ fn links(request: &Request, path: &str, rows: &[Row], limit: Option<usize>) -> V
 }
 
 impl World {
-    /// Ids of the load balancers that a list can be about, narrowed by what the query says.
+    /// Ids of the load balancers that a list may contain, narrowed by the query.
     pub(super) fn listed_balancers(&self, request: &Request) -> Vec<String> {
         let visible = |id: &String| {
             self.octavia
@@ -225,7 +225,7 @@ impl World {
         }
     }
 
-    /// The rows of one kind below the load balancers a list is about; a name is looked at before anything is rendered.
+    /// The rows of one kind below these load balancers. Names are compared before rows are rendered.
     pub(super) fn listed_rows<'a, T>(
         &'a self,
         request: &Request,

@@ -4,7 +4,7 @@ use super::{immutable, missing, model::LoadBalancer, octavia_error, status::Prov
 use crate::{wire::Reply, world::World};
 
 impl World {
-    /// Locks a load balancer, or says in which state it is.
+    /// Locks a load balancer, or returns the error with its status.
     pub(super) fn lock_balancer(
         &mut self,
         id: &str,
@@ -31,8 +31,8 @@ impl World {
         Ok(before)
     }
 
-    /// The common lock of changes below a load balancer: 409 unless it is ACTIVE; then it, the pool and these
-    /// listeners are PENDING_UPDATE.
+    /// The common lock of changes below a load balancer: 409 unless it is ACTIVE. Then the load balancer, the pool and
+    /// these listeners are PENDING_UPDATE.
     pub(super) fn lock_below(
         &mut self,
         id: &str,

@@ -188,7 +188,7 @@ impl World {
         Ok(Reply::json(201, json!({ "member": shown })))
     }
 
-    /// Writes what a body says into a member's row.
+    /// Writes the attributes of a body into a member's row.
     pub(super) fn change_member(member: &mut Member, body: &Row) -> Result<(), Reply> {
         change_head(&mut member.head, body);
         if body.contains_key("weight") {

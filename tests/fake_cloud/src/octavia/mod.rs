@@ -1,10 +1,12 @@
 //! Octavia: load balancers, listeners, pools, monitors, members; locks, orders, reverts and anomalies.
 
 mod applied;
+mod attributes;
 mod balancers;
 mod batch;
 pub mod change;
 mod engine;
+mod errors;
 mod graph;
 mod health;
 mod listeners;
@@ -29,7 +31,12 @@ pub use self::{
     rules::{Hold, OperationRule},
 };
 use self::{
+    attributes::{integer, mandatory, only},
     engine::Operation,
+    errors::{
+        forbidden, immutable, invalid, missing, nothing_here, octavia_error,
+        octavia_routing_missing, routing_error,
+    },
     model::{Head, LoadBalancer},
     status::{Operating, Provisioning},
 };
@@ -38,7 +45,7 @@ use crate::{
     world::World,
 };
 
-/// Everything Octavia keeps.
+/// The state of Octavia.
 #[derive(Debug, Default)]
 pub struct Octavia {
     /// Load balancers by id.
@@ -46,7 +53,7 @@ pub struct Octavia {
     /// Load balancer of a listener, pool or monitor id.
     pub(crate) parents: HashMap<String, String>,
     pub(crate) by_name: HashMap<String, BTreeSet<String>>,
-    /// What the data path runs, by load balancer.
+    /// The configuration of the data paths, by load balancer.
     pub(crate) applied: BTreeMap<String, Vec<AppliedListener>>,
     pub(crate) operations: HashMap<u64, Operation>,
     pub(crate) next_operation: u64,
@@ -54,114 +61,14 @@ pub struct Octavia {
     pub(crate) holds: Vec<Hold>,
     /// Held members: the status each is held in.
     pub(crate) held: HashMap<String, Provisioning>,
-    /// Old states that reads still show, and until when.
+    /// Old states that reads still return, and until when.
     pub(crate) stale: HashMap<String, (std::time::Duration, LoadBalancer)>,
-    /// When the OVN provider's queue is free again.
+    /// The time at which the OVN provider's queue is free again.
     pub(crate) queue_free: std::time::Duration,
     pub(crate) providers: Vec<String>,
     pub(crate) default_provider: String,
     pub(crate) flavors: BTreeMap<String, Row>,
     pub(crate) heartbeat_due: BTreeSet<String>,
-}
-
-/// The shape of errors that controllers raise.
-pub(crate) fn octavia_error(status: u16, message: impl Into<String>) -> Reply {
-    let message: String = message.into();
-    let code = if status >= 500 { "Server" } else { "Client" };
-    Reply::json(
-        status,
-        json!({ "faultcode": code, "faultstring": message, "debuginfo": null }),
-    )
-}
-
-pub(crate) fn missing(resource: &str, id: &str) -> Reply {
-    octavia_error(404, format!("{resource} {id} not found."))
-}
-
-pub(crate) fn immutable(resource: &str, id: &str) -> Reply {
-    octavia_error(
-        409,
-        format!("{resource} {id} is immutable and cannot be updated."),
-    )
-}
-
-pub(crate) fn forbidden() -> Reply {
-    octavia_error(403, "Policy does not allow this request to be performed.")
-}
-
-fn invalid(message: impl std::fmt::Display) -> Reply {
-    octavia_error(400, format!("Validation failure: {message}"))
-}
-
-/// The shape of errors that routing raises, before any controller.
-fn routing_error(status: u16, title: &str, description: &str) -> Reply {
-    Reply::json(
-        status,
-        json!({ "code": status, "title": title, "description": description }),
-    )
-}
-
-fn nothing_here() -> Reply {
-    routing_error(404, "Not Found", "")
-}
-
-/// An integer attribute within bounds, in the words of Octavia's type system.
-fn integer(body: &Row, name: &str, low: u64, high: u64) -> Result<Option<u64>, Reply> {
-    match body.get(name) {
-        None | Some(Value::Null) => Ok(None),
-        Some(value) => {
-            let number = value.as_u64().or_else(|| value.as_str()?.parse().ok());
-            match number {
-                Some(number) if (low..=high).contains(&number) => Ok(Some(number)),
-                Some(number) => {
-                    let bound = if number < low {
-                        format!("greater or equal to {low}")
-                    } else {
-                        format!("lower or equal to {high}")
-                    };
-                    Err(octavia_error(
-                        400,
-                        format!(
-                            "Invalid input for field/attribute {name}. Value: '{number}'. Value should be {bound}"
-                        ),
-                    ))
-                }
-                None => Err(octavia_error(
-                    400,
-                    format!(
-                        "Invalid input for field/attribute {name}. Value: '{}'. unable to convert to int",
-                        value.as_str().unwrap_or("?")
-                    ),
-                )),
-            }
-        }
-    }
-}
-
-fn mandatory(body: &Row, names: &[&str]) -> Result<(), Reply> {
-    match names
-        .iter()
-        .find(|name| matches!(body.get(**name), None | Some(Value::Null)))
-    {
-        Some(name) => Err(octavia_error(
-            400,
-            format!(
-                "Invalid input for field/attribute {name}. Value: 'None'. Mandatory field missing."
-            ),
-        )),
-        None => Ok(()),
-    }
-}
-
-/// Refuses attributes that the type does not have.
-fn only(body: &Row, kind: &str, names: &[&str]) -> Result<(), Reply> {
-    match body.keys().find(|key| !names.contains(&key.as_str())) {
-        Some(key) => Err(octavia_error(
-            400,
-            format!("Unknown attribute for argument {kind}_.{kind}: {key}"),
-        )),
-        None => Ok(()),
-    }
 }
 
 impl World {
@@ -219,7 +126,7 @@ impl World {
             ("PUT", ["healthmonitors", id]) => self.update_monitor(request, id),
             ("DELETE", ["healthmonitors", id]) => self.delete_monitor(request, id),
             (method, ["pools", pool, "members", tail @ ..]) => {
-                // The pool is looked up while routing, hence the other error shape.
+                // The pool is looked up during routing, so that its error has another form.
                 let Some(lb) = self.octavia.parents.get(*pool).cloned() else {
                     return Err(octavia_routing_missing("Pool", pool));
                 };
@@ -297,7 +204,7 @@ impl World {
         .collect()
     }
 
-    /// Fails when `more` rows of a kind would pass the project's quota. `name` is the kind in messages.
+    /// Fails if `more` rows of a kind would exceed the project's quota. `name` is the kind in messages.
     pub(crate) fn octavia_quota_left(
         &self,
         project: &str,
@@ -349,7 +256,7 @@ impl World {
         }
     }
 
-    /// The load balancer as reads show it: for a while the old one, where stale reads were asked for.
+    /// The load balancer as reads return it. Where stale reads were requested, it is the old one for a while.
     pub(crate) fn balancer_read(
         &self,
         request: &Request,
@@ -381,7 +288,7 @@ impl World {
         }
     }
 
-    /// The id in the path is none that exists.
+    /// No object has the id in the path.
     pub(crate) fn parent_of(&self, resource: &str, id: &str) -> Result<String, Reply> {
         self.octavia
             .parents
@@ -389,10 +296,6 @@ impl World {
             .cloned()
             .ok_or_else(|| missing(resource, id))
     }
-}
-
-fn octavia_routing_missing(resource: &str, id: &str) -> Reply {
-    routing_error(404, "Bad Request", &format!("{resource} {id} not found."))
 }
 
 /// Changes the columns that every kind shares.

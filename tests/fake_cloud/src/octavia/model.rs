@@ -1,4 +1,4 @@
-//! The rows of Octavia's database: a load balancer owns all that is below it.
+//! The rows of Octavia's database. A load balancer owns all rows below it.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::status::{Operating, Provisioning};
 use crate::clock::Now;
 
-/// What every row carries.
+/// The columns of every row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Head {
     /// Id.
@@ -64,7 +64,7 @@ pub struct LoadBalancer {
     pub vip_subnet: String,
     /// VIP network.
     pub vip_network: String,
-    /// Octavia made the VIP port and takes it away again.
+    /// Whether Octavia created the VIP port and deletes it again.
     pub owns_vip_port: bool,
     /// Listeners in order of creation.
     pub listeners: Vec<Listener>,
@@ -83,7 +83,7 @@ pub struct Listener {
     pub port: u16,
     /// Its default pool.
     pub pool: Option<String>,
-    /// Who may connect; everyone when empty.
+    /// The ranges that may connect; all when empty.
     pub allowed_cidrs: Vec<String>,
     /// Remaining attributes as shown: time-outs, limits, headers.
     pub rest: serde_json::Map<String, Value>,
@@ -117,9 +117,9 @@ pub struct Monitor {
     pub delay: u64,
     /// Seconds until a check has failed.
     pub timeout: u64,
-    /// Good checks until up.
+    /// The number of successful checks until a member is up.
     pub max_retries: u64,
-    /// Bad checks until down.
+    /// The number of failed checks until a member is down.
     pub max_retries_down: u64,
     /// HTTP attributes as shown.
     pub rest: serde_json::Map<String, Value>,
@@ -136,17 +136,17 @@ pub struct Member {
     pub port: u16,
     /// Weight.
     pub weight: u64,
-    /// Used only when all others are down.
+    /// Whether it is used only when all others are down.
     pub backup: bool,
     /// Subnet id as given.
     pub subnet: Option<String>,
-    /// Where checks go instead.
+    /// The address of the checks, where it is another one.
     pub monitor_address: Option<String>,
     /// Port of the checks.
     pub monitor_port: Option<u16>,
-    /// The amphora has an interface that reaches it.
+    /// Whether the amphora has an interface that reaches it.
     pub plugged: bool,
-    /// What the checks say, as far as anybody checks.
+    /// The result of the checks, if the data path makes any.
     pub up: Option<bool>,
     /// Set by command, wins over every heartbeat.
     pub forced: Option<Operating>,

@@ -1,6 +1,7 @@
-//! Every change as the list of database transactions and pushes it consists of.
+//! The list of database transactions and pushes of every change.
 //!
-//! Pure: which change, how it ends, how long it takes, and what the load balancer looks like, in; steps out.
+//! The functions are pure: the input is the change, its end, its durations and the load balancer; the output is the
+//! steps.
 
 use std::time::Duration;
 
@@ -10,10 +11,10 @@ use super::{
     status::Provisioning,
 };
 
-/// How long the parts of a change take.
+/// The durations of the parts of a change.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Timing {
-    /// Until the work is done.
+    /// The time until the work is done.
     pub work: Duration,
     /// Between transactions afterwards.
     pub step: Duration,
@@ -21,7 +22,7 @@ pub(super) struct Timing {
     pub gap: Duration,
 }
 
-/// The steps of a change, each with the time that passes before it.
+/// The steps of a change, each with the delay before it.
 pub(super) fn plan(
     lb: &LoadBalancer,
     change: &Change,
@@ -167,7 +168,7 @@ impl Plan<'_> {
             Change::LoadBalancerDelete => self.then(Step::Remove(Object::LoadBalancer)),
             Change::ListenerCreate(_) | Change::ListenerUpdate(_) => {
                 pushes(self, Push::Rows);
-                // A listener that was in ERROR is repaired by its own change.
+                // A listener in ERROR is repaired by a change of its own.
                 self.active(Object::LoadBalancer);
                 self.active(change.object());
             }
@@ -241,7 +242,7 @@ impl Plan<'_> {
         }
     }
 
-    /// K: parents first, half-way; the object itself at the end.
+    /// K: the parents turn ACTIVE half-way; the object itself does at the end.
     pub(super) fn early(&mut self, change: &Change) {
         self.success(change, Some(Push::Rows));
         let own = change.object();
@@ -275,7 +276,7 @@ impl Plan<'_> {
         }
     }
 
-    /// The parents at the usual time, the whole change once more when another worker resumes it.
+    /// The parents turn ACTIVE at the usual time. The whole change runs once more when another worker resumes it.
     fn resumed_later(&mut self, change: &Change) {
         self.success(change, None);
         let own = change.object();

@@ -1,4 +1,4 @@
-//! How rows look on the wire.
+//! The form of rows on the wire.
 
 use serde_json::{Value, json};
 
@@ -39,7 +39,7 @@ impl LoadBalancer {
         shown
     }
 
-    /// The load balancer with its children in full, as POST answers.
+    /// The load balancer with all its children, as POST answers.
     pub fn shown_full(&self) -> Row {
         let mut shown = self.shown();
         let listeners: Vec<Row> = self

@@ -1,4 +1,4 @@
-//! How changes fail, and how the OVN provider goes about things.
+//! The way in which changes fail, and the flows of the OVN provider.
 
 use std::time::Duration;
 
@@ -123,13 +123,13 @@ impl Plan<'_> {
         }
     }
 
-    /// OVN reports ACTIVE for everything it knows after each of its own requests.
+    /// After each of its own requests OVN reports ACTIVE for all rows it knows.
     pub(super) fn ovn(&mut self, change: &Change, ending: Ending) {
         if ending == Ending::Odd(Anomaly::WorkerKilled) {
             return;
         }
         if ending == Ending::Odd(Anomaly::EarlyActive) {
-            // An event of its health checks reports everything it knows, at any moment.
+            // At any moment, an event of its health checks reports the statuses of all rows.
             self.early(change);
             return;
         }
@@ -146,7 +146,7 @@ impl Plan<'_> {
             untouched,
         } = change
         else {
-            // A failing creation still shows the generic ACTIVE; updates and deletions do report ERROR.
+            // A failed creation reads ACTIVE; updates and deletions report ERROR.
             if failing && !matches!(change, Change::MemberCreate(..)) {
                 self.failure(change, Stage::Network, Anomaly::Failed);
             } else {

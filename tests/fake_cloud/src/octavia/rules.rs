@@ -1,4 +1,4 @@
-//! Rules about operations to come, and members held in a status.
+//! Rules about coming operations, and members held in a status.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::faults::glob;
 
-/// What is to become of certain operations.
+/// The result of certain coming operations.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OperationRule {
@@ -21,15 +21,15 @@ pub struct OperationRule {
     pub load_balancer: String,
     /// How many matching operations pass untouched first.
     pub skip: u32,
-    /// How many it is for; all without it.
+    /// The number of operations that it applies to; all without it.
     pub count: Option<u32>,
     /// Seconds of work.
     pub duration: Option<f64>,
-    /// It fails.
+    /// Whether the operation fails.
     pub fail: bool,
     /// Where it fails.
     pub stage: Stage,
-    /// Something odd happens.
+    /// A deviation from the documented behaviour.
     pub anomaly: Option<Anomaly>,
     /// The anomaly's own seconds.
     pub gap: f64,
@@ -53,7 +53,7 @@ impl OperationRule {
                     .any(|name| name.contains(&self.name)))
     }
 
-    /// How an operation under this rule ends.
+    /// The end of an operation under this rule.
     pub fn ending(&self) -> Ending {
         match (self.anomaly, self.fail) {
             (Some(anomaly), _) => Ending::Odd(anomaly),
@@ -104,25 +104,25 @@ pub struct Hold {
     pub member: String,
     /// The status that is shown instead of ACTIVE.
     pub status: Provisioning,
-    /// How many members it is for; all without it.
+    /// The number of members that it applies to; all without it.
     #[serde(default)]
     pub count: Option<u32>,
-    /// Seconds until a held member turns ACTIVE by itself; only on command without it.
+    /// Seconds until a held member turns ACTIVE by itself; without it, only on command.
     #[serde(default)]
     pub release_after: Option<f64>,
-    /// Also put members that are ACTIVE now into the status, at once.
+    /// Whether members that are ACTIVE now get the status at once.
     #[serde(default)]
     pub now: bool,
 }
 
 impl Hold {
-    /// Whether it is for this member.
+    /// Whether the rule applies to this member.
     pub fn matches(&self, id: &str, name: &str) -> bool {
         self.count != Some(0) && (id == self.member || name.contains(&self.member))
     }
 }
 
-/// Takes the first rule for an operation out of the list, as often as it lasts.
+/// Takes the first rule for an operation. A rule with a count is used that many times.
 pub(crate) fn take(
     rules: &mut [OperationRule],
     lb: &LoadBalancer,

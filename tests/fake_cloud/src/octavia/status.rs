@@ -1,4 +1,4 @@
-//! The two statuses of everything in Octavia.
+//! The two statuses of all objects in Octavia.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub enum Provisioning {
     /// The last change is done.
     Active,
-    /// Being made.
+    /// Being created.
     PendingCreate,
     /// Being changed, or locked by a change below.
     PendingUpdate,
@@ -16,7 +16,7 @@ pub enum Provisioning {
     PendingDelete,
     /// The last change failed.
     Error,
-    /// Gone, as some drivers report it for a while.
+    /// Deleted, as some drivers report it for a while.
     Deleted,
 }
 
@@ -40,7 +40,7 @@ impl Provisioning {
 pub enum Operating {
     /// Serving.
     Online,
-    /// Not heard of, or switched off.
+    /// Without a report so far, or switched off.
     Offline,
     /// Some of it is in error.
     Degraded,
@@ -48,7 +48,7 @@ pub enum Operating {
     Error,
     /// Weight 0.
     Draining,
-    /// Nobody checks.
+    /// Without a monitor.
     NoMonitor,
 }
 

@@ -1,4 +1,4 @@
-//! Everything that happens in the field though the API says otherwise.
+//! Behaviour of real clouds that the API documentation does not describe.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ fn with(operation: &str, anomaly: &str, gap: f64) -> (Pure, Balancer) {
     (cloud, at)
 }
 
-/// The enabled members that the data path uses, with their weights.
+/// The enabled members in the data path, with their weights.
 fn running(cloud: &Pure, at: &Balancer) -> Vec<(String, u64)> {
     let applied = cloud.world.octavia.applied.get(&at.lb).unwrap();
     applied[0]
@@ -177,7 +177,7 @@ fn a_killed_worker_leaves_everything_pending_until_it_is_resumed() {
 }
 
 #[test]
-fn with_a_jobboard_another_worker_goes_on_by_itself() {
+fn with_a_jobboard_another_worker_continues_by_itself() {
     let (mut cloud, at) = with("member-create", "worker-killed", 30.0);
     cloud.member(&at, "m2", "10.6.0.11");
     cloud.pass(29.0);

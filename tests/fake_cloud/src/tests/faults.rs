@@ -163,9 +163,9 @@ async fn rates_are_limited_by_service() {
     assert_eq!(status, 200);
 }
 
-/// The status tree of a load balancer may be missing: a policy denies it, or the API is too old to have it.
+/// The status tree of a load balancer may be missing, because a policy denies it or the API is too old to have it.
 #[tokio::test]
-async fn the_status_tree_is_denied_or_absent_and_all_else_is_as_ever() {
+async fn the_status_tree_is_denied_or_absent_and_other_calls_are_unchanged() {
     let (cloud, client) = cloud(Options::default()).await;
     for status in [403, 404] {
         cloud.control().run(json!({ "clear": "faults" })).unwrap();
@@ -184,7 +184,7 @@ async fn the_status_tree_is_denied_or_absent_and_all_else_is_as_ever() {
     }
 }
 
-/// `delay` answers late with what is so at the end, `delay_after` late with what was so when the call arrived.
+/// `delay` answers late with the state at the end, `delay_after` answers late with the state at which the call arrived.
 #[tokio::test]
 async fn one_service_is_slow_and_its_answers_are_as_old_as_asked() {
     let (cloud, client) = cloud(Options::default()).await;
@@ -215,7 +215,7 @@ async fn one_service_is_slow_and_its_answers_are_as_old_as_asked() {
     }
 }
 
-/// A Secret that suddenly leads to another project: the same manager, nothing of its own to be seen.
+/// A Secret that now leads to another project: the manager is the same, but sees none of its objects.
 #[tokio::test]
 async fn another_project_sees_nothing_of_the_first_and_may_have_the_same_again() {
     let (cloud, demo) = cloud(Options::default()).await;

@@ -1,4 +1,4 @@
-//! Over the wire: signing in, the catalogue, tokens that end, the control endpoint.
+//! Tests over HTTP: signing in, the catalogue, expiring tokens, the control endpoint.
 
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ impl Client {
         user: &str,
         password: &str,
     ) -> Result<Self, (u16, Value)> {
-        // Plain HTTP needs no certificates, but the client wants a provider installed.
+        // Plain HTTP needs no certificates, but the client requires an installed provider.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         let body = json!({ "auth": { "identity": { "methods": ["password"], "password": { "user": {
@@ -80,14 +80,14 @@ impl Client {
         (status, reply.json().await.unwrap_or_default())
     }
 
-    /// POST; the id of what was made.
+    /// POST; returns the id of the created object.
     pub(super) async fn make(&self, path: &str, kind: &str, body: Value) -> String {
         let (status, made) = self.call("POST", path, json!({ kind: body })).await;
         assert!(status == 201 || status == 202, "{path}: {status} {made}");
         made[kind]["id"].as_str().unwrap().to_owned()
     }
 
-    /// Asks until the object shows this status.
+    /// Reads the object until it has this status.
     pub(super) async fn until(&self, path: &str, pointer: &str, wanted: &str) {
         let mut last = Value::Null;
         for _ in 0..500 {
@@ -272,7 +272,7 @@ async fn calls_are_recorded_under_their_labels() {
 }
 
 #[tokio::test]
-async fn commands_over_http_say_what_is_wrong_with_them() {
+async fn errors_of_commands_over_http_name_the_cause() {
     let (_cloud, client) = cloud(Options::default()).await;
     let (status, body) = client
         .call(

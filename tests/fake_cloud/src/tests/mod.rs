@@ -1,4 +1,4 @@
-//! The cloud from outside: pure with time handed in, over HTTP, and through its balancers.
+//! Tests of the cloud: without HTTP and with an explicit time, over HTTP, and through its balancers.
 
 mod anomalies;
 mod faults;
@@ -21,7 +21,7 @@ use crate::{
     world::{ADMIN_PROJECT, PROJECT, World},
 };
 
-/// A cloud without HTTP, whose time passes when told to.
+/// A cloud without HTTP, whose time the test advances.
 struct Pure {
     world: World,
     elapsed: Duration,
@@ -119,7 +119,7 @@ impl Pure {
         self.world.command(command).unwrap()
     }
 
-    /// A network with a subnet; gives their ids.
+    /// Creates a network with a subnet; returns their ids.
     fn network(&mut self, cidr: &str) -> (String, String) {
         let (_, network) = self.call(
             "POST",
@@ -159,7 +159,7 @@ impl Pure {
         Balancer { lb, listener, pool }
     }
 
-    /// POST of a member; gives its id.
+    /// POST of a member; returns its id.
     fn member(&mut self, at: &Balancer, name: &str, address: &str) -> String {
         let body = json!({ "member": { "name": name, "address": address, "protocol_port": 6443 } });
         let (status, member) = self.lb("POST", &format!("pools/{}/members", at.pool), body);
@@ -201,7 +201,7 @@ impl Pure {
         .to_owned()
     }
 
-    /// What is seen while `seconds` pass, looked at after every transaction, each sight once in a row.
+    /// The statuses during the next `seconds`, after every transaction, without repetitions.
     fn sights(&mut self, at: &Balancer, seconds: f64) -> Vec<String> {
         let end = self.elapsed + Duration::from_secs_f64(seconds);
         let mut seen = vec![self.sight(at)];

@@ -49,7 +49,7 @@ fn a_failing_member_ends_in_error_below_an_active_load_balancer() {
         ],
         "listener in error for a moment, then member, listeners, pool, load balancer"
     );
-    // The member's own status blocks nothing.
+    // A member in ERROR locks no other object.
     cloud.settled(&at, "m2", "10.6.0.11");
     assert_eq!(cloud.sight(&at), "A A A m1:E m2:A");
 }

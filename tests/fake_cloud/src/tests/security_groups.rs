@@ -1,4 +1,4 @@
-//! Rules of security groups: how they are stored, and which are the same.
+//! Rules of security groups: their stored form, and which rules are equal.
 
 use serde_json::{Value, json};
 
@@ -158,7 +158,7 @@ fn of_a_refused_list_nothing_is_created() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_with_its_reason() {
+fn an_invalid_rule_is_refused_with_its_reason() {
     for (change, expected) in [
         (
             json!({ "protocol": "quic" }),

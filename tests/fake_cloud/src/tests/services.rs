@@ -1,4 +1,4 @@
-//! Neutron, Nova, Glance, Cinder, Keystone: shapes, refusals, lifecycles.
+//! Neutron, Nova, Glance, Cinder, Keystone: forms of objects, refusals, lifecycles.
 
 use serde_json::{Value, json};
 

@@ -15,13 +15,13 @@ use tokio::{
 use super::http::{Client, cloud};
 use crate::{FakeCloud, Options};
 
-/// A subnet of its own for each cloud of this test process and of others beside it.
+/// A separate subnet for each cloud of this test process and of other processes.
 fn subnet_of(cloud: &FakeCloud) -> String {
     let port: u16 = cloud.base().rsplit(':').next().unwrap().parse().unwrap();
     format!("127.{}.{}", 64 + (port >> 10), (port >> 2) & 0xff)
 }
 
-/// Answers every connection with its name; `echo` afterwards.
+/// Answers every connection with its name, and then echoes.
 async fn backend(address: &str, name: &'static str) -> JoinHandle<()> {
     let listener = TcpListener::bind(address).await.unwrap();
     tokio::spawn(async move {
@@ -36,7 +36,7 @@ async fn backend(address: &str, name: &'static str) -> JoinHandle<()> {
     })
 }
 
-/// Who answers; nobody when the connection ends without a word.
+/// The name of the backend that answers; `None` when the connection ends without an answer.
 async fn ask(address: SocketAddr) -> Option<String> {
     let mut stream = TcpStream::connect(address).await.ok()?;
     let mut name = [0_u8; 1];
@@ -123,7 +123,7 @@ impl Balanced {
         self.client
             .until(&path, "/loadbalancer/provisioning_status", "ACTIVE")
             .await;
-        // The push is carried out by a task of its own.
+        // A task of its own carries the push out.
         let served = tokio::time::timeout(Duration::from_secs(5), async {
             while !self
                 .cloud

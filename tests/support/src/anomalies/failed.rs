@@ -22,7 +22,7 @@ pub(super) fn all() -> Vec<Scenario> {
     ]
 }
 
-/// A: made anew, as an update would not plug it.
+/// A: the member is deleted and created again, because an update would not plug it.
 async fn a_creation_fails(name: &'static str) {
     let scene = Scene::with(name, Shape::default(), 1).await;
     scene.strike(
@@ -35,7 +35,7 @@ async fn a_creation_fails(name: &'static str) {
     scene
         .until_told("cp-1", "MemberError", "is in ERROR; it is repaired")
         .await;
-    // It may be over before the gauge of this cluster is asked for.
+    // The repair may end before the gauge of this cluster is read.
     scene
         .until_metric(
             r#"capo_gate_decisions_total{decision="Held",gate="admission",reason="MemberError"}"#,
@@ -47,7 +47,7 @@ async fn a_creation_fails(name: &'static str) {
         .await;
 }
 
-/// A: nothing else may serve, so it is pushed again rather than deleted.
+/// A: no other machine may serve, so the member is updated rather than deleted.
 async fn the_first_creation_fails(name: &'static str) {
     let scene = Scene::with(name, Shape::default(), 0).await;
     scene.strike(json!({"operation": {"operation": "member-create", "name": "-cp-0", "fail": true, "count": 1}}));
@@ -61,7 +61,7 @@ async fn the_first_creation_fails(name: &'static str) {
     scene.end_with(mark, &["POST member", "PUT member"]).await;
 }
 
-/// A: it may still get connections, and goes all the same once another one serves.
+/// A: the member may still get connections, and is removed once another machine serves.
 async fn a_drain_fails(name: &'static str) {
     let scene = Scene::with(name, Shape::default(), 2).await;
     scene.strike(json!({"operation": {"operation": "member-update", "name": "-cp-0", "fail": true, "count": 1}}));
@@ -76,7 +76,7 @@ async fn a_deletion_fails(name: &'static str) {
     a_deletion_is_asked_again(name, &json!({"fail": true}), "ERROR").await;
 }
 
-/// A deletion that goes wrong like this and leaves the member so: asked again, and confirmed by absence.
+/// A deletion that fails and leaves the member: it is requested again, and confirmed by absence.
 pub(super) async fn a_deletion_is_asked_again(name: &'static str, wrong: &Value, left: &str) {
     let scene = Scene::with(name, Shape::default(), 2).await;
     let mut operation = json!({"operation": "member-delete", "name": "-cp-0", "count": 1});
@@ -100,7 +100,8 @@ pub(super) async fn a_deletion_is_asked_again(name: &'static str, wrong: &Value,
         .await;
 }
 
-/// A later ERROR is seen, told and pushed again; if that fails too it is made anew, because another one serves.
+/// A later ERROR is noticed, reported and repaired by an update. If that fails too, the member is deleted and created
+/// again, because another machine serves.
 async fn a_settled_member_turns_error(name: &'static str) {
     let scene = Scene::with(name, Shape::default(), 2).await;
     let mark = scene.mark();
@@ -166,7 +167,7 @@ async fn a_batch_fails_group_by_group(name: &'static str) {
         truth.members.iter().any(|member| member.name == "stranger"),
         "{truth:?}"
     );
-    // Of those that may serve, none was deleted but the one that leaves.
+    // Of the members that may serve, only the one of the deleted machine was deleted.
     let writes = scene.writes(mark);
     let deleted = writes
         .iter()
@@ -176,11 +177,11 @@ async fn a_batch_fails_group_by_group(name: &'static str) {
     scene.end().await;
 }
 
-/// F: every member is in ERROR while all of them serve; a deletion that is asked meanwhile waits.
+/// F: every member is in ERROR while all of them serve. A deletion that is requested in the meantime waits.
 async fn a_failed_additive_batch_removes_nobody(name: &'static str) {
     let scene = Scene::with(name, Shape::default(), 3).await;
     scene.strike(json!({"operation": {"operation": "member-batch", "anomaly": "F", "count": 1}}));
-    // The first repair takes long enough for the deletion to come before anybody is ACTIVE again.
+    // The first repair takes so long that the deletion is requested before any member is ACTIVE again.
     scene.strike(json!({"operation": {"operation": "member-update", "duration": 15, "count": 1}}));
     let path = format!("pools/{}/members?additive_only=true", scene.pool());
     let mark = scene.mark();
@@ -199,7 +200,7 @@ async fn a_failed_additive_batch_removes_nobody(name: &'static str) {
     scene.until_told("c", "MemberError", "").await;
     scene.until_gone(0).await;
     scene.until_well().await;
-    // It may go as soon as one other serves again, before the third is repaired.
+    // The machine may be deleted as soon as one other machine serves again, before the third member is repaired.
     let writes = scene.writes(mark);
     assert_eq!(writes[..2], ["PUT member", "PUT member"], "{writes:?}");
     let deleted = writes
@@ -214,7 +215,7 @@ async fn a_failed_additive_batch_removes_nobody(name: &'static str) {
     scene.end().await;
 }
 
-/// H: nothing was ever in it, so it is made anew.
+/// H: the member was never applied, so it is deleted and created again.
 async fn the_load_balancer_fails(name: &'static str) {
     let scene = Scene::empty(name, Shape::default()).await;
     scene.strike(

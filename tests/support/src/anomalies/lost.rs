@@ -1,5 +1,5 @@
-//! PENDING that nothing will ever end, and PENDING that ends by itself, under an ACTIVE load balancer (C, D, J,
-//! K, L, M of the table in `tests/fake_cloud/README.md`).
+//! PENDING statuses under an ACTIVE load balancer that never end, and those that end by themselves (C, D, J, K, L, M of
+//! the table in `tests/fake_cloud/README.md`).
 
 use serde_json::json;
 
@@ -27,12 +27,12 @@ pub(super) fn all() -> Vec<Scenario> {
     ]
 }
 
-/// The creation of a member goes wrong in this way.
+/// The creation of a member fails in this way.
 fn anomaly(letter: &str, member: &str) -> serde_json::Value {
     json!({"operation": {"operation": "member-create", "name": member, "anomaly": letter, "count": 1}})
 }
 
-/// C: what amphorav2 did in the field.
+/// C: an anomaly that was observed with amphorav2.
 async fn a_creation_is_lost(name: &'static str) {
     let scene = Scene::with(name, Shape::default(), 1).await;
     scene.strike(anomaly("C", "-cp-1"));
@@ -50,7 +50,7 @@ async fn a_creation_is_lost(name: &'static str) {
         .await;
 }
 
-/// C on one of two ports: the machine is not admitted on the other one's account.
+/// C on one of two ports: the machine is not admitted because of the other port.
 async fn a_creation_on_the_second_port_is_lost(name: &'static str) {
     let shape = Shape {
         more_ports: &[8443],
@@ -72,7 +72,7 @@ async fn a_creation_on_the_second_port_is_lost(name: &'static str) {
     scene.end().await;
 }
 
-/// C: an admitted machine's member is never deleted for it.
+/// C: an admitted machine's member is not deleted because of it.
 async fn a_settled_member_turns_pending(name: &'static str) {
     let scene = Scene::with(name, Shape::default(), 2).await;
     scene.slow("loadbalancer_member_update");
@@ -87,12 +87,13 @@ async fn a_settled_member_turns_pending(name: &'static str) {
     scene.end_with(mark, &["PUT member"]).await;
 }
 
-/// C: nobody will ever end it.
+/// C: no worker will ever end the change.
 async fn a_deletion_is_lost(name: &'static str) {
     a_deletion_is_asked_again(name, &json!({"anomaly": "C"}), "PENDING_DELETE").await;
 }
 
-/// D: listener and pool stay PENDING too, so that every member write answers 409: the pool is pushed first.
+/// D: listener and pool stay PENDING too, so that every write of a member is answered with 409. The pool is updated
+/// first.
 async fn the_database_is_away(name: &'static str) {
     let scene = Scene::with(name, Shape::default(), 2).await;
     scene.strike(json!({"operation": {"operation": "member-create", "name": "-cp-2", "anomaly": "D", "gap": 2, "count": 1}}));
@@ -113,7 +114,7 @@ async fn the_database_is_away(name: &'static str) {
         .await;
 }
 
-/// J: a provider nobody knows reports everything but the member.
+/// J: an unknown provider reports the statuses of all objects except the member.
 async fn a_provider_forgets_the_member(name: &'static str) {
     let shape = Shape {
         provider: "f5",
@@ -145,7 +146,7 @@ async fn the_load_balancer_is_active_early(name: &'static str) {
     scene.end_with(mark, &["POST member"]).await;
 }
 
-/// L: the member is well and its machine goes on; the listener is pushed.
+/// L: the member is ACTIVE, so that its machine is admitted; the listener is repaired by an update.
 async fn the_worker_dies_before_the_listeners(name: &'static str) {
     let scene = Scene::with(name, Shape::default(), 1).await;
     scene.strike(anomaly("L", "-cp-1"));
@@ -157,7 +158,8 @@ async fn the_worker_dies_before_the_listeners(name: &'static str) {
     scene.end_with(mark, &["POST member", "PUT listener"]).await;
 }
 
-/// M: the listener is in ERROR, which the cluster's Ready tells at once, and is pushed again.
+/// M: the listener is in ERROR. The cluster's condition Ready shows that at once, and the listener is repaired by an
+/// update.
 async fn a_listener_misses_its_certificate(name: &'static str) {
     let scene = Scene::with(name, Shape::default(), 1).await;
     scene.strike(anomaly("M", "-cp-1"));
@@ -175,7 +177,7 @@ async fn a_listener_misses_its_certificate(name: &'static str) {
     scene.end_with(mark, &["POST member", "PUT listener"]).await;
 }
 
-/// N: what was just made is not there for a while; it is not made twice.
+/// N: reads do not return a new object for a while. It is not created twice.
 async fn another_node_answers(name: &'static str) {
     let scene = Scene::with(name, Shape::default(), 1).await;
     scene.strike(json!({"operation": {"operation": "member-create", "name": "-cp-1", "anomaly": "N", "gap": 4, "count": 1}}));

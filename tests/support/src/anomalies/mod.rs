@@ -1,10 +1,10 @@
-//! Every way in which Octavia shows a load balancer ACTIVE with a member that is not, and every way in which
-//! ACTIVE is not the truth: the manager as a process, a real kube-apiserver, Cluster API as a script, and for each
-//! scenario an OpenStack of its own that lies in its own way.
+//! All ways in which Octavia shows an ACTIVE load balancer with a member that is not ACTIVE, and all ways in which
+//! ACTIVE does not mean that a member serves. The manager runs as a process, with a real kube-apiserver and a scripted
+//! Cluster API. Each scenario has an OpenStack of its own with its own anomaly.
 //!
-//! Scenarios run side by side under one manager ([`plane`]). While one plays, a [`watch`] compares what the gates
-//! let through with what is true in the cloud at that moment. `make test` plays one of each kind, `make rollout`
-//! all of them; `CAPO_RS_SCENARIO` picks those with a text in their name.
+//! Scenarios run side by side under one manager ([`plane`]). During a scenario, a [`watch`] compares each decision of
+//! the gates with the state of the cloud at that moment. `make test` runs one scenario of each kind, `make rollout`
+//! runs all of them; `CAPO_RS_SCENARIO` selects those with a text in their name.
 
 #![allow(
     clippy::unwrap_used,
@@ -30,18 +30,18 @@ use std::{pin::Pin, sync::Arc, time::Instant};
 
 use tokio::sync::Semaphore;
 
-/// More at once would wait for each other on two cores.
+/// The number of scenarios at the same time. More of them would only wait for each other on two cores.
 const AT_ONCE: usize = 16;
 
 type Play = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// One scenario: its namespace, and what happens in it.
+/// One scenario: its namespace and its steps.
 pub struct Scenario {
     name: &'static str,
     play: fn(&'static str) -> Play,
 }
 
-/// A list of scenarios; each function takes the name of its namespace.
+/// A list of scenarios. Each function takes the name of its namespace.
 macro_rules! scenarios {
     ($($name:literal: $play:path,)+) => {
         vec![$($crate::anomalies::Scenario { name: $name, play: |name| Box::pin($play(name)) },)+]
@@ -49,7 +49,7 @@ macro_rules! scenarios {
 }
 use scenarios;
 
-/// Every scenario there is.
+/// All scenarios.
 fn all() -> Vec<Scenario> {
     let lists = [
         failed::all(),
@@ -62,7 +62,7 @@ fn all() -> Vec<Scenario> {
     lists.into_iter().flatten().collect()
 }
 
-/// Plays those of these names side by side, or all of them, and fails if one does, naming it.
+/// Runs the scenarios of these names side by side, or all of them. It fails if one fails, and names it.
 pub async fn play(names: &[&str]) {
     let mut scenarios = all();
     if !names.is_empty() {
@@ -80,10 +80,7 @@ pub async fn play(names: &[&str]) {
                 let _place = room.acquire_owned().await.unwrap();
                 let begun = Instant::now();
                 play(name).await;
-                println!(
-                    "{name}: as it should, {:.0} s",
-                    begun.elapsed().as_secs_f64()
-                );
+                println!("{name}: passed, {:.0} s", begun.elapsed().as_secs_f64());
             };
             (name, tokio::spawn(playing))
         })

@@ -1,5 +1,5 @@
-//! The management cluster that all scenarios share: a kube-apiserver of their own (the manager looks at every
-//! namespace of it) and the manager as a process, with thresholds that a test can wait for.
+//! The management cluster that all scenarios share: a separate kube-apiserver, because the manager watches all its
+//! namespaces, and the manager as a process, with thresholds that a test can wait for.
 
 use std::sync::OnceLock;
 
@@ -8,7 +8,7 @@ use crate::env::{
     manager::{self},
 };
 
-/// Thresholds that a scenario lives to see, and a settled load balancer looked at every few seconds.
+/// Thresholds that pass during a scenario. A settled load balancer is read every few seconds.
 const FLAGS: [&str; 5] = [
     "--sync-period=10s",
     "--member-orphan-after=6s",
@@ -23,7 +23,8 @@ pub struct Plane {
 }
 
 impl Plane {
-    /// The one of this process. It lives on a thread of its own: the runtime of the first test ends with that test.
+    /// The management cluster of this process. It runs on a thread of its own, because the runtime of the first test
+    /// ends with that test.
     pub async fn shared() -> &'static Self {
         static SHARED: OnceLock<Plane> = OnceLock::new();
         tokio::task::spawn_blocking(|| {
@@ -66,7 +67,7 @@ impl Plane {
         text
     }
 
-    /// The last lines of the manager's log that hold `text`.
+    /// The last lines of the manager's log that contain `text`.
     pub fn logged(&self, text: &str) -> String {
         let log = std::fs::read_to_string(self.manager.process.log()).unwrap_or_default();
         let lines: Vec<&str> = log.lines().filter(|line| line.contains(text)).collect();

@@ -1,4 +1,4 @@
-//! Octavia's providers: the same rules, each with its own times, and what OVN can't do.
+//! Octavia's providers: they have the same rules, each with its own times. OVN lacks some features.
 
 use serde_json::json;
 
@@ -24,7 +24,7 @@ fn ovn() -> Shape {
     }
 }
 
-/// A machine joins, another one leaves; the condition names the profile.
+/// A machine joins and another one is deleted. The condition names the profile.
 async fn plain(scene: Scene, profile: &str, leaving: &[&str]) {
     let words = format!("provider profile {profile}");
     scene
@@ -59,10 +59,10 @@ async fn the_alias(name: &'static str) {
     plain(scene, "amphora", &["PUT member", "DELETE member"]).await;
 }
 
-/// Weight 0 keeps nobody away there, so it is not asked for.
+/// With this provider weight 0 keeps no client away, so it is not set.
 async fn ovn_does_not_drain(name: &'static str) {
     let scene = Scene::with(name, ovn(), 2).await;
-    // Newcomers come in disabled, and are enabled by a write of its own.
+    // New members are created disabled, and enabled by a separate write.
     scene
         .until_true("both are enabled", |truth| {
             truth.members.iter().all(|member| member.up)
@@ -71,13 +71,14 @@ async fn ovn_does_not_drain(name: &'static str) {
     plain(scene, "ovn", &["DELETE member"]).await;
 }
 
-/// A health event reports the load balancer ACTIVE in the middle of an operation.
+/// A health event reports the load balancer ACTIVE during an operation.
 async fn ovn_reports_active_early(name: &'static str) {
     let scene = Scene::with(name, ovn(), 1).await;
     let mark = scene.mark();
     scene.join_under_an_early_active().await;
     scene.until_admitted(1).await;
-    // Made once and never taken for lost. A PUT enables it, where it joined disabled beside one that serves.
+    // The member is created once and never treated as lost. A PUT enables it, if it was created disabled beside a
+    // member that serves.
     let writes = scene.writes(mark);
     let made_once = writes.first().is_some_and(|write| *write == "POST member")
         && writes[1..].iter().all(|write| *write == "PUT member");
@@ -85,8 +86,8 @@ async fn ovn_reports_active_early(name: &'static str) {
     scene.end().await;
 }
 
-/// A failed creation reads ACTIVE there: it is admitted, disabled as it joined, and counts for nobody's release until
-/// the write that enables it has really made it.
+/// With OVN a failed creation reads ACTIVE. The machine is admitted with a disabled member, which counts for no other
+/// machine's release until the write that enables it has created it.
 async fn ovn_calls_a_failed_creation_active(name: &'static str) {
     let scene = Scene::with(name, ovn(), 1).await;
     scene.strike(json!({"operation": {"operation": "member-create", "name": "-cp-1", "fail": true, "count": 1}}));

@@ -1,5 +1,5 @@
-//! What Cluster API does around the gates, where a script of it is enough: remediation, a control plane that is
-//! frozen by a hold, a health check's impatience, no monitor, another kind of control plane.
+//! Situations around the gates for which a script of Cluster API is enough: remediation, a control plane that a hold
+//! blocks, the time-out of a health check, no monitor, another kind of control plane.
 
 use std::sync::atomic::Ordering;
 
@@ -26,7 +26,7 @@ pub(super) fn all() -> Vec<Scenario> {
     ]
 }
 
-/// 4, after initialisation: its server is down, others serve.
+/// 4, after initialisation: the machine's server is down, and others serve.
 async fn a_broken_machine_is_remediated(name: &'static str) {
     let scene = Scene::with(name, Shape::default(), 3).await;
     scene.strike(json!({"set_server": {"server": "cp-1", "status": "SHUTOFF"}}));
@@ -45,7 +45,7 @@ async fn a_broken_machine_is_remediated(name: &'static str) {
     scene.end().await;
 }
 
-/// The last one that serves is to go. Its hold says what it freezes and what is the way out.
+/// The last machine that serves is deleted. The message of its hold names what it blocks and the ways to end it.
 async fn hold_the_last_one(name: &'static str) -> Scene {
     let scene = Scene::with(name, Shape::default(), 2).await;
     scene.strike(json!({"set_status": {"object": scene.member(1), "operating": "ERROR"}}));
@@ -53,7 +53,7 @@ async fn hold_the_last_one(name: &'static str) -> Scene {
     scene
 }
 
-/// 5: as soon as the other one is up again.
+/// 5: the hold ends as soon as the other machine serves again.
 async fn the_other_member_heals(name: &'static str) {
     let scene = hold_the_last_one(name).await;
     scene.strike(json!({"set_status": {"object": scene.member(1), "free": true}}));
@@ -62,7 +62,7 @@ async fn the_other_member_heals(name: &'static str) {
     scene.end().await;
 }
 
-/// 5: or on the operator's word, with a reason and an end.
+/// 5: or by the operator's override, with a reason and an end.
 async fn the_operator_lets_it_go(name: &'static str) {
     let scene = hold_the_last_one(name).await;
     let machine = scene
@@ -80,7 +80,7 @@ async fn the_operator_lets_it_go(name: &'static str) {
         "{}",
         told(&machine)
     );
-    // It is the operator's decision that nobody serves for a while.
+    // With the override the operator accepts that no machine serves for a while.
     scene.watch.excused.store(true, Ordering::SeqCst);
     let until = Timestamp::now().checked_add(10.minutes()).unwrap();
     let word = json!({GATE: format!("bypass until={until} reason=both are broken")});
@@ -95,14 +95,14 @@ async fn the_operator_lets_it_go(name: &'static str) {
     scene.end().await;
 }
 
-/// 14: the new machine is held for longer than its health check waits, and deleted. It was never admitted: it
-/// goes at once, and the old one stays.
+/// 14: the new machine is held for longer than its health check waits, and is deleted. It was never admitted, so that
+/// it is deleted at once, and the old one stays.
 async fn a_health_check_gives_the_new_machine_up(name: &'static str) {
     let scene = Scene::with(name, Shape::default(), 1).await;
     scene.strike(json!({"hold": {"member": "-cp-1", "status": "PENDING_CREATE"}}));
     scene.join(1).await;
     scene.until_held(1, "MemberPending", "").await;
-    // It goes with its member still there: nothing is waited for.
+    // The machine is deleted while its member still exists, without a wait.
     scene.watch.excused.store(true, Ordering::SeqCst);
     scene.leave(1).await;
     scene.until_gone(1).await;
@@ -119,7 +119,7 @@ async fn a_health_check_gives_the_new_machine_up(name: &'static str) {
     scene.end().await;
 }
 
-/// 15: where Octavia makes no monitor, Cluster API's own conditions are evidence, once they have held for 90 s.
+/// 15: where Octavia supports no monitor, Cluster API's own conditions are the evidence, once they have held for 90 s.
 async fn there_is_no_monitor(name: &'static str) {
     let scene = Scene::empty(name, Shape::default()).await;
     scene.strike(json!({"fault": {"match": {"label": "loadbalancer_healthmonitor_create"}, "status": 501,
@@ -130,7 +130,7 @@ async fn there_is_no_monitor(name: &'static str) {
         scene.join(index).await;
         scene.until_admitted(index).await;
     }
-    // Nothing keeps clients away from it: it comes in disabled, and is enabled on that evidence.
+    // Without a monitor a new member is created disabled, and is enabled on that evidence.
     assert!(scene.truth().of_machine("cp-1").all(|member| !member.up));
     scene
         .until_true("it is enabled", |truth| {
@@ -151,7 +151,8 @@ async fn there_is_no_monitor(name: &'static str) {
     scene.end().await;
 }
 
-/// 17: nobody removes a last hook of its own, so ours is the only one; the rules are the same.
+/// 17: another control plane has no hook of its own, so that the hook of capo-rs is the only one. The rules are the
+/// same.
 async fn the_control_plane_is_not_kubeadms(name: &'static str) {
     let scene = Scene::empty(name, Shape::default()).await;
     scene.cluster(Shape::default(), json!({})).await;

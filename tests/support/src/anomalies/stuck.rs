@@ -1,5 +1,5 @@
-//! PENDING for ever, the load balancer too: nothing can be done but hold, say so ever louder, and go on when the
-//! operator has freed it.
+//! Members and load balancer stay PENDING: the manager can only hold, report it with growing severity, and continue
+//! after the operator has freed the load balancer.
 
 use reqwest::Method;
 use serde_json::json;
@@ -29,7 +29,8 @@ async fn a_worker_dies_for_good(name: &'static str) {
     let mark = scene.mark();
     scene.join(1).await;
     scene.until_held(1, "MemberPending", "").await;
-    // Past the warning the cluster's Ready tells it, past the alert the metric, past the last threshold it is stuck.
+    // After the first threshold the cluster's Ready reports it, after the second the metric, and after the last it
+    // counts as stuck.
     scene
         .until_cluster(|cluster| {
             condition(cluster, "Ready").is_some_and(|(status, ..)| status == "False")
@@ -53,7 +54,7 @@ async fn a_worker_dies_for_good(name: &'static str) {
             condition(cluster, "Ready").is_some_and(|(status, ..)| status == "True")
         })
         .await;
-    assert_eq!(scene.writes(mark), ["POST member"]);
+    scene.assert_writes(mark, &["POST member"]);
     scene.end().await;
 }
 
@@ -91,8 +92,8 @@ async fn a_worker_dies_in_a_drain(name: &'static str) {
     scene.end_with(mark, &["PUT member", "DELETE member"]).await;
 }
 
-/// What an operator does without a jobboard: the load balancer in ERROR by SQL, then a failover. Ours is not
-/// made anew meanwhile: machines stand behind it.
+/// The steps of an operator without a jobboard: the load balancer is set to ERROR by SQL, then a failover. The manager
+/// does not create the load balancer again in the meantime, because machines depend on it.
 async fn the_operator_frees_it_by_a_failover(name: &'static str) {
     let scene = Scene::with(name, Shape::default(), 1).await;
     scene.strike(killed("member-create", "-cp-1", 0.0));

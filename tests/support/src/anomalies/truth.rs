@@ -1,4 +1,4 @@
-//! What is really in the cloud's load balancer, whatever anybody read of it.
+//! The actual state of the cloud's load balancer, independent of what the manager has read.
 
 use fake_cloud::{Call, Control, Service};
 use serde_json::Value;
@@ -14,7 +14,7 @@ pub struct Member {
     pub up: bool,
 }
 
-/// One look at the only load balancer of a cloud.
+/// The state of the only load balancer of a cloud at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Truth {
     pub id: String,
@@ -27,14 +27,14 @@ pub struct Truth {
 }
 
 impl Truth {
-    /// Looks at the only load balancer of a cloud.
+    /// Reads the only load balancer of a cloud.
     pub fn of(control: &Control) -> Self {
         let dump = control.dump();
         let only = dump["load_balancers"].get(0);
         only.map_or_else(Self::default, Self::of_row)
     }
 
-    /// What a cloud tells of one load balancer.
+    /// Reads one load balancer from its row in the cloud's dump.
     pub fn of_row(balancer: &Value) -> Self {
         let each = |value: &Value| value.as_array().cloned().unwrap_or_default();
         let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
@@ -74,7 +74,7 @@ impl Truth {
         truth
     }
 
-    /// The members of a machine, one a port.
+    /// The members of a machine, one per port.
     pub fn of_machine<'a>(&'a self, machine: &str) -> impl Iterator<Item = &'a Member> {
         let end = format!("-{machine}");
         self.members
@@ -82,7 +82,7 @@ impl Truth {
             .filter(move |member| member.name.ends_with(&end))
     }
 
-    /// Whether a machine has a member on so many ports, all of them in this status.
+    /// Whether a machine has this many members, all of them in this status.
     pub fn all(&self, machine: &str, ports: usize, status: &str) -> bool {
         self.of_machine(machine).count() == ports
             && self
@@ -90,7 +90,7 @@ impl Truth {
                 .all(|member| member.status == status)
     }
 
-    /// Load balancer, listeners, pools and members are ACTIVE.
+    /// Whether load balancer, listeners, pools and members are ACTIVE.
     pub fn is_well(&self) -> bool {
         self.status == "ACTIVE"
             && self.listeners.iter().all(|status| status == "ACTIVE")
@@ -99,7 +99,7 @@ impl Truth {
     }
 }
 
-/// What the manager changed in Octavia since a call, as `POST`, `PUT` or `DELETE` and what; readable in order.
+/// The writes of the manager to Octavia since a call, as method and kind, in a readable order.
 pub fn writes(control: &Control, since: u64) -> Vec<String> {
     ours(control, since)
         .into_iter()

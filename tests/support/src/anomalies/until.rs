@@ -1,4 +1,4 @@
-//! What a scenario waits for.
+//! The conditions that a scenario waits for.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ impl Scene {
         }
     }
 
-    /// Comes back when something is true in the cloud.
+    /// Returns when the condition holds in the cloud.
     pub async fn until_true(&self, what: &str, wanted: impl Fn(&Truth) -> bool) {
         let seen = tokio::time::timeout(PATIENCE, async {
             while !wanted(&self.truth()) {
@@ -67,7 +67,7 @@ impl Scene {
         );
     }
 
-    /// Waits until Cluster API has taken the machine over.
+    /// Waits until Cluster API has admitted the machine.
     pub async fn until_admitted(&self, index: usize) {
         self.until("Machine", &format!("cp-{index}"), "admitted", |machine| {
             !machine["status"]["nodeRef"].is_null()
@@ -75,7 +75,7 @@ impl Scene {
         .await;
     }
 
-    /// Waits until the machine is held for this reason with these words, in its condition and in the metrics.
+    /// Waits until the machine is held for this reason with this text, in its condition and in the metrics.
     pub async fn until_held(&self, index: usize, reason: &str, words: &str) {
         let what = format!("held for {reason}: {words}");
         self.until_machine(index, &what, |machine| {
@@ -85,7 +85,7 @@ impl Scene {
         self.until_metric(&self.held("admission", reason)).await;
     }
 
-    /// Waits until the load balancer's condition of an object (`c`, `cp-1`) has said this, however briefly.
+    /// Waits until the load balancer's condition of an object (`c`, `cp-1`) has had this content, however briefly.
     pub async fn until_told(&self, name: &str, reason: &str, words: &str) {
         let reason = format!("{reason}: ");
         let seen = tokio::time::timeout(PATIENCE, async {
@@ -120,7 +120,7 @@ impl Scene {
             .await;
     }
 
-    /// The metric of a gate that is held for this reason, whatever the machine.
+    /// The metric of a gate that is held for this reason, for any machine.
     pub fn held(&self, gate: &str, reason: &str) -> String {
         format!(
             r#"capo_gate_held_reason{{cluster_name="c",cluster_namespace="{}",gate="{gate}",reason="{reason}"}}"#,
@@ -128,7 +128,7 @@ impl Scene {
         )
     }
 
-    /// Waits until a series that has all these labels is above zero.
+    /// Waits until a series with all these labels is above zero.
     pub async fn until_metric(&self, series: &str) {
         let (name, labels) = series.trim_end_matches('}').split_once('{').unwrap();
         let is_asked_for = |line: &str| {
@@ -147,14 +147,14 @@ impl Scene {
         assert!(seen.await.is_ok(), "{}: no {series}", self.namespace);
     }
 
-    /// Waits until everything is ACTIVE, in truth and in the cluster's condition.
+    /// Waits until all objects are ACTIVE, in the cloud and in the cluster's condition.
     pub async fn until_well(&self) {
         self.until_true("all is ACTIVE", Truth::is_well).await;
         self.until_cluster(|cluster| tells(cluster, "True", "MembersActive", ""))
             .await;
     }
 
-    /// Waits until a Machine is gone.
+    /// Waits until a Machine does not exist any more.
     pub async fn until_gone(&self, index: usize) {
         self.until("Machine", &format!("cp-{index}"), "gone", Value::is_null)
             .await;

@@ -1,4 +1,5 @@
-//! ACTIVE that is not the truth, and what turns ACTIVE without us (E, G, I and "ACTIVE but not applied").
+//! Members that read ACTIVE but do not serve, and objects that turn ACTIVE without the manager (E, G, I and "ACTIVE but
+//! not applied").
 
 use std::sync::atomic::Ordering;
 
@@ -22,7 +23,8 @@ pub(super) fn all() -> Vec<Scenario> {
     ]
 }
 
-/// E: another client's batch turns a member ACTIVE whose creation was lost; what Octavia calls ACTIVE is admitted.
+/// E: another client's batch turns a member ACTIVE whose creation was lost. A member that Octavia reports ACTIVE is
+/// admitted.
 async fn an_additive_batch_whitewashes(name: &'static str) {
     let scene = Scene::with(name, Shape::default(), 1).await;
     let mark = scene.mark();
@@ -35,7 +37,7 @@ async fn an_additive_batch_whitewashes(name: &'static str) {
     scene.end_with(mark, &["POST member"]).await;
 }
 
-/// C, and nobody has noticed yet.
+/// C, before the manager has noticed it.
 async fn lose_the_second_creation(scene: &Scene) {
     scene.strike(json!({"operation": {"operation": "member-create", "name": "-cp-1", "anomaly": "C", "count": 1}}));
     scene.join(1).await;
@@ -46,7 +48,7 @@ async fn lose_the_second_creation(scene: &Scene) {
         .await;
 }
 
-/// G: the operator's failover ends what hung; nothing opens before it has ended.
+/// G: the operator's failover ends the changes that hung. No gate opens before the failover has ended.
 async fn a_failover_makes_all_active(name: &'static str) {
     let scene = Scene::with(name, Shape::default(), 1).await;
     let mark = scene.mark();
@@ -57,8 +59,8 @@ async fn a_failover_makes_all_active(name: &'static str) {
     scene.end_with(mark, &["POST member"]).await;
 }
 
-/// G: ACTIVE opens the admission, which is all that can be asked before anything listens; the old member is kept
-/// all the same, until the new one is seen ONLINE.
+/// G: ACTIVE opens the admission, because no other evidence exists before the API server listens. The old member is
+/// kept until the new one is seen ONLINE.
 async fn a_push_is_swallowed(name: &'static str) {
     let scene = Scene::with(name, Shape::default(), 1).await;
     scene.strike(json!({"operation": {"operation": "member-create", "name": "-cp-1", "anomaly": "G", "count": 1}}));
@@ -67,7 +69,8 @@ async fn a_push_is_swallowed(name: &'static str) {
     the_first_is_held_until_a_failover(scene).await;
 }
 
-/// A new member gets no connections although all reads ACTIVE: the old one stays until a failover has applied it.
+/// A new member gets no connections although all statuses are ACTIVE. The old machine stays until a failover has
+/// applied the new member.
 async fn the_first_is_held_until_a_failover(scene: Scene) {
     scene.hold_the_first().await;
     let path = format!("loadbalancers/{}/failover", scene.truth().id);
@@ -77,8 +80,8 @@ async fn the_first_is_held_until_a_failover(scene: Scene) {
     scene.end().await;
 }
 
-/// I: a load balancer that somebody made in one go is taken over by its name; a pool without a listener that is
-/// PENDING for ever in it is none of ours and holds nothing.
+/// I: a load balancer that was created in one request, with its listeners and pools, is taken over by its name. A pool
+/// without a listener that stays PENDING in it does not belong to capo-rs and holds no gate.
 async fn an_unattached_pool_stays_pending(name: &'static str) {
     let scene = Scene::empty(name, Shape::default()).await;
     let raw = scene.user("demo").await;
@@ -121,7 +124,7 @@ async fn an_unattached_pool_stays_pending(name: &'static str) {
     scene
         .cluster(
             Shape::default(),
-            // Not routed: that is the operator's business, and not what this is about.
+            // The address is not routed, which is the operator's task and not part of this test.
             json!({"managedSubnets": Value::Null, "network": {"id": network_id}, "subnets": [{"id": subnet}],
                 "enableExternalNetwork": false, "apiServer": {"enableFloatingIP": false,
                     "managedLoadBalancer": {"provider": "amphorav2"}}}),
@@ -149,8 +152,8 @@ async fn an_unattached_pool_stays_pending(name: &'static str) {
     scene.end().await;
 }
 
-/// A pool without a listener is pushed to nobody, while its members go on reading ACTIVE: the listener is made
-/// anew and nothing is let go before.
+/// A pool without a listener is never pushed, while its members still read ACTIVE. The listener is created again, and
+/// no gate opens before that.
 async fn the_listener_is_deleted_by_hand(name: &'static str) {
     let scene = Scene::with(name, Shape::default(), 2).await;
     let listeners = scene.octavia("demo", Method::GET, "listeners", None).await;
@@ -182,8 +185,8 @@ async fn the_listener_is_deleted_by_hand(name: &'static str) {
     scene.end().await;
 }
 
-/// Another client's batch gives a drained member its weight back, and the amphora never hears of it. The member reads
-/// ACTIVE with that weight, and counts for nobody's release until it is ONLINE.
+/// Another client's batch sets the weight of a drained member again, but the change does not reach the amphora. The
+/// member reads ACTIVE with that weight, and counts for no other machine's release until it is ONLINE.
 async fn a_batch_is_not_applied(name: &'static str) {
     let scene = Scene::with(name, Shape::default(), 2).await;
     let path = format!("pools/{}/members", scene.pool());

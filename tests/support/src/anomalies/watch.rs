@@ -1,5 +1,5 @@
-//! Whether the gates are right at every moment: each time one lets something through, the cloud is looked at
-//! in that moment.
+//! Checks each decision of the gates: whenever a gate lets a machine through, the state of the cloud is read at that
+//! moment.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,17 +25,17 @@ use crate::env::cluster_api::{api, condition};
 pub const HOOK: &str =
     "pre-terminate.delete.hook.machine.cluster.x-k8s.io/capo-load-balancer-member";
 
-/// The watch at work; it ends when dropped.
+/// A running watch. Dropping it ends it.
 pub struct Watch {
     wrong: Wrong,
     told: Told,
-    /// Whatever stops now, the manager is not to blame: the operator did it, or the cluster is going.
+    /// From now on no member's removal is the manager's fault: the operator caused it, or the cluster is being deleted.
     pub excused: Arc<AtomicBool>,
     _work: JoinSet<()>,
 }
 
 impl Watch {
-    /// Watches the machines of a namespace, each with a member on so many ports.
+    /// Watches the machines of a namespace, each with a member on this many ports.
     pub fn start(client: &Client, namespace: &str, cloud: &Control, ports: usize) -> Self {
         let wrong = Arc::new(Mutex::new(BTreeSet::new()));
         let told = Told::default();
@@ -79,13 +79,13 @@ impl Watch {
         }
     }
 
-    /// What the load balancer's condition of an object (`c`, `cp-1`) has said so far, as `reason: message`.
+    /// The contents that the load balancer's condition of an object (`c`, `cp-1`) has had so far, as `reason: message`.
     pub fn told(&self, name: &str) -> Vec<String> {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         told.get(name).cloned().unwrap_or_default()
     }
 
-    /// Whatever a gate let through that it should have held, and what was taken from the data path.
+    /// The wrong decisions of the gates, and members that were wrongly removed from the data path.
     pub fn wrong(&self) -> Vec<String> {
         let wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
         wrong.iter().cloned().collect()
@@ -96,7 +96,7 @@ type Wrong = Arc<Mutex<BTreeSet<String>>>;
 type Told = Arc<Mutex<BTreeMap<String, Vec<String>>>>;
 type Look = Box<dyn FnMut(&Value) -> Option<String> + Send>;
 
-/// Notes what an object's condition says, if it is something new; never finds anything wrong.
+/// Records the content of an object's condition, if it is new. It never reports a violation.
 fn hear(told: &Told, object: &Value) -> Option<String> {
     let (_, reason, message) = condition(object, "APIServerLoadBalancerReady")?;
     let said = format!("{reason}: {message}");
@@ -117,12 +117,12 @@ fn note(wrong: &Wrong, excused: &AtomicBool, what: String) {
     }
 }
 
-/// Shows `look` every object of a kind whenever it changes.
+/// Calls `look` for every object of a kind whenever it changes.
 pub async fn follow(api: kube::Api<kube::api::DynamicObject>, mut look: impl FnMut(&Value) + Send) {
     let objects = watcher(api, watcher::Config::default()).applied_objects();
     let mut objects = objects.into_stream().boxed();
     while let Some(object) = objects.next().await {
-        // The watcher begins again by itself after an error.
+        // The watcher starts again by itself after an error.
         if let Ok(Ok(object)) = object.map(serde_json::to_value) {
             look(&object);
         }
@@ -153,7 +153,8 @@ pub fn wrong_admission(name: &str, ports: usize, truth: &Truth) -> Option<String
         .then(|| format!("{name} was admitted while its members were {truth:?}"))
 }
 
-/// G2: when our hook goes, the machine's members are gone and another machine has an ACTIVE one on every port.
+/// G2: when the hook of capo-rs is removed, the machine's members do not exist any more and another machine has an
+/// ACTIVE one on every port.
 pub fn wrong_release(name: &str, ports: usize, truth: &Truth) -> Option<String> {
     let own = truth.of_machine(name).count();
     let mut others: BTreeSet<&str> = truth
@@ -173,7 +174,7 @@ pub fn wrong_release(name: &str, ports: usize, truth: &Truth) -> Option<String> 
         .then(|| format!("{name} was released while the members were {truth:?}"))
 }
 
-/// Looks at the cloud in the moment in which a machine turns out to be let through, once each.
+/// Reads the cloud once per machine, at the moment at which the machine is let through.
 fn judged(
     cloud: Control,
     ports: usize,
@@ -188,7 +189,7 @@ fn judged(
     })
 }
 
-/// I2: a port that has got connections through keeps a member that gets them.
+/// I2: a port that has forwarded connections keeps a member that gets them.
 async fn data_path(cloud: Control, wrong: Wrong, excused: Arc<AtomicBool>) {
     let mut events = cloud.events();
     let mut served = BTreeSet::new();

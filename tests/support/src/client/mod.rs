@@ -1,5 +1,5 @@
-//! A client of one cluster's API, asking through its endpoint all the while: many short requests, each over a
-//! connection of its own, a few long watches, and a writer that gives the watches something to miss.
+//! A client of one cluster's API that sends requests through its endpoint all the time: many short requests, each over
+//! a connection of its own, a few long watches, and a writer whose changes the watches must report.
 
 pub mod requests;
 #[cfg(test)]
@@ -25,15 +25,15 @@ use tokio_rustls::TlsConnector;
 
 use crate::env;
 
-/// The longest that one request may take. A request that takes longer has failed. An API server that starts takes
-/// connections some seconds before it answers them.
+/// The time limit of one request. A slower request has failed. An API server that starts accepts connections some
+/// seconds before it answers them.
 pub const TIME_LIMIT: Duration = Duration::from_secs(10);
 /// The ConfigMap that is read, watched and written.
 pub const OBJECT: &str = "rollout-sequence";
 /// Its namespace.
 pub const NAMESPACE: &str = "kube-system";
 
-/// Why a request failed. The texts hold no ports and no counters, so that equal failures read equal.
+/// The failure of a request. The texts have no ports and no counters, so that equal failures have equal texts.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Failure {
     /// No TCP connection.
@@ -45,21 +45,21 @@ pub enum Failure {
     /// A request without an answer.
     #[error("no answer: {0}")]
     Answer(String),
-    /// Not 200.
+    /// The status was not 200.
     #[error("status {0}")]
     Status(u16),
     /// An answer that broke off.
     #[error("the answer broke off: {0}")]
     Body(String),
-    /// An answer to something else.
+    /// An answer to another request.
     #[error("not what was asked for: {0}")]
     Foreign(String),
-    /// Nothing in time.
+    /// No answer within this time.
     #[error("nothing within {} s", .0.as_secs())]
     TimedOut(Duration),
 }
 
-/// Where a cluster's API is asked, and as whom.
+/// The address of a cluster's API, and the user.
 #[derive(Debug, Clone)]
 pub struct Target {
     address: SocketAddr,
@@ -70,7 +70,8 @@ pub struct Target {
 }
 
 impl Target {
-    /// The API at this address, as the user of a client certificate, all PEM. The server's certificate must name the address.
+    /// The API at this address, as the user of a client certificate, all in PEM. The server's certificate must name the
+    /// address.
     pub fn new(
         address: SocketAddr,
         authority: &[u8],
@@ -87,7 +88,7 @@ impl Target {
                 .with_safe_default_protocol_versions()?
                 .with_root_certificates(roots)
                 .with_client_auth_cert(certificate?, PrivateKeyDer::from_pem_slice(key)?)?;
-        // Each connection for itself: none profits from one before.
+        // Each connection has a new session, so that no connection depends on an earlier one.
         tls.resumption = Resumption::disabled();
         Ok(Self {
             address,
@@ -97,7 +98,7 @@ impl Target {
         })
     }
 
-    /// The same cluster at another address: an API server of its own. Its certificate still has to name the endpoint.
+    /// The same cluster at another address: a separate API server. Its certificate still has to name the endpoint.
     pub fn at(&self, address: SocketAddr) -> Self {
         Self {
             address,
@@ -121,7 +122,7 @@ impl Target {
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
             .await
             .map_err(|error| Failure::Answer(deepest(&error)))?;
-        // It ends with the answer's body, or when that is dropped.
+        // The connection ends with the answer's body, or when the body is dropped.
         tokio::spawn(connection);
         let request = request
             .header("host", self.address.to_string())
@@ -160,7 +161,7 @@ impl Target {
             .map_err(|_| Failure::TimedOut(self.limit))?
     }
 
-    /// Reads the object once: found, and the right one.
+    /// Reads the object once and checks that it is the right one.
     pub async fn read(&self) -> Result<serde_json::Value, Failure> {
         let path = format!("/api/v1/namespaces/{NAMESPACE}/configmaps/{OBJECT}");
         let object = self.ask(Request::get(path), String::new()).await?;
@@ -172,17 +173,17 @@ impl Target {
     }
 }
 
-/// What an I/O error says, without addresses.
+/// The text of an I/O error, without addresses.
 fn plain(error: &std::io::Error) -> String {
     match (error.kind(), error.get_ref()) {
-        // rustls has a longer word for it.
+        // rustls has a longer text for this error.
         (std::io::ErrorKind::UnexpectedEof, _) => "closed without a word".to_owned(),
         (_, Some(inner)) => inner.to_string(),
         (kind, None) => kind.to_string(),
     }
 }
 
-/// The innermost cause: the outer ones only say that there was an error.
+/// The innermost cause, because the outer errors have no details.
 fn deepest(error: &(dyn std::error::Error + 'static)) -> String {
     let mut error = error;
     while let Some(source) = error.source() {

@@ -19,9 +19,9 @@ use crate::timeline::{Answered, Timeline, What};
 
 /// Between the starts of two requests.
 pub const PACE: Duration = Duration::from_millis(50);
-/// Answers are written down in bundles of about this time.
+/// Answers are recorded in groups of about this duration.
 const BUNDLE: Duration = Duration::from_secs(1);
-/// The longest that anybody may be asked.
+/// The longest duration of the requests.
 const AT_MOST: Duration = Duration::from_hours(1);
 
 /// The client at work; it stops when dropped, and by itself after an hour.
@@ -45,7 +45,7 @@ impl Drop for Requests {
 }
 
 impl Requests {
-    /// Starts to ask, [`PACE`] apart, whatever becomes of the requests before.
+    /// Starts to send requests at intervals of [`PACE`], whatever the results of the earlier ones are.
     pub fn start(target: Target, timeline: &Timeline) -> Self {
         let counts = Arc::new(Counts::default());
         let stop = CancellationToken::new();
@@ -72,7 +72,7 @@ impl Requests {
         self.counts.failed.load(Ordering::Relaxed)
     }
 
-    /// Stops asking and comes back when the last request has been answered or has failed.
+    /// Stops sending and returns when the last request has been answered or has failed.
     pub async fn finish(mut self) -> (u64, u64) {
         self.stop.cancel();
         if let Some(work) = self.work.take() {
@@ -85,7 +85,7 @@ impl Requests {
 async fn ask(target: Target, timeline: Timeline, counts: Arc<Counts>, stop: CancellationToken) {
     let begun = Instant::now();
     let mut pace = interval(PACE);
-    // A busy machine slows the client down rather than making it ask in bursts.
+    // On a busy machine the client sends fewer requests, and never sends several at once to catch up.
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let bundle = Arc::new(Mutex::new(Answered::default()));
     let mut bundled = Instant::now();
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
     use crate::client::server::{Behaviour, Server};
 
-    /// What becomes of requests while the server behaves so.
+    /// The results of requests while the server behaves in this way.
     async fn asked_of(behaviour: Behaviour) -> Vec<String> {
         let server = Server::start().await;
         let timeline = Timeline::start();

@@ -1,4 +1,4 @@
-//! A small API server for the client's own tests: one object, its history, and every way to behave badly.
+//! A small API server for the client's own tests, with one object, its history, and every kind of faulty behaviour.
 
 use std::{
     net::SocketAddr,
@@ -23,7 +23,7 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use super::{OBJECT, Target};
 use crate::env::{Authority, authority::Pair};
 
-/// What becomes of connections from now on.
+/// The behaviour of connections from now on.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Behaviour {
     /// They are served.
@@ -34,7 +34,7 @@ pub(super) enum Behaviour {
     Closes,
     /// Half the answer, then closed.
     Truncates,
-    /// No answer, ever.
+    /// The server never answers.
     Hangs,
     /// This status.
     Answers(u16),
@@ -79,7 +79,7 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 }
 
 impl Server {
-    /// One on a free port, that asks for client certificates, and already has the object.
+    /// A server on a free port that requires client certificates and already has the object.
     pub(super) async fn start() -> Self {
         let authority = Authority::new("client test").unwrap();
         let pair = authority.server(&["127.0.0.1"]).unwrap();
@@ -130,7 +130,7 @@ impl Server {
         self.address
     }
 
-    /// A target that has less patience than an ordinary one.
+    /// A target with a shorter time limit than usual.
     pub(super) fn target(&self) -> Target {
         let target = Target::new(
             self.address,
@@ -153,22 +153,22 @@ impl Server {
         let _ = lock(&self.state).orders.send(Order::Cut);
     }
 
-    /// Watches that are open tell nothing any more.
+    /// Open watches receive no further events.
     pub(super) fn silence_watches(&self) {
         let _ = lock(&self.state).orders.send(Order::Silence);
     }
 
-    /// Only the present is known: watches from before it are refused.
+    /// Only the present state is known: watches from before it are refused.
     pub(super) fn forget_history(&self) {
         let mut state = lock(&self.state);
-        // One more change that no watch is told of, so that all of them are behind.
+        // One more change that is sent to no watch, so that all of them are behind.
         let number = sequence(state.history.last().unwrap()) + 1;
         let version = state.history.len() + 1;
         state.history.push(object(version, number));
         state.oldest = version;
     }
 
-    /// Swallows the next event and comes back when that has happened.
+    /// Drops the next event and returns when that has happened.
     pub(super) async fn swallow_next_event(&self) {
         lock(&self.state).swallow = true;
         while lock(&self.state).swallow {
@@ -248,7 +248,7 @@ async fn request(stream: &mut TlsStream<TcpStream>) -> Option<(String, String)> 
     }
 }
 
-/// Answers with the first of so many parts of the body.
+/// Answers with the first of this many parts of the body.
 async fn answer(stream: &mut TlsStream<TcpStream>, status: u16, body: &str, parts: usize) {
     let sent = body.get(..body.len() / parts).unwrap();
     let text = format!(
@@ -263,7 +263,7 @@ fn change(patch: &str, state: &Mutex<State>) {
     let patch: Value = serde_json::from_str(patch).unwrap();
     let mut state = lock(state);
     let number = sequence(&patch);
-    // As the real one: what changes nothing is no event.
+    // Like a real API server: a write that changes nothing causes no event.
     if sequence(state.history.last().unwrap()) >= number {
         return;
     }

@@ -1,4 +1,4 @@
-//! Long watches: one that is cut must go on, at the first try and without a gap, from where it was.
+//! Long watches. A watch that is cut must continue from its last event, at the first attempt and without a gap.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Failure, NAMESPACE, OBJECT, Target, deepest};
 use crate::timeline::{Timeline, What};
 
-/// The writer writes every second: a watch that tells nothing for so long is as good as cut.
+/// The writer writes every second, so that a watch without events for this time counts as cut.
 const SILENCE: Duration = Duration::from_secs(15);
 /// Between tries after the first has failed.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -26,7 +26,7 @@ const LONGEST_EVENT: usize = 1 << 20;
 #[derive(Debug)]
 pub struct Watches {
     stop: CancellationToken,
-    /// The number each of them has seen last.
+    /// The last number that each watch has received.
     seen: Vec<watch::Receiver<u64>>,
     timeline: Timeline,
     work: JoinSet<()>,
@@ -39,7 +39,7 @@ impl Drop for Watches {
 }
 
 impl Watches {
-    /// Opens so many watches of the object, one after the other; each has begun when this comes back.
+    /// Opens this many watches of the object, one after the other, and returns when each has begun.
     pub async fn start(
         target: &Target,
         count: usize,
@@ -75,7 +75,7 @@ impl Watches {
         })
     }
 
-    /// Waits until every watch has seen `written`, the last number that was written, and stops.
+    /// Waits until every watch has received `written`, the last number that was written, and stops.
     pub async fn finish(mut self, written: u64) {
         for seen in &mut self.seen {
             let all = seen.wait_for(|seen| *seen >= written);
@@ -89,7 +89,7 @@ impl Watches {
     }
 }
 
-/// Where a watch is: what it saw last.
+/// The position of a watch: its last event.
 #[derive(Debug, Clone)]
 struct Place {
     resource_version: String,
@@ -129,9 +129,9 @@ async fn open(target: &Target, place: &Place) -> Result<Incoming, Failure> {
 
 /// Why a stream of events ended.
 enum End {
-    /// It was cut: nobody's fault as long as it goes on elsewhere.
+    /// The watch was cut. That is no failure if it continues over another connection.
     Cut(String),
-    /// The server does not know the place any more: what happened since is lost.
+    /// The server does not know the position any more: the events since then are lost.
     Refused(String),
 }
 
@@ -167,7 +167,7 @@ impl Watching {
         }
     }
 
-    /// After a refusal there is only the present.
+    /// After a refusal only the present state is available.
     async fn begin_anew(&mut self) {
         if let Ok(object) = self.target.read().await {
             self.place = Place::of(&object);
@@ -175,7 +175,7 @@ impl Watching {
         }
     }
 
-    /// Takes events until there are no more.
+    /// Reads events until the stream ends.
     async fn follow(&mut self, mut stream: Incoming) -> End {
         let mut unread = BytesMut::new();
         loop {
@@ -242,7 +242,7 @@ mod tests {
         writer::Writer,
     };
 
-    /// Two watches while `happens` is done to the server, then all that was written down of them.
+    /// Runs two watches while `happens` acts on the server, and returns all that was recorded.
     async fn watched(happens: impl AsyncFnOnce(&Server)) -> (u64, Vec<What>) {
         let server = Server::start().await;
         let timeline = Timeline::start();

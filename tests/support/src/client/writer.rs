@@ -1,4 +1,4 @@
-//! Changes the watched object all the while, one number after the other, so that a lost event is seen.
+//! Changes the watched object all the time, with increasing numbers, so that a lost event is noticed.
 
 use std::{
     net::SocketAddr,
@@ -17,13 +17,13 @@ use super::{Failure, NAMESPACE, OBJECT, Target};
 
 /// Between two changes.
 const PACE: Duration = Duration::from_secs(1);
-/// Between two tries when no API server takes the change.
+/// The pause between two attempts when no API server accepts the change.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// The writer at work; it stops when dropped.
+/// A running writer. It stops when dropped.
 ///
-/// It writes to the API servers themselves and not through the endpoint: what is proven of the endpoint must not
-/// rest on it.
+/// It writes to the API servers themselves and not through the endpoint, because the test of the endpoint must not
+/// depend on it.
 #[derive(Debug)]
 pub struct Writer {
     written: Arc<AtomicU64>,
@@ -37,8 +37,8 @@ impl Drop for Writer {
 }
 
 impl Writer {
-    /// Makes the object with the number 0, and starts to change it through whichever of the `servers` of each moment
-    /// takes the change.
+    /// Creates the object with the number 0, and starts to change it through the first of the current `servers` that
+    /// accepts the change.
     pub async fn start(
         target: &Target,
         servers: impl Fn() -> Vec<SocketAddr> + Send + Sync + 'static,
@@ -51,7 +51,7 @@ impl Writer {
             loop {
                 tokio::time::sleep(PACE).await;
                 let next = sink.load(Ordering::Relaxed) + 1;
-                // The same number again changes nothing: a write whose answer was lost may be repeated.
+                // A repeated number changes nothing, so that a write whose answer was lost may be repeated.
                 while !write(&target, &servers, next).await {
                     tokio::time::sleep(PAUSE).await;
                 }
@@ -61,7 +61,7 @@ impl Writer {
         Ok(Self { written, work })
     }
 
-    /// The last number that was written for certain.
+    /// The last number whose write was confirmed.
     pub fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }

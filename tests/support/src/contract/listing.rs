@@ -1,4 +1,4 @@
-//! Pages, filters, and answers to what is not there.
+//! Pages, filters, and answers for objects that do not exist.
 
 use capo_core::FailureClass;
 use capo_openstack::{
@@ -25,7 +25,7 @@ pub async fn pages_and_filters(under: &impl CloudUnderTest) {
         ids.push(cloud.create_port(&new, GATE).await.unwrap().id);
     }
     ids.sort();
-    // What paging rests on: a full page says that there may be more, and the last id is the marker.
+    // The properties on which paging depends: a full page means that there may be more, and the last id is the marker.
     let query = format!("ports?network_id={}&limit=2", network.id);
     let (status, first) = contract.raw.get("network", &query).await;
     assert_eq!(status, 200);
@@ -63,7 +63,7 @@ pub async fn pages_and_filters(under: &impl CloudUnderTest) {
     assert_eq!(images["images"].as_array().unwrap().len(), 1);
     assert!(images["next"].is_string(), "{images}");
 
-    // Octavia refuses what it does not know, so that no filter is lost in silence.
+    // Octavia refuses unknown filters, so that no filter is ignored silently.
     let (status, _) = contract
         .raw
         .get("load-balancer", "loadbalancers?colour=red")

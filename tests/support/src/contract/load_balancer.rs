@@ -1,4 +1,4 @@
-//! Octavia's load balancers and what is directly in them.
+//! Octavia's load balancers and their direct parts.
 
 use std::collections::BTreeSet;
 
@@ -98,8 +98,8 @@ pub async fn tree(contract: &Contract, lb: &str) -> StatusTree {
 
 /// Waits until the load balancer, its listeners and its pools are ACTIVE.
 ///
-/// Octavia turns a load balancer ACTIVE a moment before its listeners. The flow of whoever writes within that moment
-/// sees them turn ACTIVE under its own write.
+/// Octavia turns a load balancer ACTIVE a moment before its listeners. A client that writes within that moment sees
+/// them turn ACTIVE during its own change.
 async fn settled(contract: &Contract, lb: &str) {
     until(
         "load balancer, listeners and pools are ACTIVE",
@@ -116,7 +116,7 @@ async fn settled(contract: &Contract, lb: &str) {
     .await;
 }
 
-/// Waits until the load balancer takes writes.
+/// Waits until the load balancer accepts writes.
 pub async fn active(contract: &Contract, lb: &str) {
     until("the load balancer is ACTIVE", async || {
         let status = contract

@@ -1,4 +1,4 @@
-//! How members really behave: the heart of what the membership room relies on.
+//! The behaviour of members on which the gate depends.
 
 use capo_core::FailureClass;
 use std::net::IpAddr;
@@ -47,7 +47,7 @@ fn status_of(tree: &StatusTree, member: &str) -> Option<ProvisioningStatus> {
     Some(found.provisioning_status.clone())
 }
 
-/// The load balancer's, its listener's and its pool's status.
+/// The statuses of the load balancer, its listener and its pool.
 fn around(tree: &StatusTree) -> [&ProvisioningStatus; 3] {
     [
         &tree.provisioning_status,
@@ -58,7 +58,7 @@ fn around(tree: &StatusTree) -> [&ProvisioningStatus; 3] {
 
 const ACTIVE: ProvisioningStatus = ProvisioningStatus::Active;
 
-/// Reads trees until everything around the members is ACTIVE; returns all that were read.
+/// Reads trees until all objects around the members are ACTIVE. Returns all trees.
 async fn settle(contract: &Contract, balancer: &Balancer) -> Vec<StatusTree> {
     let mut seen = Vec::new();
     until("load balancer, listener and pool are ACTIVE", async || {
@@ -147,7 +147,7 @@ pub async fn statuses_turn_in_order_and_writes_wait(under: &impl CloudUnderTest)
     let listed = cloud.members(&pool.into(), GATE).await.unwrap().remove(0);
     assert_eq!((listed.weight, listed.admin_state_up), (0, false));
     assert_eq!(listed.tags, ["two"]);
-    // Writes of an object's own values are taken, of a pool too.
+    // Octavia accepts writes of an object's own values, of a pool too.
     cloud
         .update_member(&pool.into(), &first.id, &MemberUpdate::default(), GATE)
         .await
@@ -194,7 +194,7 @@ pub async fn a_failed_push_leaves_the_member_in_error_and_the_rest_active(
         ACTIVE
     );
 
-    // A member in ERROR blocks nobody; a write of its own values heals it.
+    // A member in ERROR locks no other object, and a write of its own values repairs it.
     under.pushes(Pushes::Normal).await;
     let other = add(&contract, &balancer, 22).await;
     let seen = settle(&contract, &balancer).await;
@@ -211,7 +211,7 @@ pub async fn a_failed_push_leaves_the_member_in_error_and_the_rest_active(
     let seen = settle(&contract, &balancer).await;
     assert_eq!(status_of(seen.last().unwrap(), &member.id), Some(ACTIVE));
 
-    // A deletion that was accepted and failed: the member is still there.
+    // A deletion that was accepted and then failed: the member still exists.
     under.pushes(Pushes::Failing).await;
     cloud
         .delete_member(&pool.into(), &member.id, GATE)
@@ -254,7 +254,7 @@ pub async fn a_held_member_blocks_nobody(under: &impl CloudUnderTest) {
     let seen = settle(&contract, &balancer).await;
     assert_eq!(status_of(seen.last().unwrap(), &member.id), Some(ACTIVE));
 
-    // Held again, it can be deleted all the same: only load balancer and pool lock.
+    // A held member can be deleted all the same, because only the load balancer and the pool are locked.
     under.hold(&held.name, "PENDING_UPDATE").await;
     cloud
         .update_member(&pool.into(), &member.id, &MemberUpdate::default(), GATE)
@@ -297,11 +297,11 @@ pub async fn an_additive_batch_whitewashes(under: &impl CloudUnderTest) {
             json!({"members": [{"name": new.name, "address": new.address, "protocol_port": 6443}]});
         contract.raw.send(Method::PUT, &url, Some(body)).await.0
     };
-    // Someone else's batch turns a member ACTIVE that was never pushed again.
+    // Another client's batch turns a member ACTIVE that was never pushed again.
     assert_eq!(batch(43).await, 202);
     let seen = settle(&contract, &balancer).await;
     assert_eq!(status_of(seen.last().unwrap(), &broken.id), Some(ACTIVE));
-    // And one that fails puts every member in ERROR, untouched ones too.
+    // A batch that fails puts every member in ERROR, including those it does not change.
     active(&contract, &balancer.lb.id).await;
     under.pushes(Pushes::Failing).await;
     assert_eq!(batch(44).await, 202);

@@ -1,5 +1,5 @@
-//! What our client relies on, as checks that run against any cloud: the fake one in `tests/suite`, a real
-//! OpenStack in `tests/openstack`. Where the two differ, the fake one is wrong.
+//! The behaviour of OpenStack on which the client depends, as checks that run against any cloud: the fake one in
+//! `tests/suite`, a real OpenStack in `tests/openstack`. Where the two differ, the fake one is wrong.
 
 #![allow(
     clippy::unwrap_used,
@@ -31,50 +31,51 @@ use k8s_openapi::ByteString;
 
 pub use raw::{Access, Raw};
 
-/// A cloud, and what a test can do to it beyond its APIs.
+/// A cloud, and the actions of a test on it beyond its APIs.
 pub trait CloudUnderTest {
-    /// How to sign in as a member of a project that has nothing in it that matters.
+    /// The credentials of a member of a project without objects that matter.
     fn access(&self) -> Access;
 
-    /// What becomes of Octavia's pushes from now on.
+    /// Sets the result of Octavia's pushes from now on.
     async fn pushes(&self, pushes: Pushes);
 
-    /// Members whose name ends in `suffix` show `status` where they would turn ACTIVE; the rest of
-    /// their load balancer turns ACTIVE as ever.
+    /// Members whose name ends in `suffix` get `status` instead of ACTIVE. The rest of their load balancer turns ACTIVE
+    /// as usual.
     async fn hold(&self, suffix: &str, status: &str);
 
     /// Ends a hold; its members turn ACTIVE.
     async fn release(&self, suffix: &str);
 
-    /// How to sign in as the cloud's operator.
+    /// The credentials of the cloud's operator.
     fn operator(&self) -> Access;
 
-    /// The next time a member whose name ends in `suffix` would turn ACTIVE it shows `status`: the write is lost, the
-    /// one after it is not.
+    /// The next member whose name ends in `suffix` and that would turn ACTIVE gets `status` instead: this write is
+    /// lost, and later ones are not.
     async fn lose(&self, suffix: &str, status: &str);
 
-    /// Writes a status as an operator does in the database, to the load balancer or member of this name.
+    /// Writes a status like an operator in the database, to the load balancer or member of this name.
     async fn write_status(&self, kind: Kind, name: &str, status: &str);
 
-    /// The worker that takes the next change of a member whose name ends in `suffix` will die in the middle of it,
-    /// and another one starts that knows nothing of it. [`CloudUnderTest::worker_died`] comes back when it has.
+    /// The worker that takes the next change of a member whose name ends in `suffix` stops in the middle of it, and
+    /// another worker starts that does not know of the change. [`CloudUnderTest::worker_died`] returns when that has
+    /// happened.
     async fn doom_worker(&self, suffix: &str);
 
     /// See [`CloudUnderTest::doom_worker`]; the change is under way.
     async fn worker_died(&self);
 }
 
-/// What a status is written to.
+/// The kind of object that a status is written to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     LoadBalancer,
     Member,
 }
 
-/// How Octavia's pushes to its amphorae go.
+/// The result of Octavia's pushes to its amphorae.
 #[derive(Debug, Clone, Copy)]
 pub enum Pushes {
-    /// As they do.
+    /// The usual result.
     Normal,
     /// They take so many seconds longer.
     Slow(u32),
@@ -82,7 +83,7 @@ pub enum Pushes {
     Failing,
 }
 
-/// Makes a test of every check, for a cloud that the function `$start` gives.
+/// Makes a test of every check, for the cloud that the function `$start` returns.
 #[macro_export]
 macro_rules! contract_tests {
     ($start:path: $($module:ident::$check:ident,)+) => {
@@ -101,7 +102,7 @@ macro_rules! contract_tests {
             network::networks_subnets_and_filters,
             network::routers_and_floating_ips,
             network::ports_of_a_network,
-            network::security_groups_and_rules,
+            security_groups::security_groups_and_rules,
             security_groups::rules_are_compared_in_neutrons_own_spelling,
             compute::a_server_on_a_port,
             compute::lists_that_servers_are_made_from,
@@ -119,7 +120,7 @@ macro_rules! contract_tests {
 }
 pub const GATE: Priority = Priority::Gate;
 
-/// One check's view of a cloud: our client, plain HTTP, and a name of its own for what it makes.
+/// The access of one check to a cloud: the client, plain HTTP, and a name of its own for its objects.
 pub struct Contract {
     pub cloud: Cloud,
     pub raw: Raw,
@@ -168,7 +169,7 @@ impl Contract {
         }
     }
 
-    /// Deletes a network, however long something that is being deleted still sits on it.
+    /// Deletes a network, waiting until the last port on it is deleted.
     pub async fn delete_network(&self, network: &Network) {
         until("the network is deleted", async || {
             let deleted = self.cloud.delete_network(&network.id, GATE).await;
@@ -178,14 +179,14 @@ impl Contract {
     }
 }
 
-/// A client of its own for one cloud of a clouds.yaml.
+/// A separate client for one cloud of a clouds.yaml.
 pub fn cloud(entry: &str) -> Cloud {
     // Another test was first: fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let settings = ClientSettings {
         qps: 100.0,
         burst: 100,
-        // A real service's first call takes seconds on a busy machine.
+        // The first call of a real service takes seconds on a busy machine.
         total_timeout: Duration::from_mins(2),
         ..ClientSettings::default()
     };
@@ -208,7 +209,7 @@ pub async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// The error of something that must fail.
+/// The error of a call that must fail.
 pub fn refused<T: std::fmt::Debug>(result: Result<T, Error>) -> Error {
     result.unwrap_err()
 }

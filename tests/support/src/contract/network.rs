@@ -1,10 +1,9 @@
-//! Neutron.
+//! Networks, subnets, routers, floating IPs and ports.
 
 use capo_core::FailureClass;
 use capo_openstack::network::{
-    Direction, EtherType, ExternalGateway, FixedIp, FloatingIpFilter, FloatingIpStatus,
-    NetworkFilter, NewFloatingIp, NewPort, NewRouter, NewSecurityGroup, NewSecurityGroupRule,
-    PortFilter, RouterFilter, RouterInterface, SecurityGroupFilter, SubnetFilter, SubnetUpdate,
+    ExternalGateway, FixedIp, FloatingIpFilter, FloatingIpStatus, NetworkFilter, NewFloatingIp,
+    NewPort, NewRouter, PortFilter, RouterFilter, RouterInterface, SubnetFilter, SubnetUpdate,
     TagFilter, Tagged,
 };
 use reqwest::Method;
@@ -367,86 +366,5 @@ pub async fn ports_of_a_network(under: &impl CloudUnderTest) {
     cloud.delete_port(&port.id, GATE).await.unwrap();
     assert!(refused(cloud.port(&port.id, GATE).await).is_not_found());
     cloud.delete_port(&second.id, GATE).await.unwrap();
-    contract.delete_network(&network).await;
-}
-
-pub async fn security_groups_and_rules(under: &impl CloudUnderTest) {
-    let contract = Contract::with(under).await;
-    let cloud = &contract.cloud;
-    let new = NewSecurityGroup {
-        name: contract.name.clone(),
-        description: "Cluster API managed group".into(),
-    };
-    let group = cloud.create_security_group(&new, GATE).await.unwrap();
-    let born: Vec<_> = group
-        .rules
-        .iter()
-        .map(|rule| (&rule.direction, &rule.ether_type))
-        .collect();
-    assert_eq!(born.len(), 2, "everything may go out");
-    assert!(
-        born.iter()
-            .all(|(direction, _)| **direction == Direction::Egress)
-    );
-    let rule = |port: i32, group_id: Option<String>| NewSecurityGroupRule {
-        security_group_id: group.id.clone(),
-        description: String::new(),
-        direction: Direction::Ingress,
-        ether_type: EtherType::Ipv4,
-        protocol: Some("tcp".into()),
-        port_range_min: Some(port),
-        port_range_max: Some(port),
-        remote_ip_prefix: None,
-        remote_group_id: group_id.map(Into::into),
-    };
-    let wanted = [rule(6443, None), rule(10250, Some(group.id.to_string()))];
-    let made = cloud
-        .create_security_group_rules(&wanted, GATE)
-        .await
-        .unwrap();
-    assert_eq!(made.len(), 2);
-    assert_eq!(made[1].remote_group_id.as_deref(), Some(group.id.as_str()));
-    let twice = [rule(80, None), rule(6443, None)];
-    let error = refused(cloud.create_security_group_rules(&twice, GATE).await);
-    assert!(error.is(FailureClass::Duplicate), "{error}");
-    let filter = SecurityGroupFilter {
-        name: Some(contract.name.clone()),
-        ..SecurityGroupFilter::default()
-    };
-    let found = cloud.security_groups(&filter, GATE).await.unwrap();
-    assert_eq!(found.len(), 1);
-    assert_eq!(
-        found[0].rules.len(),
-        4,
-        "of a refused batch nothing is made"
-    );
-    cloud
-        .delete_security_group_rule(&made[0].id, GATE)
-        .await
-        .unwrap();
-    let gone = refused(cloud.delete_security_group_rule(&made[0].id, GATE).await);
-    assert!(gone.is_not_found(), "{gone}");
-    assert_eq!(
-        cloud
-            .security_group(&group.id, GATE)
-            .await
-            .unwrap()
-            .rules
-            .len(),
-        3
-    );
-
-    let (network, _) = contract.network("10.64.0.0/24").await;
-    let new = NewPort {
-        name: contract.name.clone(),
-        network_id: network.id.clone(),
-        security_groups: Some(vec![group.id.clone()]),
-        ..NewPort::default()
-    };
-    let port = cloud.create_port(&new, GATE).await.unwrap();
-    let busy = refused(cloud.delete_security_group(&group.id, GATE).await);
-    assert!(busy.is(FailureClass::InUse), "{busy}");
-    cloud.delete_port(&port.id, GATE).await.unwrap();
-    cloud.delete_security_group(&group.id, GATE).await.unwrap();
     contract.delete_network(&network).await;
 }

@@ -1,4 +1,4 @@
-//! Plain HTTP with a token, for what our client has no call for.
+//! Plain HTTP with a token, for requests that the client does not have.
 
 use reqwest::{Client, Method};
 use serde_json::{Value, json};

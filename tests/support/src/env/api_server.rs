@@ -1,4 +1,4 @@
-//! A kube-apiserver process. Authorisation is RBAC; no ServiceAccount is needed to make Pods.
+//! A kube-apiserver process. Authorisation is RBAC; Pods can be created without a ServiceAccount.
 
 use std::{
     net::SocketAddr,
@@ -10,7 +10,7 @@ use kube::Client;
 
 use super::{Error, Guarded, authority::Pair, guarded::Program, programs};
 
-/// What a kube-apiserver is started with. Those of one cluster share all but address, certificate and folder.
+/// The settings of a kube-apiserver. Those of one cluster share all settings except address, certificate and folder.
 #[derive(Debug)]
 pub struct ApiServer<'a> {
     /// Where its etcd is.
@@ -19,9 +19,9 @@ pub struct ApiServer<'a> {
     pub address: SocketAddr,
     /// Its certificate and key.
     pub serving: &'a Pair,
-    /// Whose client certificates it trusts, PEM.
+    /// The authority of the client certificates that it trusts, in PEM.
     pub authority: &'a str,
-    /// What ServiceAccount tokens are signed and checked with.
+    /// The keys by which ServiceAccount tokens are signed and checked.
     pub service_accounts: &'a Pair,
     /// An existing folder of its own, for its files and its log `kube-apiserver.log`.
     pub folder: &'a Path,
@@ -30,7 +30,7 @@ pub struct ApiServer<'a> {
 }
 
 impl ApiServer<'_> {
-    /// Starts it; it does not answer yet.
+    /// Starts the process. It does not answer yet.
     pub fn start(&self) -> Result<Guarded, Error> {
         let file = |name: &str, content: &str| -> Result<String, Error> {
             let path = self.folder.join(name);
@@ -84,7 +84,7 @@ impl ApiServer<'_> {
     }
 }
 
-/// Comes back when `process`, asked by `client`, is ready.
+/// Returns when `process`, to which `client` is connected, is ready.
 pub async fn until_ready(process: &mut Guarded, client: &Client) -> Result<(), Error> {
     let begun = Instant::now();
     loop {

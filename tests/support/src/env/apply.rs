@@ -1,4 +1,4 @@
-//! Server-side apply of whatever documents there are.
+//! Server-side apply of any documents.
 
 use std::time::Duration;
 
@@ -20,6 +20,15 @@ pub fn documents(yaml: &str) -> Result<Vec<Value>, Error> {
         .into_iter()
         .filter(|value| !value.is_null())
         .collect())
+}
+
+/// The first document of the first YAML block of a page of the repository.
+pub fn first_manifest(page: &str) -> Result<Value, Error> {
+    let text = std::fs::read_to_string(crate::repository(page))?;
+    let block = text.split("```yaml\n").nth(1);
+    let block = block.and_then(|rest| rest.split("```").next());
+    let found = documents(block.ok_or("the page has no YAML block")?)?;
+    Ok(found.into_iter().next().ok_or("the YAML block is empty")?)
 }
 
 /// Applies `documents` in their order and waits for custom resource definitions among them to be served.

@@ -7,7 +7,7 @@ use rcgen::{
 
 use super::Error;
 
-/// Issues server and client certificates that nobody else trusts.
+/// Issues server and client certificates that only the test trusts.
 pub struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 /// A certificate and its key, both PEM.
@@ -60,7 +60,7 @@ impl Authority {
         self.issue(params)
     }
 
-    /// A client certificate: Kubernetes takes the common name for the user and organisations for groups.
+    /// A client certificate. Kubernetes uses the common name as the user and organisations as groups.
     pub fn client(&self, user: &str, groups: &[&str]) -> Result<Pair, Error> {
         let mut params = named(user, groups)?;
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];

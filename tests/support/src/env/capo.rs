@@ -1,8 +1,8 @@
 //! The real CAPO (cluster-api-provider-openstack, in Go), whose installations capo-rs takes over: its definitions, its
 //! webhooks and its manager, as a process.
 //!
-//! What kustomize and cert-manager do for an operator is done here: labels, conversion and admission by URL on the
-//! loopback address.
+//! The tests do the work of kustomize and cert-manager: labels, and conversion and admission by URL on the loopback
+//! address.
 
 use std::{
     fs,
@@ -22,7 +22,7 @@ use super::{
     programs,
 };
 
-/// The name that CAPO's release gives its webhook configuration. Ours has the same.
+/// The name that CAPO's release gives its webhook configuration. That of capo-rs has the same name.
 pub const WEBHOOKS: &str = "capo-validating-webhook-configuration";
 
 /// Kinds that are served in more than one version by some release.
@@ -33,7 +33,7 @@ const CONVERTED: [&str; 4] = [
     "OpenStackMachineTemplate",
 ];
 
-/// CAPO as it is installed; its manager can be started and stopped.
+/// An installation of CAPO, whose manager can be started and stopped.
 #[derive(Debug)]
 pub struct Capo {
     kubeconfig: PathBuf,
@@ -43,7 +43,7 @@ pub struct Capo {
 }
 
 impl Capo {
-    /// Prepares what its manager needs; nothing is installed yet.
+    /// Prepares the files that its manager needs. Nothing is installed yet.
     pub fn new(kubernetes: &Kubernetes) -> Result<Self, Error> {
         let webhook_port = free_port()?;
         let serving = kubernetes.authority().server(&["127.0.0.1"])?;
@@ -100,7 +100,7 @@ impl Capo {
         installation::local(self.webhook_port, path, &self.bundle)
     }
 
-    /// Creates definitions and webhooks, as a field manager that is not ours.
+    /// Creates definitions and webhooks, with a field manager other than that of capo-rs.
     pub async fn install(&self, client: &Client) -> Result<(), Error> {
         for definition in self.definitions()? {
             create(client, definition).await?;
@@ -108,7 +108,7 @@ impl Capo {
         create(client, self.webhooks()?).await
     }
 
-    /// Starts its manager and comes back when it is ready; its log is `capo.log` in `folder`.
+    /// Starts its manager and returns when it is ready. Its log is `capo.log` in `folder`.
     pub async fn start(&self, folder: &Path) -> Result<Guarded, Error> {
         let health = free_port()?;
         let mut process = Guarded::start(&Program {

@@ -40,7 +40,7 @@ pub struct Guarded {
     log: PathBuf,
 }
 
-/// What to start.
+/// The program to start.
 #[derive(Debug)]
 pub struct Program<'a> {
     /// The binary.
@@ -173,7 +173,7 @@ impl Guarded {
 
 impl Drop for Guarded {
     fn drop(&mut self) {
-        // Closing the pipe is the order to kill; waiting makes sure that ports and files are free.
+        // Closing the pipe makes the shell kill the child. Waiting ensures that ports and files are free.
         drop(self.guard.stdin.take());
         let _ = self.guard.wait();
     }

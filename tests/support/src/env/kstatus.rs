@@ -1,4 +1,4 @@
-//! What tools that use the library kstatus think of objects: whether they are done.
+//! The status of objects according to the library kstatus, which many tools use.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{Error, programs};
 
-/// What the library says of one object.
+/// The library's result for one object.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Verdict {
     /// `InProgress`, `Failed`, `Current`, `Terminating`, `NotFound` or `Unknown`.
@@ -19,7 +19,7 @@ pub struct Verdict {
     pub message: String,
 }
 
-/// The library's verdict on each of `objects`, in their order.
+/// The library's results for `objects`, in their order.
 pub fn judge(objects: &[Value]) -> Result<Vec<Verdict>, Error> {
     let mut program = Command::new(programs::kstatus()?)
         .stdin(Stdio::piped())

@@ -1,4 +1,4 @@
-//! The manager as a process, started as an operator would.
+//! The manager as a process, started like an operator would.
 
 use std::{
     path::{Path, PathBuf},
@@ -10,7 +10,7 @@ use hyper_util::rt::TokioIo;
 
 use super::{Error, Guarded, guarded::Program, kubernetes::free_port};
 
-/// How long anything of the manager may take before a test gives up.
+/// The time limit for each step of the manager.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running `capo-rs`; killed when dropped, and with this process.
@@ -59,7 +59,7 @@ impl Manager {
         format!("127.0.0.1:{}/metrics", self.diagnostics)
     }
 
-    /// Comes back when `/readyz` answers 200.
+    /// Returns when `/readyz` answers 200.
     pub async fn until_ready(&mut self) -> Result<(), Error> {
         let begun = Instant::now();
         loop {
@@ -73,11 +73,12 @@ impl Manager {
         }
     }
 
-    /// Comes back when its log holds `text`.
+    /// Returns when its log contains `text`.
     pub async fn until_logged(&mut self, text: &str) -> Result<(), Error> {
         let begun = Instant::now();
         loop {
-            // Asked before the log is read: what it wrote last is there when it has ended.
+            // The process is checked before the log is read, so that the last lines of a process that has ended are
+            // read too.
             let ended = self.process.ended()?.is_some();
             if std::fs::read_to_string(self.process.log())?.contains(text) {
                 return Ok(());
@@ -114,7 +115,7 @@ impl Manager {
     }
 }
 
-/// The binary: the one that `CAPO_RS_BINARY` names (a release build, say), or the one that cargo built for this test.
+/// The binary: the one that `CAPO_RS_BINARY` names, such as a release build, or the one that cargo built for this test.
 pub fn binary() -> PathBuf {
     let named = |variable| std::env::var_os(variable).map(PathBuf::from);
     named("CAPO_RS_BINARY")

@@ -14,6 +14,8 @@ pub mod authority;
 pub mod capo;
 pub mod cluster_api;
 pub mod cluster_api_managers;
+pub mod clusterctl;
+pub mod deployments;
 pub mod environment;
 pub mod etcd;
 pub mod guarded;
@@ -29,6 +31,8 @@ pub use authority::Authority;
 pub use capo::Capo;
 pub use cluster_api::ClusterApi;
 pub use cluster_api_managers::ClusterApiManagers;
+pub use clusterctl::Clusterctl;
+pub use deployments::Deployments;
 pub use environment::Environment;
 pub use etcd::Etcd;
 pub use guarded::Guarded;
@@ -37,5 +41,5 @@ pub use kubernetes::Kubernetes;
 pub use manager::Manager;
 pub use prometheus::Prometheus;
 
-/// What goes wrong while preparing a test is told to people, never matched on.
+/// Errors while a test is prepared are only printed, and never matched on.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;

@@ -18,6 +18,13 @@ const CLUSTER_API_MODULE: (&str, &str) = (
     "sigs.k8s.io/cluster-api",
 );
 
+const OLDEST_CLUSTER_API_MODULE: (&str, &str) = (
+    include_str!("../../programs/cluster-api-oldest/go.mod"),
+    "sigs.k8s.io/cluster-api",
+);
+/// Set to `1`, managers and definitions are those of the oldest supported Cluster API.
+const OLDEST: &str = "CAPO_RS_OLDEST_CLUSTER_API";
+
 const CAPO_MODULE: (&str, &str) = (
     include_str!("../../programs/capo/go.mod"),
     "sigs.k8s.io/cluster-api-provider-openstack",
@@ -74,13 +81,45 @@ pub fn clusterctl() -> Result<PathBuf, Error> {
 
 /// A manager of Cluster API: `core`, `bootstrap` or `control-plane`.
 pub fn cluster_api_manager(part: &str) -> Result<PathBuf, Error> {
-    let program = format!("cluster-api-{part}");
-    find(&program, "cluster-api", CLUSTER_API_MODULE)
+    of_cluster_api(&format!("cluster-api-{part}"))
+}
+
+/// A program of the Cluster API that is tested: the newest, or with [`OLDEST`] the oldest.
+fn of_cluster_api(program: &str) -> Result<PathBuf, Error> {
+    if std::env::var_os(OLDEST).is_none_or(|value| value != "1") {
+        return find(program, "cluster-api", CLUSTER_API_MODULE);
+    }
+    let (go_mod, module) = OLDEST_CLUSTER_API_MODULE;
+    let version = pinned(go_mod, module).ok_or("no version of the oldest Cluster API is pinned")?;
+    let folder = format!(
+        "cluster-api-oldest-{version}-linux-{}",
+        std::env::consts::ARCH
+    );
+    let path = cache_folder()?.join(folder).join(program);
+    if path.exists() {
+        return Ok(path);
+    }
+    Err(format!(
+        "{} is not there: run tests/support/build.sh cluster-api-oldest",
+        path.display()
+    )
+    .into())
 }
 
 /// The folder with Cluster API's definitions and webhook configurations: `<part>/crds/*.yaml` and `<part>/webhooks.yaml`.
 pub fn cluster_api_manifests() -> Result<PathBuf, Error> {
-    find("cluster-api-manifests", "cluster-api", CLUSTER_API_MODULE)
+    of_cluster_api("cluster-api-manifests")
+}
+
+/// The folder with Cluster API's components as clusterctl installs them: `<part>.yaml` and `metadata.yaml`.
+pub fn cluster_api_components() -> Result<PathBuf, Error> {
+    find("cluster-api-components", "cluster-api", CLUSTER_API_MODULE)
+}
+
+/// The version of Cluster API that the tests run.
+pub fn cluster_api_version() -> Result<String, Error> {
+    let (go_mod, module) = CLUSTER_API_MODULE;
+    Ok(pinned(go_mod, module).ok_or("no version of Cluster API is pinned")?)
 }
 
 /// The manager of CAPO, the Go provider.
@@ -180,6 +219,7 @@ fn find_built(
     }
     let goal = match program {
         "capo-manifests" => "capo",
+        "cluster-api-components" => "clusterctl",
         program if program.starts_with("cluster-api-") => "cluster-api",
         program => program,
     };

@@ -1,9 +1,9 @@
-//! The promise against any cloud: the same manager, the same objects, the same lies told by Octavia.
+//! The promise against any cloud, with the same manager, the same objects and the same anomalies of Octavia.
 //!
-//! A cluster with three kinds of bad members under an ACTIVE load balancer: one that stays
-//! PENDING_CREATE, one whose push takes long, one whose push fails; then what is lost, whitewashed, failed by
-//! others and stuck ([`anomalies`]). The gate must stay shut, for the right reason, as long as that lasts, and open
-//! when it is over. Run on the fake cloud by `make test` and on a real OpenStack by `make test-openstack`.
+//! A cluster with three kinds of bad members under an ACTIVE load balancer: one that stays PENDING_CREATE, one whose
+//! push takes long, one whose push fails; then the further anomalies ([`anomalies`]). The gate must hold, with the
+//! right reason, until the anomaly ends, and then open. `make test` runs this on the fake cloud and `make
+//! test-openstack` on a real OpenStack.
 
 #![allow(clippy::unwrap_used, reason = "a test's helper fails the test")]
 
@@ -24,12 +24,12 @@ use crate::{
     env::{ClusterApi, Installation, Kubernetes, apply, cluster_api::condition, manager::Manager},
 };
 
-/// More than anything takes on a real OpenStack on two busy cores.
+/// More time than any step takes on a real OpenStack on two busy cores.
 const PATIENCE: Duration = Duration::from_mins(4);
-/// How long a lie is watched.
-const LIE: Duration = Duration::from_secs(8);
+/// How long an anomaly is watched.
+const WATCHED: Duration = Duration::from_secs(8);
 
-/// Thresholds that a test lives to see. Nothing that is watched for [`LIE`] is repaired meanwhile.
+/// Thresholds short enough for a test. A PENDING member is not repaired while it is watched for [`WATCHED`].
 const FLAGS: [&str; 5] = [
     "--sync-period=10s",
     "--member-orphan-after=20s",
@@ -70,13 +70,14 @@ pub async fn holds_as_long_as_octavia_lies(under: &impl CloudUnderTest) {
     under.pushes(Pushes::Normal).await;
     stage.until_admitted(2).await;
 
-    // A push that fails: the member is in ERROR, all else is ACTIVE.
+    // A push that fails: the member is in ERROR, all else is ACTIVE. The first repair comes at once: the member is
+    // deleted, which fails too, and created again.
     under.pushes(Pushes::Failing).await;
     stage.machine(3).await;
     stage
         .held_for(
             3,
-            "MemberError MemberPending LoadBalancerPending MemberMissing",
+            "MemberError MemberPending MemberDraining LoadBalancerPending MemberMissing",
         )
         .await;
     assert!(
@@ -148,7 +149,7 @@ impl Stage {
             .unwrap();
     }
 
-    /// Waits until the machine's server runs, then watches for [`LIE`] that it is not admitted and that the
+    /// Waits until the machine's server runs, then watches for [`WATCHED`] that it is not admitted and that the
     /// condition gives one of these reasons.
     async fn held_for(&self, index: usize, reasons: &str) {
         let name = self.name(index);
@@ -164,7 +165,7 @@ impl Stage {
             .await
             .unwrap();
         let begun = Instant::now();
-        while begun.elapsed() < LIE {
+        while begun.elapsed() < WATCHED {
             let machine = self.cluster_api.get("OpenStackMachine", &name).await;
             let machine = machine.unwrap().unwrap();
             assert!(!provisioned(&machine), "{name} was admitted: {machine:#}");
@@ -228,7 +229,7 @@ fn open_stack_cluster(name: &str) -> Value {
     })
 }
 
-/// What still carries the cluster's name.
+/// Objects that still have the cluster's name.
 async fn leftovers(contract: &Contract, cluster: &str) -> Vec<String> {
     let cloud = &contract.cloud;
     let ours = |name: &str| name.contains(cluster);

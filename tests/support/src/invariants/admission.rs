@@ -1,17 +1,17 @@
-//! I1: `provisioned` rests on a fresh read of every member.
+//! I1: `provisioned` depends on a new read of every member.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{Rule, Violation, World};
 use crate::timeline::{Entry, Member, OpenStackMachine, What};
 
-/// A gate opens on a read at most 15 s old; writing that down takes a while on a busy machine.
+/// A gate opens on a read that is at most 15 s old; the write takes a while on a busy machine.
 const FRESH: Duration = Duration::from_secs(15 + 5);
 
-/// The states of one member, since when each; none while it is not there.
+/// The states of one member with their times; `None` while it does not exist.
 type History<'a> = Vec<(Duration, Option<&'a Member>)>;
 
-/// When a status tree was asked for, and when it was answered.
+/// The times at which a status tree was requested and answered.
 struct Read {
     begun: Duration,
     ended: Duration,
@@ -104,7 +104,7 @@ fn broken(
     ))
 }
 
-/// Every state that the member had while the read ran.
+/// Every state that the member had during the read.
 fn during<'a>(history: &History<'a>, read: &Read) -> impl Iterator<Item = &'a Member> {
     let first = history
         .partition_point(|(since, _)| *since <= read.begun)

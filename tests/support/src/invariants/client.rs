@@ -1,11 +1,11 @@
-//! The client's side: nobody notices, and somebody was there to notice.
+//! The client's side: no request fails, and requests were sent all the time.
 
 use std::time::Duration;
 
 use super::{Rule, Violation};
 use crate::timeline::{Entry, What};
 
-/// Longer than a busy machine keeps the client from asking.
+/// A longer pause between requests than a busy machine causes.
 const GAP: Duration = Duration::from_secs(10);
 
 pub(super) fn check(entries: &[Entry]) -> Vec<Violation> {

@@ -1,4 +1,4 @@
-//! I3, I4, I7, I8, I9 and I10: what becomes of the cloud, and how often it is asked.
+//! I3, I4, I7, I8, I9 and I10: the objects in the cloud, and the number of calls.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -38,7 +38,7 @@ fn remains(entries: &[Entry]) -> Vec<Violation> {
     found
 }
 
-/// After the last thing was mended: the cluster's condition is True and every machine that was held is provisioned.
+/// After the last fault has ended: the cluster's condition is True and every machine that was held is provisioned.
 fn convergence(entries: &[Entry], promises: &Promises) -> Vec<Violation> {
     let mended = entries
         .iter()
@@ -99,7 +99,7 @@ fn convergence(entries: &[Entry], promises: &Promises) -> Vec<Violation> {
     found
 }
 
-/// The first minute, for each of the things counted, in which there were more than allowed.
+/// The first minute, for each counted subject, with more than the allowed number.
 fn hot_loops(entries: &[Entry], promises: &Promises) -> Vec<Violation> {
     let mut counted: BTreeMap<String, Vec<Duration>> = BTreeMap::new();
     for entry in entries {
@@ -132,7 +132,8 @@ fn hot_loops(entries: &[Entry], promises: &Promises) -> Vec<Violation> {
     found
 }
 
-/// A wiped status is back in time, and nothing was made or deleted meanwhile. A PUT repairs and changes nothing else.
+/// A status that was removed is written again in time, and no object is created or deleted in the meantime. A PUT
+/// repairs and changes nothing else.
 fn wiped(entries: &[Entry], promises: &Promises) -> Vec<Violation> {
     let mut found = Vec::new();
     for (place, entry) in entries.iter().enumerate() {
@@ -195,7 +196,7 @@ fn wiped(entries: &[Entry], promises: &Promises) -> Vec<Violation> {
     found
 }
 
-/// Every write falls into a lease that somebody holds.
+/// Every write happens while a process holds the lease.
 fn leases(entries: &[Entry]) -> Vec<Violation> {
     let mut world = World::default();
     let mut found = Vec::new();

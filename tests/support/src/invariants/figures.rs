@@ -1,11 +1,11 @@
-//! What a rollout cost, from the same timeline: machines replaced, holds, requests, calls.
+//! The costs of a rollout, from its timeline: machines replaced, holds, requests, calls.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 use super::World;
 use crate::timeline::{Entry, Server, What};
 
-/// The step of a deletion at which our hook is what it waits for.
+/// The step of a deletion at which the hook of capo-rs holds it.
 const WAITS_FOR_HOOK: &str = "WaitingForPreTerminateHook";
 
 /// The figures of a stretch of time.
@@ -23,7 +23,7 @@ pub struct Figures {
     pub failed: u64,
     /// Watches that were cut and went on.
     pub watch_cuts: u64,
-    /// Times that a watch lost its place or an event.
+    /// The number of times that a watch lost its position or an event.
     pub watches_failed: u64,
     /// The manager's calls to Octavia.
     pub octavia_calls: u64,
@@ -40,7 +40,7 @@ pub struct Hold {
     pub lasted: Duration,
     /// The condition's reasons, in order.
     pub reasons: Vec<String>,
-    /// What its members went through meanwhile.
+    /// The statuses of its members during that time.
     pub members: Vec<String>,
 }
 
@@ -68,7 +68,7 @@ impl fmt::Display for Hold {
 }
 
 impl Figures {
-    /// The figures of what happened from one moment until another.
+    /// The figures between two moments.
     pub fn of(entries: &[Entry], from: Duration, until: Duration) -> Self {
         let mut figures = Self {
             lasted: until.saturating_sub(from),

@@ -1,7 +1,7 @@
-//! What must hold of every rollout, checked over its timeline. `I1` and so on are the project's invariants.
+//! The rules that every rollout must satisfy, checked over its timeline. `I1` and so on are the project's invariants.
 //!
-//! A rule looks at what was recorded and at nothing else, so a timeline written by hand is as good as a real one;
-//! the tests show each rule a history that breaks it.
+//! A rule uses only the recorded entries, so that a timeline written by hand is as good as a real one. The tests check
+//! each rule with a history that breaks it.
 
 mod admission;
 mod client;
@@ -18,22 +18,23 @@ use crate::timeline::{
     ApiServer, Cluster, Entry, Lease, Machine, Member, MemberKey, OpenStackMachine, What,
 };
 
-/// What a run promises. The default is what every ordinary rollout does.
+/// The promises of a run. The default is an ordinary rollout.
 #[derive(Debug, Clone)]
 pub struct Promises {
     /// The gate holds: `--load-balancer-gate=enforce`.
     pub gate: bool,
-    /// Another member could serve at every moment, so no request may fail.
+    /// Whether another member could serve at every moment, so that no request may fail.
     pub served: bool,
-    /// The manager elects a leader, and the lease was recorded.
+    /// Whether the manager elects a leader, and the lease was recorded.
     pub lease: bool,
-    /// How soon after the last thing was mended all is well again (I7).
+    /// How soon after the end of the last fault the cluster must have recovered (I7).
     pub settles_within: Duration,
     /// The most Octavia calls in any minute (I8).
     pub calls_a_minute: usize,
     /// The most changes of one object's status in any minute (I8).
     pub changes_a_minute: usize,
-    /// Machines whose going was decided by somebody else: bypassed, hook taken off by a user, server gone.
+    /// Machines whose deletion did not depend on the gate: it was bypassed, the hook was removed by a user, or the
+    /// server was deleted.
     pub excused: Vec<String>,
 }
 
@@ -43,9 +44,9 @@ impl Default for Promises {
             gate: true,
             served: true,
             lease: false,
-            // Two looks at a member that was pending for long, and what a busy machine adds.
+            // The time between two reads of a member that was pending for long, and the delay of a busy machine.
             settles_within: Duration::from_secs(75),
-            // Looks right after a write are about 2 s apart; a roll writes a few times a minute.
+            // Reads right after a write are about 2 s apart; a rollout writes a few times a minute.
             calls_a_minute: 60,
             changes_a_minute: 40,
             excused: Vec::new(),
@@ -58,31 +59,31 @@ impl Default for Promises {
 pub enum Rule {
     /// I1: no machine is provisioned before each of its members was read ACTIVE at its address.
     Admission,
-    /// I2: the last member of a port that serves or may serve is not taken away.
+    /// I2: the last member of a port that serves or may serve is not removed.
     LastMember,
-    /// A hook goes only when another serves and the own member is gone.
+    /// A hook is removed only when another machine serves and the machine's own member does not exist any more.
     Release,
-    /// Never two leave at once.
+    /// No two machines are removed at the same time.
     OneAtATime,
     /// I3: one object under each logical key.
     Twins,
-    /// I4: nothing is left of a deleted cluster.
+    /// I4: no object of a deleted cluster is left.
     Leftovers,
     /// I5: no secret in any output.
     Secrets,
-    /// I7: all is well soon after what was broken is mended.
+    /// I7: the cluster recovers soon after the end of a fault.
     Convergence,
     /// I8: calls and status writes are bounded, whatever happens.
     HotLoop,
-    /// I9: a wiped status comes back and changes nothing in the cloud.
+    /// I9: a status that was removed is written again, and nothing changes in the cloud.
     Wiped,
-    /// I10: only who holds the lease writes to OpenStack.
+    /// I10: only the process that holds the lease writes to OpenStack.
     Lease,
-    /// Not one request fails.
+    /// No request fails.
     Requests,
-    /// Watches go on where they were cut, without a gap.
+    /// Watches continue where they were cut, without a gap.
     Watches,
-    /// The client asked all the while.
+    /// The client sent requests all the time.
     Asked,
 }
 
@@ -107,7 +108,7 @@ impl fmt::Display for Rule {
     }
 }
 
-/// A rule that was broken, when, and how.
+/// A broken rule, with the time and the details.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
     /// The rule.
@@ -125,7 +126,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Everything that was broken, in the order of time. `entries` are in that order too.
+/// All violations, in the order of time. `entries` are in that order too.
 pub fn check(entries: &[Entry], promises: &Promises) -> Vec<Violation> {
     let mut found = Vec::new();
     if promises.gate {
@@ -140,7 +141,7 @@ pub fn check(entries: &[Entry], promises: &Promises) -> Vec<Violation> {
     found
 }
 
-/// The world as the entries up to a moment tell it.
+/// The state after the entries up to a moment.
 #[derive(Debug, Default)]
 pub struct World {
     /// The cluster.
@@ -158,7 +159,7 @@ pub struct World {
 }
 
 impl World {
-    /// Learns what an entry tells.
+    /// Applies an entry.
     pub fn learn(&mut self, what: &What) {
         match what {
             What::Cluster(cluster) => self.cluster = cluster.clone(),

@@ -1,4 +1,4 @@
-//! What leaves, and when: the hooks, I2, and one at a time.
+//! The removal of machines: the hooks, I2, and one at a time.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -39,14 +39,15 @@ impl Judge<'_> {
         self.found.push(Violation { rule, at, how });
     }
 
-    /// Nobody asks for this machine: the cluster goes, or somebody else has decided.
+    /// The deletion of this machine does not depend on the gate: the cluster is being deleted, or a user has decided
+    /// it.
     fn excused(&self, machine: &str) -> bool {
         self.world.cluster.going
             || !self.world.cluster.managed
             || self.promises.excused.iter().any(|name| name == machine)
     }
 
-    /// Whether our hook goes with this change, and whether it may.
+    /// Whether this change removes the hook of capo-rs, and whether it may.
     fn machine(&mut self, at: Duration, now: &Machine) {
         let name = &now.name;
         let Some(before) = self.world.machines.get(name) else {
@@ -131,7 +132,7 @@ impl Judge<'_> {
                 self.broken(Rule::OneAtATime, at, how);
             }
         }
-        // Its Machine goes and nobody holds it any more.
+        // Its Machine is deleted, and no gate holds it any more.
         if deleting && !(admitted && hooked) {
             return;
         }
@@ -157,7 +158,7 @@ impl Judge<'_> {
     }
 }
 
-/// What a call does to a member's service.
+/// The effect of a call on a member's service.
 enum Change {
     Takes,
     Brings,

@@ -1,4 +1,4 @@
-//! I5: a canary in the credentials that no output may hold.
+//! I5: a unique text in the credentials that no output may contain.
 
 use std::time::Duration;
 
@@ -23,9 +23,9 @@ pub fn clouds_yaml(cloud: &FakeCloud) -> Result<String, String> {
         .replacen(usual, &format!("password: {CANARY}"), 1))
 }
 
-/// Outputs, by what they are called, that hold the canary: logs, metrics, objects, events, calls' records.
+/// The names of the outputs that contain the text: logs, metrics, objects, events, records of calls.
 pub fn check<'a>(outputs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<Violation> {
-    // What Kubernetes and HTTP Basic would make of it.
+    // The forms of the text in Kubernetes and in HTTP Basic.
     let encoded = {
         use base64::Engine as _;
         base64::engine::general_purpose::STANDARD.encode(CANARY)

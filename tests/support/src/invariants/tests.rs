@@ -1,4 +1,4 @@
-//! Every rule is shown a history that breaks it, beside the good one from which it was made.
+//! Tests of every rule with a history that breaks it, and with the correct one from which that history was made.
 
 mod gate;
 mod others;
@@ -30,7 +30,7 @@ impl Story {
         self
     }
 
-    /// Without what matches.
+    /// The history without the entries that match.
     fn without(mut self, unwanted: impl Fn(&What) -> bool) -> Self {
         self.entries.retain(|entry| !unwanted(&entry.what));
         self
@@ -184,7 +184,7 @@ fn answered() -> What {
     })
 }
 
-/// Machine a serves. A client asks, somebody holds the lease.
+/// Machine a serves, a client sends requests, and a process holds the lease.
 fn calm() -> Story {
     let mut story = Story::default()
         .at(0, cluster())
@@ -207,7 +207,7 @@ fn lease(renewed_tenths: u64, lasts_seconds: u64) -> Lease {
     }
 }
 
-/// b joins as it should: member ACTIVE at 5.0, read at 6.0, provisioned at 6.2, API server ready at 9.0.
+/// Machine b joins correctly: member ACTIVE at 5.0, read at 6.0, provisioned at 6.2, API server ready at 9.0.
 fn joined() -> Story {
     calm()
         .at(

@@ -1,4 +1,4 @@
-//! What is known of many clusters, without any of them.
+//! Findings of many clusters, made without clusters.
 
 use std::sync::Arc;
 
@@ -25,7 +25,8 @@ pub fn member(machine: &str, port: u16, status: &str) -> MemberFinding {
     }
 }
 
-/// So many clusters of so many machines on these ports. Of one in ten the last machine waits for its members.
+/// This many clusters with this many machines on these ports. In one of ten clusters the last machine waits for its
+/// members.
 pub fn clusters(number: usize, machines: usize, ports: &[u16]) -> Vec<(ObjectName, Arc<Findings>)> {
     (0..number)
         .map(|cluster| {

@@ -1,4 +1,4 @@
-//! Somebody else who may change the load balancer.
+//! Another client that may change the load balancer.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{
 /// Signed in as a member of the project.
 pub struct ForeignClient(Raw);
 
-/// Somebody at work, until this is dropped.
+/// A running task of the client, until this is dropped.
 pub struct Busy(JoinHandle<()>);
 
 impl Drop for Busy {
@@ -35,13 +35,13 @@ impl ForeignClient {
         Self(Raw::sign_in(&access).await)
     }
 
-    /// Deletes the only load balancer of the project with all that is in it, and waits until it is gone.
+    /// Deletes the only load balancer of the project with all its parts, and waits until it does not exist any more.
     pub async fn delete_load_balancer(&self) {
         let address = self.load_balancer().await.unwrap();
         loop {
             let cascade = format!("{address}?cascade=true");
             let (status, said) = self.0.send(Method::DELETE, &cascade, None).await;
-            // Busy with something else until then.
+            // The load balancer is locked by another change until then.
             match status {
                 204 | 409 => tokio::time::sleep(Duration::from_millis(200)).await,
                 404 => return,
@@ -50,7 +50,7 @@ impl ForeignClient {
         }
     }
 
-    /// Changes the load balancer again and again, as often as it lets itself be changed, with this pause in between.
+    /// Changes the load balancer repeatedly, whenever it accepts a change, with this pause in between.
     pub fn keep_busy(self, pause: Duration) -> Busy {
         Busy(tokio::spawn(async move {
             for change in 0_u32.. {

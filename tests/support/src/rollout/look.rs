@@ -1,4 +1,4 @@
-//! Waiting for what is to come, and watching that what must not come does not.
+//! Waits for expected events, and checks that others do not happen.
 
 use std::time::{Duration, Instant};
 
@@ -11,13 +11,13 @@ use crate::{
     timeline::render::render,
 };
 
-/// More than a whole control plane takes to come up, or to be replaced, on a slow machine.
+/// More time than a whole control plane needs to start, or to be replaced, on a slow machine.
 const PATIENCE: Duration = Duration::from_mins(8);
-/// How often it is looked whether something has come true.
+/// The interval between two checks of a condition.
 const LOOK: Duration = Duration::from_millis(200);
 
 impl Rollout {
-    /// Names of the control-plane Machines that are there, oldest first.
+    /// Names of the existing control-plane Machines, oldest first.
     pub async fn machines(&self) -> Vec<String> {
         self.list("Machine")
             .await
@@ -26,7 +26,7 @@ impl Rollout {
             .collect()
     }
 
-    /// The first Machine that is none of `known`, as soon as there is one.
+    /// The first Machine that is not in `known`, as soon as it exists.
     pub async fn machine_after(&self, known: &[String]) -> String {
         self.until("there is a new Machine", async || {
             let machines = self.machines().await;
@@ -35,7 +35,7 @@ impl Rollout {
         .await
     }
 
-    /// Comes back when `wanted` holds for an object (`Value::Null` stands for "not there"), with the object.
+    /// Returns the object when `wanted` holds for it (`Value::Null` stands for an absent object).
     pub async fn until_object(
         &self,
         kind: &str,
@@ -54,7 +54,7 @@ impl Rollout {
         .await
     }
 
-    /// Comes back when the gate's condition of an OpenStackMachine is False for one of these reasons.
+    /// Returns when the gate's condition of an OpenStackMachine is False for one of these reasons.
     pub async fn until_held(&self, machine: &str, reasons: &str) -> Value {
         let what = format!("is held because of {reasons}");
         self.until_object("OpenStackMachine", machine, &what, |object| {
@@ -63,7 +63,7 @@ impl Rollout {
         .await
     }
 
-    /// Watches for a while that the machine is held for one of these reasons, and that no Machine comes or goes.
+    /// Checks for a while that the machine is held for one of these reasons, and that no Machine is created or deleted.
     pub async fn stays_held(&self, machine: &str, reasons: &str, how_long: Duration) {
         self.until_held(machine, reasons).await;
         let machines = self.machines().await;
@@ -79,7 +79,7 @@ impl Rollout {
         }
     }
 
-    /// Comes back when the gate's condition of an OpenStackMachine has this reason.
+    /// Returns when the gate's condition of an OpenStackMachine has this reason.
     pub async fn until_seen(&self, machine: &str, reason: &str) {
         let what = format!("shows {reason}");
         self.until_object("OpenStackMachine", machine, &what, |object| {
@@ -88,7 +88,7 @@ impl Rollout {
         .await;
     }
 
-    /// Comes back when Cluster API has admitted a Machine and found its Node.
+    /// Returns when Cluster API has admitted a Machine and found its Node.
     pub async fn until_admitted(&self, machine: &str) {
         self.until_object("Machine", machine, "has a Node", |object| {
             object["status"]["nodeRef"].is_object()
@@ -96,7 +96,7 @@ impl Rollout {
         .await;
     }
 
-    /// Comes back when a Machine's deletion has begun.
+    /// Returns when a Machine's deletion has begun.
     pub async fn until_deleting(&self, machine: &str) {
         self.until_object("Machine", machine, "is being deleted", |object| {
             object["metadata"]["deletionTimestamp"].is_string()
@@ -129,7 +129,7 @@ impl Rollout {
             .collect()
     }
 
-    /// What `look` finds, as soon as it finds something; tells the whole state if it never does.
+    /// The first result of `look`. If there is none in time, the test fails and prints the whole state.
     pub async fn until<T>(&self, what: &str, look: impl AsyncFn() -> Option<T>) -> T {
         let begun = Instant::now();
         loop {
@@ -146,7 +146,7 @@ impl Rollout {
         }
     }
 
-    /// Everything that tells why it does not go on.
+    /// The state that explains why the rollout does not continue.
     pub async fn state(&self) -> String {
         let mut lines = vec![format!("logs: {}", self.workload.folder().display())];
         for kind in [
@@ -185,7 +185,7 @@ impl Rollout {
     }
 }
 
-/// The gate's condition is False for one of these reasons.
+/// Whether the gate's condition is False for one of these reasons.
 fn held(object: &Value, reasons: &str) -> bool {
     condition(object, GATE).is_some_and(|(is, reason, _)| {
         is == "False" && reasons.split(' ').any(|expected| expected == reason)

@@ -1,4 +1,4 @@
-//! What an operator applies, and what must be there before Cluster API looks.
+//! The objects that an operator applies, and those that must exist before Cluster API reads them.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ const VERSION: &str = "v1.34.4";
 /// The Secret with the credentials, and the cloud's name in it.
 const IDENTITY: (&str, &str) = ("cloud-config", "demo");
 
-/// Everything of one cluster, in the order in which it is applied. Its namespace carries its name.
+/// All objects of one cluster, in the order in which they are applied. The namespace has the cluster's name.
 pub(super) fn documents(
     wish: &Wish,
     workload: &WorkloadCluster,
@@ -35,8 +35,18 @@ pub(super) fn documents(
     Ok(documents)
 }
 
-/// KubeadmControlPlane makes all others itself; without a key for etcd's it takes etcd for external.
-fn certificates(name: &str, workload: &WorkloadCluster) -> Result<[Value; 3], Error> {
+/// The KubeadmControlPlane of a cluster, and the certificates that it does not make itself. Its template is not in them.
+pub fn control_plane_with_certificates(
+    wish: &Wish,
+    workload: &WorkloadCluster,
+) -> Result<Vec<Value>, Error> {
+    let mut documents = certificates(wish.name, workload)?.to_vec();
+    documents.push(control_plane(wish));
+    Ok(documents)
+}
+
+/// KubeadmControlPlane creates all other Secrets itself; without a key for etcd's authority it treats etcd as external.
+pub fn certificates(name: &str, workload: &WorkloadCluster) -> Result<[Value; 3], Error> {
     let secret = |purpose: &str, content: Value| {
         json!({
             "apiVersion": "v1", "kind": "Secret", "type": "cluster.x-k8s.io/secret",
@@ -83,7 +93,7 @@ fn control_plane(wish: &Wish) -> Value {
             "replicas": wish.replicas,
             "rollout": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": wish.max_surge}}},
             "machineTemplate": {
-                // Without it KubeadmControlPlane looks for the certificate by port-forward to a Pod.
+                // Without it KubeadmControlPlane reads the certificate by port-forward to a Pod.
                 "metadata": {"annotations": {"machine.cluster.x-k8s.io/certificates-expiry": "2099-01-01T00:00:00Z"}},
                 "spec": {"infrastructureRef": {
                     "apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "OpenStackMachineTemplate", "name": name,

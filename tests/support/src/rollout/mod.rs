@@ -4,7 +4,7 @@ pub mod foreign_client;
 mod look;
 pub mod machines;
 pub mod management_cluster;
-mod manifests;
+pub mod manifests;
 pub mod results;
 pub mod verdict;
 pub mod workload_cluster;
@@ -34,6 +34,7 @@ use crate::{
     timeline::{Timeline, What, cloud::CloudWatch, management::ManagementWatch},
 };
 
+pub use self::manifests::certificates;
 use self::{
     foreign_client::ForeignClient, machines::Machines, management_cluster::ManagementCluster,
     workload_cluster::WorkloadCluster,
@@ -42,16 +43,16 @@ use self::{
 /// Our pre-terminate hook.
 pub const HOOK: &str =
     "pre-terminate.delete.hook.machine.cluster.x-k8s.io/capo-load-balancer-member";
-/// The condition that tells how the gate stands.
+/// The condition that shows the state of the gate.
 pub const GATE: &str = "APIServerLoadBalancerReady";
 
-/// What a scenario asks for.
+/// The options of a scenario.
 #[derive(Debug, Clone)]
 pub struct Wish {
-    /// Namespace and name of the cluster, of no other scenario.
+    /// Namespace and name of the cluster. No other scenario uses them.
     pub name: &'static str,
     pub replicas: u32,
-    /// 1, or 0: the old machine goes first.
+    /// 1, or 0, with which the old machine is removed first.
     pub max_surge: u32,
     /// Octavia's provider.
     pub provider: &'static str,
@@ -61,7 +62,7 @@ pub struct Wish {
     pub more_ports: Vec<u16>,
     /// Arguments of the manager besides those of every manager.
     pub arguments: Vec<&'static str>,
-    /// How long things take in the cloud.
+    /// The durations of the cloud's operations.
     pub durations: Durations,
 }
 
@@ -89,14 +90,14 @@ pub struct Rollout {
     pub client: Client,
     /// Where its objects are.
     pub namespace: String,
-    /// Its name, and that of its control plane, its infrastructure and its template.
+    /// The name of the cluster, its control plane, its infrastructure and its template.
     pub cluster: String,
     pub cloud: FakeCloud,
     pub workload: Arc<WorkloadCluster>,
     /// The manager of this namespace, while it runs.
     pub manager: Mutex<Option<Manager>>,
     pub machines: Machines,
-    /// Everything that happens to it, from the beginning.
+    /// All events of the cluster, from the start.
     pub timeline: Timeline,
     watching: (ManagementWatch, CloudWatch),
     arguments: Vec<String>,
@@ -163,7 +164,7 @@ impl Rollout {
         rollout
     }
 
-    /// Starts the manager, in place of the one that runs; `more` comes after its usual arguments.
+    /// Starts the manager in place of the running one. `more` follows its usual arguments.
     pub async fn start_manager(&self, more: &[&str]) {
         let mut slot = self.manager.lock().await;
         // The old one ends first.
@@ -185,7 +186,7 @@ impl Rollout {
         drop(self.manager.lock().await.take());
     }
 
-    /// The endpoint as clients know it, as soon as there is one.
+    /// The endpoint that clients use, as soon as it is set.
     pub async fn endpoint(&self) -> SocketAddr {
         self.until("the Cluster has an endpoint", async || {
             machines::endpoint(&self.client, &self.cluster).await
@@ -193,7 +194,7 @@ impl Rollout {
         .await
     }
 
-    /// Comes back when every replica is up to date and ready, and no rollout is under way.
+    /// Returns when every replica is up to date and ready, and no rollout is under way.
     pub async fn until_complete(&self) {
         self.until("the rollout is complete", async || {
             let control_plane = self.get("KubeadmControlPlane", &self.cluster).await?;
@@ -210,7 +211,7 @@ impl Rollout {
 
     /// Begins a rolling update.
     pub async fn roll(&self) {
-        // It is later than the creation of every machine: both are in whole seconds.
+        // The time is later than the creation of every machine, because both are in whole seconds.
         tokio::time::sleep(Duration::from_secs(1)).await;
         let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         self.patch(
@@ -228,7 +229,7 @@ impl Rollout {
         .await;
     }
 
-    /// Deletes the Cluster and checks that it leaves nothing in the cloud, and had nothing twice.
+    /// Deletes the Cluster and checks that no object is left in the cloud, and that none existed twice.
     pub async fn end(self) {
         self.delete_cluster().await;
         let control = self.cloud.control();
@@ -238,13 +239,13 @@ impl Rollout {
         self.write_result();
     }
 
-    /// Writes down that the scenario ended well, where no client was at work.
+    /// Records that the scenario succeeded, where it had no client.
     pub fn write_result(&self) {
         let (entries, now) = (self.timeline.entries(), self.timeline.clock().now());
         results::write(&self.cluster, &Figures::of(&entries, Duration::ZERO, now));
     }
 
-    /// Deletes the Cluster, waits until it is gone, and writes down what is left of it.
+    /// Deletes the Cluster, waits until it does not exist any more, and records the objects that are left.
     pub async fn delete_cluster(&self) {
         self.delete("Cluster", &self.cluster).await;
         self.until("the Cluster is gone", async || {
@@ -259,13 +260,13 @@ impl Rollout {
         self.watching.1.finish(true);
     }
 
-    /// Something is broken from now on: a command of the fake cloud.
+    /// A fault begins: a command of the fake cloud.
     pub fn breaks(&self, command: Value) {
         self.timeline.note(What::Broken(command.to_string()));
         self.command(command);
     }
 
-    /// What was broken is mended: a command of the fake cloud.
+    /// A fault ends: a command of the fake cloud.
     pub fn mends(&self, command: Value) {
         self.timeline.note(What::Mended(command.to_string()));
         self.command(command);
@@ -277,7 +278,7 @@ impl Rollout {
         assert!(said.is_ok(), "{text}: {said:?}");
     }
 
-    /// Somebody else with rights in the project.
+    /// Another client with rights in the project.
     pub async fn foreign_client(&self) -> ForeignClient {
         ForeignClient::sign_in(self.cloud.auth_url()).await
     }
@@ -299,7 +300,7 @@ impl Rollout {
         apply::apply(&self.client, &[check]).await.unwrap();
     }
 
-    /// Takes an object's status away.
+    /// Removes the status of an object.
     pub async fn wipe_status(&self, kind: &'static str, name: &str) {
         self.timeline.note(What::Wiped(kind, name.to_owned()));
         let patch = json!([{"op": "replace", "path": "/status", "value": {}}]);

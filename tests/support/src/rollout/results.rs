@@ -1,4 +1,4 @@
-//! What every scenario that ended well leaves for docs/rollouts.md: one file of figures each.
+//! The figures of every scenario that succeeded, for docs/rollouts.md: one file each.
 
 use std::{fmt, time::Duration};
 
@@ -18,7 +18,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// What each machine takes longer.
+    /// The additional time per machine.
     pub fn for_each(&self) -> Duration {
         self.with_gate.saturating_sub(self.without_gate) / self.replaced
     }
@@ -38,7 +38,7 @@ impl fmt::Display for Cost {
     }
 }
 
-/// Writes down what the gate costs.
+/// Records the cost of the gate.
 pub fn write_cost(cost: &Cost) {
     keep("cost", &json!({"text": cost.to_string()}));
 }
@@ -66,7 +66,7 @@ fn keep(name: &str, result: &Value) {
     std::fs::write(file, result.to_string()).unwrap();
 }
 
-/// The reason that says most: the last one that is neither the beginning nor the end of an ordinary change.
+/// The most specific reason: the last one that is neither the beginning nor the end of an ordinary change.
 fn longest_reason(reasons: &[String]) -> &str {
     let ordinary = ["NotYetObserved", "MembersActive", "ServerNotReady"];
     reasons

@@ -1,4 +1,5 @@
-//! The proof around a rollout: a client that asks all the while, and the verdict over everything that was recorded.
+//! The proof around a rollout: a client that sends requests all the time, and the check of everything that was
+//! recorded.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -10,20 +11,20 @@ use crate::{
     timeline::{Timeline, What, render::render},
 };
 
-/// How many watches are open all the while.
+/// The number of watches that are open all the time.
 const WATCHES: usize = 3;
 
-/// What came of a rollout.
+/// The result of a rollout.
 pub struct Verdict {
     /// Rules that were broken.
     pub broken: Vec<Violation>,
-    /// What it cost, while the client asked.
+    /// The costs, while the client sent requests.
     pub figures: Figures,
     /// The whole timeline, for people.
     pub page: String,
 }
 
-/// A client at work on a rollout's endpoint.
+/// A running client of a rollout's endpoint.
 pub struct Proof {
     requests: Requests,
     watches: Watches,
@@ -33,7 +34,7 @@ pub struct Proof {
 }
 
 impl Proof {
-    /// Begins to ask. The endpoint must serve: from here on every failure counts.
+    /// Starts the client. The endpoint must serve, because every failure counts from here on.
     pub async fn begin(rollout: &Rollout) -> Self {
         let timeline = rollout.timeline.clone();
         let target = target(rollout).await;
@@ -67,7 +68,7 @@ impl Proof {
         verdict.figures
     }
 
-    /// Stops the client, deletes the cluster, and judges everything that was recorded.
+    /// Stops the client, deletes the cluster, and checks everything that was recorded.
     pub async fn verdict(self, rollout: &Rollout, promises: &Promises) -> Verdict {
         let timeline = self.timeline.clone();
         let from = self.from;
@@ -89,7 +90,7 @@ impl Proof {
         }
     }
 
-    /// Stops asking, when the last answers and events have come.
+    /// Stops sending requests, after the last answers and events have arrived.
     async fn stop(self) {
         self.requests.finish().await;
         let written = self.writer.written();
@@ -111,7 +112,7 @@ async fn target(rollout: &Rollout) -> Target {
     .unwrap()
 }
 
-/// Everything that a user or an operator gets to see.
+/// All output that a user or an operator can see.
 async fn outputs(rollout: &Rollout) -> Vec<(&'static str, String)> {
     let mut outputs = Vec::new();
     let log = rollout.workload.folder().join("manager.log");

@@ -12,7 +12,7 @@ use crate::env::{ApiServer, Authority, Error, Etcd, Guarded, authority::Pair};
 /// The port of every API server, and of the endpoint.
 pub const PORT: u16 = 6443;
 
-/// What all API servers of a cluster share.
+/// The parts that all API servers of a cluster share.
 pub struct WorkloadCluster {
     etcd: Etcd,
     /// The cluster's CA.

@@ -1,4 +1,4 @@
-//! The cloud's side: rows as they really are, servers, and every call about one cluster.
+//! The cloud's side: its actual rows, its servers, and every call about one cluster.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 
 use super::{Call, Member, MemberKey, Remains, Server, Timeline, What};
 
-/// How often rows are looked at. When a status was written is exact all the same: the row says it.
+/// The interval between two reads of the rows. The time of a status is exact all the same, because it is in the row.
 const BEAT: Duration = Duration::from_millis(50);
 
 /// Watches one cluster in one cloud; ends when dropped.
@@ -62,7 +62,7 @@ impl CloudWatch {
         }
     }
 
-    /// Writes down what exists twice and, if the cluster was deleted, what is left of it.
+    /// Records objects that exist twice and, if the cluster was deleted, those that are left.
     pub fn finish(&self, deleted: bool) {
         let left = if deleted {
             let left = self.control.leftovers(&self.cluster);
@@ -85,11 +85,11 @@ struct Watching {
     timeline: Timeline,
     cluster: String,
     load_balancer: String,
-    /// Ids of the cluster's load balancer, listeners, pools and monitors, also of those that are gone.
+    /// Ids of the cluster's load balancer, listeners, pools and monitors, including deleted ones.
     known: Vec<String>,
     members: BTreeMap<MemberKey, Member>,
     last_call: u64,
-    /// Calls without an answer when they were looked at last.
+    /// Calls that had no answer at the last read.
     open: Vec<u64>,
 }
 
@@ -220,7 +220,7 @@ impl Watching {
             Event::ServerGone { id, name } => (id, name, Server::Gone),
             _ => return,
         };
-        // Servers are called as their machines are, and machines as their control plane.
+        // Servers have the names of their machines, and machines begin with the name of their control plane.
         if name.starts_with(&format!("{}-", self.cluster)) {
             if !self.known.contains(id) {
                 self.known.push(id.clone());

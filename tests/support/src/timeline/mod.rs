@@ -1,8 +1,8 @@
-//! What happened, from every side, in one order of time: the management API's objects, the cloud's rows and
-//! calls, the API servers that were started and killed, the client's requests.
+//! All events, from every side, in one order of time: the management API's objects, the cloud's rows and calls, the API
+//! servers that were started and killed, the client's requests.
 //!
-//! [`Timeline`] is where everybody writes; [`management`] and [`cloud`] are the two that watch by themselves;
-//! [`render`] prints it for whoever has to find out what went wrong.
+//! All observers write to [`Timeline`]; [`management`] and [`cloud`] are the two that watch by themselves; [`render`]
+//! prints it for the analysis of a failure.
 
 pub mod cloud;
 pub mod management;
@@ -44,7 +44,7 @@ impl Clock {
     }
 }
 
-/// One thing that happened, and when.
+/// One event with its time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
     /// Time since the timeline's beginning.
@@ -53,7 +53,7 @@ pub struct Entry {
     pub what: What,
 }
 
-/// Everything that is written down.
+/// The kinds of events.
 #[derive(Debug, Clone, PartialEq)]
 pub enum What {
     /// The Cluster with its control plane and its OpenStackCluster, after a change of any.
@@ -62,11 +62,11 @@ pub enum What {
     Machine(Machine),
     /// The OpenStackMachine of a control-plane machine after a change.
     OpenStackMachine(OpenStackMachine),
-    /// An object is gone: kind and name.
+    /// An object was deleted: kind and name.
     Gone(&'static str, String),
     /// The leader lease after a change.
     Lease(Lease),
-    /// A pool member after a change, as its row is, whatever the API says.
+    /// A pool member after a change, according to its row and not to the API.
     Member(Member),
     /// A member's row is gone.
     MemberGone(MemberKey),
@@ -74,13 +74,13 @@ pub enum What {
     Server(String, Server),
     /// A call to Octavia about this cluster, or a write to any other service.
     Call(Call),
-    /// The API server of a machine: machine and state.
+    /// The state of a machine's API server.
     ApiServer(String, ApiServer),
-    /// What the scenario does, in its own words.
+    /// A step of the scenario, as text.
     Scene(String),
-    /// The scenario breaks something.
+    /// The scenario starts a fault.
     Broken(String),
-    /// The scenario has mended what it broke, or it has healed.
+    /// The fault ended, by the scenario or by itself.
     Mended(String),
     /// The status of an object was wiped: kind and name.
     Wiped(&'static str, String),
@@ -88,11 +88,11 @@ pub enum What {
     Answered(Answered),
     /// A request of the client that failed.
     RequestFailed(String),
-    /// A watch of the client was cut and went on from where it was.
+    /// A watch of the client was cut and continued where it was.
     WatchCut(String),
-    /// A watch of the client could not go on from where it was, or has missed an event.
+    /// A watch of the client could not continue where it was, or missed an event.
     WatchFailed(String),
-    /// What the cloud still has, or has twice, when all is over.
+    /// The objects that are left in the cloud, or exist twice, at the end.
     Remains(Remains),
 }
 
@@ -103,7 +103,7 @@ pub enum What {
 )]
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Cluster {
-    /// Cluster or control plane carry a deletion timestamp.
+    /// Whether Cluster or control plane have a deletion timestamp.
     pub going: bool,
     /// The control plane was initialised.
     pub initialised: bool,
@@ -141,7 +141,7 @@ pub struct Machine {
     pub hook: bool,
     /// The control plane's own hook is set.
     pub cleanup_hook: bool,
-    /// `spec.providerID` is set: Cluster API has admitted it.
+    /// Whether `spec.providerID` is set, which means that Cluster API has admitted it.
     pub admitted: bool,
     /// `status.nodeRef` is set.
     pub node: bool,
@@ -194,17 +194,17 @@ pub struct Member {
     pub enabled: bool,
     /// Its weight.
     pub weight: u64,
-    /// The data path sends it connections: pushed, reachable, up, with a weight.
+    /// Whether the data path sends it connections: it is pushed, reachable, up and has a weight.
     pub taking: bool,
 }
 
 impl Member {
-    /// Set up to serve, and Octavia says that it is carried out.
+    /// Whether it is configured to serve, and Octavia reports that this has been carried out.
     pub fn active(&self) -> bool {
         self.provisioning == "ACTIVE" && self.may_serve()
     }
 
-    /// Nothing speaks against its serving, whatever its provisioning status.
+    /// Whether there is no evidence against its serving, whatever its provisioning status is.
     pub fn may_serve(&self) -> bool {
         self.enabled && self.weight > 0 && self.provisioning != "PENDING_DELETE"
     }
@@ -235,11 +235,11 @@ pub enum ApiServer {
 /// The leader lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
-    /// Who holds it; empty when it was given up.
+    /// The holder; empty after it was released.
     pub holder: String,
     /// When it was renewed last.
     pub renewed: Duration,
-    /// How long it is good for.
+    /// How long it lasts.
     pub lasts: Duration,
 }
 
@@ -252,20 +252,20 @@ pub struct Call {
     pub method: String,
     /// The path.
     pub path: String,
-    /// The answer's status; none while there is none.
+    /// The answer's status; `None` before the answer.
     pub status: Option<u16>,
     /// How long the answer took.
     pub took: Duration,
     /// The body of a write.
     pub body: serde_json::Value,
-    /// It was the manager's.
+    /// Whether the manager made it.
     pub ours: bool,
-    /// It went to Octavia.
+    /// Whether it went to Octavia.
     pub octavia: bool,
 }
 
 impl Call {
-    /// Whether it asks for a change.
+    /// Whether it requests a change.
     pub fn writes(&self) -> bool {
         !matches!(self.method.as_str(), "GET" | "HEAD")
     }
@@ -280,7 +280,7 @@ pub struct Answered {
     pub slowest: Duration,
 }
 
-/// What a cloud still has of a cluster.
+/// The objects of a cluster that a cloud still has.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Remains {
     /// Objects of the cluster, if it was deleted.
@@ -289,7 +289,7 @@ pub struct Remains {
     pub twice: Vec<String>,
 }
 
-/// Where everybody writes what happened. Clones are the same timeline.
+/// The record of all events. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Timeline {
     clock: Clock,
@@ -310,25 +310,25 @@ impl Timeline {
         self.clock
     }
 
-    /// Writes down what happens now.
+    /// Records an event of now.
     pub fn note(&self, what: What) {
         self.note_at(self.clock.now(), what);
     }
 
-    /// Writes down what happened then.
+    /// Records an event of that time.
     pub fn note_at(&self, at: Duration, what: What) {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         entries.push(Entry { at, what });
     }
 
-    /// What has been written so far, oldest first.
+    /// All recorded events, oldest first.
     pub fn entries(&self) -> Vec<Entry> {
         let mut entries = self
             .entries
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
-        // What is told of one moment stays in the order of telling.
+        // Events of the same moment stay in the order in which they were recorded.
         entries.sort_by_key(|entry| entry.at);
         entries
     }

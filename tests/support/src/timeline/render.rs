@@ -1,4 +1,4 @@
-//! A timeline for people: one line a change, only what changed, with the count of requests beside it.
+//! A timeline as text: one line per change, with only the difference, and the count of requests beside it.
 
 use std::{
     collections::HashMap,
@@ -22,7 +22,7 @@ pub fn render(entries: &[Entry]) -> String {
     page.text
 }
 
-/// Only what happened between two moments.
+/// The events between two moments.
 pub fn render_between(entries: &[Entry], from: Duration, until: Duration) -> String {
     let mut page = Page::default();
     page.line("time", "requests", "subject", "what");
@@ -123,7 +123,7 @@ impl Page {
     }
 }
 
-/// What has been told already, so that only differences are told.
+/// The state that was printed already, so that only differences are printed.
 #[derive(Default)]
 struct Told {
     cluster: Cluster,
@@ -135,7 +135,7 @@ struct Told {
 }
 
 impl Told {
-    /// Subject and text of something that is worth a line.
+    /// Subject and text of an event that is printed.
     fn tell(&mut self, what: &What) -> Option<(String, String)> {
         let (subject, text) = match what {
             What::Cluster(cluster) => {
@@ -242,7 +242,7 @@ impl Changes {
         }
     }
 
-    /// A fact that became true or false.
+    /// A property that became true or false.
     fn fact(&mut self, before: bool, now: bool, became: &str, ceased: &str) {
         self.when(!before && now, became);
         self.when(before && !now, ceased);

@@ -1,4 +1,4 @@
-//! What a person reads.
+//! Tests of the printed form.
 
 use std::time::Duration;
 

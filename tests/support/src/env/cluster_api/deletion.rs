@@ -1,4 +1,4 @@
-//! How machines and clusters go.
+//! The deletion of machines and clusters.
 
 use jiff::Timestamp;
 use kube::api::DeleteParams;
@@ -27,7 +27,7 @@ impl Stage {
                 .collect()
         };
         let hooks = hooks_of(HOOK_PREFIX);
-        // Once a deletion has come to the pre-terminate hooks it does not go back.
+        // A deletion that has reached the pre-terminate hooks does not return to an earlier step.
         let drained = machine["status"]["deletion"]["waitForPreTerminateHookStartTime"].is_string();
         if another
             && !drained
@@ -86,8 +86,8 @@ impl Stage {
         }
     }
 
-    /// Says how far the deletion has come. From its begin on KubeadmControlPlane calls the Machine's API server
-    /// unhealthy, without a look at it.
+    /// Writes the step of the deletion. From its begin KubeadmControlPlane reports the Machine's API server as
+    /// unhealthy, without a check.
     async fn deleting(&self, machine: &Value, reason: &str) -> Result<(), Error> {
         let shown = machine["status"]["conditions"]
             .as_array()

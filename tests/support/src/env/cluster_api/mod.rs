@@ -23,10 +23,10 @@ use tokio::task::JoinHandle;
 use super::Error;
 use script::Stage;
 
-/// How often the script looks at the world, unless it is told otherwise.
+/// The default interval of the script.
 pub const BEAT: Duration = Duration::from_millis(100);
 
-/// Stands in every machine's boot data, which is secret: tests look for it where it must not be.
+/// Part of every machine's boot data, which is secret: tests search for it where it must not occur.
 pub const BOOTSTRAP_CANARY: &str = "canary-bootstrap-data-55de";
 
 const CONTROL_PLANE_HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/kcp-cleanup";
@@ -35,7 +35,7 @@ const CLUSTER_FINALIZER: &str = "cluster.cluster.x-k8s.io";
 const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
 const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
 
-/// The script at work in one namespace; it stops when dropped.
+/// A running script in one namespace. It stops when dropped.
 pub struct ClusterApi {
     client: Client,
     namespace: String,
@@ -55,12 +55,12 @@ impl ClusterApi {
         Self::play_every(client, namespace, BEAT)
     }
 
-    /// Starts to play in `namespace`, at a pace that leaves an API server time for many namespaces.
+    /// Starts the script in `namespace`, with an interval that leaves an API server time for many namespaces.
     pub fn play_every(client: Client, namespace: &str, beat: Duration) -> Self {
         let stage = Stage::new(client.clone(), namespace);
         let work = tokio::spawn(async move {
             loop {
-                // A lost race or a restarting API server shows in the next beat.
+                // A conflict or a restarting API server is handled in the next step.
                 let _ = stage.beat().await;
                 tokio::time::sleep(beat).await;
             }
@@ -73,7 +73,7 @@ impl ClusterApi {
         }
     }
 
-    /// Ends the play; what is there can still be looked at.
+    /// Stops the script. The objects stay.
     pub fn stop(&self) {
         self.work.abort();
     }
@@ -153,7 +153,7 @@ impl ClusterApi {
         .await
     }
 
-    /// Deletes an object; the script carries the deletion through.
+    /// Deletes an object. The script carries the deletion out.
     pub async fn delete(&self, kind: &str, name: &str) -> Result<(), Error> {
         api(&self.client, &self.namespace, kind)
             .delete(name, &DeleteParams::default())
@@ -161,7 +161,7 @@ impl ClusterApi {
         Ok(())
     }
 
-    /// The object as it is now, or nothing.
+    /// The object as it is now, or `None`.
     pub async fn get(&self, kind: &str, name: &str) -> Result<Option<Value>, Error> {
         let object = api(&self.client, &self.namespace, kind)
             .get_opt(name)
@@ -169,7 +169,7 @@ impl ClusterApi {
         Ok(object.map(serde_json::to_value).transpose()?)
     }
 
-    /// The object as soon as `wanted` holds for it (`Value::Null` stands for "not there").
+    /// The object as soon as `wanted` holds for it (`Value::Null` stands for an absent object).
     pub async fn wait_for(
         &self,
         kind: &str,
@@ -211,7 +211,7 @@ impl ClusterApi {
     }
 }
 
-/// The API of a kind that the script knows.
+/// The API of a kind that the script supports.
 pub fn api(client: &Client, namespace: &str, kind: &str) -> Api<DynamicObject> {
     let (group, version) = match kind {
         "Cluster" | "Machine" | "MachineHealthCheck" => ("cluster.x-k8s.io", "v1beta2"),
@@ -223,6 +223,7 @@ pub fn api(client: &Client, namespace: &str, kind: &str) -> Api<DynamicObject> {
         "OpenStackServer" | "OpenStackFloatingIPPool" => {
             ("infrastructure.cluster.x-k8s.io", "v1alpha1")
         }
+        "IPAddressClaim" | "IPAddress" => ("ipam.cluster.x-k8s.io", "v1beta2"),
         _ => ("", "v1"),
     };
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));

@@ -1,4 +1,4 @@
-//! The script: how clusters and machines come to be.
+//! The script: the creation of clusters and machines.
 
 use jiff::Timestamp;
 use kube::{
@@ -23,7 +23,7 @@ impl Stage {
         }
     }
 
-    /// Looks at the world and does the next thing everywhere.
+    /// Reads all objects and carries out the next step of each.
     pub(super) async fn beat(&self) -> Result<(), Error> {
         let clusters = self.list("Cluster").await?;
         let machines = self.list("Machine").await?;
@@ -148,7 +148,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Sets label and owner reference as core does on an object that a Cluster or Machine refers to.
+    /// Sets label and owner reference, like core does on an object that a Cluster or Machine refers to.
     async fn own(&self, object: &Value, owner: &Value, controller: bool) -> Result<(), Error> {
         if object["metadata"]["ownerReferences"]
             .as_array()

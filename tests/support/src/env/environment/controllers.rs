@@ -13,27 +13,33 @@ use capo_gate::{Schedule, Settings, Unobserved};
 use capo_openstack::{ClientSettings, Clouds, LeaseToken, NoObserver};
 use capo_rs::{
     controllers::{self, Observer, Parts, UncachedMachines},
-    tracker::Membership,
+    tracker::{Membership, prober::TlsProber},
 };
 use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::Environment;
+use super::{Environment, endpoint::HealthyEndpoint};
 use crate::{
     env::kubernetes::client,
     waiting::{PATIENCE, until},
 };
 
-/// Ended passes of the OpenStackCluster controller.
+/// Ended passes of two controllers.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Passes(Arc<AtomicU64>);
+pub(super) struct Passes {
+    clusters: Arc<AtomicU64>,
+    servers: Arc<AtomicU64>,
+}
 
 impl Observer for Passes {
     fn pass(&self, controller: &'static str, _: &'static str, _: Duration) {
-        if controller == "openstackcluster" {
-            self.0.fetch_add(1, Ordering::SeqCst);
-        }
+        let counter = match controller {
+            "openstackcluster" => &self.clusters,
+            "openstackserver" => &self.servers,
+            _ => return,
+        };
+        counter.fetch_add(1, Ordering::SeqCst);
     }
 }
 
@@ -49,7 +55,7 @@ impl Drop for Controllers {
     }
 }
 
-/// Settings with which a test sees within a second what an operator sees within minutes.
+/// Short intervals, with which a test observes within a second what takes minutes in production.
 pub fn quick_gate() -> Settings {
     Settings {
         schedule: Schedule {
@@ -58,7 +64,7 @@ pub fn quick_gate() -> Settings {
             creating: Duration::from_millis(100),
             health: Duration::from_millis(200),
             health_at_most: Duration::from_millis(500),
-            // Changes that others make in the load balancer are seen soon too.
+            // Changes by other clients of the load balancer are noticed soon too.
             steady: Duration::from_secs(2),
             ..Schedule::default()
         },
@@ -66,14 +72,17 @@ pub fn quick_gate() -> Settings {
     }
 }
 
-/// Clients that give up soon, so that a hanging service is noticed within the test.
-pub(super) fn clouds() -> Clouds {
-    let settings = ClientSettings {
+/// Settings of clients with short time-outs, so that a hanging service is noticed during the test.
+pub(super) fn quick_client() -> ClientSettings {
+    ClientSettings {
         qps: 200.0,
         burst: 200,
         total_timeout: Duration::from_secs(3),
         ..ClientSettings::default()
-    };
+    }
+}
+
+pub(super) fn clouds(settings: ClientSettings) -> Clouds {
     Clouds::new(settings, LeaseToken::unlimited(), Arc::new(NoObserver))
 }
 
@@ -82,17 +91,20 @@ impl Environment {
     pub async fn start(&mut self) {
         let client = client(&self.kubeconfig).await.unwrap();
         let machines = UncachedMachines::new(client.clone());
-        let membership = Membership::new(
+        let membership = Membership::with_prober(
             self.settings.clone(),
             Arc::new(machines.clone()),
             Arc::new(Unobserved),
+            Arc::new(HealthyEndpoint(TlsProber::new())),
         );
         let parts = Parts {
             client,
-            clouds: clouds(),
+            clouds: clouds(self.client.clone()),
             membership: membership.clone(),
             settings: controllers::Settings {
                 namespace: Some(self.namespace.clone()),
+                secret_check_period: Duration::from_secs(1),
+                sync_period: self.sync_period,
                 ..controllers::Settings::default()
             },
             observer: Arc::new(self.passes.clone()),
@@ -124,19 +136,35 @@ impl Environment {
         }
     }
 
+    /// Ends the controllers at once, in the middle of what they do, as if the process were killed.
+    pub async fn kill(&mut self) {
+        if let Some(mut controllers) = self.controllers.take() {
+            controllers.work.abort();
+            // The task was aborted, so that its result is an error.
+            let _ = (&mut controllers.work).await;
+            controllers.membership.shutdown().await;
+        }
+    }
+
+    /// How many passes over OpenStackServers have ended.
+    pub fn server_passes(&self) -> u64 {
+        self.passes.servers.load(Ordering::SeqCst)
+    }
+
     /// Lets the tracker read the load balancer of an OpenStackCluster now.
     pub fn nudge(&self, cluster: &str) {
         let name = ObjectName::new(&self.namespace, cluster);
         self.controllers.as_ref().unwrap().membership.nudge(&name);
     }
 
-    /// Makes the controllers look at an OpenStackCluster once more and waits for the end of that pass; later ones may follow.
+    /// Makes the controllers reconcile an OpenStackCluster once more and waits for the end of that pass. Later passes
+    /// may follow.
     pub async fn one_more_pass(&self, cluster: &str) {
-        let before = self.passes.0.load(Ordering::SeqCst);
+        let before = self.passes.clusters.load(Ordering::SeqCst);
         let change = json!({"metadata": {"annotations": {"test/pass": before.to_string()}}});
         self.patch("OpenStackCluster", cluster, change).await;
         until("another pass", async || {
-            (self.passes.0.load(Ordering::SeqCst) > before).then_some(())
+            (self.passes.clusters.load(Ordering::SeqCst) > before).then_some(())
         })
         .await;
     }

@@ -7,11 +7,13 @@
 //! ```
 
 mod controllers;
+mod endpoint;
 mod objects;
 mod openstack;
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
+use capo_openstack::ClientSettings;
 use fake_cloud::{Durations, FakeCloud, Options};
 use kube::Client;
 use serde_json::json;
@@ -28,7 +30,7 @@ pub use self::{
 /// The Secret that every object of a test refers to.
 const CREDENTIALS: &str = "cloud-config";
 
-/// One test's environment; its controllers stop when it is dropped.
+/// The environment of one test. Its controllers stop when it is dropped.
 pub struct Environment {
     /// The kube-apiserver that the tests of this binary share.
     pub kubernetes: &'static Kubernetes,
@@ -40,25 +42,29 @@ pub struct Environment {
     pub cluster_api: ClusterApi,
     /// OpenStack, as a fake.
     pub cloud: FakeCloud,
-    /// How members are tracked from the next [`Environment::start`] on.
+    /// The settings of the members' tracking from the next [`Environment::start`] on.
     pub settings: capo_gate::Settings,
+    /// The time between two passes over an object that has not changed, from the next [`Environment::start`] on.
+    pub sync_period: Duration,
+    client: ClientSettings,
     /// The shipped ServiceAccount's kubeconfig.
     kubeconfig: PathBuf,
     passes: Passes,
     controllers: Option<Controllers>,
 }
 
-/// What an environment is started with.
+/// The options of an environment.
 #[must_use]
 pub struct Builder {
     namespace: String,
     cloud: Options,
     gate: capo_gate::Settings,
+    client: ClientSettings,
     admission: bool,
 }
 
-/// A cloud in which nothing takes longer than it must. Its load balancers pass no traffic on: members look healthy although
-/// nothing listens at their addresses.
+/// A cloud with the shortest durations. Its load balancers forward no traffic: members look healthy although no server
+/// listens at their addresses.
 pub fn quick_cloud() -> Options {
     Options {
         durations: Durations {
@@ -85,7 +91,13 @@ impl Builder {
         self
     }
 
-    /// Objects are not validated on admission: the controllers meet whatever the schema lets through.
+    /// With the shipped settings of OpenStack's clients: 10 calls a second, and half a minute for each.
+    pub fn shipped_client(mut self) -> Self {
+        self.client = ClientSettings::default();
+        self
+    }
+
+    /// Objects are not validated on admission, so that the controllers receive all objects that the schema allows.
     pub fn without_admission(mut self) -> Self {
         self.admission = false;
         self
@@ -111,6 +123,8 @@ impl Builder {
             admin,
             cloud,
             settings: self.gate,
+            sync_period: Duration::from_mins(10),
+            client: self.client,
             kubeconfig,
             passes: Passes::default(),
             controllers: None,
@@ -129,6 +143,7 @@ impl Environment {
             namespace: namespace.to_owned(),
             cloud: quick_cloud(),
             gate: quick_gate(),
+            client: controllers::quick_client(),
             admission: true,
         }
     }

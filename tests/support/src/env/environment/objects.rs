@@ -67,8 +67,8 @@ impl Environment {
         })
     }
 
-    /// Creates a Cluster whose OpenStackCluster somebody else reconciles: it is provisioned, has a network in the cloud, and
-    /// none of our controllers touches it.
+    /// Creates a Cluster whose OpenStackCluster another program reconciles: it is provisioned, has a network in the
+    /// cloud, and no controller of capo-rs changes it.
     pub async fn foreign_cluster(&self, name: &str) {
         self.foreign_cluster_with(name, identity()).await;
     }

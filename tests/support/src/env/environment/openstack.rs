@@ -1,4 +1,4 @@
-//! The cloud of an environment: what its user sees, and what it was called for.
+//! The cloud of an environment: its objects, and the calls to it.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,10 @@ use capo_openstack::{
 use k8s_openapi::ByteString;
 use serde_json::Value;
 
-use super::{Environment, controllers::clouds};
+use super::{
+    Environment,
+    controllers::{clouds, quick_client},
+};
 
 impl Environment {
     /// A client of the cloud's user.
@@ -18,7 +21,7 @@ impl Environment {
         let yaml = ByteString(self.cloud.clouds_yaml().into_bytes());
         let data = BTreeMap::from([("clouds.yaml".to_owned(), yaml)]);
         let profile = CloudProfile::from_secret(&data, "demo", None).unwrap();
-        clouds().cloud(profile).unwrap()
+        clouds(quick_client()).cloud(profile).unwrap()
     }
 
     /// Labels of the calls since number `since` that change something.
@@ -45,13 +48,13 @@ impl Environment {
             .collect()
     }
 
-    /// Gives the fake cloud a command.
+    /// Sends a command to the fake cloud.
     pub fn command(&self, command: Value) -> Value {
         self.cloud.control().run(command).unwrap()
     }
 
     /// Creates a network with a subnet and returns its id.
-    pub(super) async fn network(&self, name: &str) -> String {
+    pub async fn network(&self, name: &str) -> String {
         let cloud = self.openstack();
         let network = NewNetwork {
             name: name.to_owned(),

@@ -1,4 +1,4 @@
-//! What comes and what leaves, and when.
+//! Tests of the rules about admission and removal.
 
 use serde_json::json;
 
@@ -22,7 +22,7 @@ fn admission_before_the_member_was_read_active() {
         "b was provisioned although its member on port 6443 was never read ACTIVE at 10.0.0.98; \
          it is PENDING_CREATE at 10.0.0.98"
     );
-    // ACTIVE by then, but nobody had looked since.
+    // The member is ACTIVE by then, but was not read since.
     let unread = joined().without(|what| *what == look()).at(40, look());
     assert_eq!(unread.rules(), [Rule::Admission]);
     let without_a_look = joined().without(|what| *what == look());
@@ -139,10 +139,10 @@ fn the_last_member_is_taken_away() {
     for take in [drain("a"), remove("a")] {
         assert_eq!(calm().at(100, take).rules(), [Rule::LastMember]);
     }
-    // One in ERROR may serve all the same.
+    // A member in ERROR may serve all the same.
     let in_error = calm().at(50, What::Member(member("a", "ERROR")));
     assert_eq!(in_error.at(100, remove("a")).rules(), [Rule::LastMember]);
-    // One that never joined has nobody to lose.
+    // A machine that never joined serves no client.
     let newcomer = calm()
         .at(
             10,
@@ -179,7 +179,7 @@ fn two_leave_at_once() {
             .at(110, drain("a"))
     };
     assert_eq!(two().at(120, drain("b")).rules(), [Rule::OneAtATime]);
-    // One that was given back is not leaving any more.
+    // A member that was enabled again is not being removed any more.
     let restored = call(
         "loadbalancer_member_update",
         "PUT",

@@ -1,4 +1,4 @@
-//! What is left, what is asked for too often, who may write, and what the client sees; and the figures.
+//! Tests of the rules about objects that are left, the number of calls, the lease and the client; and of the figures.
 
 use base64::Engine as _;
 use serde_json::json;

@@ -1,5 +1,5 @@
-//! What a machine would do by itself: it boots when its server runs, joins through the endpoint, and dies when
-//! Cluster API lets go of it or its server ends.
+//! The behaviour of a machine: it boots when its server runs, joins through the endpoint, and ends when Cluster API
+//! deletes it or its server ends.
 
 mod node;
 
@@ -29,10 +29,10 @@ use crate::{
 };
 
 const CONTROL_PLANE_HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/kcp-cleanup";
-/// From a server's start to the start of its API server: shorter than any real machine takes, and long enough that its
-/// member is found closed first, as it is there.
+/// The time from the start of a server to that of its API server. It is shorter than for a real machine, and long
+/// enough that its member first fails its checks, as in reality.
 const BOOT: Duration = Duration::from_secs(5);
-/// Between two tries of something that fails as long as the cluster is not there.
+/// The pause between two attempts of a step that fails while the cluster is not reachable.
 const AGAIN: Duration = Duration::from_millis(250);
 
 /// The cluster whose machines are simulated.
@@ -44,7 +44,7 @@ pub struct Cluster {
     pub workload: Arc<WorkloadCluster>,
     /// Ports besides the API server's on which a machine listens.
     pub more_ports: Vec<u16>,
-    /// Where lives and deaths of API servers are written down.
+    /// The timeline in which starts and ends of API servers are recorded.
     pub timeline: Timeline,
 }
 
@@ -60,6 +60,8 @@ struct Simulation {
     boot: Mutex<Duration>,
     endpoint: OnceCell<SocketAddr>,
     lives: Mutex<Lives>,
+    /// Ends the watch of the Machines.
+    following: Mutex<CancellationToken>,
     end: CancellationToken,
 }
 
@@ -85,13 +87,30 @@ impl Machines {
             boot: Mutex::new(BOOT),
             endpoint: OnceCell::new(),
             lives: Mutex::default(),
+            following: Mutex::default(),
             end: end.clone(),
         });
         tokio::spawn(simulation.clone().follow_cloud(cloud.clone()));
-        tokio::spawn(simulation.clone().follow_machines());
-        Self {
+        let machines = Self {
             simulation,
             _end: end.drop_guard(),
+        };
+        machines.follow(Some(machines.simulation.cluster.client.clone()));
+        machines
+    }
+
+    /// From now on the Machines of this management plane are followed, or none: a move deletes those that stay behind.
+    pub fn follow(&self, management: Option<Client>) {
+        let next = self.simulation.end.child_token();
+        let mut following = self
+            .simulation
+            .following
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        following.cancel();
+        following.clone_from(&next);
+        if let Some(client) = management {
+            tokio::spawn(self.simulation.clone().follow_machines(client, next));
         }
     }
 
@@ -105,7 +124,7 @@ impl Machines {
             .collect()
     }
 
-    /// The addresses of the API servers that have answered and were not killed, at each moment that it is asked.
+    /// The addresses of the API servers that have answered and were not killed, at the time of each call.
     pub fn serving(&self) -> impl Fn() -> Vec<SocketAddr> + Send + Sync + use<> {
         let simulation = self.simulation.clone();
         move || {
@@ -120,7 +139,7 @@ impl Machines {
         }
     }
 
-    /// From now on API servers start so long after their servers.
+    /// From now on API servers start this long after their servers.
     pub fn set_boot(&self, boot: Duration) {
         *self
             .simulation
@@ -129,7 +148,7 @@ impl Machines {
             .unwrap_or_else(PoisonError::into_inner) = boot;
     }
 
-    /// Kills the API server of a machine whose kubelet lives on and says so of its Pod.
+    /// Kills the API server of a machine. Its kubelet continues and reports that the Pod is not ready.
     pub fn crash(&self, machine: &str) {
         if let Some(alive) = self.simulation.lives().alive.get_mut(machine) {
             self.simulation.note_death(machine);
@@ -179,12 +198,12 @@ impl Simulation {
         }
     }
 
-    async fn follow_machines(self: Arc<Self>) {
-        let machines = api(&self.cluster.client, &self.cluster.name, "Machine");
+    async fn follow_machines(self: Arc<Self>, client: Client, end: CancellationToken) {
+        let machines = api(&client, &self.cluster.name, "Machine");
         let mut events = pin!(watcher::watcher(machines, watcher::Config::default()));
         loop {
             let event = tokio::select! {
-                () = self.end.cancelled() => return,
+                () = end.cancelled() => return,
                 event = events.next() => event,
             };
             match event {
@@ -227,7 +246,7 @@ impl Simulation {
         drop(alive.api_server);
     }
 
-    /// Written down before it happens: nobody may count on that API server any more.
+    /// This is recorded before it happens, so that no check counts on that API server any more.
     fn note_death(&self, machine: &str) {
         let killed = timeline::What::ApiServer(machine.to_owned(), ApiServer::Killed);
         self.cluster.timeline.note(killed);
@@ -254,7 +273,7 @@ impl Simulation {
                     if let Err(error) = booted {
                         panic!("{machine} did not boot: {error}");
                     }
-                    // What it listens on besides stays until it dies.
+                    // The other ports stay open until the machine ends.
                     let listeners = self.cluster.more_ports.iter().map(|port| listen(address, *port));
                     futures::future::join_all(listeners).await;
                 }
@@ -305,11 +324,11 @@ impl Simulation {
             .await
     }
 
-    /// Tries through the endpoint until it has worked.
+    /// Repeats the step through the endpoint until it has succeeded.
     async fn until_done(&self, machine: &str, deed: Deed) {
         let trying = async {
             loop {
-                // A client of its own each time: none clings to a dead connection.
+                // Every attempt uses a new client, so that none reuses a dead connection.
                 if let Ok(client) = self.cluster.workload.client(self.endpoint().await)
                     && deed.carry_out(&client, machine).await.is_ok()
                 {
@@ -325,7 +344,7 @@ impl Simulation {
     }
 }
 
-/// The endpoint as the Cluster names it, if it does.
+/// The endpoint in the Cluster, if it is set.
 pub async fn endpoint(client: &Client, name: &str) -> Option<SocketAddr> {
     let cluster = api(client, name, "Cluster").get_opt(name).await.ok()??;
     let endpoint = &cluster.data["spec"]["controlPlaneEndpoint"];
@@ -338,7 +357,7 @@ pub async fn endpoint(client: &Client, name: &str) -> Option<SocketAddr> {
 async fn listen(address: IpAddr, port: u16) {
     let listener = TcpListener::bind((address, port)).await.unwrap();
     loop {
-        // Connecting is all that a health check and a test want of it.
+        // Health checks and tests need only a connection.
         let _ = listener.accept().await;
     }
 }

@@ -1,4 +1,4 @@
-//! What kubeadm and the kubelet write into the workload cluster.
+//! The objects that kubeadm and the kubelet write into the workload cluster.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kube::{
@@ -16,7 +16,7 @@ const COMPONENTS: [&str; 3] = [
 ];
 const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
 
-/// What is done through the endpoint for a machine.
+/// The steps that are carried out through the endpoint for a machine.
 pub(super) enum Deed {
     /// It joins.
     Join {
@@ -25,12 +25,12 @@ pub(super) enum Deed {
     },
     /// Its kubelet says that its API server is not ready.
     ReportCrash,
-    /// Its Pods go, as the collector does with those of a Node that is gone.
+    /// Its Pods are deleted, like the garbage collector does with those of a Node that does not exist any more.
     RemovePods,
 }
 
 impl Deed {
-    /// Doing it twice changes nothing.
+    /// A repeated step changes nothing.
     pub(super) async fn carry_out(&self, client: &Client, machine: &str) -> Result<(), Error> {
         match self {
             Self::Join { provider_id } => register(client, machine, provider_id).await,
@@ -78,7 +78,7 @@ async fn register(client: &Client, name: &str, provider_id: &str) -> Result<(), 
                 "metadata": {
                     "name": pod,
                     "labels": {"tier": "control-plane", "component": component},
-                    // A drain leaves it alone.
+                    // A drain ignores this Pod.
                     "annotations": {"kubernetes.io/config.mirror": name},
                 },
                 "spec": {
@@ -99,7 +99,7 @@ async fn register(client: &Client, name: &str, provider_id: &str) -> Result<(), 
         .create(&PostParams::default(), &configuration)
         .await
     {
-        // Cluster API has its own content in it by then.
+        // Cluster API has added its own content by then.
         Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
         other => Ok(other.map(|_| ())?),
     }
@@ -123,7 +123,7 @@ async fn report(client: &Client, pod: &str, ready: bool) -> Result<(), Error> {
 async fn remove_pods(client: &Client, name: &str) -> Result<(), Error> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), "kube-system");
     let of_machine = ListParams::default().fields(&format!("spec.nodeName={name}"));
-    // No kubelet confirms the end.
+    // There is no kubelet that confirms the end.
     let at_once = DeleteParams::default().grace_period(0);
     pods.delete_collection(&at_once, &of_machine).await?;
     Ok(())
