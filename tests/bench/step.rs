@@ -249,7 +249,7 @@ fn load_balancer() -> DesiredLoadBalancer {
     DesiredLoadBalancer {
         generation: 1,
         enabled: true,
-        id: Some("lb".to_owned()),
+        id: capo_core::Lookup::Found("lb".to_owned()),
         name: BALANCER.to_owned(),
         provider: "amphora".to_owned(),
         ports: vec![PORT],
@@ -263,8 +263,10 @@ fn load_balancer() -> DesiredLoadBalancer {
             initialised: true,
             operator: GateOverride::None,
             remote_connection_since: None,
+            endpoint: None,
             ca_pem: None,
             kubeadm_control_plane: true,
+            machines: Vec::new(),
         },
     }
 }
@@ -273,6 +275,7 @@ fn machine(index: u8, now: Instant) -> (ObjectName, DesiredMachine) {
     let name = ObjectName::new("n", format!("c-control-plane-{index}"));
     let machine = DesiredMachine {
         cluster: ObjectName::new("n", "c"),
+        uid: None,
         machine: Some(name.name.clone()),
         address: Some([10, 6, 0, index].into()),
         admitted: true,
@@ -280,12 +283,13 @@ fn machine(index: u8, now: Instant) -> (ObjectName, DesiredMachine) {
         server: ServerSight {
             state: ServerState::Active,
             read_at: Some(now),
-            down_reads: 0,
+            down_since: None,
         },
         deletion: Deletion::No,
         operator: GateOverride::None,
         api_server_pod: Health::Good(now),
         node: Health::Good(now),
+        has_node: true,
     };
     (name, machine)
 }

@@ -1,4 +1,4 @@
-//! The Dockerfile keeps to what the deployment relies on.
+//! The Dockerfile has the properties on which the deployment relies.
 
 use test_support::repository;
 
@@ -41,7 +41,7 @@ fn the_image_holds_nothing_but_what_was_built() {
 
 #[test]
 fn it_runs_as_a_number_that_is_not_root() {
-    // Kubernetes can't tell whether a user name is root: runAsNonRoot wants a number.
+    // Kubernetes can't check whether a user name is root, so that runAsNonRoot requires a number.
     assert!(last_stage().contains(&"USER 65532:65532".to_owned()));
 }
 

@@ -1,4 +1,4 @@
-//! Rules of the source tree that no compiler keeps, and paths that pages name.
+//! Rules of the source tree that the compiler does not check, and paths that pages name.
 
 use std::{
     collections::BTreeSet,
@@ -8,7 +8,7 @@ use std::{
 
 use test_support::repository;
 
-/// The files below `folder` with this extension, without what cargo builds.
+/// The files below `folder` with this extension, except those that cargo builds.
 fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -42,7 +42,7 @@ fn sources() -> Vec<(String, String)> {
 
 #[test]
 fn every_module_lies_where_its_name_says() {
-    // Written in two parts, because this file is searched too.
+    // The text is written in two parts, because this file is searched too.
     let attribute = ["#[", "path"].concat();
     for (path, text) in sources() {
         assert!(!text.contains(&attribute), "{path} has {attribute}");
@@ -70,7 +70,7 @@ fn quoted_and_linked(page: &str) -> Vec<&str> {
     quoted.chain(linked).collect()
 }
 
-/// Pages that lead through the repository; their paths are those of its top.
+/// Pages about the repository. The paths in them are relative to its top folder.
 const GUIDES: [&str; 4] = [
     "CONTRIBUTING.md",
     "SECURITY.md",
@@ -78,7 +78,7 @@ const GUIDES: [&str; 4] = [
     "tests/README.md",
 ];
 
-/// Folders at the top that a path can begin with.
+/// Folders at the top with which a path can begin.
 const TOPS: [&str; 7] = [
     "src/",
     "tests/",
@@ -122,6 +122,30 @@ fn links_between_pages_lead_somewhere() {
             let target = page.parent().unwrap().join(link);
             assert!(target.exists(), "{} links to {link}", page.display());
         }
+    }
+}
+
+#[test]
+fn every_page_is_in_the_table_of_contents_and_links_within_the_site() {
+    let folder = repository("docs");
+    let contents = fs::read_to_string(folder.join("SUMMARY.md")).unwrap();
+    for page in files(&folder, "md") {
+        let name = page.strip_prefix(&folder).unwrap().display().to_string();
+        let listed = contents.contains(&format!("({name})"));
+        assert!(
+            listed || name == "SUMMARY.md",
+            "docs/SUMMARY.md does not list {name}"
+        );
+        let text = fs::read_to_string(&page).unwrap();
+        let up = "../".repeat(name.matches('/').count() + 1);
+        let out = text
+            .split("](")
+            .skip(1)
+            .find(|link| link.starts_with(up.as_str()));
+        assert!(
+            out.is_none(),
+            "docs/{name} links to a file outside of docs/; use its address on GitHub"
+        );
     }
 }
 

@@ -1,4 +1,4 @@
-//! docs/rollouts.md: written from what `make rollout` measured, and never without one of its scenarios.
+//! docs/rollouts.md: written from the results of `make rollout`, with every scenario.
 
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
 
@@ -7,12 +7,12 @@ use test_support::repository;
 
 const PAGE: &str = "docs/rollouts.md";
 const SCENARIOS: &str = "tests/rollout/scenarios";
-/// What the gate costs, of the results that are no scenario's.
+/// The results that measure the cost of the gate, and belong to no scenario.
 const COST: &str = "cost";
 const HEAD: &str = "\
 # Rollouts, measured
 
-Written by `make rollout`; [how they are made](../tests/rollout/README.md). Real Cluster API managers replace control-plane machines
+Written by `make rollout`; [how they are made](https://github.com/capo-rs/capo-rs/blob/main/tests/rollout/README.md). Real Cluster API managers replace control-plane machines
 behind the fake cloud's load balancer while a client asks through it, 20 times a second. Octavia's calls are those of the whole time in
 which the client asked; where the whole Cluster is deleted or off line anyway no client asks. Those that are called `off-` run with
 `--load-balancer-gate=off` and show what the others are spared; two of them end when 100 requests have failed. In `balancer-lost` somebody
@@ -22,7 +22,7 @@ deletes the load balancer, so that nobody can serve until it is made again.
 |---|---|---:|---|---:|---:|---:|---:|
 ";
 
-/// What stands before a scenario's name in its code.
+/// The text before a scenario's name in its code.
 const NAMED: [&str; 5] = [
     "name: \"",
     "(one(\"",
@@ -31,7 +31,7 @@ const NAMED: [&str; 5] = [
     "without_retries(\"",
 ];
 
-/// What happens in each scenario, by its name: the words are those of the test.
+/// The description of each scenario by its name, taken from the test.
 fn scenarios() -> BTreeMap<String, String> {
     let mut scenarios = BTreeMap::new();
     for file in fs::read_dir(repository(SCENARIOS)).unwrap() {
@@ -56,7 +56,7 @@ fn scenarios() -> BTreeMap<String, String> {
     scenarios
 }
 
-/// One line of the table from the figures of a scenario that ended well.
+/// One line of the table, from the figures of a scenario that succeeded.
 fn row(what: &str, result: &Value) -> String {
     let seconds = |key: &str| result[key].as_f64().unwrap_or_default();
     let hold = result["why"].as_str().map_or("-".to_owned(), |why| {

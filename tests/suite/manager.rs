@@ -8,6 +8,7 @@ use std::{
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use serde_json::{Value, json};
+use test_support::waiting::until;
 
 use crate::env::{
     Installation, Kubernetes,
@@ -86,6 +87,34 @@ async fn it_says_what_it_waits_for_while_kubernetes_is_away() {
             .unwrap()
             .success()
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_is_not_ready_while_kubernetes_is_gone_and_names_a_cluster_api_that_is_too_old() {
+    let mut kubernetes = Kubernetes::start().await.unwrap();
+    let installation = Installation::install(&kubernetes).await.unwrap();
+    let arguments = installation.arguments();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let folder = kubernetes.folder().to_owned();
+    let mut manager = Manager::start(&folder, &installation.kubeconfig, &arguments).unwrap();
+    // No definition of Cluster API is there: to a client that is the same as one that does not serve v1beta2.
+    manager
+        .until_logged("Cluster API 1.11 or later must be installed")
+        .await
+        .unwrap();
+    kubernetes.install_cluster_api().await.unwrap();
+    manager.until_ready().await.unwrap();
+
+    kubernetes.apiserver().signal("STOP").unwrap();
+    let url = manager.health_url("/readyz");
+    until("the manager is not ready", async || {
+        let (status, body) = get(&url).await.ok()?;
+        (status == 503 && body.contains("kubernetes not ready")).then_some(())
+    })
+    .await;
+    assert_eq!(get(&manager.health_url("/healthz")).await.unwrap().0, 200);
+    kubernetes.apiserver().signal("CONT").unwrap();
+    manager.until_ready().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

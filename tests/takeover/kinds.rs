@@ -5,6 +5,21 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use test_support::contract::{Access, Raw};
 
+use crate::site::Version;
+
+/// Names, tags, metadata and annotations that users, specifications and these tests give.
+pub(crate) const FROM_THE_USER: [&str; 9] = [
+    "brought",
+    "default",
+    "machine.cluster.x-k8s.io/certificates-expiry",
+    "made",
+    "of-a-machine",
+    "of-a-test",
+    "public",
+    "renamed",
+    "takeover.test/pass",
+];
+
 /// One kind of cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -22,12 +37,34 @@ pub(crate) enum Kind {
     /// The user's own load balancer listens on 443, the API servers on 6443.
     EndpointOn443,
     RegionInIdentity,
-    /// A floating IP on a machine in place of a load balancer.
+    /// A floating IP on a machine in place of a load balancer, which capo-rs moves to another machine.
     NoLoadBalancer,
+    /// The user's own floating IP on the load balancer.
+    GivenFloatingIp,
+    /// The load balancer has its address on another network than the machines.
+    LoadBalancerNetwork,
+    /// Octavia's OVN provider.
+    Ovn,
+    /// The credentials of an OpenStackClusterIdentity.
+    ClusterIdentity,
+    /// Servers that boot from a volume, with another volume, in a server group.
+    VolumesAndServerGroup,
+    /// Ports with trunks.
+    Trunks,
+    /// Machines with addresses of an OpenStackFloatingIPPool.
+    FloatingIpPool,
+    /// Somebody renamed the router in OpenStack.
+    RenamedRouter,
+    /// A real control plane, CAPO stops in the middle of its rolling update.
+    RollingUpdate,
+    HeldMember,
+    DeletingMachine,
+    DeletingCluster,
+    HalfCreatedCluster,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 24] = [
         Self::Plain,
         Self::Bastion,
         Self::BastionWithAllowedCidrs,
@@ -39,6 +76,19 @@ impl Kind {
         Self::EndpointOn443,
         Self::RegionInIdentity,
         Self::NoLoadBalancer,
+        Self::GivenFloatingIp,
+        Self::LoadBalancerNetwork,
+        Self::Ovn,
+        Self::ClusterIdentity,
+        Self::VolumesAndServerGroup,
+        Self::Trunks,
+        Self::FloatingIpPool,
+        Self::RenamedRouter,
+        Self::RollingUpdate,
+        Self::HeldMember,
+        Self::DeletingMachine,
+        Self::DeletingCluster,
+        Self::HalfCreatedCluster,
     ];
 
     /// The name of its test.
@@ -55,6 +105,19 @@ impl Kind {
             Self::EndpointOn443 => "endpoint_on_443",
             Self::RegionInIdentity => "region_in_identity",
             Self::NoLoadBalancer => "no_load_balancer",
+            Self::GivenFloatingIp => "given_floating_ip",
+            Self::LoadBalancerNetwork => "load_balancer_network",
+            Self::Ovn => "ovn",
+            Self::ClusterIdentity => "cluster_identity",
+            Self::VolumesAndServerGroup => "volumes_and_server_group",
+            Self::Trunks => "trunks",
+            Self::FloatingIpPool => "floating_ip_pool",
+            Self::RenamedRouter => "renamed_router",
+            Self::RollingUpdate => "rolling_update",
+            Self::HeldMember => "held_member",
+            Self::DeletingMachine => "deleting_machine",
+            Self::DeletingCluster => "deleting_cluster",
+            Self::HalfCreatedCluster => "half_created_cluster",
         }
     }
 
@@ -67,6 +130,7 @@ impl Kind {
         }
     }
 
+    /// Whether it has a bastion.
     pub(crate) const fn has_bastion(self) -> bool {
         matches!(
             self,
@@ -100,7 +164,21 @@ impl Kind {
                 "flavor": "m1.small", "image": {"filter": {"name": "cirros"}}, "sshKeyName": ""}});
         }
         match self {
-            Self::Plain | Self::Bastion => {}
+            Self::Plain
+            | Self::Bastion
+            | Self::VolumesAndServerGroup
+            | Self::Trunks
+            | Self::FloatingIpPool
+            | Self::RenamedRouter
+            | Self::HeldMember
+            | Self::DeletingMachine
+            | Self::DeletingCluster
+            | Self::HalfCreatedCluster => {}
+            Self::RollingUpdate => {
+                // What the rollouts of tests/rollout have too.
+                spec["apiServerLoadBalancer"] = json!({"enabled": true, "provider": "amphorav2",
+                    "monitor": {"delay": 1, "timeout": 1, "maxRetries": 3, "maxRetriesDown": 2}});
+            }
             Self::BastionWithAllowedCidrs => {
                 spec["apiServerLoadBalancer"]["allowedCIDRs"] =
                     json!(["127.0.0.0/8", "192.0.2.0/24"]);
@@ -144,8 +222,95 @@ impl Kind {
             }
             Self::RegionInIdentity => spec["identityRef"]["region"] = json!("RegionOne"),
             Self::NoLoadBalancer => spec["apiServerLoadBalancer"]["enabled"] = json!(false),
+            Self::GivenFloatingIp => {
+                let user = User::of(cloud).await;
+                let body = json!({"floating_network_id": user.external().await});
+                let given = user.create("floatingips", "floatingip", body).await;
+                spec["apiServerFloatingIP"] = given["floating_ip_address"].clone();
+            }
+            Self::LoadBalancerNetwork => {
+                // Beside the addresses of the machines.
+                let cidr = "198.51.100.0/24";
+                let brought = bring(cloud, cidr).await;
+                spec["apiServerLoadBalancer"]["network"] = json!({"filter": {"name": "brought"}});
+                spec["apiServerLoadBalancer"]["subnets"] = json!([{"id": brought.subnet}]);
+            }
+            Self::Ovn => spec["apiServerLoadBalancer"]["provider"] = json!("ovn"),
+            Self::ClusterIdentity => {
+                spec["identityRef"]["type"] = json!("ClusterIdentity");
+                spec["identityRef"]["name"] = json!(self.name().replace('_', "-"));
+            }
         }
         spec
+    }
+
+    /// The specification of its machines.
+    pub(crate) fn machine_specification(self, version: Version) -> Value {
+        let mut spec = json!({"image": {"filter": {"name": "cirros"}}});
+        match version {
+            Version::V1Beta1 => {
+                spec["flavor"] = json!("m1.small");
+                spec["sshKeyName"] = json!("");
+            }
+            Version::V1Beta2 => spec["flavor"] = json!({"filter": {"name": "m1.small"}}),
+        }
+        if let Value::Object(more) = self.of_machines() {
+            for (field, value) in more {
+                spec[field] = value;
+            }
+        }
+        spec
+    }
+
+    /// What it has beside flavor and image, in either version.
+    fn of_machines(self) -> Value {
+        match self {
+            Self::VolumesAndServerGroup => json!({
+                "rootVolume": {"sizeGiB": 20},
+                "additionalBlockDevices": [{"name": "data", "sizeGiB": 5, "storage": {"type": "Volume"}}],
+                "serverGroup": {"filter": {"name": "spread"}},
+                "serverMetadata": [{"key": "made", "value": "by-a-test"}],
+                "tags": ["of-a-machine"],
+            }),
+            Self::Trunks => json!({"trunk": true, "tags": ["of-a-machine"]}),
+            Self::FloatingIpPool => json!({"floatingIPPoolRef": {
+                "apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "OpenStackFloatingIPPool", "name": "pool"}}),
+            _ => json!({}),
+        }
+    }
+
+    /// What must be there before the Cluster, in the cloud and beside it.
+    pub(crate) async fn before(self, cloud: &FakeCloud, namespace: &str) -> Vec<Value> {
+        if self == Self::VolumesAndServerGroup {
+            let user = User::of(cloud).await;
+            let group = json!({"name": "spread", "policies": ["anti-affinity"]});
+            user.send_to(
+                "compute",
+                "os-server-groups",
+                json!({"server_group": group}),
+            )
+            .await;
+        }
+        match self {
+            Self::ClusterIdentity => vec![json!({
+                "apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1", "kind": "OpenStackClusterIdentity",
+                "metadata": {"name": namespace},
+                "spec": {
+                    "secretRef": {"name": "cloud-config", "namespace": namespace},
+                    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+                },
+            })],
+            Self::FloatingIpPool => vec![json!({
+                "apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1", "kind": "OpenStackFloatingIPPool",
+                "metadata": {"name": "pool", "namespace": namespace},
+                "spec": {
+                    "identityRef": {"type": "Secret", "name": "cloud-config", "cloudName": "demo"},
+                    "maxIPs": 10, "reclaimPolicy": "Delete",
+                    "floatingIPNetwork": {"filter": {"name": "public"}},
+                },
+            })],
+            _ => Vec::new(),
+        }
     }
 }
 
@@ -154,34 +319,57 @@ struct Brought {
     router: Value,
 }
 
-/// A network with a subnet and a router that the user made.
-async fn bring(cloud: &FakeCloud, cidr: &str) -> Brought {
-    let access = Access {
-        auth_url: cloud.auth_url(),
-        user: "demo".into(),
-        password: "secret".into(),
-        project: "demo".into(),
-    };
-    let raw = Raw::sign_in(&access).await;
-    let send = async |method: Method, path: &str, body: Value| {
-        let url = raw.address("network", path);
-        let (status, answer) = raw.send(method, &url, Some(body)).await;
+/// The user, who makes things by hand.
+struct User(Raw);
+
+impl User {
+    async fn of(cloud: &FakeCloud) -> Self {
+        let access = Access {
+            auth_url: cloud.auth_url(),
+            user: "demo".into(),
+            password: "secret".into(),
+            project: "demo".into(),
+        };
+        Self(Raw::sign_in(&access).await)
+    }
+
+    /// The id of the external network.
+    async fn external(&self) -> Value {
+        let (_, networks) = self.0.get("network", "networks?name=public").await;
+        networks["networks"][0]["id"].clone()
+    }
+
+    async fn send_to(&self, service: &str, path: &str, body: Value) -> Value {
+        let url = self.0.address(service, path);
+        let (status, answer) = self.0.send(Method::POST, &url, Some(body)).await;
         assert!(status < 300, "{path}: {status} {answer}");
         answer
-    };
-    let (_, networks) = raw.get("network", "networks?name=public").await;
-    let external = &networks["networks"][0]["id"];
-    let network = json!({"network": {"name": "brought"}});
-    let network = send(Method::POST, "networks", network).await;
-    let subnet = json!({"subnet": {"name": "brought", "network_id": network["network"]["id"], "cidr": cidr, "ip_version": 4}});
-    let subnet = send(Method::POST, "subnets", subnet).await["subnet"]["id"].clone();
-    let router =
-        json!({"router": {"name": "brought", "external_gateway_info": {"network_id": external}}});
-    let router = send(Method::POST, "routers", router).await["router"]["id"].clone();
+    }
+
+    async fn create(&self, path: &str, kind: &str, body: Value) -> Value {
+        self.send_to("network", path, json!({kind: body})).await[kind].clone()
+    }
+}
+
+/// A network with a subnet and a router that the user made.
+async fn bring(cloud: &FakeCloud, cidr: &str) -> Brought {
+    let user = User::of(cloud).await;
+    let external = user.external().await;
+    let network = user
+        .create("networks", "network", json!({"name": "brought"}))
+        .await;
+    let subnet =
+        json!({"name": "brought", "network_id": network["id"], "cidr": cidr, "ip_version": 4});
+    let subnet = user.create("subnets", "subnet", subnet).await["id"].clone();
+    let router = json!({"name": "brought", "external_gateway_info": {"network_id": external}});
+    let router = user.create("routers", "router", router).await["id"].clone();
     let path = format!(
         "routers/{}/add_router_interface",
         router.as_str().unwrap_or_default()
     );
-    send(Method::PUT, &path, json!({"subnet_id": subnet})).await;
+    let url = user.0.address("network", &path);
+    let body = json!({"subnet_id": subnet});
+    let (status, answer) = user.0.send(Method::PUT, &url, Some(body)).await;
+    assert!(status < 300, "{path}: {status} {answer}");
     Brought { subnet, router }
 }

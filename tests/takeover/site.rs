@@ -1,6 +1,6 @@
 //! One cluster with its namespace and its cloud.
 
-use std::{collections::BTreeSet, net::TcpListener, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, net::TcpListener, path::Path, sync::Arc, time::Duration};
 
 use fake_cloud::{Durations, Event, FakeCloud, Options};
 use kube::{
@@ -10,9 +10,14 @@ use kube::{
 };
 use serde_json::{Value, json};
 use test_support::{env::apply, rollout::subnet};
-use tokio::sync::Mutex;
+use tokio::{io::AsyncWriteExt as _, sync::Mutex};
 
-use crate::kinds::Kind;
+use crate::{
+    asking::ANSWER,
+    control_plane::ControlPlane,
+    kinds::Kind,
+    moment::{LONG, Moment},
+};
 
 /// How long any one thing may take on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
@@ -37,30 +42,63 @@ pub(crate) struct Site {
     _claim: TcpListener,
     /// Addresses on which something listens in place of an API server.
     listening: Arc<Mutex<BTreeSet<String>>>,
+    /// In place of Machines without an owner.
+    pub control_plane: Option<ControlPlane>,
 }
 
 impl Site {
-    pub(crate) async fn start(kind: Kind, client: Client) -> Self {
+    pub(crate) async fn start(kind: Kind, client: Client, logs: &Path) -> Self {
         let claim = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let options = Options {
             durations: Durations {
-                load_balancer_create: 1.0,
+                load_balancer_create: match Moment::of(kind) {
+                    Moment::HalfCreatedCluster => LONG,
+                    _ => 1.0,
+                },
                 operation: 0.2,
                 ..Durations::instant()
             },
             ..Options::default()
         };
+        let cloud = FakeCloud::start(options).await.unwrap();
+        let control_plane = match Moment::of(kind) {
+            Moment::RollingUpdate => Some(ControlPlane::start(
+                "rolling-update",
+                client.clone(),
+                &cloud,
+                logs,
+            )),
+            _ => None,
+        };
         let site = Self {
             kind,
-            cloud: FakeCloud::start(options).await.unwrap(),
+            cloud,
             client,
+            control_plane,
             name: kind.name().replace('_', "-"),
             subnet: subnet(claim.local_addr().unwrap().port()),
             _claim: claim,
             listening: Arc::default(),
         };
-        site.listen();
+        // The machines of a real control plane have API servers.
+        if site.control_plane.is_none() {
+            site.listen();
+        }
         site
+    }
+
+    pub(crate) fn control_plane(&self) -> &ControlPlane {
+        self.control_plane
+            .as_ref()
+            .expect("this kind has a real control plane")
+    }
+
+    /// The machines that it has from the beginning, besides those of a real control plane.
+    pub(crate) fn first_machines(&self) -> &'static [&'static str] {
+        match self.control_plane {
+            Some(_) => &["w-0"],
+            None => &["cp-0", "w-0"],
+        }
     }
 
     /// Something accepts connections on every server, so that health checks find their members up.
@@ -78,7 +116,12 @@ impl Site {
                         if listening.lock().await.insert(at.clone())
                             && let Ok(listener) = tokio::net::TcpListener::bind(&at).await
                         {
-                            tokio::spawn(async move { while listener.accept().await.is_ok() {} });
+                            tokio::spawn(async move {
+                                while let Ok((mut connection, _)) = listener.accept().await {
+                                    // A health check closes without reading.
+                                    let _ = connection.write_all(ANSWER).await;
+                                }
+                            });
                         }
                     }
                 }
@@ -90,26 +133,41 @@ impl Site {
     pub(crate) async fn create(&self) -> Result<(), String> {
         let spec = self.kind.specification(&self.cloud, &self.subnet).await;
         let name = &self.name;
-        let documents = [
+        let secret = [
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
             json!({
                 "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cloud-config", "namespace": name},
                 "stringData": {"clouds.yaml": self.cloud.clouds_yaml()},
             }),
+        ];
+        self.apply(&secret).await?;
+        self.apply(&self.kind.before(&self.cloud, name).await)
+            .await?;
+        let mut cluster = json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
+            "metadata": {"name": name, "namespace": name},
+            "spec": {"infrastructureRef": {
+                "apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "OpenStackCluster", "name": name}},
+        });
+        if let Some(control_plane) = &self.control_plane {
+            let machine = self.kind.machine_specification(Version::V1Beta1);
+            self.apply(&control_plane.documents(&machine)).await?;
+            cluster["spec"]["controlPlaneRef"] = json!({
+                "apiGroup": "controlplane.cluster.x-k8s.io", "kind": "KubeadmControlPlane", "name": name});
+        }
+        let documents = [
             json!({
                 "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "OpenStackCluster",
                 "metadata": {"name": name, "namespace": name}, "spec": spec,
             }),
-            json!({
-                "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
-                "metadata": {"name": name, "namespace": name},
-                "spec": {"infrastructureRef": {
-                    "apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "OpenStackCluster", "name": name}},
-            }),
+            cluster,
         ];
         self.apply(&documents).await?;
-        self.machine("cp-0", true, Version::V1Beta1).await?;
-        self.machine("w-0", false, Version::V1Beta1).await
+        for machine in self.first_machines() {
+            self.machine(machine, machine.starts_with("cp"), Version::V1Beta1)
+                .await?;
+        }
+        Ok(())
     }
 
     /// Creates a Machine with its OpenStackMachine.
@@ -124,14 +182,11 @@ impl Site {
         if control_plane {
             labels[CONTROL_PLANE] = json!("");
         }
-        let (api_version, flavor) = match version {
-            Version::V1Beta1 => ("v1beta1", json!("m1.small")),
-            Version::V1Beta2 => ("v1beta2", json!({"filter": {"name": "m1.small"}})),
+        let api_version = match version {
+            Version::V1Beta1 => "v1beta1",
+            Version::V1Beta2 => "v1beta2",
         };
-        let mut spec = json!({"flavor": flavor, "image": {"filter": {"name": "cirros"}}});
-        if matches!(version, Version::V1Beta1) {
-            spec["sshKeyName"] = json!("");
-        }
+        let spec = self.kind.machine_specification(version);
         let documents = [
             json!({
                 "apiVersion": "v1", "kind": "Secret", "type": "cluster.x-k8s.io/secret",
@@ -165,7 +220,11 @@ impl Site {
     fn api(&self, kind: &str, version: Version) -> Api<DynamicObject> {
         let (group, version) = match (kind, version) {
             ("Cluster" | "Machine", _) => ("cluster.x-k8s.io", "v1beta2"),
-            ("OpenStackServer", _) => ("infrastructure.cluster.x-k8s.io", "v1alpha1"),
+            ("KubeadmControlPlane", _) => ("controlplane.cluster.x-k8s.io", "v1beta2"),
+            ("IPAddressClaim" | "IPAddress", _) => ("ipam.cluster.x-k8s.io", "v1beta2"),
+            ("OpenStackServer" | "OpenStackFloatingIPPool", _) => {
+                ("infrastructure.cluster.x-k8s.io", "v1alpha1")
+            }
             (_, Version::V1Beta1) => ("infrastructure.cluster.x-k8s.io", "v1beta1"),
             (_, Version::V1Beta2) => ("infrastructure.cluster.x-k8s.io", "v1beta2"),
         };
@@ -187,13 +246,39 @@ impl Site {
         }
     }
 
+    /// All its objects of a kind.
+    pub(crate) async fn list(&self, kind: &str, version: Version) -> Vec<DynamicObject> {
+        let list = self.api(kind, version).list(&ListParams::default()).await;
+        list.map(|list| list.items).unwrap_or_default()
+    }
+
+    /// The names of its OpenStackServers.
+    pub(crate) async fn servers(&self) -> Vec<String> {
+        let servers = self.list("OpenStackServer", Version::V1Beta1).await;
+        let names = servers.into_iter();
+        names.filter_map(|server| server.metadata.name).collect()
+    }
+
     /// Every object of CAPO's kinds, by kind and name.
     pub(crate) async fn objects(&self, version: Version) -> Vec<(&'static str, String)> {
         let mut all = Vec::new();
         for kind in ["OpenStackCluster", "OpenStackMachine", "OpenStackServer"] {
-            let list = self.api(kind, version).list(&ListParams::default()).await;
-            for object in list.map(|list| list.items).unwrap_or_default() {
+            for object in self.list(kind, version).await {
                 all.push((kind, object.metadata.name.unwrap_or_default()));
+            }
+        }
+        all
+    }
+
+    /// The resource version of every object of CAPO's kinds.
+    pub(crate) async fn resource_versions(&self) -> Vec<(String, String)> {
+        let mut all = Vec::new();
+        for kind in ["OpenStackCluster", "OpenStackMachine", "OpenStackServer"] {
+            let api = self.api(kind, Version::V1Beta1);
+            let list = api.list(&ListParams::default()).await.unwrap();
+            for object in list.items {
+                let name = object.metadata.name.unwrap_or_default();
+                all.push((name, object.metadata.resource_version.unwrap_or_default()));
             }
         }
         all
@@ -210,6 +295,13 @@ impl Site {
         let _ = self
             .api(kind, Version::V1Beta2)
             .patch_status(name, &PatchParams::default(), &Patch::Merge(change))
+            .await;
+    }
+
+    /// Pauses its Cluster, or lets it go on.
+    pub(crate) async fn pause(&self, paused: bool) {
+        let change = json!({"spec": {"paused": paused}});
+        self.patch("Cluster", &self.name, Version::V1Beta2, change)
             .await;
     }
 
@@ -236,84 +328,52 @@ impl Site {
         version: Version,
         wanted: impl Fn(&Value) -> bool,
     ) -> Result<(), String> {
+        let patience = match kind {
+            // All of its machines, one after the other.
+            "KubeadmControlPlane" => 3 * PATIENCE,
+            _ => PATIENCE,
+        };
         let begun = tokio::time::Instant::now();
         loop {
             let object = self.get(kind, name, version).await;
             if wanted(&object) {
                 return Ok(());
             }
-            if begun.elapsed() > PATIENCE {
+            if begun.elapsed() > patience {
                 let shown = json!({"spec": object["spec"], "status": object["status"], "metadata": object["metadata"]});
                 return Err(format!(
-                    "{kind} {name} is not as wanted after {PATIENCE:?}: {shown:#}"
+                    "{kind} {name} is not as wanted after {patience:?}: {shown:#}"
                 ));
             }
             tokio::time::sleep(Duration::from_millis(250)).await;
         }
     }
 
-    /// The writing calls to the cloud after a call, sign-ins left out.
-    pub(crate) fn writes_since(&self, mark: u64) -> Vec<String> {
-        let calls = self.cloud.control().calls_since(mark);
-        calls
-            .into_iter()
-            .filter(|call| !["GET", "HEAD"].contains(&call.method.as_str()))
-            .filter(|call| call.label != "token_create")
-            .map(|call| {
-                let status = call
-                    .status
-                    .map_or("no answer".to_owned(), |status| status.to_string());
-                let body = call.body.map(|body| body.to_string()).unwrap_or_default();
-                format!("{} {} {body} -> {status}", call.method, call.path)
-            })
-            .collect()
+    /// Its control-plane Machines.
+    pub(crate) async fn control_plane_machines(&self) -> Vec<String> {
+        let only = ListParams::default().labels(CONTROL_PLANE);
+        let listed = self.api("Machine", Version::V1Beta2).list(&only).await;
+        let names = listed.unwrap().items.into_iter();
+        names.filter_map(|machine| machine.metadata.name).collect()
     }
 
-    /// Waits until nobody has changed anything in the cloud for so long.
-    pub(crate) async fn until_quiet(&self, quiet: Duration) {
+    /// Waits until one of its control-plane Machines is as wanted.
+    pub(crate) async fn some_machine(
+        &self,
+        what: &str,
+        wanted: impl Fn(&Value) -> bool,
+    ) -> Result<(), String> {
         let begun = tokio::time::Instant::now();
-        loop {
-            let mark = self.cloud.control().last_call();
-            tokio::time::sleep(quiet).await;
-            if self.writes_since(mark).is_empty() || begun.elapsed() > PATIENCE {
-                return;
-            }
-        }
-    }
-
-    /// Checks that the load balancer has a member of the machine in ACTIVE on every port.
-    pub(crate) async fn members_of(&self, machine: &str) -> Result<(), String> {
-        let balancer = format!("k8s-clusterapi-cluster-{0}-{0}-kubeapi", self.name);
-        let begun = tokio::time::Instant::now();
-        loop {
-            let (_, found) = self.cloud.control().load_balancers(&balancer);
-            let missing: Vec<u16> = self
-                .kind
-                .ports()
-                .iter()
-                .copied()
-                .filter(|port| {
-                    let wanted = format!("{balancer}-{port}-{machine}");
-                    !found
-                        .iter()
-                        .flat_map(|(balancer, _)| &balancer.pools)
-                        .any(|pool| {
-                            pool.members.iter().any(|member| {
-                                member.head.name == wanted
-                                    && member.head.provisioning == fake_cloud::Provisioning::Active
-                            })
-                        })
-                })
-                .collect();
-            if missing.is_empty() {
-                return Ok(());
-            }
-            if begun.elapsed() > PATIENCE {
-                return Err(format!(
-                    "{machine} is no ACTIVE member of ports {missing:?}"
-                ));
+        while begun.elapsed() < PATIENCE {
+            for name in self.control_plane_machines().await {
+                if wanted(&self.get("Machine", &name, Version::V1Beta2).await) {
+                    return Ok(());
+                }
             }
             tokio::time::sleep(Duration::from_millis(250)).await;
         }
+        Err(format!(
+            "no control-plane Machine {what} after {PATIENCE:?}"
+        ))
     }
 }

@@ -1,4 +1,4 @@
-//! `crds/` is what the types say. `make crds` writes it anew.
+//! `crds/` matches the types. `make crds` writes it.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! The custom resource definitions: as committed, as the types read them, and against CAPO's.
+//! The custom resource definitions, compared with the committed files, with the types and with CAPO's.
 
 mod committed;
 mod facts;

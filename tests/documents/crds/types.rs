@@ -15,14 +15,14 @@ fn types_read_and_write_every_field() {
     for full in objects() {
         let mut object = full.object;
         if full.kind == "OpenStackServer" {
-            // Read as its opposite, which is in the object too.
+            // The field is read as its opposite, which the object has too.
             for list in ["/spec/ports/0", "/status/resolved/ports/0"] {
                 let port = object.pointer_mut(list).unwrap();
                 port.as_object_mut().unwrap().remove("disablePortSecurity");
             }
         }
         if full.version == "v1alpha1" {
-            // Written in the form of Kubernetes, which has no severity.
+            // Conditions are written in the form of Kubernetes, which has no severity.
             if let Some(condition) = object.pointer_mut("/status/conditions/0") {
                 condition.as_object_mut().unwrap().remove("severity");
             }

@@ -1,11 +1,11 @@
-//! The seventeen rules of Grafana's dashboard-linter, as this project keeps them. Exceptions are in
+//! The seventeen rules of Grafana's dashboard-linter, as far as this project applies them. Exceptions are in
 //! `dashboards/.lint`, each with its reason.
 
 use serde_json::Value;
 
 use test_support::monitoring::selectors::{Selector, selectors};
 
-/// What is wrong with a board, rule by rule.
+/// The violations of a board, rule by rule.
 pub(super) fn problems(board: &Value, exceptions: &Value) -> Vec<String> {
     let mut found = Vec::new();
     let mut report = |rule: &str, panel: &Value, text: String| {
@@ -119,22 +119,18 @@ pub(super) fn problems(board: &Value, exceptions: &Value) -> Vec<String> {
             .map(Vec::as_slice)
             .unwrap_or_default();
         if targets.is_empty() {
-            report(
-                "panel-no-targets-rule",
-                panel,
-                "asks for nothing".to_owned(),
-            );
+            report("panel-no-targets-rule", panel, "has no query".to_owned());
         }
         for target in targets {
             let query = target["expr"].as_str().unwrap_or_default();
             if target["datasource"]["type"] != "prometheus" {
-                // Nothing here reads logs, so the two rules about LogQL have one answer.
+                // The boards read no logs, so the two rules about LogQL have the same result.
                 report("target-logql-rule", panel, "is not PromQL".to_owned());
                 report("target-logql-auto-rule", panel, "is not PromQL".to_owned());
             }
             let found = selectors(query);
             if found.is_empty() || query.matches('(').count() != query.matches(')').count() {
-                // That Prometheus takes it is what the recorded rollout shows.
+                // The recorded rollout shows that Prometheus accepts the expression.
                 report("target-promql-rule", panel, query.to_owned());
             }
             for Selector {

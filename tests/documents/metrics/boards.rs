@@ -1,4 +1,4 @@
-//! The committed boards are those of the code, and keep the linter's rules.
+//! The committed boards match the code and satisfy the linter's rules.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use test_support::{monitoring::boards::all, repository};
 
 use super::board_linter as linter;
 
-/// Written anew with `CAPO_RS_WRITE_DOCS=1 cargo test --test documents metrics::boards`.
+/// `CAPO_RS_WRITE_DOCS=1 cargo test --test documents metrics::boards` writes the files.
 #[test]
 fn the_committed_boards_are_those_of_the_code() {
     for board in all() {

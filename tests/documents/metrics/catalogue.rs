@@ -15,7 +15,7 @@ use test_support::{
     repository,
 };
 
-/// Written anew with `CAPO_RS_WRITE_DOCS=1 cargo test --test documents metrics::catalogue`.
+/// `CAPO_RS_WRITE_DOCS=1 cargo test --test documents metrics::catalogue` writes the page.
 #[test]
 fn the_page_is_that_of_the_code() {
     let path = repository("docs/metrics.md");
@@ -34,7 +34,7 @@ fn every_name_is_in_the_catalogue_once() {
     let names: BTreeSet<&str> = ALL.iter().map(|metric| metric.name).collect();
     assert_eq!(names.len(), ALL.len());
     for metric in ALL {
-        // What Prometheus, the Prometheus Operator and mixins put on every series themselves.
+        // The labels that Prometheus, the Prometheus Operator and mixins add to every series.
         for taken in [
             "namespace",
             "pod",
@@ -91,7 +91,7 @@ fn boards_and_rules_ask_for_what_there_is_with_labels_that_it_has() {
             }
         }
     }
-    // What no board and no rule shows is for whoever looks closer, and named here so that it is meant.
+    // The metrics on no board and in no rule. They are listed so that their absence there is a decision.
     let unused: Vec<&str> = ALL
         .iter()
         .map(|metric| metric.name)
@@ -149,7 +149,7 @@ fn shown(text: &str) -> usize {
 
 #[test]
 fn a_scrape_is_no_larger_than_promised() {
-    // Above 500 members only those that are not ACTIVE are shown: two of every tenth cluster.
+    // Above 500 members only those that are not ACTIVE have series: two of every tenth cluster.
     for (number, members) in [(0, 0), (1, 6), (83, 498), (200, 40), (1_000, 200)] {
         let text = scrape(Settings::default(), &clusters(number));
         assert_eq!(shown(&text), members, "{number} clusters");
@@ -183,7 +183,7 @@ fn the_cap_holds_whatever_state_a_thousand_clusters_are_in() {
             member.operating_status = OperatingStatus::NoMonitor;
         }
     }
-    // One that is pending comes last, and is not crowded out.
+    // The pending member comes last in the findings, and is shown all the same.
     all.rotate_left(1);
     let text = scrape(Settings::default(), &all);
     assert_eq!(shown(&text), 500);

@@ -1,4 +1,4 @@
-//! What `deploy/` and `capo-rs manifests --with=monitoring` bring to Prometheus and Grafana.
+//! The objects that `deploy/` and `capo-rs manifests --with=monitoring` create for Prometheus and Grafana.
 
 use std::process::Command;
 
@@ -31,7 +31,7 @@ fn monitoring_comes_along_where_it_is_asked_for() {
         .flat_map(|group| group["rules"].as_array().unwrap().clone())
         .collect();
     let mut expected = serde_json::to_string(&rules::rules()).unwrap();
-    // The runbooks are where they are, whatever the namespace is called.
+    // The links to the runbooks do not depend on the name of the namespace.
     expected = expected.replace("capo-system", "there");
     assert_eq!(serde_json::to_string(&printed_rules).unwrap(), expected);
     let maps = of_kind("ConfigMap");
@@ -45,7 +45,7 @@ fn monitoring_comes_along_where_it_is_asked_for() {
     let endpoint = &monitor["spec"]["podMetricsEndpoints"][0];
     let deployment = of_kind("Deployment")[0];
     let template = &deployment["spec"]["template"];
-    // Everything that it names is there.
+    // Every object and port that it names exists.
     let ports = template["spec"]["containers"][0]["ports"]
         .as_array()
         .unwrap();

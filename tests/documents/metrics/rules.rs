@@ -1,4 +1,4 @@
-//! Every alert has a page for the operator.
+//! Every alert has a runbook.
 
 use std::collections::BTreeSet;
 

@@ -2,16 +2,21 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{assert_calls, complete};
-use crate::{invariants::Promises, rollout::Wish};
+use crate::{
+    invariants::Promises,
+    rollout::{Rollout, Wish},
+};
 
 /// The reported failure: the second new member stays PENDING_CREATE. The rollout stands still until it is ACTIVE.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pending_member_holds_the_rollout() {
     let (rollout, proof) = complete(Wish {
         name: "held-pending",
+        // The hold lasts longer than this.
+        arguments: vec!["--member-warn-after=5s"],
         ..Wish::default()
     })
     .await;
@@ -22,12 +27,31 @@ async fn a_pending_member_holds_the_rollout() {
     rollout.until_admitted(&first).await;
     let second = rollout.machine_after(&known).await;
     rollout.breaks(json!({"hold": {"member": second, "status": "PENDING_CREATE"}}));
+    let infrastructure = of_cluster(&rollout, "InfrastructureReady").await;
     rollout
         .stays_held(&second, "MemberPending", Duration::from_secs(30))
         .await;
+    // A member's trouble is not the cluster's: Cluster API would call the Cluster unavailable, and no MachineHealthCheck
+    // would judge a worker.
+    assert_eq!(infrastructure["status"], "True");
+    assert_eq!(
+        of_cluster(&rollout, "InfrastructureReady").await,
+        infrastructure
+    );
+    assert_eq!(of_cluster(&rollout, "Available").await["status"], "True");
     rollout.mends(json!({"release": ""}));
     rollout.until_complete().await;
     assert_calls(&proof.end(rollout, &Promises::default()).await, 1);
+}
+
+/// A condition of the Cluster, with the time of its last transition.
+async fn of_cluster(rollout: &Rollout, kind: &str) -> Value {
+    let cluster = rollout.get("Cluster", &rollout.cluster).await.unwrap();
+    let conditions = cluster["status"]["conditions"].as_array().unwrap();
+    let found = conditions
+        .iter()
+        .find(|condition| condition["type"] == kind);
+    found.unwrap().clone()
 }
 
 /// Every new member's creation fails once, and is repaired.

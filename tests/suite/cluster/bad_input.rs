@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use test_support::env::Environment;
+use test_support::env::{Environment, environment::is};
 
 use super::quick;
 use crate::env::cluster_api::condition;
@@ -182,6 +182,56 @@ async fn an_odd_value_is_reported_and_stops_nothing_else() {
         })
         .await;
     assert_eq!(stage.writes_since(mark), Vec::<String>::new());
+    stage.delete("c1").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rule_that_names_no_existing_group_stops_only_itself_and_a_fixed_ip_may_be_a_name() {
+    let stage = Environment::in_namespace("cluster-odd-rule")
+        .cloud(quick())
+        .start()
+        .await;
+    let rule = |name: &str, port: u16| {
+        json!({"name": name, "direction": "ingress", "etherType": "IPv4", "protocol": "tcp",
+            "portRangeMin": port, "portRangeMax": port})
+    };
+    let mut from_bastion = rule("from-a-bastion", 9200);
+    from_bastion["remoteManagedGroups"] = json!(["bastion"]);
+    let change = json!({
+        "apiServer": {"managedLoadBalancer": {"enabled": false}, "enableFloatingIP": false, "fixedIP": "api.internal"},
+        "managedSecurityGroups": {"clusterNodesSecurityGroupRules": [from_bastion, rule("metrics", 9100)]},
+    });
+    stage
+        .cluster_api
+        .create_cluster("c1", stage.cluster("c1", change))
+        .await
+        .unwrap();
+    let cluster = stage
+        .until("OpenStackCluster", "c1", |object| {
+            let odd = condition(object, "SecurityGroupsReady");
+            odd.is_some_and(|(status, _, _)| status == "False")
+                && is(object, "RouterReady", "True")
+                && is(object, "APIEndpointReady", "True")
+        })
+        .await;
+    let (_, reason, message) = condition(&cluster, "SecurityGroupsReady").unwrap();
+    assert_eq!(reason, "InvalidSpec");
+    assert!(message.contains("remoteManagedGroups"), "{message}");
+    assert_eq!(
+        cluster["spec"]["controlPlaneEndpoint"]["host"],
+        "api.internal"
+    );
+    let cloud = stage.cloud.control().dump();
+    let opened: Vec<i64> = cloud["network"]["security_group_rules"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|rule| rule["port_range_min"].as_i64())
+        .collect();
+    for (port, times) in [(6443, 1), (9100, 2), (9200, 0)] {
+        let found = opened.iter().filter(|opened| **opened == port).count();
+        assert_eq!(found, times, "{port}: {opened:?}");
+    }
     stage.delete("c1").await;
 }
 

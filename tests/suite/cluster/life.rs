@@ -170,7 +170,14 @@ async fn without_a_load_balancer_the_endpoint_is_a_floating_ip_or_what_the_user_
             .unwrap();
     }
     for (name, _) in &cases {
-        let made = stage.until_ready(name).await;
+        // The floating IP needs a machine.
+        let ready = if *name == "floating" { "False" } else { "True" };
+        let made = stage
+            .until("OpenStackCluster", name, |cluster| {
+                cluster["status"]["initialization"]["provisioned"] == true
+                    && is(cluster, "Ready", ready)
+            })
+            .await;
         let host = made["spec"]["controlPlaneEndpoint"]["host"]
             .as_str()
             .unwrap()

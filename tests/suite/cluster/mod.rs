@@ -2,10 +2,17 @@
 
 mod adopted;
 mod bad_input;
+mod bastion;
 mod brought;
+mod calls;
+mod deletion;
+mod documented;
+mod drift;
+mod killed;
 mod life;
 mod load_balancer;
-mod refused;
+mod made_by_capo;
+mod without_load_balancer;
 
 use fake_cloud::{Durations, Options};
 

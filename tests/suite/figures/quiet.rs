@@ -1,5 +1,7 @@
 //! What load balancers cost while nothing is wrong, and that a hung one costs nobody else anything.
 
+use std::time::Duration;
+
 use fake_cloud::{
     Call, CallMatch, Command, Control, Durations, FakeCloud, Fault, OperationRule, Options,
 };
@@ -46,6 +48,12 @@ async fn few_calls_while_nothing_is_wrong_and_nobody_waits_for_a_hung_load_balan
     scene.start(&one_worker).await;
     scene.credentials("cloud", &cloud).await;
     settled_control_planes(&scene).await;
+    // Members that join others are created disabled, and enabled some seconds later.
+    until("every member is enabled", || {
+        are_all_enabled(&control.dump())
+    })
+    .await;
+    until_quiet(control).await;
 
     adding_a_member_beside_a_hung_load_balancer(&scene, control).await;
 
@@ -159,6 +167,29 @@ async fn a_pass_costs_one_call(control: &Control, plan: Plan<'_>) {
             assert!(later.at - earlier.at >= 0.6, "{:?}", labels(&passes));
         }
     }
+}
+
+/// Waits until the reads that follow the last change are over.
+async fn until_quiet(control: &Control) {
+    for _ in 0..20 {
+        let since = control.last_call();
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        if octavia(control, since).is_empty() {
+            return;
+        }
+    }
+    panic!("Octavia is still called after 80 s");
+}
+
+/// No member of any pool is disabled.
+fn are_all_enabled(dump: &serde_json::Value) -> bool {
+    let list = |value: &serde_json::Value| value.as_array().cloned().unwrap_or_default();
+    let balancers = list(&dump["load_balancers"]);
+    let pools = balancers
+        .iter()
+        .flat_map(|balancer| list(&balancer["pools"]));
+    let mut members = pools.flat_map(|pool| list(&pool["members"]));
+    members.all(|member| member["admin_state_up"] == true)
 }
 
 /// Ids of a load balancer and of what is in it.

@@ -1,10 +1,14 @@
 //! The gate in depth: releases, evidence, joining members, ways in and back, bad input. The controllers run
 //! against a real kube-apiserver, Cluster API is a script, OpenStack the fake on loopback.
 
+mod another_project;
 mod api_server;
 mod bad_input;
 mod claims;
 mod evidence;
+mod fallback;
+mod fleet;
+mod jobboard;
 mod joining;
 mod modes;
 mod operator;

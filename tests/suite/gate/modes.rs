@@ -8,8 +8,8 @@ use super::{
     api_server::ApiServer,
     joining::until_enabled,
     scene::{
-        PRE_TERMINATE, cluster, create, first_up, gate, has, is_provisioned, join, member,
-        operating, until_held,
+        PRE_TERMINATE, cluster, create, first_up, gate, has, is_provisioned, join_unhealthy,
+        member, operating, until_held,
     },
 };
 use test_support::env::Environment;
@@ -17,7 +17,7 @@ use test_support::env::Environment;
 /// m0 is held at our hook, as m1 joins admin-down; then the manager stops.
 async fn held_and_joining(namespace: &str, range: &str) -> (Environment, ApiServer) {
     let (mut stage, _, server) = first_up(namespace, range).await;
-    join(&stage, &["m1"]).await;
+    join_unhealthy(&stage, "m1").await;
     stage.cluster_api.delete("Machine", "m0").await.unwrap();
     until_held(&stage, "m0", "NoOtherMemberServing", &["m1: its"]).await;
     stage.stop().await;

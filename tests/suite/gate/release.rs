@@ -71,7 +71,7 @@ async fn a_member_is_drained_for_its_grace_time_and_gone_before_etcd_and_api_ser
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_provider_that_cannot_drain_goes_without() {
+async fn where_weights_are_ignored_a_member_is_disabled_before_it_goes() {
     let stage = Environment::in_namespace("release-ovn").start().await;
     cluster(&stage, "10.6.0.0/24", "ovn").await;
     join(&stage, &["m0", "m1"]).await;
@@ -82,7 +82,7 @@ async fn a_provider_that_cannot_drain_goes_without() {
     stage.until("Machine", "m0", Value::is_null).await;
     let writes = member_writes(&stage, before);
     let methods: Vec<&str> = writes.iter().map(|call| call.method.as_str()).collect();
-    assert_eq!(methods, ["DELETE"], "{writes:#?}");
+    assert_eq!(methods, ["PUT", "DELETE"], "{writes:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

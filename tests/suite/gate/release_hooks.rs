@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{
     joining::until_enabled,
-    scene::{PRE_TERMINATE, first_up, has, is_hooked, join, member, until_held},
+    scene::{PRE_TERMINATE, first_up, has, is_hooked, join_unhealthy, member, until_held},
 };
 use crate::{env::Environment, env::apply::apply};
 
@@ -52,7 +52,7 @@ fn text(bytes: &[u8]) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hooks_go_and_joining_members_come_in_without_a_manager() {
     let (mut stage, _, _m0) = first_up("release-hooks", "127.95.0.0/24").await;
-    join(&stage, &["m1"]).await;
+    join_unhealthy(&stage, "m1").await;
     stage.cluster_api.delete("Machine", "m0").await.unwrap();
     until_held(&stage, "m0", "NoOtherMemberServing", &[]).await;
     stage.stop().await;

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use capo_core::Priority;
-use capo_openstack::load_balancer::{LoadBalancerFilter, Member, NewMember, Pool};
+use capo_openstack::load_balancer::{LoadBalancerFilter, Member, MemberUpdate, NewMember, Pool};
 use k8s_openapi::api::events::v1::Event;
 use kube::{Api, api::ListParams};
 use serde_json::{Value, json};
@@ -272,4 +272,38 @@ pub(super) async fn until_warned(stage: &Environment, kind: &str, name: &str, wo
         );
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
+}
+
+/// What KubeadmControlPlane finds of the machine's API server from now on.
+pub(super) async fn pod_health(stage: &Environment, name: &str, status: &str) {
+    let machine = stage.get("Machine", name).await;
+    let mut conditions = machine["status"]["conditions"].as_array().unwrap().clone();
+    for condition in &mut conditions {
+        if condition["type"] == "APIServerPodHealthy" {
+            condition["status"] = json!(status);
+        }
+    }
+    stage
+        .patch_status("Machine", name, json!({"conditions": conditions}))
+        .await;
+}
+
+/// Another machine joins, and its member waits for its API server, which KubeadmControlPlane finds unhealthy.
+pub(super) async fn join_unhealthy(stage: &Environment, name: &str) {
+    join(stage, &[name]).await;
+    super::joining::until_enabled(stage, name).await;
+    pod_health(stage, name, "False").await;
+    let (pool, waiting) = (pool(stage).await, member(stage, name).await.unwrap());
+    let mut tags = waiting.tags;
+    tags.push(JOINING.to_owned());
+    let update = MemberUpdate {
+        admin_state_up: Some(false),
+        tags: Some(tags),
+        ..MemberUpdate::default()
+    };
+    stage
+        .openstack()
+        .update_member(&pool.id, &waiting.id, &update, Priority::Gate)
+        .await
+        .unwrap();
 }

@@ -1,8 +1,14 @@
 //! Machines and servers against a real kube-apiserver and a fake OpenStack.
 
+mod address_pairs;
+mod bad_days;
+mod calls;
+mod floating_ip_pools;
 mod gates;
 mod images;
+mod killed;
 mod servers;
+mod stand_alone;
 mod takeover;
 
 use serde_json::{Value, json};

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use test_support::env::{Environment, environment::status_and_reason};
 
 use super::machine_spec;
-use crate::env::cluster_api::condition;
 
 fn is_ready(object: &Value) -> bool {
     status_and_reason(object, "Ready") == ("True", "Ready")
@@ -152,49 +151,6 @@ async fn an_image_or_flavor_that_does_not_exist_is_named_and_mended() {
     stage.until("OpenStackMachine", "w1", is_ready).await;
     stage.until("OpenStackMachine", "w2", is_ready).await;
     assert_eq!(stage.calls("server_create"), 2);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn address_pairs_of_a_port_that_exists_are_refused_by_name() {
-    let stage = Environment::in_namespace("pairs").start().await;
-    stage.foreign_cluster("c1").await;
-    let mut spec = machine_spec();
-    spec["ports"] = json!([{"allowedAddressPairs": [{"ipAddress": "10.7.0.0/24"}]}]);
-    stage
-        .cluster_api
-        .create_machine("c1", "w1", false, spec.clone())
-        .await
-        .unwrap();
-    stage.until("OpenStackMachine", "w1", is_ready).await;
-    let since = stage.cloud.control().last_call();
-    let mut changed = spec["ports"].clone();
-    changed[0]["allowedAddressPairs"] = json!([{"ipAddress": "10.8.0.0/24"}]);
-    let change = |ports: &Value| json!({"spec": {"ports": ports}});
-    stage
-        .patch("OpenStackMachine", "w1", change(&changed))
-        .await;
-    let refused = stage
-        .until("OpenStackMachine", "w1", |machine| {
-            status_and_reason(machine, "PortsReady") == ("False", "NotSupported")
-                && status_and_reason(machine, "Ready").0 == "False"
-        })
-        .await;
-    let (_, _, message) = condition(&refused, "PortsReady").unwrap();
-    for words in [
-        "spec.ports[0].allowedAddressPairs was changed to [10.8.0.0/24]",
-        "the port has [10.7.0.0/24]",
-        "change the field back",
-    ] {
-        assert!(message.contains(words), "{message}");
-    }
-    assert!(is_provisioned(&refused), "it goes on as it is");
-    // The field is changed back: all is well.
-    stage
-        .patch("OpenStackMachine", "w1", change(&spec["ports"]))
-        .await;
-    let healed = stage.until("OpenStackMachine", "w1", is_ready).await;
-    assert_eq!(condition(&healed, "PortsReady"), None);
-    assert_eq!(stage.writes_since(since), Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

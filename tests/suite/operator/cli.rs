@@ -47,6 +47,8 @@ fn every_command_helps_within_eighty_columns() {
         "manifests",
         "crds",
         "migrate-storage",
+        "plan",
+        "preflight",
     ] {
         let output = run(&ours(), None, &[command, "--help"]);
         assert!(output.status.success(), "{command}");

@@ -108,6 +108,14 @@ fn options_that_contradict_each_other_are_refused_by_name() {
             &["--memory-request=1Gi", "--memory-limit=1Mi"],
         ),
         (&["--memory-limit=much"], &["much", "128Mi"]),
+        (
+            &["--openstack-port=13000"],
+            &["--openstack-port", "--with=networkpolicy"],
+        ),
+        (
+            &["--with=networkpolicy", "--kubernetes-port=0"],
+            &["--kubernetes-port"],
+        ),
         (&["--toleration=a:b"], &["a:b", "NoSchedule"]),
         (&["--without-cert-manager"], &["--webhook-ca"]),
         (&["--webhook-ca=Cargo.toml"], &["--without-cert-manager"]),
@@ -121,6 +129,26 @@ fn options_that_contradict_each_other_are_refused_by_name() {
             assert!(refused.contains(text), "{arguments:?}: {refused}");
         }
     }
+}
+
+#[test]
+fn the_network_policy_lets_through_the_ports_of_the_cloud() {
+    let all = documents(&manifests(&[
+        "--with=networkpolicy",
+        "--openstack-port=13000,13774",
+        "--kubernetes-port=8443",
+    ]))
+    .unwrap();
+    let policy = find(&all, "NetworkPolicy", "capo-controller-manager");
+    let ports = |rule: usize| -> Vec<u64> {
+        let rule = policy["spec"]["egress"][rule]["ports"].as_array().unwrap();
+        rule.iter()
+            .map(|port| port["port"].as_u64().unwrap())
+            .collect()
+    };
+    assert_eq!(ports(0), [53, 53]);
+    assert_eq!(ports(1), [443, 8443]);
+    assert_eq!(ports(2), [13000, 13774]);
 }
 
 #[test]

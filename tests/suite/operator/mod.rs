@@ -3,11 +3,15 @@
 mod argo;
 mod cli;
 mod cluster_operator;
+mod install;
 mod log;
 mod manifests;
+mod quickstart;
 mod release;
+mod release_site;
 mod secrets;
 mod state_metrics;
+mod swap;
 mod templates;
 
 use test_support::waiting::until;

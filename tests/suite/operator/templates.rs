@@ -26,7 +26,7 @@ const FLAVORS: [&str; 6] = [
     "topology",
     "without-lb",
 ];
-/// What the README says that a user sets.
+/// What docs/quickstart.md says that a user sets.
 const VARIABLES: [(&str, &str); 11] = [
     ("OPENSTACK_CLOUD", "demo"),
     ("OPENSTACK_CLOUD_YAML_B64", "Y2xvdWRzOiB7fQo="),

@@ -412,15 +412,25 @@ async fn rules_of_machines_and_templates() {
                 .map_err(|error| error.to_string())
         }
     };
-    patch(json!({"spec": {"identityRef": {"cloudName": "other"}}}))
+    // Only an owner's change of credentials is handed down.
+    let credentials = json!({"spec": {"identityRef": {"cloudName": "other"}}});
+    let refused = patch(credentials.clone()).await.unwrap_err();
+    assert!(
+        refused.contains("spec.identityRef.cloudName: Forbidden"),
+        "{refused}"
+    );
+    let owner = json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackMachine",
+        "name": "m", "uid": "u"});
+    patch(json!({"metadata": {"ownerReferences": [owner]}}))
         .await
         .unwrap();
+    patch(credentials).await.unwrap();
     let refused = patch(json!({"spec": {"sshKeyName": "x"}}))
         .await
         .unwrap_err();
     assert!(
         refused.contains(
-            "spec.sshKeyName: Forbidden: \"x\": can't be changed; of an OpenStackServer's spec"
+            "spec.sshKeyName: Forbidden: \"x\": can't be changed; an OpenStackServer's spec"
         ),
         "{refused}"
     );

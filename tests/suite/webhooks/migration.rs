@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use capo_rs::{
-    manager::storage_migration::{Migration, migrate},
-    webhooks::storage_migration::Phases,
+    manager::storage_migration::{Migration, migrate, store_as as to_version},
+    webhooks::{conversion::Version, storage_migration::Phases},
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
@@ -118,6 +118,17 @@ async fn what_capo_stored_is_rewritten() {
         (again.rewritten, again.cleaned.len(), again.failed.len()),
         (0, 0, 0)
     );
+
+    // The way back, and there again.
+    for (version, name) in [(Version::V1Beta1, "v1beta1"), (Version::V1Beta2, "v1beta2")] {
+        let changed = to_version(&client, version).await.unwrap();
+        assert_eq!(changed.len(), 4, "{changed:?}");
+        assert_eq!(to_version(&client, version).await.unwrap().len(), 0);
+        let report = migrate(&client, migration).await;
+        assert_eq!(report.failed, Vec::<String>::new());
+        assert_eq!(stored_versions(&client).await, [name]);
+        assert_eq!(contents(&new, &names).await, before);
+    }
 }
 
 /// Somebody with no more than the shipped role for it.

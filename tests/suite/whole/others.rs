@@ -137,13 +137,7 @@ async fn templates_credentials_and_pools_are_looked_at_and_told_of() {
     manager.until_ready().await.unwrap();
     for (kind, name) in create_all(&stage, "one").await {
         let seen = until_seen(&stage, kind, &name).await;
-        let expected = if kind == "OpenStackFloatingIPPool" {
-            assert_eq!(ready(&seen).1, "NotSupported");
-            "InProgress"
-        } else {
-            "Current"
-        };
-        assert_eq!(verdict(&seen), expected, "{seen:#}");
+        assert_eq!(verdict(&seen), "Current", "{seen:#}");
     }
     for (kind, name) in create_all(&stage, "wiped").await {
         until_seen(&stage, kind, &name).await;
@@ -159,7 +153,7 @@ async fn templates_credentials_and_pools_are_looked_at_and_told_of() {
     machine_templates(&stage).await;
     shared_credentials(&stage).await;
 
-    // A new generation is looked at anew.
+    // A new generation is read again.
     let labels = json!({"spec": {"template": {"metadata": {"labels": {"a": "b"}}}}});
     patch(&stage, "OpenStackClusterTemplate", "one", labels).await;
     let seen = until_seen(&stage, "OpenStackClusterTemplate", "one").await;
@@ -173,7 +167,7 @@ async fn machine_templates(stage: &Stage) {
     let seen = until_seen(stage, MACHINE_TEMPLATE, "one").await;
     assert_eq!(
         seen["status"]["capacity"],
-        json!({"cpu": "1", "memory": "2048Mi", "ephemeral-storage": "0Gi", "storage": "30Gi"})
+        json!({"cpu": "1", "memory": "2048Mi", "storage": "30Gi"})
     );
     let control = stage.cloud.control();
     control.reset_calls();
@@ -242,4 +236,44 @@ async fn shared_credentials(stage: &Stage) {
     })
     .await;
     assert_eq!(verdict(&told), "Current");
+    assert_eq!(
+        ready(&told).2,
+        "spec.namespaceSelector is not set: this identity is open to every namespace"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_identity_without_a_selector_is_closed_where_the_flag_says_so() {
+    let stage = Stage::set().await;
+    let mut manager = stage.start_manager("manager", &["--cluster-identity-default=deny"]);
+    manager.until_ready().await.unwrap();
+    let admin = stage.kubernetes.admin().await.unwrap();
+    let mut selected = identity("selected", "cloud-config");
+    selected["spec"]["namespaceSelector"] = json!({});
+    apply(&admin, &[identity("closed", "cloud-config"), selected])
+        .await
+        .unwrap();
+    for (name, expected) in [("closed", "False"), ("selected", "True")] {
+        let used = json!({"type": "ClusterIdentity", "name": name, "cloudName": "demo"});
+        apply(&admin, &[machine_template(name, "m1.small", Some(used))])
+            .await
+            .unwrap();
+        let told = until(&stage, MACHINE_TEMPLATE, name, "is not judged", |object| {
+            ready(object).0 == expected
+        })
+        .await;
+        if name == "closed" {
+            assert!(
+                ready(&told).2.contains("does not admit namespace"),
+                "{told:#}"
+            );
+        }
+    }
+    let told = until_seen(&stage, IDENTITY, "closed").await;
+    assert!(
+        ready(&told)
+            .2
+            .ends_with("no namespace may use this identity"),
+        "{told:#}"
+    );
 }

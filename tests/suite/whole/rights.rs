@@ -85,6 +85,48 @@ const WITHOUT_OCCASION: &[(&str, &str, &str, &str)] = &[
         "a status write that lost a race",
     ),
     (
+        "get",
+        "ipam.cluster.x-k8s.io",
+        "ipaddressclaims",
+        "a machine with a floatingIPPoolRef, shown in machine/floating_ip_pools.rs",
+    ),
+    (
+        "create",
+        "ipam.cluster.x-k8s.io",
+        "ipaddressclaims",
+        "a machine with a floatingIPPoolRef, shown in machine/floating_ip_pools.rs",
+    ),
+    (
+        "patch",
+        "ipam.cluster.x-k8s.io",
+        "ipaddressclaims",
+        "a machine with a floatingIPPoolRef, shown in machine/floating_ip_pools.rs",
+    ),
+    (
+        "patch",
+        "ipam.cluster.x-k8s.io",
+        "ipaddressclaims/status",
+        "a machine with a floatingIPPoolRef, shown in machine/floating_ip_pools.rs",
+    ),
+    (
+        "get",
+        "ipam.cluster.x-k8s.io",
+        "ipaddresses",
+        "a machine with a floatingIPPoolRef, shown in machine/floating_ip_pools.rs",
+    ),
+    (
+        "create",
+        "ipam.cluster.x-k8s.io",
+        "ipaddresses",
+        "a machine with a floatingIPPoolRef, shown in machine/floating_ip_pools.rs",
+    ),
+    (
+        "patch",
+        "ipam.cluster.x-k8s.io",
+        "ipaddresses",
+        "a machine with a floatingIPPoolRef, shown in machine/floating_ip_pools.rs",
+    ),
+    (
         "patch",
         "events.k8s.io",
         "events",

@@ -1,6 +1,6 @@
-//! Where our schemas differ from CAPO's, and why.
+//! The differences between the schemas of capo-rs and CAPO, with reasons.
 
-/// Paths that only we have: (file, path or its end, reason).
+/// Paths that only capo-rs has: (file, path or its end, reason).
 pub(super) const ADDITIONS: &[(&str, &str, &str)] = &[
     (
         "",
@@ -49,12 +49,12 @@ pub(super) const ADDITIONS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Kinds that have a status here and none in CAPO: so that tools which wait for an object to be done
-/// don't take a new one for it.
+/// Kinds that have a status in capo-rs and none in CAPO. The status keeps tools that wait for an object to be
+/// reconciled from treating a new object as reconciled.
 pub(super) const WITH_STATUS: &[&str] =
     &["openstackclusteridentities", "openstackclustertemplates"];
 
-/// Attributes that we do without on purpose: (file, path or its end, attribute, reason).
+/// Attributes of CAPO that capo-rs leaves out on purpose: (file, path or its end, attribute, reason).
 pub(super) const LOOSER: &[(&str, &str, &str, &str)] = &[
     (
         "openstackclusters",
@@ -148,7 +148,7 @@ pub(super) const LOOSER: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
-/// Whether an exception for `end` is meant for `path`. One for a whole object holds below it too.
+/// Whether an exception for `end` applies to `path`. An exception for a whole object applies to its fields too.
 pub(super) fn covers(file_part: &str, end: &str, file: &str, path: &str) -> bool {
     file.contains(file_part)
         && (path.ends_with(end)

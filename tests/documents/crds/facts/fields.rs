@@ -1,4 +1,4 @@
-//! Fields with their attributes: of a file of facts, and of a schema.
+//! Fields with their attributes, from a file of facts and from a schema.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -49,7 +49,7 @@ fn attributes(text: &str) -> Attributes {
             found.insert(key.to_owned(), value.to_owned());
             last = Some(key.to_owned());
         } else if let Some(last) = &last {
-            // A blank inside a value, as in a pattern.
+            // A blank inside a value, such as in a pattern.
             let value = found.get_mut(last).unwrap();
             *value = format!("{value} {word}");
         } else {
@@ -94,8 +94,8 @@ pub(super) fn read(path: &Path) -> Facts {
     facts
 }
 
-/// Ways to say the same are made one: a list is replaced as a whole unless it says otherwise, integers
-/// have 64 bits unless they say otherwise, and what has a default is never missing.
+/// Different notations of the same meaning become equal: a list is replaced as a whole unless the schema sets another
+/// type, integers have 64 bits unless the schema sets another format, and a field with a default is never missing.
 fn normal(mut field: Attributes) -> Attributes {
     if field.get("list-type").is_some_and(|kind| kind == "atomic") {
         field.remove("list-type");
@@ -179,7 +179,7 @@ pub(super) fn flatten(path: &str, schema: &Value, required: bool, fields: &mut F
     }
 }
 
-/// What takes every object that either of two schemas takes.
+/// A schema that accepts every object that either of two schemas accepts.
 pub(super) fn either(one: &Fields, other: &Fields) -> Fields {
     let mut all = Fields::new();
     for path in one.keys().chain(other.keys()) {

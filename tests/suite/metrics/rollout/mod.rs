@@ -289,7 +289,7 @@ async fn every_query_has_an_answer(stage: &Stage, range: (f64, f64)) {
         }
     }
     assert!(empty.is_empty(), "no data:\n{}", empty.join("\n"));
-    for query in of_the_readme() {
+    for query in of_the_page() {
         let answer = stage.prometheus.range(&query, range, 2.0).await.unwrap();
         assert_ne!(answer["result"], json!([]), "{query}");
     }
@@ -299,11 +299,14 @@ async fn every_query_has_an_answer(stage: &Stage, range: (f64, f64)) {
     }
 }
 
-/// The queries that the README shows.
-fn of_the_readme() -> Vec<String> {
-    let readme = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md"));
-    let (_, after) = readme.split_once("The three queries to know:\n").unwrap();
-    let (shown, _) = after.split_once("\n- [").unwrap();
+/// The queries that docs/monitoring.md shows.
+fn of_the_page() -> Vec<String> {
+    let page = include_str!(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/monitoring.md"
+    ));
+    let (_, after) = page.split_once("## Three queries to know\n").unwrap();
+    let (shown, _) = after.split_once("\n[Every metric]").unwrap();
     let queries = shown.split("    # ").skip(1).map(|query| {
         let lines = query.lines().skip(1).map(str::trim);
         lines.collect::<Vec<_>>().join(" ")

@@ -1,0 +1,241 @@
+//! The bastion: enabled, changed, switched off, and enabled again, with what belongs to it.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use test_support::env::{Environment, environment::is};
+
+use super::quick;
+use crate::contract::{Access, Raw};
+use crate::env::cluster_api::condition;
+
+const RANGE: &str = "192.0.2.0/24";
+
+fn spec(flavor: &str, image: &str) -> Value {
+    json!({"flavor": {"filter": {"name": flavor}}, "image": {"filter": {"name": image}}})
+}
+
+/// A cluster with a bastion whose access to the API server is restricted to some ranges.
+async fn with_bastion(stage: &Environment, bastion: Value) -> Value {
+    let change = json!({
+        "bastion": bastion,
+        "apiServer": {"managedLoadBalancer": {"allowedCIDRs": [RANGE]}},
+        "managedSecurityGroups": {"clusterNodesSecurityGroupRules": [
+            {"name": "metrics", "direction": "ingress", "protocol": "tcp", "portRangeMin": 9100, "portRangeMax": 9100,
+                "remoteManagedGroups": ["bastion"]}]},
+    });
+    let infrastructure = stage.cluster("c1", change);
+    stage
+        .cluster_api
+        .create_cluster("c1", infrastructure)
+        .await
+        .unwrap();
+    until_bastion(stage).await
+}
+
+/// The OpenStackCluster as soon as its bastion is ready for the present generation.
+async fn until_bastion(stage: &Environment) -> Value {
+    stage
+        .until("OpenStackCluster", "c1", |cluster| {
+            is(cluster, "BastionReady", "True")
+                && cluster["status"]["observedGeneration"] == cluster["metadata"]["generation"]
+        })
+        .await
+}
+
+async fn until_no_bastion(stage: &Environment) -> Value {
+    stage
+        .until("OpenStackCluster", "c1", |cluster| {
+            condition(cluster, "BastionReady").is_none() && cluster["status"]["bastion"].is_null()
+        })
+        .await
+}
+
+async fn change(stage: &Environment, bastion: Value) {
+    let change = json!({"spec": {"bastion": bastion}});
+    stage.patch("OpenStackCluster", "c1", change).await;
+}
+
+fn servers(stage: &Environment) -> Vec<Value> {
+    let cloud = stage.cloud.control().dump();
+    cloud["servers"].as_array().unwrap().clone()
+}
+
+fn of_kind(stage: &Environment, kind: &str) -> Vec<Value> {
+    let cloud = stage.cloud.control().dump();
+    cloud["network"][kind].as_array().unwrap().clone()
+}
+
+/// Ports of the nodes' groups that are open to the group with the id `group`.
+fn open_to(stage: &Environment, group: &Value) -> Vec<i64> {
+    let mut ports: Vec<i64> = of_kind(stage, "security_group_rules")
+        .iter()
+        .filter(|rule| rule["remote_group_id"] == *group)
+        .map(|rule| rule["port_range_min"].as_i64().unwrap())
+        .collect();
+    ports.sort_unstable();
+    ports
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bastion_is_created_replaced_switched_off_and_created_again() {
+    let stage = Environment::in_namespace("bastion-life")
+        .cloud(quick())
+        .start()
+        .await;
+    let first = with_bastion(&stage, json!({"spec": spec("m1.small", "cirros")})).await;
+    let bastion = &first["status"]["bastion"];
+    let group = &first["status"]["bastionSecurityGroup"];
+    assert_eq!(
+        (&bastion["name"], &bastion["state"]),
+        (&json!("c1-bastion"), &json!("ACTIVE"))
+    );
+    assert_eq!(bastion["id"], servers(&stage)[0]["id"]);
+    assert_eq!(
+        group["name"],
+        "k8s-cluster-bastion-life-c1-secgroup-bastion"
+    );
+    assert_eq!(open_to(&stage, &group["id"]), [22, 22, 9100, 9100]);
+    let port = of_kind(&stage, "ports")
+        .into_iter()
+        .find(|port| port["name"] == "c1-bastion-0")
+        .unwrap();
+    assert_eq!(port["security_groups"], json!([group["id"]]));
+    let floating = bastion["floatingIP"].as_str().unwrap().to_owned();
+    let own = format!("{floating}/32");
+    let allowed = stage
+        .until("OpenStackCluster", "c1", |cluster| {
+            let ranges = &cluster["status"]["apiServerManagedLoadBalancer"]["allowedCIDRs"];
+            ranges
+                .as_array()
+                .is_some_and(|all| all.contains(&json!(own)))
+        })
+        .await;
+    let ranges = &allowed["status"]["apiServerManagedLoadBalancer"]["allowedCIDRs"];
+    assert!(ranges.as_array().unwrap().contains(&json!(RANGE)));
+
+    // Restored from a backup: no status, and uids of before.
+    stage.one_more_pass("c1").await;
+    let mark = stage.cloud.control().last_call();
+    let old_owner = json!([{"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackCluster",
+        "name": "c1", "uid": "of-before"}]);
+    let owned = json!({"metadata": {"ownerReferences": old_owner}});
+    stage.patch("OpenStackServer", "c1-bastion", owned).await;
+    for (kind, name) in [
+        ("OpenStackServer", "c1-bastion"),
+        ("OpenStackCluster", "c1"),
+    ] {
+        stage.wipe_status(kind, name).await;
+    }
+    let restored = stage
+        .until("OpenStackCluster", "c1", |cluster| {
+            is(cluster, "BastionReady", "True") && cluster["status"]["bastion"]["ip"].is_string()
+        })
+        .await;
+    for field in ["id", "ip", "floatingIP", "state"] {
+        assert_eq!(
+            restored["status"]["bastion"][field], bastion[field],
+            "{field}"
+        );
+    }
+    let uid = &restored["metadata"]["uid"];
+    stage
+        .until("OpenStackServer", "c1-bastion", |server| {
+            server["metadata"]["ownerReferences"][0]["uid"] == *uid
+        })
+        .await;
+    assert_eq!(stage.writes_since(mark), Vec::<String>::new());
+
+    // Another flavor: another server behind the same floating IP.
+    change(&stage, json!({"spec": spec("m1.medium", "cirros")})).await;
+    let second = until_bastion(&stage).await;
+    let replaced = &second["status"]["bastion"];
+    assert_ne!(replaced["id"], bastion["id"]);
+    assert_eq!(replaced["floatingIP"], bastion["floatingIP"]);
+    assert_eq!(servers(&stage).len(), 1);
+
+    // An image that does not exist: the user asked for another bastion, so the old one goes.
+    change(&stage, json!({"spec": spec("m1.medium", "no-such-image")})).await;
+    let broken = stage
+        .until("OpenStackCluster", "c1", |cluster| {
+            condition(cluster, "BastionReady").is_some_and(|(status, _, message)| {
+                status == "False" && message.contains("no-such-image")
+            })
+        })
+        .await;
+    assert!(
+        is(&broken, "Ready", "True"),
+        "no machine depends on the bastion"
+    );
+    assert_eq!(servers(&stage), Vec::<Value>::new());
+
+    // Off, removed from the spec, and on again.
+    change(&stage, json!({"enabled": false})).await;
+    let off = until_no_bastion(&stage).await;
+    assert_eq!(off["status"]["bastionSecurityGroup"], Value::Null);
+    assert_eq!(open_to(&stage, &group["id"]), Vec::<i64>::new());
+    assert_eq!(of_kind(&stage, "floatingips").len(), 1, "the API server's");
+    assert_eq!(
+        of_kind(&stage, "ports")
+            .iter()
+            .filter(|p| p["name"] == "c1-bastion-0")
+            .count(),
+        0
+    );
+    change(&stage, Value::Null).await;
+    change(&stage, json!({"spec": spec("m1.small", "cirros")})).await;
+    until_bastion(&stage).await;
+    assert_eq!(servers(&stage).len(), 1);
+    stage.delete("c1").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bastion_goes_although_what_it_was_made_of_is_gone_and_its_own_floating_ip_stays() {
+    let stage = Environment::in_namespace("bastion-gone")
+        .cloud(quick())
+        .start()
+        .await;
+    let raw = Raw::sign_in(&Access {
+        auth_url: stage.cloud.auth_url(),
+        user: "demo".into(),
+        password: "secret".into(),
+        project: "demo".into(),
+    })
+    .await;
+    let (_, networks) = raw.get("network", "networks").await;
+    let networks = networks["networks"].as_array().unwrap();
+    let public = networks.iter().find(|one| one["name"] == "public").unwrap();
+    let new =
+        json!({"floatingip": {"floating_network_id": public["id"], "description": "the user's"}});
+    let url = raw.address("network", "floatingips");
+    let (_, brought) = raw.send(Method::POST, &url, Some(new)).await;
+    let brought = brought["floatingip"]["floating_ip_address"].clone();
+
+    let bastion = json!({"spec": spec("m1.small", "cirros"), "floatingIP": brought});
+    let made = with_bastion(&stage, bastion).await;
+    assert_eq!(made["status"]["bastion"]["floatingIP"], brought);
+
+    // Image, flavor, key pair and server group can't be looked up any more.
+    for label in [
+        "image_list",
+        "image_get",
+        "flavor_list",
+        "flavor_get",
+        "server_group_list",
+    ] {
+        stage.command(json!({"fault": {"match": {"label": label}, "status": 404}}));
+    }
+    change(&stage, json!({"enabled": false})).await;
+    until_no_bastion(&stage).await;
+    assert_eq!(servers(&stage), Vec::<Value>::new());
+    let floating = of_kind(&stage, "floatingips");
+    let kept = floating
+        .iter()
+        .find(|fip| fip["floating_ip_address"] == brought)
+        .unwrap();
+    assert_eq!(
+        (&kept["port_id"], &kept["tags"]),
+        (&Value::Null, &json!([]))
+    );
+    stage.delete("c1").await;
+}

@@ -1,0 +1,139 @@
+//! Deletions that something holds: what a server or a Service of the workload cluster left in the network.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use test_support::{
+    contract::{Access, Raw},
+    env::Environment,
+};
+
+use super::quick;
+use crate::env::cluster_api::condition;
+
+const ANNOTATION: &str = "infrastructure.cluster.x-k8s.io/delete-service-load-balancers";
+/// The most calls of a pass that waits. After five minutes there is at most one such pass in 192 s.
+const MOST_CALLS: usize = 5;
+
+/// The user of the cloud, who works by hand.
+struct User(Raw);
+
+impl User {
+    async fn of(stage: &Environment) -> Self {
+        let access = Access {
+            auth_url: stage.cloud.auth_url(),
+            user: "demo".into(),
+            password: "secret".into(),
+            project: "demo".into(),
+        };
+        Self(Raw::sign_in(&access).await)
+    }
+
+    async fn create(&self, service: &str, path: &str, kind: &str, body: Value) -> Value {
+        let url = self.0.address(service, path);
+        let (status, answer) = self
+            .0
+            .send(Method::POST, &url, Some(json!({ kind: body })))
+            .await;
+        assert!(status < 300, "{path}: {status} {answer}");
+        answer[kind].clone()
+    }
+}
+
+async fn with_cluster(namespace: &str) -> (Environment, Value) {
+    let stage = Environment::in_namespace(namespace)
+        .cloud(quick())
+        .start()
+        .await;
+    let infrastructure = stage.cluster("c1", json!({}));
+    stage
+        .cluster_api
+        .create_cluster("c1", infrastructure)
+        .await
+        .unwrap();
+    let made = stage.until_ready("c1").await;
+    let network = made["status"]["network"]["id"].clone();
+    (stage, network)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deletion_takes_trunks_and_the_ports_of_servers_that_are_gone() {
+    let (stage, network) = with_cluster("deletion-ports").await;
+    let user = User::of(&stage).await;
+    let port = async |name: &str, more: Value| {
+        let mut body = json!({"name": name, "network_id": network,
+            "description": "Created by cluster-api-provider-openstack cluster c1"});
+        json_patch::merge(&mut body, &more);
+        user.create("network", "ports", "port", body).await
+    };
+    let parent = port("cp-0-0", json!({})).await;
+    let sub_port = port("cp-0-0-sub", json!({"description": "a pod's"})).await;
+    let trunk = json!({"name": "cp-0-0", "port_id": parent["id"],
+        "sub_ports": [{"port_id": sub_port["id"], "segmentation_type": "vlan", "segmentation_id": 7}]});
+    user.create("network", "trunks", "trunk", trunk).await;
+    let gone = "6a1f1b86-6c2c-44f7-8f57-2d3df7dc5b3a";
+    port(
+        "cp-1-0",
+        json!({"device_id": gone, "device_owner": "compute:nova"}),
+    )
+    .await;
+    stage.delete("c1").await;
+    assert_eq!(stage.leftovers("cp-"), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn load_balancers_of_services_are_named_and_deleted_only_with_leave() {
+    let (stage, network) = with_cluster("deletion-services").await;
+    let user = User::of(&stage).await;
+    let service = "kube_service_c1_default_web";
+    let balancer = json!({"name": service, "vip_network_id": network});
+    let balancer = user
+        .create("load-balancer", "loadbalancers", "loadbalancer", balancer)
+        .await;
+    let (_, networks) = user.0.get("network", "networks?name=public").await;
+    let floating = json!({"floating_network_id": networks["networks"][0]["id"], "port_id": balancer["vip_port_id"],
+        "description": "Floating IP for Kubernetes external service default/web from cluster c1"});
+    user.create("network", "floatingips", "floatingip", floating)
+        .await;
+
+    stage.cluster_api.delete("Cluster", "c1").await.unwrap();
+    let held = stage
+        .until("OpenStackCluster", "c1", |cluster| {
+            condition(cluster, "Ready").is_some_and(|(_, reason, message)| {
+                reason == "Deleting" && message.contains(service)
+            })
+        })
+        .await;
+    let (_, _, message) = condition(&held, "Ready").unwrap();
+    assert!(message.contains(ANNOTATION), "{message}");
+
+    // Passes that wait cost little: between two attempts to take the router off the network there are few calls.
+    let mark = stage.cloud.control().last_call();
+    for _ in 0..3 {
+        stage.one_more_pass("c1").await;
+    }
+    let calls: Vec<String> = stage
+        .cloud
+        .control()
+        .calls_since(mark)
+        .into_iter()
+        .map(|call| call.label)
+        .filter(|label| label != "token_create" && label != "version")
+        .collect();
+    let attempts: Vec<usize> = calls
+        .iter()
+        .enumerate()
+        .filter(|(_, label)| *label == "remove_router_interface")
+        .map(|(at, _)| at)
+        .collect();
+    assert!(attempts.len() >= 2, "{calls:?}");
+    for pair in attempts.windows(2) {
+        assert!(pair[1] - pair[0] <= MOST_CALLS, "{calls:?}");
+    }
+
+    let leave = json!({"metadata": {"annotations": {ANNOTATION: "true"}}});
+    stage.patch("OpenStackCluster", "c1", leave).await;
+    stage.until("OpenStackCluster", "c1", Value::is_null).await;
+    assert_eq!(stage.leftovers(service), Vec::<String>::new());
+    let cloud = stage.cloud.control().dump();
+    assert_eq!(cloud["network"]["floatingips"], json!([]));
+}

@@ -1,0 +1,200 @@
+//! What somebody changed by hand, and services that fail after a restart.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use test_support::{
+    contract::{Access, Raw},
+    env::{Environment, environment::is},
+};
+
+use super::quick;
+use crate::env::cluster_api::condition;
+
+/// The user of the cloud, who works by hand.
+struct User(Raw);
+
+impl User {
+    async fn of(stage: &Environment) -> Self {
+        let access = Access {
+            auth_url: stage.cloud.auth_url(),
+            user: "demo".into(),
+            password: "secret".into(),
+            project: "demo".into(),
+        };
+        Self(Raw::sign_in(&access).await)
+    }
+
+    async fn send(&self, method: Method, path: &str, body: Value) -> Value {
+        let url = self.0.address("network", path);
+        let (status, answer) = self.0.send(method, &url, Some(body)).await;
+        assert!(status < 300, "{path}: {status} {answer}");
+        answer
+    }
+
+    async fn create(&self, path: &str, kind: &str, body: Value) -> Value {
+        self.send(Method::POST, path, json!({ kind: body })).await[kind].clone()
+    }
+
+    async fn rename(&self, path: &str, kind: &str, id: &Value) {
+        let path = format!("{path}/{}", id.as_str().unwrap());
+        let body = json!({kind: {"name": "renamed by hand"}});
+        self.send(Method::PUT, &path, body).await;
+    }
+}
+
+async fn ready(stage: &Environment, name: &str, change: Value) -> Value {
+    stage
+        .cluster_api
+        .create_cluster(name, stage.cluster(name, change))
+        .await
+        .unwrap();
+    stage.until_ready(name).await
+}
+
+/// The calls with this label since call number `mark`.
+fn calls(stage: &Environment, mark: u64, label: &str) -> usize {
+    let calls = stage.cloud.control().calls_since(mark);
+    calls.iter().filter(|call| call.label == label).count()
+}
+
+fn fault(stage: &Environment, label: &str) -> u64 {
+    let fault = json!({"fault": {"match": {"label": label}, "status": 500}});
+    stage.command(fault)["id"].as_u64().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_renamed_is_found_and_interfaces_of_others_stay_on_the_router() {
+    let stage = Environment::in_namespace("drift-renamed")
+        .cloud(quick())
+        .start()
+        .await;
+    let made = ready(&stage, "c1", json!({})).await;
+    let user = User::of(&stage).await;
+    let router = made["status"]["router"]["id"].clone();
+    user.rename("networks", "network", &made["status"]["network"]["id"])
+        .await;
+    user.rename("routers", "router", &router).await;
+    let network = user
+        .create("networks", "network", json!({"name": "another"}))
+        .await;
+    let subnet = json!({"name": "another", "network_id": network["id"], "cidr": "10.99.0.0/24", "ip_version": 4});
+    let subnet = user.create("subnets", "subnet", subnet).await;
+    let path = |verb: &str| format!("routers/{}/{verb}", router.as_str().unwrap());
+    let interface = json!({"subnet_id": subnet["id"]});
+    user.send(
+        Method::PUT,
+        &path("add_router_interface"),
+        interface.clone(),
+    )
+    .await;
+
+    // Another generation makes the next pass read all of it.
+    let mark = stage.cloud.control().last_call();
+    let change = json!({"spec": {"controlPlaneOmitAvailabilityZone": true}});
+    stage.patch("OpenStackCluster", "c1", change).await;
+    stage
+        .until("OpenStackCluster", "c1", |cluster| {
+            cluster["status"]["observedGeneration"] == cluster["metadata"]["generation"]
+        })
+        .await;
+    assert!(calls(&stage, mark, "network_list") > 0);
+    assert_eq!(stage.writes_since(mark), Vec::<String>::new());
+
+    stage.cluster_api.delete("Cluster", "c1").await.unwrap();
+    stage
+        .until("OpenStackCluster", "c1", |cluster| {
+            condition(cluster, "RouterReady").is_some_and(|(_, reason, _)| reason == "Deleting")
+        })
+        .await;
+    let cloud = stage.cloud.control().dump();
+    let ports = cloud["network"]["ports"].as_array().unwrap();
+    let of_others = ports
+        .iter()
+        .filter(|port| port["network_id"] == network["id"] && port["device_id"] == router);
+    assert_eq!(of_others.count(), 1, "the user's interface");
+    user.send(Method::PUT, &path("remove_router_interface"), interface)
+        .await;
+    stage.until("OpenStackCluster", "c1", Value::is_null).await;
+    assert_eq!(stage.leftovers("renamed by hand"), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_restart_a_service_that_fails_takes_nothing_back_that_was_known() {
+    let mut stage = Environment::in_namespace("drift-faults")
+        .cloud(quick())
+        .start()
+        .await;
+    let made = ready(&stage, "c1", json!({})).await;
+    let before = &made["status"]["apiServerManagedLoadBalancer"];
+    stage.stop().await;
+    let faults = ["floating_ip_list", "availability_zone_list"].map(|label| fault(&stage, label));
+    stage.start().await;
+    let failing = stage
+        .until("OpenStackCluster", "c1", |cluster| {
+            is(cluster, "APIEndpointReady", "Unknown")
+        })
+        .await;
+    let shown = &failing["status"]["apiServerManagedLoadBalancer"];
+    assert_eq!(shown["ip"], before["ip"], "never the VIP in its place");
+    assert_ne!(shown["ip"], shown["internalIP"]);
+    assert_eq!(
+        failing["status"]["failureDomains"],
+        made["status"]["failureDomains"]
+    );
+    stage.command(json!({"remove_fault": faults[0]}));
+    stage.until_ready("c1").await;
+    stage.command(json!({"remove_fault": faults[1]}));
+
+    // The load balancer is looked up whatever happens to the network.
+    stage.stop().await;
+    let broken = fault(&stage, "network_list");
+    stage.wipe_status("OpenStackCluster", "c1").await;
+    stage.start().await;
+    stage
+        .until("OpenStackCluster", "c1", |cluster| {
+            is(cluster, "APIServerLoadBalancerReady", "True")
+                && is(cluster, "NetworkReady", "Unknown")
+        })
+        .await;
+    stage.command(json!({"remove_fault": broken}));
+    stage.until_ready("c1").await;
+    stage.delete("c1").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_primary_subnet_has_the_vip_and_a_router_without_an_external_network_is_not_joined() {
+    let stage = Environment::in_namespace("drift-subnets")
+        .cloud(quick())
+        .start()
+        .await;
+    let user = User::of(&stage).await;
+    let network = user
+        .create("networks", "network", json!({"name": "two"}))
+        .await;
+    let mut subnets = Vec::new();
+    for (name, cidr) in [("first", "10.7.0.0/24"), ("second", "10.8.0.0/24")] {
+        let subnet =
+            json!({"name": name, "network_id": network["id"], "cidr": cidr, "ip_version": 4});
+        subnets.push(user.create("subnets", "subnet", subnet).await["id"].clone());
+    }
+    let change = json!({
+        "managedSubnets": null, "network": {"id": network["id"]}, "primarySubnet": {"id": subnets[1]},
+        "apiServer": {"enableFloatingIP": false},
+    });
+    let primary = ready(&stage, "primary", change).await;
+    let vip = primary["status"]["apiServerManagedLoadBalancer"]["internalIP"].as_str();
+    assert!(vip.unwrap().starts_with("10.8.0."), "{vip:?}");
+
+    user.create("routers", "router", json!({"name": "mine"}))
+        .await;
+    let mark = stage.cloud.control().last_call();
+    let change = json!({
+        "router": {"filter": {"name": "mine"}}, "enableExternalNetwork": false,
+        "apiServer": {"enableFloatingIP": false},
+    });
+    ready(&stage, "internal", change).await;
+    assert_eq!(calls(&stage, mark, "add_router_interface"), 0);
+    for name in ["primary", "internal"] {
+        stage.delete(name).await;
+    }
+}

@@ -1,0 +1,218 @@
+//! A cluster without a managed load balancer: the API server's floating IP is on a control-plane machine.
+
+use std::time::Duration;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use test_support::{
+    contract::{Access, Raw},
+    env::{
+        Environment,
+        environment::{is, quick_gate, status_and_reason},
+    },
+};
+
+use super::quick;
+use crate::env::{
+    apply::apply,
+    cluster_api::{api, condition},
+};
+
+const HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/capo-load-balancer-member";
+
+async fn start(namespace: &str) -> Environment {
+    let gate = capo_gate::Settings {
+        proof_window: Duration::from_secs(1),
+        ..quick_gate()
+    };
+    Environment::in_namespace(namespace)
+        .cloud(quick())
+        .gate(gate)
+        .start()
+        .await
+}
+
+async fn create(stage: &Environment, change: Value) {
+    let mut all = json!({"apiServer": {"managedLoadBalancer": {"enabled": false}}});
+    json_patch::merge(&mut all, &change);
+    stage
+        .cluster_api
+        .create_cluster("c1", stage.cluster("c1", all))
+        .await
+        .unwrap();
+}
+
+async fn provisioned(stage: &Environment) -> Value {
+    stage
+        .until("OpenStackCluster", "c1", |cluster| {
+            cluster["status"]["initialization"]["provisioned"] == true
+        })
+        .await
+}
+
+async fn machine(stage: &Environment, name: &str) {
+    let spec = json!({"identityRef": {"type": "Secret", "name": "cloud-config", "cloudName": "demo"},
+        "flavor": {"filter": {"name": "m1.small"}}, "image": {"filter": {"name": "cirros"}}});
+    stage
+        .cluster_api
+        .create_machine("c1", name, true, spec)
+        .await
+        .unwrap();
+}
+
+/// Waits until the node of a machine has joined, and our hook is on the Machine.
+async fn joined(stage: &Environment, name: &str) {
+    stage
+        .until("Machine", name, |machine| {
+            !machine["status"]["nodeRef"].is_null()
+                && machine["metadata"]["annotations"][HOOK].is_string()
+        })
+        .await;
+}
+
+/// What is in the network of this kind.
+fn of_kind(stage: &Environment, kind: &str) -> Vec<Value> {
+    let cloud = stage.cloud.control().dump();
+    cloud["network"][kind].as_array().unwrap().clone()
+}
+
+/// The name of the port with the only floating IP; null while it is on none.
+fn carrier(stage: &Environment) -> Value {
+    let floating = of_kind(stage, "floatingips");
+    assert_eq!(floating.len(), 1, "{floating:#?}");
+    let port = of_kind(stage, "ports")
+        .into_iter()
+        .find(|port| port["id"] == floating[0]["port_id"]);
+    port.map_or(Value::Null, |port| port["name"].clone())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_floating_ip_is_on_a_machine_and_moves_before_that_machine_goes() {
+    let mut stage = start("floating-moves").await;
+    let authority = json!({"apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": "c1-ca", "namespace": stage.namespace}, "stringData": {"tls.crt": "a certificate"}});
+    apply(&stage.admin, &[authority]).await.unwrap();
+    create(&stage, json!({})).await;
+    let made = provisioned(&stage).await;
+    let endpoint = made["spec"]["controlPlaneEndpoint"]["host"].clone();
+    assert_eq!(
+        endpoint,
+        of_kind(&stage, "floatingips")[0]["floating_ip_address"]
+    );
+    let waits = stage
+        .until("OpenStackCluster", "c1", |cluster| {
+            is(cluster, "APIEndpointReady", "False")
+        })
+        .await;
+    assert!(
+        is(&waits, "Ready", "False"),
+        "nobody can reach the API server yet"
+    );
+
+    machine(&stage, "cp-0").await;
+    stage.until_ready("c1").await;
+    assert_eq!(carrier(&stage), "cp-0-0");
+    joined(&stage, "cp-0").await;
+    stage
+        .until("OpenStackMachine", "cp-0", |machine| {
+            is(machine, "APIServerIngressReady", "True")
+        })
+        .await;
+
+    // A new process finds everything as it is.
+    stage.stop().await;
+    let mark = stage.cloud.control().last_call();
+    stage.start().await;
+    stage.one_more_pass("c1").await;
+    stage.until_ready("c1").await;
+    assert_eq!(stage.writes_since(mark), Vec::<String>::new());
+
+    machine(&stage, "cp-1").await;
+    joined(&stage, "cp-1").await;
+    assert_eq!(carrier(&stage), "cp-0-0", "a machine that stays keeps it");
+    let mark = stage.cloud.control().last_call();
+    stage.cluster_api.delete("Machine", "cp-0").await.unwrap();
+    stage
+        .until("OpenStackMachine", "cp-0", Value::is_null)
+        .await;
+    assert_eq!(carrier(&stage), "cp-1-0");
+    let writes = stage.writes_since(mark);
+    let order: Vec<&str> = writes
+        .iter()
+        .map(String::as_str)
+        .filter(|label| ["floating_ip_update", "server_delete"].contains(label))
+        .collect();
+    assert_eq!(order, ["floating_ip_update", "server_delete"]);
+
+    // Nothing can take it from the last one, so that one stays.
+    stage.cluster_api.delete("Machine", "cp-1").await.unwrap();
+    let held = stage
+        .until("OpenStackCluster", "c1", |cluster| {
+            status_and_reason(cluster, "APIEndpointReady") == ("False", "FloatingIPError")
+        })
+        .await;
+    let (_, _, message) = condition(&held, "APIEndpointReady").unwrap();
+    assert!(message.contains("cp-1"), "{message}");
+    let kept = stage.get("Machine", "cp-1").await;
+    assert!(kept["metadata"]["annotations"][HOOK].is_string());
+
+    // The way out is the deletion of the whole.
+    stage.delete("c1").await;
+    assert_eq!(of_kind(&stage, "floatingips"), Vec::<Value>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_endpoint_that_the_user_looks_after_is_left_alone() {
+    let stage = start("floating-given").await;
+    // Such as an address of kube-vip.
+    create(
+        &stage,
+        json!({"controlPlaneEndpoint": {"host": "10.6.0.200", "port": 6443}}),
+    )
+    .await;
+    stage.until_ready("c1").await;
+    machine(&stage, "cp-0").await;
+    stage
+        .until("OpenStackMachine", "cp-0", |machine| {
+            machine["status"]["initialization"]["provisioned"] == true
+        })
+        .await;
+    stage.until_ready("c1").await;
+    assert_eq!(of_kind(&stage, "floatingips"), Vec::<Value>::new());
+    stage.cluster_api.delete("Machine", "cp-0").await.unwrap();
+    stage
+        .until("OpenStackMachine", "cp-0", Value::is_null)
+        .await;
+    stage.delete("c1").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_floating_ip_that_the_user_brought_is_put_on_a_machine_and_stays_when_the_cluster_goes() {
+    let stage = start("floating-brought").await;
+    let raw = Raw::sign_in(&Access {
+        auth_url: stage.cloud.auth_url(),
+        user: "demo".into(),
+        password: "secret".into(),
+        project: "demo".into(),
+    })
+    .await;
+    let (_, networks) = raw.get("network", "networks?name=public").await;
+    let new = json!({"floatingip": {"floating_network_id": networks["networks"][0]["id"], "description": "the user's"}});
+    let url = raw.address("network", "floatingips");
+    let (_, brought) = raw.send(Method::POST, &url, Some(new)).await;
+    let address = &brought["floatingip"]["floating_ip_address"];
+
+    create(&stage, json!({"apiServer": {"floatingIP": address}})).await;
+    machine(&stage, "cp-0").await;
+    let ready = stage.until_ready("c1").await;
+    assert_eq!(ready["spec"]["controlPlaneEndpoint"]["host"], *address);
+    assert_eq!(carrier(&stage), "cp-0-0");
+    assert_eq!(of_kind(&stage, "floatingips")[0]["tags"], json!([]));
+    let clusters = api(&stage.admin, &stage.namespace, "Cluster");
+    clusters
+        .delete("c1", &kube::api::DeleteParams::default())
+        .await
+        .unwrap();
+    stage.until("OpenStackCluster", "c1", Value::is_null).await;
+    assert_eq!(carrier(&stage), Value::Null, "it is free, and still there");
+}

@@ -1,0 +1,172 @@
+//! Credentials that suddenly lead to another project, and a cluster object that vanishes.
+
+use std::time::{Duration, Instant};
+
+use kube::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams},
+};
+use serde_json::{Value, json};
+
+use super::scene::{cluster, create, gate, is_hooked, is_provisioned, join, member_writes};
+use crate::machine::machine_spec;
+use test_support::{
+    env::{
+        Environment,
+        cluster_api::{api, condition},
+    },
+    waiting::PATIENCE,
+};
+
+/// The Secret of the cluster, with the clouds.yaml of `project`.
+async fn credentials(stage: &Environment, project: &str) {
+    let user = format!("username: {project}");
+    let yaml = stage
+        .cloud
+        .clouds_yaml()
+        .replace("username: demo", &user)
+        .replace("project_name: demo", &format!("project_name: {project}"));
+    assert!(yaml.contains(&user));
+    stage.secret("cloud-config", &yaml, None).await;
+}
+
+fn sign_in(object: &Value) -> (&str, &str, &str) {
+    condition(object, "OpenStackAuthenticationSucceeded").unwrap_or_default()
+}
+
+/// A Secret is replaced by one of another project while the control plane serves.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_another_project_nothing_is_created_judged_or_opened() {
+    let mut stage = Environment::in_namespace("another-project").start().await;
+    cluster(&stage, "10.6.0.0/24", "amphora").await;
+    join(&stage, &["m0", "m1"]).await;
+    stage.command(json!({"project": {"id": "other", "name": "other"}}));
+    stage.command(json!({"user": {"name": "other", "password": "secret", "project": "other", "roles": ["member"]}}));
+    let before = stage.cloud.control().last_call();
+    credentials(&stage, "other").await;
+    stage.one_more_pass("c1").await;
+    let held = stage
+        .until("OpenStackCluster", "c1", |cluster| {
+            let (status, _, message) = sign_in(cluster);
+            status == "False" && message.contains("nothing is created, deleted or released")
+        })
+        .await;
+    assert!(is_provisioned(&held));
+    // A release is asked for, and a process that remembers nothing looks at it.
+    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    stage.stop().await;
+    stage.start().await;
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(8) {
+        assert!(!stage.get("Machine", "m0").await.is_null(), "was released");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    assert_eq!(stage.writes_since(before), Vec::<String>::new());
+    assert_ne!(gate(&stage.get("OpenStackMachine", "m0").await).0, "True");
+
+    // The cluster's own credentials are back: the release ends, and nothing was lost.
+    credentials(&stage, "demo").await;
+    stage.one_more_pass("c1").await;
+    stage.until("Machine", "m0", Value::is_null).await;
+    stage
+        .until("OpenStackCluster", "c1", |cluster| {
+            sign_in(cluster).0 == "True" && gate(cluster).0 == "True"
+        })
+        .await;
+    assert_eq!(
+        stage.calls("network_create") + stage.calls("loadbalancer_create"),
+        2
+    );
+}
+
+/// A worker, which no gate holds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_not_found_in_another_project_is_not_left_behind() {
+    let stage = Environment::in_namespace("deleted-elsewhere").start().await;
+    cluster(&stage, "10.6.0.0/24", "amphora").await;
+    join(&stage, &["m0"]).await;
+    stage
+        .cluster_api
+        .create_machine("c1", "w0", false, machine_spec())
+        .await
+        .unwrap();
+    stage.until("OpenStackMachine", "w0", is_provisioned).await;
+    stage.command(json!({"project": {"id": "other", "name": "other"}}));
+    stage.command(json!({"user": {"name": "other", "password": "secret", "project": "other", "roles": ["member"]}}));
+    credentials(&stage, "other").await;
+    stage.cluster_api.delete("Machine", "w0").await.unwrap();
+    stage
+        .until("OpenStackServer", "w0", |server| {
+            let (_, _, message) = condition(server, "InstanceReady").unwrap_or_default();
+            message.contains("another project than the cluster's")
+        })
+        .await;
+    assert!(!stage.leftovers("w0").is_empty());
+    credentials(&stage, "demo").await;
+    stage.until("Machine", "w0", Value::is_null).await;
+    assert_eq!(stage.leftovers("w0"), Vec::<String>::new());
+}
+
+/// Nobody knows the health of members here, so that nothing but the absence of its server could open the gate of a machine.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_absent_in_another_project_is_not_gone() {
+    let stage = Environment::in_namespace("absent-elsewhere").start().await;
+    stage.command(json!({"assumed_health": "silent"}));
+    cluster(&stage, "10.6.0.0/24", "amphora").await;
+    join(&stage, &["m0"]).await;
+    stage.command(json!({"project": {"id": "other", "name": "other"}}));
+    stage.command(json!({"user": {"name": "other", "password": "secret", "project": "other", "roles": ["member"]}}));
+    credentials(&stage, "other").await;
+    let reads = stage.calls("server_get");
+    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(12) {
+        let machine = stage.get("Machine", "m0").await;
+        assert!(is_hooked(&machine), "was released: {machine:#}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    assert!(stage.calls("server_get") >= reads + 2, "was not looked for");
+}
+
+/// The finalizer is removed by others, so that no pass sees the deletion.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_object_that_vanishes_ends_its_worker() {
+    let stage = Environment::in_namespace("cluster-vanished").start().await;
+    cluster(&stage, "10.6.0.0/24", "amphora").await;
+    create(&stage, "m0").await;
+    stage.until("OpenStackMachine", "m0", is_provisioned).await;
+    let paused = json!({"spec": {"paused": true}});
+    stage.patch("Cluster", "c1", paused).await;
+    stage
+        .until("OpenStackCluster", "c1", |cluster| {
+            condition(cluster, "Paused").is_some_and(|(status, ..)| status == "True")
+        })
+        .await;
+    let clusters: Api<kube::api::DynamicObject> =
+        api(&stage.admin, &stage.namespace, "OpenStackCluster");
+    let bare = json!({"metadata": {"finalizers": null}});
+    clusters
+        .patch("c1", &PatchParams::default(), &Patch::Merge(bare))
+        .await
+        .unwrap();
+    clusters
+        .delete("c1", &DeleteParams::default())
+        .await
+        .unwrap();
+    stage.until("OpenStackCluster", "c1", Value::is_null).await;
+    // Two steady reads would fit into this time.
+    let begun = Instant::now();
+    loop {
+        let since = stage.cloud.control().last_call();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let calls = stage.cloud.control().calls_since(since);
+        let reads = calls
+            .iter()
+            .filter(|call| call.path.contains("/load-balancer/"));
+        if reads.count() == 0 {
+            break;
+        }
+        assert!(begun.elapsed() < PATIENCE, "still reads the load balancer");
+    }
+    assert_eq!(member_writes(&stage, 0).len(), 1);
+}

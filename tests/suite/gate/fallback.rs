@@ -1,0 +1,55 @@
+//! Octavia does not give the status tree of a load balancer: lists show the same.
+
+use serde_json::{Value, json};
+
+use super::scene::{cluster, create, gate, is_provisioned, join, until_held};
+use capo_core::Priority;
+use test_support::env::Environment;
+
+fn balancer(cluster: &Value) -> &str {
+    cluster["status"]["apiServerManagedLoadBalancer"]["id"]
+        .as_str()
+        .unwrap_or_default()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_the_status_tree_is_denied_or_absent_lists_lead_to_the_same_verdicts() {
+    for (namespace, status) in [("tree-denied", 403), ("tree-absent", 404)] {
+        let stage = Environment::in_namespace(namespace).start().await;
+        stage.command(
+            json!({"fault": {"match": {"label": "loadbalancer_status_get"}, "status": status}}),
+        );
+        cluster(&stage, "10.6.0.0/24", "amphora").await;
+        join(&stage, &["m0"]).await;
+        // A member that fails holds its machine until it is repaired.
+        stage.command(json!({"operation": {"operation": "member-create", "name": "-m1", "fail": true, "count": 1}}));
+        stage.command(json!({"fault": {"match": {"label": "loadbalancer_member_delete"}, "delay": 2, "count": 1}}));
+        create(&stage, "m1").await;
+        until_held(&stage, "m1", "MemberError", &["port 6443"]).await;
+        let joined = stage.until("OpenStackMachine", "m1", is_provisioned).await;
+        assert_eq!(gate(&joined).1, "MembersActive", "{status}");
+        // A release ends, with the member first.
+        stage.cluster_api.delete("Machine", "m0").await.unwrap();
+        stage.until("Machine", "m0", Value::is_null).await;
+        assert_eq!(stage.leftovers("m0"), Vec::<String>::new(), "{status}");
+        let settled = stage
+            .until("OpenStackCluster", "c1", |cluster| {
+                gate(cluster).0 == "True"
+            })
+            .await;
+        // An absent load balancer is told apart from an absent tree.
+        let old = balancer(&settled).to_owned();
+        let cloud = stage.openstack();
+        cloud
+            .delete_load_balancer(&old.as_str().into(), Priority::Gate)
+            .await
+            .unwrap();
+        stage
+            .until("OpenStackCluster", "c1", |cluster| {
+                !balancer(cluster).is_empty()
+                    && balancer(cluster) != old
+                    && gate(cluster).0 == "True"
+            })
+            .await;
+    }
+}

@@ -1,0 +1,300 @@
+//! Many load balancers on one credential after a restart, and an Octavia that takes its time: every gate opens.
+//!
+//! The credential has a budget of 60 calls/s, so that the test is short; by default it is 10.
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use capo_core::{GateOverride, Lookup, ObjectName, Priority, Reason};
+use capo_gate::{
+    Settings, Unobserved,
+    desired::{
+        ClusterFacts, Deletion, DesiredLoadBalancer, DesiredMachine, Health, Monitor, ServerSight,
+        ServerState,
+    },
+    findings::Gate,
+};
+use capo_openstack::{
+    ClientSettings, Cloud, CloudProfile, Clouds, LeaseToken, NoObserver,
+    load_balancer::NewLoadBalancer,
+    network::{NewNetwork, NewSubnet},
+};
+use capo_rs::tracker::{MachineLookup, Membership, OctaviaClient};
+use fake_cloud::FakeCloud;
+use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
+use k8s_openapi::ByteString;
+use serde_json::json;
+use test_support::{
+    env::environment::{quick_cloud, quick_gate},
+    waiting::until,
+};
+
+/// How many load balancers share the credential.
+const FLEET: usize = 200;
+/// The slowest may take so many times as long as the one in the middle.
+const STARVED: f64 = 2.0;
+
+/// Every machine whose member is found in a load balancer was handed over.
+struct Nobody;
+
+impl MachineLookup for Nobody {
+    fn exists(&self, _: ObjectName) -> BoxFuture<'static, Result<bool, String>> {
+        std::future::ready(Ok(true)).boxed()
+    }
+}
+
+fn client(fake: &FakeCloud, settings: ClientSettings) -> Cloud {
+    let yaml = ByteString(fake.clouds_yaml().into_bytes());
+    let data = BTreeMap::from([("clouds.yaml".to_owned(), yaml)]);
+    let profile = CloudProfile::from_secret(&data, "demo", None).unwrap();
+    Clouds::new(settings, LeaseToken::unlimited(), Arc::new(NoObserver))
+        .cloud(profile)
+        .unwrap()
+}
+
+fn unhurried() -> ClientSettings {
+    ClientSettings {
+        qps: 2_000.0,
+        burst: 2_000,
+        ..ClientSettings::default()
+    }
+}
+
+/// Load balancers that have nothing in them yet.
+async fn balancers(cloud: &Cloud, count: usize) -> Vec<DesiredLoadBalancer> {
+    let network = NewNetwork {
+        name: "fleet".to_owned(),
+        ..NewNetwork::default()
+    };
+    let network = cloud
+        .create_network(&network, Priority::Gate)
+        .await
+        .unwrap();
+    let subnet = NewSubnet {
+        network_id: network.id.clone(),
+        name: "fleet".to_owned(),
+        description: String::new(),
+        cidr: "10.6.0.0/16".parse().unwrap(),
+        ip_version: 4,
+        dns_nameservers: Vec::new(),
+        allocation_pools: Vec::new(),
+    };
+    cloud.create_subnet(&subnet, Priority::Gate).await.unwrap();
+    let network = &network;
+    stream::iter(0..count)
+        .map(|index| async move {
+            let new = NewLoadBalancer {
+                name: format!("fleet-{index}"),
+                description: String::new(),
+                vip_address: None,
+                vip_network_id: Some(network.id.clone()),
+                vip_subnet_id: None,
+                provider: Some("amphora".to_owned()),
+                flavor_id: None,
+                availability_zone: None,
+                tags: Vec::new(),
+            };
+            let made = cloud
+                .create_load_balancer(&new, Priority::Gate)
+                .await
+                .unwrap();
+            desired(new.name, made.id.into())
+        })
+        .buffered(16)
+        .collect()
+        .await
+}
+
+fn desired(name: String, id: String) -> DesiredLoadBalancer {
+    DesiredLoadBalancer {
+        generation: 1,
+        enabled: true,
+        id: Lookup::Found(id),
+        name,
+        provider: "amphora".to_owned(),
+        ports: vec![6443],
+        monitor: Monitor {
+            delay: 10,
+            timeout: 5,
+            max_retries: 5,
+            max_retries_down: 3,
+        },
+        allowed_cidrs: None,
+        tags: Vec::new(),
+        member_subnet: None,
+        cluster: ClusterFacts {
+            paused: false,
+            cluster_deleting: false,
+            initialised: true,
+            operator: GateOverride::None,
+            remote_connection_since: None,
+            endpoint: None,
+            ca_pem: None,
+            kubeadm_control_plane: true,
+            machines: Vec::new(),
+        },
+    }
+}
+
+fn machine(cluster: &ObjectName, host: u8, admitted: bool) -> DesiredMachine {
+    DesiredMachine {
+        cluster: cluster.clone(),
+        uid: None,
+        machine: None,
+        address: Some([10, 6, 1, host].into()),
+        admitted,
+        paused: false,
+        server: ServerSight {
+            state: ServerState::Active,
+            read_at: Some(Instant::now()),
+            down_since: None,
+        },
+        deletion: Deletion::No,
+        operator: GateOverride::None,
+        api_server_pod: Health::Unknown,
+        node: Health::Unknown,
+        has_node: admitted,
+    }
+}
+
+/// One process that tracks all of them.
+struct Process {
+    membership: Membership,
+    clusters: Vec<ObjectName>,
+}
+
+impl Process {
+    /// Each cluster has an admitted machine, and with `newcomers` one that waits for its admission.
+    fn start(
+        settings: Settings,
+        cloud: &Cloud,
+        fleet: &[DesiredLoadBalancer],
+        newcomers: bool,
+    ) -> Self {
+        let membership = Membership::new(settings, Arc::new(Nobody), Arc::new(Unobserved));
+        let clusters = fleet
+            .iter()
+            .map(|desired| {
+                let cluster = ObjectName::new("fleet", &desired.name);
+                membership.set_machine(&name(&cluster, "m0"), machine(&cluster, 10, true));
+                if newcomers {
+                    membership.set_machine(&name(&cluster, "m1"), machine(&cluster, 11, false));
+                }
+                let client = OctaviaClient(cloud.clone());
+                membership.set_load_balancer(&cluster, Some(client), desired.clone());
+                cluster
+            })
+            .collect();
+        Self {
+            membership,
+            clusters,
+        }
+    }
+
+    fn is_settled(&self, cluster: &ObjectName, machine: &str) -> bool {
+        let findings = self.membership.findings(cluster);
+        findings
+            .and_then(|findings| {
+                Some(
+                    findings
+                        .machines
+                        .get(&name(cluster, machine))?
+                        .verdict
+                        .clone(),
+                )
+            })
+            .is_some_and(|verdict| verdict.reason == Reason::MembersActive)
+    }
+
+    /// The admission of the newcomer is open because its member was read ACTIVE.
+    fn admits(&self, cluster: &ObjectName) -> bool {
+        let findings = self.membership.findings(cluster);
+        findings.is_some_and(|findings| {
+            let newcomer = findings.machines.get(&name(cluster, "m1"));
+            newcomer.is_some_and(|finding| matches!(finding.admission, Gate::Open { .. }))
+        })
+    }
+
+    async fn until_settled(&self, machine: &str) {
+        until("every load balancer is settled", async || {
+            let settled = |cluster: &ObjectName| self.is_settled(cluster, machine);
+            self.clusters.iter().all(settled).then_some(())
+        })
+        .await;
+    }
+}
+
+fn name(cluster: &ObjectName, machine: &str) -> ObjectName {
+    ObjectName::new("fleet", format!("{}-{machine}", cluster.name))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hundred_load_balancers_on_one_credential_all_admit_after_a_restart() {
+    let fake = FakeCloud::start(quick_cloud()).await.unwrap();
+    let quick = client(&fake, unhurried());
+    let fleet = balancers(&quick, FLEET).await;
+    let first = Process::start(quick_gate(), &quick, &fleet, false);
+    first.until_settled("m0").await;
+    first.membership.shutdown().await;
+
+    let qps: u32 = 60;
+    let budget = ClientSettings {
+        qps: qps.into(),
+        burst: 2 * qps,
+        ..ClientSettings::default()
+    };
+    let since = fake.control().last_call();
+    let begun = Instant::now();
+    let second = Process::start(Settings::default(), &client(&fake, budget), &fleet, true);
+    let mut opened: BTreeMap<&ObjectName, Duration> = BTreeMap::new();
+    until("every admission is open", async || {
+        for cluster in &second.clusters {
+            if !opened.contains_key(cluster) && second.admits(cluster) {
+                opened.insert(cluster, begun.elapsed());
+            }
+        }
+        (opened.len() == FLEET).then_some(())
+    })
+    .await;
+    let calls = fake.control().calls_since(since);
+    let mut times: Vec<f64> = opened.values().map(Duration::as_secs_f64).collect();
+    times.sort_by(f64::total_cmp);
+    println!(
+        "{FLEET} load balancers with {qps} calls a second: first after {:.0} s, half of them after {:.0} s, the last after \
+         {:.0} s, {} calls",
+        times[0],
+        times[FLEET / 2],
+        times[FLEET - 1],
+        calls.len()
+    );
+    assert!(
+        times[FLEET - 1] <= STARVED * times[FLEET / 2],
+        "starved: {times:?}"
+    );
+    second.membership.shutdown().await;
+    assert_eq!(fake.control().duplicates(), []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_whose_member_is_active_is_admitted_by_answers_of_twelve_seconds() {
+    let fake = FakeCloud::start(quick_cloud()).await.unwrap();
+    let quick = client(&fake, unhurried());
+    let fleet = balancers(&quick, 1).await;
+    let first = Process::start(quick_gate(), &quick, &fleet, true);
+    first.until_settled("m1").await;
+    first.membership.shutdown().await;
+
+    let slow = json!({"fault": {"match": {"service": "load-balancer"}, "delay": 12}});
+    fake.control().run(slow).unwrap();
+    let client = client(&fake, ClientSettings::default());
+    let second = Process::start(Settings::default(), &client, &fleet, true);
+    let cluster = &second.clusters[0];
+    until("the admission is open", async || {
+        second.admits(cluster).then_some(())
+    })
+    .await;
+    second.membership.shutdown().await;
+}

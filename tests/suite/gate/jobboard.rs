@@ -1,0 +1,63 @@
+//! amphorav2 may have a jobboard: an operation whose worker died is resumed by another one under an ACTIVE load balancer.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::scene::{cluster, create, is_provisioned, join, member_writes, until_held};
+use test_support::{
+    env::{Environment, environment::quick_gate},
+    waiting::until,
+};
+
+/// From when on nobody is expected to resume it.
+const ALERT: Duration = Duration::from_secs(9);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_orphaned_member_is_not_touched_before_the_alert_threshold() {
+    let mut settings = quick_gate();
+    settings.warn_after = Duration::from_secs(2);
+    settings.alert_after = ALERT;
+    let stage = Environment::in_namespace("jobboard")
+        .gate(settings)
+        .start()
+        .await;
+    cluster(&stage, "10.6.0.0/24", "amphorav2").await;
+    join(&stage, &["m0"]).await;
+    // Another worker resumes the operation in time.
+    let before = stage.cloud.control().last_call();
+    stage.command(json!({"hold": {"member": "-m1", "status": "PENDING_CREATE"}}));
+    create(&stage, "m1").await;
+    until_held(&stage, "m1", "MemberPending", &["PENDING_CREATE"]).await;
+    tokio::time::sleep(ALERT / 2).await;
+    stage.command(json!({"release": "-m1"}));
+    stage.until("OpenStackMachine", "m1", is_provisioned).await;
+    let methods = |since| -> Vec<String> {
+        let writes = member_writes(&stage, since);
+        writes.into_iter().map(|call| call.method).collect()
+    };
+    assert!(!methods(before).contains(&"DELETE".to_owned()));
+    let names_the_provider =
+        |object: &Value| object.to_string().contains("provider profile amphorav2");
+    stage
+        .until("OpenStackMachine", "m1", names_the_provider)
+        .await;
+
+    // Nobody does.
+    let before = stage.cloud.control().last_call();
+    stage.command(json!({"hold": {"member": "-m2", "status": "PENDING_CREATE"}}));
+    create(&stage, "m2").await;
+    let deleted = until("the orphaned member is deleted", async || {
+        let mut writes = member_writes(&stage, before).into_iter();
+        writes.find(|call| call.method == "DELETE")
+    })
+    .await;
+    // The write before it may be the one that enables the second member.
+    let mut writes = member_writes(&stage, before).into_iter();
+    let created = writes.find(|call| call.method == "POST").unwrap();
+    assert!(deleted.at - created.at >= ALERT.as_secs_f64());
+    stage.command(json!({"release": "-m2"}));
+    stage.until("OpenStackMachine", "m2", is_provisioned).await;
+    stage.cluster_api.delete("Cluster", "c1").await.unwrap();
+    stage.until("Cluster", "c1", Value::is_null).await;
+}

@@ -1,0 +1,437 @@
+//! Floating IPs from pools, by Cluster API's IPAM contract.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use capo_core::Priority;
+use capo_openstack::network::{FloatingIpFilter, NetworkFilter, NewFloatingIp};
+use kube::api::{DeleteParams, ListParams, PostParams};
+use serde_json::{Value, json};
+use test_support::env::{
+    Environment,
+    apply::first_manifest,
+    cluster_api::{api, condition},
+    environment::{identity, status_and_reason},
+};
+use tokio::task::JoinHandle;
+
+use super::machine_spec;
+
+const POOL: &str = "OpenStackFloatingIPPool";
+const READY: &str = "OpenstackFloatingIPPoolReadyCondition";
+const FINALIZER: &str = "openstackfloatingippool.infrastructure.cluster.x-k8s.io";
+const ADDRESS_FINALIZER: &str =
+    "openstackfloatingippool.infrastructure.cluster.x-k8s.io/delete-floating-ip";
+
+fn pool(namespace: &str, spec: &Value) -> Value {
+    let mut pool = json!({
+        "apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1", "kind": POOL,
+        "metadata": {"name": "pool", "namespace": namespace},
+        "spec": {"identityRef": identity(), "reclaimPolicy": "Delete"},
+    });
+    json_patch::merge(&mut pool["spec"], spec);
+    pool
+}
+
+fn claim(namespace: &str, name: &str) -> Value {
+    json!({
+        "apiVersion": "ipam.cluster.x-k8s.io/v1beta2", "kind": "IPAddressClaim",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"poolRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": POOL, "name": "pool"}},
+    })
+}
+
+async fn create(stage: &Environment, object: Value) {
+    let kind = object["kind"].as_str().unwrap().to_owned();
+    api(&stage.admin, &stage.namespace, &kind)
+        .create(
+            &PostParams::default(),
+            &serde_json::from_value(object).unwrap(),
+        )
+        .await
+        .unwrap();
+}
+
+/// What kube-controller-manager does, which no test starts: objects go whose owner is gone.
+fn collect_garbage(stage: &Environment) -> JoinHandle<()> {
+    let (admin, namespace) = (stage.admin.clone(), stage.namespace.clone());
+    tokio::spawn(async move {
+        loop {
+            for kind in ["IPAddressClaim", "IPAddress"] {
+                let objects = api(&admin, &namespace, kind);
+                for object in objects.list(&ListParams::default()).await.unwrap().items {
+                    for owner in object.metadata.owner_references.iter().flatten() {
+                        let owners = api(&admin, &namespace, &owner.kind);
+                        let found = owners.get_opt(&owner.name).await.unwrap();
+                        let uid = found.and_then(|found| found.metadata.uid);
+                        let name = object.metadata.name.as_deref().unwrap();
+                        if uid.as_ref() != Some(&owner.uid) {
+                            let _ = objects.delete(name, &DeleteParams::default()).await;
+                        }
+                    }
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    })
+}
+
+async fn address_of(stage: &Environment, claim: &str) -> String {
+    let answered = |claim: &Value| claim["status"]["addressRef"]["name"].is_string();
+    let found = stage.until("IPAddressClaim", claim, answered).await;
+    let address = found["status"]["addressRef"]["name"].as_str().unwrap();
+    let address = stage.get("IPAddress", address).await;
+    address["spec"]["address"].as_str().unwrap().to_owned()
+}
+
+/// Addresses of the floating IPs that exist.
+async fn floating_ips(stage: &Environment) -> BTreeSet<String> {
+    let all = FloatingIpFilter::default();
+    let found = stage.openstack().floating_ips(&all, Priority::Gate).await;
+    let found = found.unwrap().into_iter();
+    found
+        .map(|fip| fip.floating_ip_address.unwrap().to_string())
+        .collect()
+}
+
+/// Allocates a floating IP as the user would.
+async fn bring_along(stage: &Environment, description: &str) -> String {
+    let cloud = stage.openstack();
+    let networks = cloud
+        .networks(&NetworkFilter::default(), Priority::Gate)
+        .await;
+    let external = networks
+        .unwrap()
+        .into_iter()
+        .find(|network| network.external);
+    let new = NewFloatingIp {
+        floating_network_id: external.unwrap().id,
+        description: description.to_owned(),
+        ..NewFloatingIp::default()
+    };
+    let made = cloud
+        .create_floating_ip(&new, Priority::Gate)
+        .await
+        .unwrap();
+    made.floating_ip_address.unwrap().to_string()
+}
+
+fn list(object: &Value, field: &str) -> Vec<String> {
+    serde_json::from_value(object["status"][field].clone()).unwrap_or_default()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn parallel_claims_get_one_address_each_what_was_brought_along_first_and_the_limit_heals() {
+    let stage = Environment::in_namespace("fip-claims").start().await;
+    let given = bring_along(&stage, "mine").await;
+    let spec = json!({"preAllocatedFloatingIPs": [given, "203.0.113.250"], "maxIPs": 4});
+    create(&stage, pool(&stage.namespace, &spec)).await;
+    let names = ["a", "b", "c", "d", "e", "f"];
+    let all = names.map(|name| create(&stage, claim(&stage.namespace, name)));
+    futures::future::join_all(all).await;
+    let short = stage
+        .until(POOL, "pool", |pool| {
+            status_and_reason(pool, READY) == ("False", "MaxIPsReached")
+                && list(pool, "claimedIPs").len() == 4
+        })
+        .await;
+    assert_eq!(status_and_reason(&short, "Ready"), ("False", "NotReady"));
+    let (_, _, message) = condition(&short, READY).unwrap();
+    assert!(message.starts_with("spec.maxIPs is 4, and that many floating IPs are given out; IPAddressClaims that wait: 2"), "{message}");
+    assert_eq!(list(&short, "failedIPs"), ["203.0.113.250"]);
+    assert_eq!(short["metadata"]["finalizers"], json!([FINALIZER]));
+    assert_eq!(
+        short["metadata"]["annotations"],
+        Value::Null,
+        "no record is left"
+    );
+    assert_eq!(stage.calls("floating_ip_create"), 1 + 3);
+
+    stage
+        .patch(POOL, "pool", json!({"spec": {"maxIPs": 6}}))
+        .await;
+    let mut addresses = BTreeSet::new();
+    for name in names {
+        addresses.insert(address_of(&stage, name).await);
+    }
+    assert_eq!(addresses.len(), 6);
+    assert!(addresses.contains(&given));
+    assert_eq!(addresses, floating_ips(&stage).await);
+    let settled = stage
+        .until(POOL, "pool", |pool| {
+            status_and_reason(pool, "Ready").0 == "True"
+        })
+        .await;
+    let claimed: BTreeSet<String> = list(&settled, "claimedIPs").into_iter().collect();
+    assert_eq!(claimed, addresses);
+    let address = stage.get("IPAddress", "a").await;
+    assert_eq!(
+        address["metadata"]["finalizers"],
+        json!([ADDRESS_FINALIZER])
+    );
+    assert_eq!(
+        (
+            &address["spec"]["prefix"],
+            &address["spec"]["claimRef"]["name"],
+            &address["spec"]["poolRef"]["name"]
+        ),
+        (&json!(32), &json!("a"), &json!("pool"))
+    );
+
+    // The pool waits for its addresses, and what was brought along outlives it.
+    let _garbage = collect_garbage(&stage);
+    stage.cluster_api.delete(POOL, "pool").await.unwrap();
+    stage
+        .until(POOL, "pool", |pool| {
+            status_and_reason(pool, READY) == ("False", "Deleting")
+        })
+        .await;
+    for name in names {
+        stage
+            .cluster_api
+            .delete("IPAddressClaim", name)
+            .await
+            .unwrap();
+    }
+    stage.until(POOL, "pool", Value::is_null).await;
+    assert_eq!(floating_ips(&stage).await, [given].into());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn retained_addresses_are_given_again_and_go_with_the_pool() {
+    let stage = Environment::in_namespace("fip-retain").start().await;
+    let garbage = collect_garbage(&stage);
+    let spec =
+        json!({"reclaimPolicy": "Retain", "floatingIPNetwork": {"filter": {"name": "public"}}});
+    create(&stage, pool(&stage.namespace, &spec)).await;
+    create(&stage, claim(&stage.namespace, "first")).await;
+    let first = address_of(&stage, "first").await;
+    stage
+        .cluster_api
+        .delete("IPAddressClaim", "first")
+        .await
+        .unwrap();
+    let freed = stage
+        .until(POOL, "pool", |pool| {
+            list(pool, "availableIPs") == [first.clone()]
+        })
+        .await;
+    assert_eq!(list(&freed, "claimedIPs"), Vec::<String>::new());
+    assert_eq!(freed["status"]["floatingIPNetwork"]["name"], "public");
+    // All of it comes back after a wipe, and nothing changes in OpenStack.
+    let since = stage.cloud.control().last_call();
+    stage.wipe_status(POOL, "pool").await;
+    let back = stage
+        .until(POOL, "pool", |pool| {
+            list(pool, "availableIPs") == [first.clone()]
+        })
+        .await;
+    assert_eq!(
+        back["status"]["floatingIPNetwork"],
+        freed["status"]["floatingIPNetwork"]
+    );
+    assert_eq!(stage.writes_since(since), Vec::<String>::new());
+    create(&stage, claim(&stage.namespace, "second")).await;
+    assert_eq!(address_of(&stage, "second").await, first);
+    stage
+        .cluster_api
+        .delete("IPAddressClaim", "second")
+        .await
+        .unwrap();
+    stage.until("IPAddress", "second", Value::is_null).await;
+    stage.cluster_api.delete(POOL, "pool").await.unwrap();
+    stage.until(POOL, "pool", Value::is_null).await;
+    assert_eq!(floating_ips(&stage).await, BTreeSet::new());
+    garbage.abort();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_allocation_whose_answer_is_lost_is_found_again_and_not_repeated() {
+    let mut stage = Environment::in_namespace("fip-lost").start().await;
+    stage.command(json!({"fault": {"match": {"label": "floating_ip_create"}, "count": 1, "reset": true, "apply": true}}));
+    create(&stage, pool(&stage.namespace, &json!({}))).await;
+    create(&stage, claim(&stage.namespace, "a")).await;
+    let address = address_of(&stage, "a").await;
+    assert_eq!(floating_ips(&stage).await, [address.clone()].into());
+    // A new process knows of it by the record, and by the description of what was allocated.
+    let recorded = stage.get(POOL, "pool").await;
+    let annotations = recorded["metadata"]["annotations"].as_object().unwrap();
+    assert!(annotations.contains_key("infrastructure.cluster.x-k8s.io/floating-ip-creation"));
+    create(&stage, claim(&stage.namespace, "b")).await;
+    stage
+        .until(POOL, "pool", |pool| {
+            status_and_reason(pool, READY) == ("False", "OpenStackUnavailable")
+        })
+        .await;
+    stage.stop().await;
+    stage.start().await;
+    stage
+        .until(POOL, "pool", |pool| {
+            status_and_reason(pool, READY) == ("False", "OpenStackUnavailable")
+        })
+        .await;
+    assert_eq!(stage.calls("floating_ip_create"), 1);
+    // The record is over.
+    let old = json!({"metadata": {"annotations": {"infrastructure.cluster.x-k8s.io/floating-ip-creation": "2026-01-01T00:00:00Z"}}});
+    stage.patch(POOL, "pool", old).await;
+    assert_ne!(address_of(&stage, "b").await, address);
+    assert_eq!(stage.calls("floating_ip_create"), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pool_of_capo_is_taken_over_without_a_write_to_openstack() {
+    let mut stage = Environment::in_namespace("fip-takeover").start().await;
+    stage.stop().await;
+    let made = "Created by cluster-api-provider-openstack OpenStackFloatingIPPool pool";
+    let (held, free) = (
+        bring_along(&stage, made).await,
+        bring_along(&stage, made).await,
+    );
+    let namespace = stage.namespace.clone();
+    let mut capos = pool(&namespace, &json!({"reclaimPolicy": "Delete"}));
+    capos["metadata"]["finalizers"] = json!([FINALIZER]);
+    create(&stage, capos).await;
+    create(&stage, claim(&namespace, "a")).await;
+    let owner = stage.get("IPAddressClaim", "a").await;
+    let address = json!({
+        "apiVersion": "ipam.cluster.x-k8s.io/v1beta2", "kind": "IPAddress",
+        "metadata": {"name": "a", "namespace": namespace, "finalizers": [ADDRESS_FINALIZER], "ownerReferences": [{
+            "apiVersion": "ipam.cluster.x-k8s.io/v1beta2", "kind": "IPAddressClaim", "name": "a", "uid": owner["metadata"]["uid"]}]},
+        "spec": {"address": held, "prefix": 32, "claimRef": {"name": "a"},
+            "poolRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": POOL, "name": "pool"}},
+    });
+    create(&stage, address).await;
+    stage
+        .patch_status("IPAddressClaim", "a", json!({"addressRef": {"name": "a"}}))
+        .await;
+    // As CAPO 0.14 writes it: a condition without a reason and without a message.
+    stage
+        .patch_status(POOL, "pool", json!({"claimedIPs": [held], "availableIPs": [free],
+            "conditions": [{"type": READY, "status": "True", "lastTransitionTime": "2026-11-01T00:00:00Z"}]}))
+        .await;
+    let since = stage.cloud.control().last_call();
+    stage.start().await;
+    let taken = stage
+        .until(POOL, "pool", |pool| {
+            status_and_reason(pool, "Ready").0 == "True"
+        })
+        .await;
+    assert_eq!(
+        (list(&taken, "claimedIPs"), list(&taken, "availableIPs")),
+        (vec![held.clone()], vec![free.clone()])
+    );
+    assert_eq!(stage.writes_since(since), Vec::<String>::new());
+    // What CAPO left is honoured to the end.
+    let _garbage = collect_garbage(&stage);
+    stage
+        .cluster_api
+        .delete("IPAddressClaim", "a")
+        .await
+        .unwrap();
+    stage.until("IPAddress", "a", Value::is_null).await;
+    assert_eq!(floating_ips(&stage).await, [free].into());
+    stage.cluster_api.delete(POOL, "pool").await.unwrap();
+    stage.until(POOL, "pool", Value::is_null).await;
+    assert_eq!(floating_ips(&stage).await, BTreeSet::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_gets_a_floating_ip_from_its_pool_and_gives_it_back() {
+    let stage = Environment::in_namespace("fip-machine").start().await;
+    let _garbage = collect_garbage(&stage);
+    stage
+        .cluster_api
+        .create_cluster(
+            "c1",
+            stage.cluster(
+                "c1",
+                json!({"apiServer": {"managedLoadBalancer": {"enabled": false}, "enableFloatingIP": false,
+                    "fixedIP": "10.6.0.10"}}),
+            ),
+        )
+        .await
+        .unwrap();
+    stage.until_ready("c1").await;
+    let mut spec = machine_spec();
+    spec["floatingIPPoolRef"] =
+        json!({"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": POOL, "name": "pool"});
+    stage
+        .cluster_api
+        .create_machine("c1", "w1", false, spec)
+        .await
+        .unwrap();
+    // No pool yet: said, and no server is created.
+    let waiting = stage
+        .until("OpenStackMachine", "w1", |machine| {
+            status_and_reason(machine, "FloatingAddressFromPoolReady")
+                == ("False", "WaitingForIPAMProvider")
+        })
+        .await;
+    assert_eq!(
+        status_and_reason(&waiting, "InstanceReady").1,
+        "WaitingForIPAMProvider"
+    );
+    assert_eq!(stage.calls("server_create"), 0);
+    create(&stage, pool(&stage.namespace, &json!({}))).await;
+    let machine = stage
+        .until("OpenStackMachine", "w1", |machine| {
+            machine["status"]["initialization"]["provisioned"] == true
+                && status_and_reason(machine, "Ready").0 == "True"
+        })
+        .await;
+    let address = address_of(&stage, "w1-floating-ip-address").await;
+    let addresses = machine["status"]["addresses"].as_array().unwrap();
+    assert!(
+        addresses.contains(&json!({"type": "ExternalIP", "address": address})),
+        "{addresses:?}"
+    );
+    assert_eq!(
+        status_and_reason(&machine, "FloatingAddressFromPoolReady"),
+        ("True", "Ready")
+    );
+    let claim = stage.get("IPAddressClaim", "w1-floating-ip-address").await;
+    assert_eq!(
+        claim["metadata"]["labels"]["cluster.x-k8s.io/cluster-name"],
+        "c1"
+    );
+    assert_eq!(
+        claim["metadata"]["finalizers"],
+        json!(["openstackmachine.infrastructure.cluster.x-k8s.io/ip-claim"])
+    );
+    let all = FloatingIpFilter::default();
+    let found = stage
+        .openstack()
+        .floating_ips(&all, Priority::Gate)
+        .await
+        .unwrap();
+    let fip = found
+        .iter()
+        .find(|fip| fip.floating_ip_address.unwrap().to_string() == address);
+    let ports = stage.get("OpenStackServer", "w1").await["status"]["resources"]["ports"].clone();
+    assert_eq!(ports[0]["id"], fip.unwrap().port_id.as_deref().unwrap());
+
+    stage.cluster_api.delete("Machine", "w1").await.unwrap();
+    stage.until("Machine", "w1", Value::is_null).await;
+    stage
+        .until("IPAddressClaim", "w1-floating-ip-address", Value::is_null)
+        .await;
+    stage
+        .until("IPAddress", "w1-floating-ip-address", Value::is_null)
+        .await;
+    assert!(!floating_ips(&stage).await.contains(&address));
+    stage.cluster_api.delete(POOL, "pool").await.unwrap();
+    stage.until(POOL, "pool", Value::is_null).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_documented_manifest_works() {
+    let stage = Environment::in_namespace("fip-documented").start().await;
+    let mut pool = first_manifest("docs/floating-ips.md").unwrap();
+    pool["metadata"]["namespace"] = json!(stage.namespace);
+    pool["spec"]["identityRef"] = identity();
+    create(&stage, pool).await;
+    stage
+        .until(POOL, "workers", |pool| {
+            status_and_reason(pool, "Ready").0 == "True"
+        })
+        .await;
+}

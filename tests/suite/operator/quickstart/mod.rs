@@ -1,0 +1,277 @@
+//! README.md and docs/quickstart.md as a newcomer follows them, with the real clusterctl and the real Cluster API; then what
+//! clusterctl does in the life of an installation: an upgrade, a move in the middle of a rollout, and the deletion of
+//! everything.
+
+mod site;
+
+use std::{
+    net::TcpListener,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use fake_cloud::{Durations, FakeCloud, Options};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{Api, ResourceExt as _, api::ListParams};
+use serde_json::json;
+use test_support::{
+    figures,
+    rollout::{
+        self,
+        machines::{Cluster, Machines},
+        workload_cluster::WorkloadCluster,
+    },
+    timeline::Timeline,
+    waiting::until,
+};
+
+use crate::env::{Clusterctl, cluster_api::condition};
+use site::{NAME, Site, block, install_openstack, with_external_etcd};
+
+const README: &str = include_str!("../../../../README.md");
+const QUICKSTART: &str = include_str!("../../../../docs/quickstart.md");
+const GATE: &str = "infrastructure.cluster.x-k8s.io/load-balancer-gate";
+/// From `clusterctl init` to a cluster that is Available, at most. `make quickstart` measures it on a machine that does nothing
+/// else.
+const PROMISED: Duration = Duration::from_mins(3);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_cluster_and_what_clusterctl_does_afterwards() {
+    let site = Site::start().await;
+    let clusterctl = Arc::new(Clusterctl::new(&["v1.0.0"]).unwrap());
+    let cloud = FakeCloud::start(Options {
+        durations: Durations {
+            load_balancer_create: 2.0,
+            ..Durations::default()
+        },
+        ..Options::default()
+    })
+    .await
+    .unwrap();
+    install_openstack(clusterctl.home(), &cloud);
+    let workload = WorkloadCluster::start(NAME, &rollout::folder("quickstart")).unwrap();
+    let workload = Arc::new(workload);
+    let machines = Machines::start(
+        Cluster {
+            client: site.client.clone(),
+            name: NAME.to_owned(),
+            workload: workload.clone(),
+            more_ports: Vec::new(),
+            timeline: Timeline::start(),
+        },
+        cloud.control(),
+    );
+    // On the fake cloud, nodes are on the loopback network, and a worker would need a kubelet.
+    let claim = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let subnet = rollout::subnet(claim.local_addr().unwrap().port());
+    let own = format!("export WORKER_MACHINE_COUNT=0 NODE_CIDR={subnet}\n");
+
+    // README.md, from the installation to the API's answer.
+    let began = Instant::now();
+    let printed = site.run(&clusterctl, block(README, "init")).await;
+    assert!(printed.contains("infrastructure-openstack"), "{printed}");
+    let (variables, generate) = (block(README, "variables"), block(README, "generate"));
+    site.run(&clusterctl, &format!("{variables}{own}{generate}"))
+        .await;
+    make_bootable(&clusterctl.home().join("demo.yaml"), &workload);
+    site.run(&clusterctl, block(README, "apply")).await;
+    let nodes = site.run(&clusterctl, block(README, "answer")).await;
+    assert!(nodes.contains("Ready"), "{nodes}");
+    site.until_available().await;
+    let took = began.elapsed();
+    if std::env::var_os("CAPO_RS_MEASURE").is_some() {
+        figures::record(
+            "quickstart",
+            "make quickstart",
+            &[(
+                "clusterctl init to the first cluster Available",
+                "s",
+                took.as_secs_f64().ceil(),
+                PROMISED.as_secs_f64(),
+            )],
+        );
+        assert!(took <= PROMISED, "it took {took:?}");
+    }
+
+    upgrade(&site, &clusterctl).await;
+
+    // docs/quickstart.md, on another management cluster; the cluster itself comes by a move.
+    let target = Site::start().await;
+    target.run(&clusterctl, block(QUICKSTART, "init")).await;
+    let create = ["variables", "generate", "apply"].map(|name| block(QUICKSTART, name));
+    let create = create.concat();
+    let dry = create.replace("kubectl apply", "kubectl apply --dry-run=server");
+    let created = target.run(&clusterctl, &dry).await;
+    assert!(
+        created.contains("cluster.cluster.x-k8s.io/demo created (server dry run)"),
+        "{created}"
+    );
+    move_in_the_middle_of_a_rollout(&site, &target, &clusterctl, &cloud, &machines).await;
+    let nodes = target
+        .run(&clusterctl, block(QUICKSTART, "control-plane"))
+        .await;
+    assert!(nodes.contains("Ready"), "{nodes}");
+    let described = target.run(&clusterctl, block(QUICKSTART, "wait")).await;
+    for shown in [
+        "Cluster demo/demo",
+        "OpenStackCluster demo/demo",
+        "PORT 6443",
+    ] {
+        assert!(described.contains(shown), "{described}");
+    }
+    target.run(&clusterctl, block(QUICKSTART, "delete")).await;
+    let left = cloud
+        .control()
+        .leftovers("k8s-clusterapi-cluster-demo-demo");
+    assert_eq!(left, []);
+    delete_everything(&site, &clusterctl).await;
+}
+
+fn make_bootable(file: &Path, workload: &WorkloadCluster) {
+    let generated = std::fs::read_to_string(file).unwrap();
+    std::fs::write(file, with_external_etcd(&generated, workload)).unwrap();
+}
+
+/// From the release before to the next one.
+async fn upgrade(site: &Site, clusterctl: &Arc<Clusterctl>) {
+    clusterctl.add_release("v1.0.1").unwrap();
+    let plan = site.run(clusterctl, "clusterctl upgrade plan").await;
+    assert!(
+        plan.lines()
+            .any(|line| line.contains("infrastructure-openstack")
+                && line.contains("v1.0.0")
+                && line.contains("v1.0.1")),
+        "{plan}"
+    );
+    site.run(
+        clusterctl,
+        "clusterctl upgrade apply --infrastructure openstack:v1.0.1 --wait-providers",
+    )
+    .await;
+    let image = site
+        .run(
+            clusterctl,
+            "kubectl -n capo-system get deployment capo-controller-manager -o jsonpath='{..image}'",
+        )
+        .await;
+    assert!(image.ends_with("capo-rs:v1.0.1"), "{image}");
+    site.until_available().await;
+}
+
+/// While the new machine waits for its member, clusterctl refuses to move. Once it has joined and the old one is held, it moves,
+/// and the rollout ends on the other side.
+async fn move_in_the_middle_of_a_rollout(
+    site: &Site,
+    target: &Site,
+    clusterctl: &Arc<Clusterctl>,
+    cloud: &FakeCloud,
+    machines: &Machines,
+) {
+    let target_kubeconfig = target.kubernetes.admin_kubeconfig();
+    let command = format!(
+        "clusterctl move --namespace demo --to-kubeconfig {}",
+        target_kubeconfig.display()
+    );
+    let old = site.all("Machine").await[0].name_any();
+    let held =
+        json!({"metadata": {"annotations": {GATE: "hold reason=the test moves the cluster"}}});
+    site.patch("OpenStackMachine", &old, held).await;
+    cloud
+        .control()
+        .run(json!({"hold": {"member": "", "status": "PENDING_CREATE"}}))
+        .unwrap();
+    site.patch(
+        "KubeadmControlPlane",
+        "demo-control-plane",
+        // Not by a point in time: a move gives every Machine a new creation time.
+        json!({"spec": {"kubeadmConfigSpec": {"postKubeadmCommands": ["true"]}}}),
+    )
+    .await;
+    let new = until("a new machine is held at its admission", async || {
+        let all = site.all("OpenStackMachine").await;
+        let new = all.iter().find(|machine| machine.name_any() != old)?;
+        let value = serde_json::to_value(new).ok()?;
+        let (_, reason, _) = condition(&value, "APIServerLoadBalancerReady")?;
+        (reason == "MemberPending").then(|| new.name_any())
+    })
+    .await;
+    let (moved, printed) = site.attempt(clusterctl, &command).await;
+    assert!(
+        !moved && printed.contains("still provisioning"),
+        "{printed}"
+    );
+
+    cloud.control().run(json!({"release": ""})).unwrap();
+    until(
+        "the new machine has joined and the old one is held",
+        async || {
+            let new = site.get("Machine", &new).await?;
+            let old = site.get("Machine", &old).await?;
+            (new["status"]["nodeRef"].is_object()
+                && old["metadata"]["deletionTimestamp"].is_string())
+            .then_some(())
+        },
+    )
+    .await;
+    machines.follow(None);
+    let mark = cloud.control().last_call();
+    site.run(clusterctl, &command).await;
+    machines.follow(Some(target.client.clone()));
+    assert!(site.all("OpenStackMachine").await.is_empty());
+    // The first pass over each object at the target.
+    for name in [&old, &new] {
+        until("the target has seen the machine", async || {
+            let machine = target.get("OpenStackMachine", name).await?;
+            condition(&machine, "Ready").map(|_| ())
+        })
+        .await;
+    }
+    let written: Vec<String> = cloud
+        .control()
+        .calls_since(mark)
+        .into_iter()
+        .filter(|call| call.method != "GET" && call.label != "token_create")
+        .map(|call| format!("{} {}", call.method, call.path))
+        .collect();
+    assert_eq!(written, Vec::<String>::new());
+    assert_eq!(target.all("OpenStackMachine").await.len(), 2);
+
+    let free = json!({"metadata": {"annotations": {GATE: null}}});
+    target.patch("OpenStackMachine", &old, free).await;
+    until("the old machine is gone", async || {
+        let all = target.all("Machine").await;
+        (all.len() == 1 && all[0].name_any() != old).then_some(())
+    })
+    .await;
+    target.until_available().await;
+}
+
+/// `clusterctl delete`, first of the provider with its definitions kept, then of everything.
+async fn delete_everything(site: &Site, clusterctl: &Arc<Clusterctl>) {
+    let definitions: Api<CustomResourceDefinition> = Api::all(site.client.clone());
+    let ours = async || {
+        let list = definitions.list(&ListParams::default()).await.unwrap();
+        let ours = list
+            .iter()
+            .filter(|one| one.spec.group == "infrastructure.cluster.x-k8s.io");
+        ours.count()
+    };
+    site.run(clusterctl, "clusterctl delete --infrastructure openstack")
+        .await;
+    assert_eq!(ours().await, 7);
+    site.run(
+        clusterctl,
+        "clusterctl delete --all --include-crd --include-namespace",
+    )
+    .await;
+    let left = site
+        .run(
+            clusterctl,
+            "kubectl get namespaces,deployments --all-namespaces --output name",
+        )
+        .await;
+    for gone in ["controller-manager", "capi-"] {
+        assert!(!left.contains(gone), "{left}");
+    }
+}

@@ -1,0 +1,245 @@
+//! What CAPO's release installs, replaced by what capo-rs installs: by server-side apply and by clusterctl, with the commands
+//! of docs/migrate-from-capo.md.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use test_support::repository;
+
+use super::release_site::{Site, block};
+use crate::env::programs;
+
+/// Other providers of the management cluster, by the labels that clusterctl gives them. Their content does not matter here.
+const OTHERS: [(&str, &str, &str); 3] = [
+    ("cluster-api", "CoreProvider", "core-components.yaml"),
+    (
+        "bootstrap-kubeadm",
+        "BootstrapProvider",
+        "bootstrap-components.yaml",
+    ),
+    (
+        "control-plane-kubeadm",
+        "ControlPlaneProvider",
+        "control-plane-components.yaml",
+    ),
+];
+
+fn of_capo() -> PathBuf {
+    programs::capo_manifests().unwrap().join("components.yaml")
+}
+
+/// What CAPO's release has made of the definitions of the kinds that have two versions in ours.
+async fn is_capos(site: &Site) {
+    let deployment = site
+        .get("-n capo-system deployment capo-controller-manager")
+        .await;
+    let manager = &deployment["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(manager["command"], json!(["/manager"]));
+    for plural in ["openstackclusters", "openstackmachines"] {
+        let crd = site
+            .get(&format!("crd {plural}.infrastructure.cluster.x-k8s.io"))
+            .await;
+        let versions = crd["spec"]["versions"].as_array().unwrap();
+        assert_eq!(versions.len(), 1, "{versions:?}");
+        assert_eq!(crd["status"]["storedVersions"], json!(["v1beta1"]));
+    }
+    let webhooks = site
+        .get("validatingwebhookconfiguration capo-validating-webhook-configuration")
+        .await;
+    for entry in webhooks["webhooks"].as_array().unwrap() {
+        let path = entry["clientConfig"]["service"]["path"].to_string();
+        assert!(!path.contains("v1beta2"), "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn by_server_side_apply_and_back() {
+    let site = Site::start().await;
+    site.create_cluster_api(&[
+        "core/crds/cluster.x-k8s.io_clusters.yaml",
+        "core/crds/cluster.x-k8s.io_machines.yaml",
+        "core/crds/cluster.x-k8s.io_machinedeployments.yaml",
+        "control-plane/crds/controlplane.cluster.x-k8s.io_kubeadmcontrolplanes.yaml",
+    ])
+    .await;
+    let file = of_capo();
+    site.run(&format!(
+        "kubectl create --field-manager=clusterctl -f {}",
+        file.display()
+    ))
+    .await;
+    let _rolling_out = site.roll_out().await;
+    for before in ["healthy", "cluster-api", "backup"] {
+        site.run(&block(before)).await;
+    }
+    let kept = std::fs::read_to_string(site.path("openstack-crds.yaml")).unwrap();
+    assert_eq!(kept.matches("kind: CustomResourceDefinition\n").count(), 7);
+    site.run(&block("swap")).await;
+    site.run(&block("swapped")).await;
+    assert_eq!(site.is_ours().await, 5, "CAPO's entries are gone");
+    let deployment = site
+        .get("-n capo-system deployment capo-controller-manager")
+        .await;
+    let arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"].to_string();
+    assert!(
+        arguments.contains("--load-balancer-gate=observe"),
+        "{arguments}"
+    );
+    assert_eq!(deployment["spec"]["replicas"], 2);
+
+    // The second step of the page takes the flag away; nothing conflicts any more.
+    site.run(&block("enforce")).await;
+    let deployment = site
+        .get("-n capo-system deployment capo-controller-manager")
+        .await;
+    let arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"].to_string();
+    assert!(!arguments.contains("observe"), "{arguments}");
+
+    // And back.
+    let capo = std::fs::read(&file).unwrap();
+    let capo = release(
+        &site,
+        "infrastructure-openstack",
+        "v0.14.7",
+        "infrastructure-components.yaml",
+        &capo,
+        series(14, 0, "v1beta1").as_bytes(),
+    );
+    configure(&site, &capo, &[]);
+    for step in ["back-hooks", "back-converter", "back-storage", "back-capo"] {
+        site.run(&block(step)).await;
+    }
+    is_capos(&site).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn by_server_side_apply_alone() {
+    // Without the other steps of the page the installation is complete too: CAPO's entries that stay are answered.
+    let site = Site::start().await;
+    let capo = of_capo();
+    site.run(&format!(
+        "kubectl create --field-manager=clusterctl -f {}",
+        capo.display()
+    ))
+    .await;
+    let print = "{ capo-rs crds; capo-rs manifests --image=ghcr.io/capo-rs/capo-rs:v1.0.0; }";
+    site.run(&format!(
+        "{print} | kubectl apply --server-side --force-conflicts -f -"
+    ))
+    .await;
+    assert_eq!(site.is_ours().await, 10);
+}
+
+/// A release in the local repository of `site`.
+fn release(
+    site: &Site,
+    provider: &str,
+    version: &str,
+    file: &str,
+    content: &[u8],
+    metadata: &[u8],
+) -> PathBuf {
+    let folder = site.path("repository").join(provider).join(version);
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("metadata.yaml"), metadata).unwrap();
+    std::fs::write(folder.join(file), content).unwrap();
+    folder.join(file)
+}
+
+/// The metadata of a release of this series.
+fn series(minor: u32, major: u32, contract: &str) -> String {
+    json!({"apiVersion": "clusterctl.cluster.x-k8s.io/v1alpha3", "kind": "Metadata",
+        "releaseSeries": [{"major": major, "minor": minor, "contract": contract}]})
+    .to_string()
+}
+
+fn configure(site: &Site, openstack: &Path, others: &[PathBuf]) {
+    let mut providers =
+        vec![json!({"name": "openstack", "type": "InfrastructureProvider", "url": openstack})];
+    for ((label, kind, _), url) in OTHERS.into_iter().zip(others) {
+        let name = label.rsplit_once("-kubeadm").map_or(label, |_| "kubeadm");
+        providers.push(json!({"name": name, "type": kind, "url": url}));
+    }
+    let folder = site.path(".config/cluster-api");
+    std::fs::create_dir_all(&folder).unwrap();
+    let text = json!({"providers": providers}).to_string();
+    std::fs::write(folder.join("clusterctl.yaml"), text).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn by_clusterctl() {
+    let site = Site::start().await;
+    // clusterctl reads from it which contract Cluster API serves.
+    site.create_cluster_api(&["core/crds/cluster.x-k8s.io_clusters.yaml"])
+        .await;
+    let others = OTHERS.map(|(name, _, file)| {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": name}});
+        let content = namespace.to_string();
+        release(
+            &site,
+            name,
+            "v1.14.2",
+            file,
+            content.as_bytes(),
+            series(14, 1, "v1beta2").as_bytes(),
+        )
+    });
+    let file = "infrastructure-components.yaml";
+    let capo = std::fs::read(of_capo()).unwrap();
+    let capo = release(
+        &site,
+        "infrastructure-openstack",
+        "v0.14.7",
+        file,
+        &capo,
+        series(14, 0, "v1beta1").as_bytes(),
+    );
+    configure(&site, &capo, &others);
+    site.run(
+        "clusterctl init --core cluster-api:v1.14.2 --bootstrap kubeadm:v1.14.2 \
+         --control-plane kubeadm:v1.14.2 --infrastructure openstack:v0.14.7",
+    )
+    .await;
+    // Its kind has no webhook, so that it can be created while no manager runs.
+    let pool = json!({
+        "apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1", "kind": "OpenStackFloatingIPPool",
+        "metadata": {"name": "kept", "namespace": "default"},
+        "spec": {"reclaimPolicy": "Retain", "identityRef": {"type": "Secret", "name": "s", "cloudName": "c"}},
+    });
+    site.run(&format!("kubectl create -f - <<'END'\n{pool}\nEND"))
+        .await;
+    let before = site.get("openstackfloatingippool kept").await;
+
+    let components = site
+        .run("capo-rs manifests --with=crds --image=ghcr.io/capo-rs/capo-rs:v1.0.0")
+        .await;
+    let metadata = std::fs::read(repository("deploy/metadata.yaml")).unwrap();
+    let ours = release(
+        &site,
+        "infrastructure-openstack",
+        "v1.0.0",
+        file,
+        components.as_bytes(),
+        &metadata,
+    );
+    configure(&site, &ours, &others);
+    let plan = site.run("clusterctl upgrade plan").await;
+    let offered = plan
+        .lines()
+        .find(|line| line.starts_with("infrastructure-openstack"));
+    let offered = offered.unwrap_or_else(|| panic!("{plan}"));
+    assert!(
+        offered.contains("v0.14.7") && offered.contains("v1.0.0"),
+        "{offered}"
+    );
+    site.run(&block("clusterctl")).await;
+    assert_eq!(site.is_ours().await, 5);
+    let inventory = site
+        .get("-n capo-system providers.clusterctl.cluster.x-k8s.io infrastructure-openstack")
+        .await;
+    assert_eq!(inventory["version"], "v1.0.0");
+    let after = site.get("openstackfloatingippool kept").await;
+    assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"]);
+    assert_ne!(after["metadata"]["uid"], Value::Null);
+}

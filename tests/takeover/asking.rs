@@ -1,0 +1,89 @@
+//! A client that asks through a load balancer all the while.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use test_support::client::Target;
+use tokio::{io::AsyncReadExt as _, net::TcpStream, task::JoinHandle};
+
+/// What a machine's API server answers here.
+pub(crate) const ANSWER: &[u8; 2] = b"ok";
+
+/// A client that asks.
+pub(crate) struct Asking {
+    stopped: Arc<AtomicBool>,
+    asking: JoinHandle<Asked>,
+}
+
+/// What a client saw.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Asked {
+    pub requests: usize,
+    pub failed: Vec<String>,
+}
+
+impl Asking {
+    pub(crate) fn start(question: Question) -> Self {
+        let stopped = Arc::new(AtomicBool::new(false));
+        let stop = stopped.clone();
+        let asking = tokio::spawn(async move {
+            let mut asked = Asked::default();
+            while !stop.load(Ordering::Relaxed) {
+                asked.requests += 1;
+                if let Err(error) = question.ask().await {
+                    asked.failed.push(error);
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            asked
+        });
+        Self { stopped, asking }
+    }
+
+    /// Ends it, and returns what it saw.
+    pub(crate) async fn stop(self) -> Asked {
+        self.stopped.store(true, Ordering::Relaxed);
+        self.asking.await.unwrap()
+    }
+}
+
+/// What a client asks.
+pub(crate) enum Question {
+    /// A new connection, and the answer on it.
+    Connection(String),
+    /// An object of a real API server.
+    Object(Target),
+}
+
+impl Question {
+    async fn ask(&self) -> Result<(), String> {
+        match self {
+            Self::Connection(address) => request(address)
+                .await
+                .map_err(|error| format!("{address}: {error}")),
+            Self::Object(target) => target
+                .read()
+                .await
+                .map(|_| ())
+                .map_err(|error| error.to_string()),
+        }
+    }
+}
+
+async fn request(address: &str) -> Result<(), String> {
+    let request = async {
+        let mut connection = TcpStream::connect(address).await?;
+        let mut answer = [0; ANSWER.len()];
+        connection.read_exact(&mut answer).await
+    };
+    match tokio::time::timeout(Duration::from_secs(20), request).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("no answer within 20 s".to_owned()),
+    }
+}

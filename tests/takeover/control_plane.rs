@@ -1,0 +1,150 @@
+//! A real KubeadmControlPlane, whose machines run real API servers of a workload cluster.
+
+use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
+
+use fake_cloud::FakeCloud;
+use kube::Client;
+use serde_json::{Value, json};
+use test_support::{
+    client::{NAMESPACE, OBJECT, Target},
+    env::cluster_api::condition,
+    rollout::{
+        Wish,
+        machines::{self, Machines},
+        manifests::control_plane_with_certificates,
+        workload_cluster::WorkloadCluster,
+    },
+    timeline::Timeline,
+};
+
+use crate::site::{Site, Version};
+
+/// A hook of somebody else: its Machine stays, deleting, and its API server serves, until it is taken off.
+const HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/of-the-test";
+
+/// The workload cluster of a site, and what its machines do by themselves.
+pub(crate) struct ControlPlane {
+    wish: Wish,
+    workload: Arc<WorkloadCluster>,
+    _machines: Machines,
+}
+
+impl ControlPlane {
+    pub(crate) fn start(
+        name: &'static str,
+        client: Client,
+        cloud: &FakeCloud,
+        logs: &Path,
+    ) -> Self {
+        let workload = Arc::new(WorkloadCluster::start(name, &logs.join(name)).unwrap());
+        let of = machines::Cluster {
+            timeline: Timeline::start(),
+            client,
+            name: name.to_owned(),
+            workload: workload.clone(),
+            more_ports: Vec::new(),
+        };
+        Self {
+            wish: Wish {
+                name,
+                ..Wish::default()
+            },
+            workload,
+            _machines: Machines::start(of, cloud.control()),
+        }
+    }
+
+    /// What is applied of it, with the template of its machines in CAPO's v1beta1.
+    pub(crate) fn documents(&self, of_machines: &Value) -> Vec<Value> {
+        let name = self.wish.name;
+        let mut documents = control_plane_with_certificates(&self.wish, &self.workload).unwrap();
+        documents.push(json!({
+            "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "OpenStackMachineTemplate",
+            "metadata": {"name": name, "namespace": name},
+            "spec": {"template": {"spec": of_machines}},
+        }));
+        documents
+    }
+
+    /// Waits until every replica is up to date and ready, and no rollout is under way.
+    pub(crate) async fn until_complete(&self, site: &Site) -> Result<(), String> {
+        let wanted = self.wish.replicas;
+        site.until("KubeadmControlPlane", &site.name, Version::V1Beta2, |it| {
+            let status = &it["status"];
+            let counts = ["replicas", "upToDateReplicas", "readyReplicas"];
+            counts.iter().all(|count| status[*count] == wanted)
+                && status["observedGeneration"] == it["metadata"]["generation"]
+                && condition(it, "RollingOut").is_some_and(|(is, ..)| is == "False")
+        })
+        .await
+    }
+
+    /// Replaces every machine; comes back when it has begun.
+    pub(crate) async fn roll(&self, site: &Site) -> Result<(), String> {
+        // It is later than the creation of every machine: both are in whole seconds.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
+        let change = json!({"spec": {"rollout": {"after": now.to_string()}}});
+        site.patch("KubeadmControlPlane", &site.name, Version::V1Beta2, change)
+            .await;
+        site.until("KubeadmControlPlane", &site.name, Version::V1Beta2, |it| {
+            condition(it, "RollingOut").is_some_and(|(is, ..)| is == "True")
+        })
+        .await
+    }
+
+    /// Begins a rolling update that stands still when the first new machine serves and the first old one is deleting.
+    pub(crate) async fn roll_halfway(&self, site: &Site) -> Result<(), String> {
+        let old = site.control_plane_machines().await;
+        for machine in &old {
+            let hook = json!({"metadata": {"annotations": {HOOK: "of-the-test"}}});
+            site.patch("Machine", machine, Version::V1Beta2, hook).await;
+        }
+        self.roll(site).await?;
+        site.some_machine("is deleting", |machine| {
+            machine["metadata"]["deletionTimestamp"].is_string()
+        })
+        .await
+    }
+
+    /// Lets the rolling update go on to its end.
+    pub(crate) async fn roll_to_the_end(&self, site: &Site) -> Result<(), String> {
+        let mut old = Vec::new();
+        for machine in site.control_plane_machines().await {
+            let object = site.get("Machine", &machine, Version::V1Beta2).await;
+            if object["metadata"]["annotations"][HOOK].is_null() {
+                continue;
+            }
+            let hook = json!({"metadata": {"annotations": {HOOK: null}}});
+            site.patch("Machine", &machine, Version::V1Beta2, hook)
+                .await;
+            old.push(machine);
+        }
+        self.until_complete(site).await?;
+        let left = site.control_plane_machines().await;
+        if left.iter().any(|machine| old.contains(machine)) {
+            return Err(format!(
+                "of the old machines {old:?} there are still {left:?}"
+            ));
+        }
+        Ok(())
+    }
+
+    /// What a client asks at the endpoint.
+    pub(crate) async fn target(&self, endpoint: SocketAddr) -> Target {
+        let configuration = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": OBJECT, "namespace": NAMESPACE},
+        });
+        let client = self.workload.client(endpoint).unwrap();
+        test_support::env::apply::apply(&client, &[configuration])
+            .await
+            .unwrap();
+        Target::new(
+            endpoint,
+            self.workload.authority.certificate().as_bytes(),
+            self.workload.administrator.certificate.as_bytes(),
+            self.workload.administrator.key.as_bytes(),
+        )
+        .unwrap()
+    }
+}

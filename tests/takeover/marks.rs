@@ -1,0 +1,198 @@
+//! What CAPO leaves on its objects besides their fields, against the list of what it is known to write: a name, finalizer,
+//! annotation, label, tag or description that is not in the list fails the test.
+
+use kube::api::DynamicObject;
+use serde_json::Value;
+
+use crate::{
+    kinds::FROM_THE_USER,
+    site::{Site, Version},
+};
+
+/// A line for each: releases, kind of object, part of it, value.
+const LIST: &str = include_str!("../facts/written-by-capo/marks.txt");
+/// Resources of OpenStack by service, path and key of their list.
+const RESOURCES: [(&str, &str, &str); 13] = [
+    ("network", "networks", "networks"),
+    ("network", "subnets", "subnets"),
+    ("network", "routers", "routers"),
+    ("network", "ports", "ports"),
+    ("network", "security-groups", "security_groups"),
+    ("network", "floatingips", "floatingips"),
+    ("network", "trunks", "trunks"),
+    ("load-balancer", "loadbalancers", "loadbalancers"),
+    ("load-balancer", "listeners", "listeners"),
+    ("load-balancer", "pools", "pools"),
+    ("load-balancer", "healthmonitors", "healthmonitors"),
+    ("compute", "servers/detail", "servers"),
+    ("volumev3", "volumes/detail", "volumes"),
+];
+
+/// One thing that was found.
+struct Mark {
+    on: &'static str,
+    part: &'static str,
+    value: String,
+}
+
+/// The marks in a cluster that CAPO has made and the list does not have.
+pub(crate) async fn unknown(site: &Site) -> Vec<String> {
+    let mut found = in_kubernetes(site).await;
+    found.extend(in_openstack(site).await);
+    let machines = site.servers().await;
+    let mut unknown: Vec<String> = found
+        .iter()
+        .filter(|mark| !mark.is_known(&site.name, &machines))
+        .map(|mark| format!("{}\t{}\t{}", mark.on, mark.part, mark.value))
+        .collect();
+    unknown.sort();
+    unknown.dedup();
+    unknown
+}
+
+impl Mark {
+    fn is_known(&self, cluster: &str, machines: &[String]) -> bool {
+        if self.value.is_empty() || FROM_THE_USER.contains(&self.value.as_str()) {
+            return true;
+        }
+        let lines = LIST.lines().filter(|line| !line.starts_with('#'));
+        lines.map(columns).any(|[_, on, part, value]| {
+            on.trim_end_matches(" (Cluster API)") == self.on
+                && part == self.part
+                && expansions(value, cluster, machines).contains(&self.value)
+        })
+    }
+}
+
+/// The columns of a line.
+fn columns(line: &str) -> [&str; 4] {
+    let columns: Vec<&str> = line.split('\t').collect();
+    columns.try_into().unwrap_or_else(|_| {
+        panic!("tests/facts/written-by-capo/marks.txt: {line:?} has not four columns")
+    })
+}
+
+/// A value with its placeholders filled in for a cluster, in every way.
+fn expansions(value: &str, cluster: &str, machines: &[String]) -> Vec<String> {
+    let value = value
+        .replace("{resources}", &format!("{cluster}-{cluster}"))
+        .replace("{cluster}", cluster)
+        .replace("{pool}", "pool");
+    let mut all = Vec::new();
+    for machine in machines {
+        let value = value.replace("{machine}", machine);
+        all.extend(["6443", "9345"].map(|port| value.replace("{port}", port)));
+        let roles = ["controlplane", "worker", "bastion"];
+        all.extend(roles.map(|role| value.replace("{role}", role)));
+    }
+    all
+}
+
+async fn in_kubernetes(site: &Site) -> Vec<Mark> {
+    let mut found = Vec::new();
+    for kind in [
+        "OpenStackCluster",
+        "OpenStackMachine",
+        "OpenStackMachineTemplate",
+        "OpenStackServer",
+        "OpenStackFloatingIPPool",
+        "IPAddressClaim",
+        "IPAddress",
+    ] {
+        for object in site.list(kind, Version::V1Beta1).await {
+            of_object(kind, &object, &mut found);
+        }
+    }
+    found
+}
+
+fn of_object(kind: &'static str, object: &DynamicObject, found: &mut Vec<Mark>) {
+    let mut add = |part, value: &str| {
+        found.push(Mark {
+            on: kind,
+            part,
+            value: value.to_owned(),
+        });
+    };
+    let metadata = &object.metadata;
+    for finalizer in metadata.finalizers.iter().flatten() {
+        add("finalizer", finalizer);
+    }
+    for annotation in metadata.annotations.iter().flatten() {
+        add("annotation", annotation.0);
+    }
+    for label in metadata.labels.iter().flatten() {
+        add("label", label.0);
+    }
+    for owner in metadata.owner_references.iter().flatten() {
+        add("owner", &owner.kind);
+    }
+    let conditions = object.data["status"]["conditions"].as_array();
+    for condition in conditions.into_iter().flatten() {
+        add("condition", condition["type"].as_str().unwrap_or_default());
+    }
+}
+
+async fn in_openstack(site: &Site) -> Vec<Mark> {
+    let raw = site.raw().await;
+    let mut found = Vec::new();
+    for (service, path, key) in RESOURCES {
+        let (_, listed) = raw.get(service, path).await;
+        let mut items = listed[key].as_array().cloned().unwrap_or_default();
+        if key == "pools" {
+            for pool in items.clone() {
+                let path = format!("pools/{}/members", pool["id"].as_str().unwrap_or_default());
+                let (_, members) = raw.get(service, &path).await;
+                for member in members["members"].as_array().into_iter().flatten() {
+                    of_resource("members", member, &mut found);
+                }
+            }
+        }
+        // The port of a load balancer and of a router belongs to their service.
+        items.retain(|item| !item["device_owner"].as_str().is_some_and(is_of_a_service));
+        for item in &items {
+            of_resource(key, item, &mut found);
+        }
+    }
+    found
+}
+
+fn is_of_a_service(owner: &str) -> bool {
+    !owner.is_empty() && !owner.starts_with("compute:")
+}
+
+fn of_resource(key: &'static str, item: &Value, found: &mut Vec<Mark>) {
+    let mut add = |part, value: &str| {
+        found.push(Mark {
+            on: key,
+            part,
+            value: value.to_owned(),
+        });
+    };
+    if FROM_THE_USER.contains(&item["name"].as_str().unwrap_or_default()) {
+        return;
+    }
+    add("name", item["name"].as_str().unwrap_or_default());
+    add(
+        "description",
+        item["description"].as_str().unwrap_or_default(),
+    );
+    for tag in item["tags"].as_array().into_iter().flatten() {
+        add("tag", tag.as_str().unwrap_or_default());
+    }
+    for metadata in item["metadata"].as_object().into_iter().flatten() {
+        add("metadata", metadata.0);
+    }
+    for rule in item["security_group_rules"]
+        .as_array()
+        .into_iter()
+        .flatten()
+    {
+        let description = rule["description"].as_str().unwrap_or_default();
+        found.push(Mark {
+            on: "security_group_rules",
+            part: "description",
+            value: description.to_owned(),
+        });
+    }
+}
