@@ -1,5 +1,6 @@
 # syntax=docker/dockerfile:1
-# A static binary and the certificate authorities: nothing else is in the image.
+# A static binary and the certificate authorities: nothing else is in the image. For a build from the sources with a container
+# engine; the images of a release are written by `make release` without one, and from no base image.
 
 FROM rust:1.95-alpine3.22 AS build
 RUN apk add --no-cache build-base ca-certificates
@@ -19,4 +20,5 @@ USER 65532:65532
 ENTRYPOINT ["/capo-rs"]
 LABEL org.opencontainers.image.title="capo-rs" \
       org.opencontainers.image.description="Cluster API infrastructure provider for OpenStack" \
+      org.opencontainers.image.source="https://github.com/capo-rs/capo-rs" \
       org.opencontainers.image.licenses="Apache-2.0"

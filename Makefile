@@ -7,14 +7,17 @@ CARGO_DENY_VERSION := 0.20.2
 CARGO_DENY := $(CACHE)/cargo-deny-$(CARGO_DENY_VERSION)/bin/cargo-deny
 CARGO_CYCLONEDX_VERSION := 0.5.9
 CARGO_CYCLONEDX := $(CACHE)/cargo-cyclonedx-$(CARGO_CYCLONEDX_VERSION)/bin/cargo-cyclonedx
+MDBOOK_VERSION := 0.5.4
+MDBOOK := $(CACHE)/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 CARGO_MUTANTS_VERSION := 27.1.0
 CARGO_MUTANTS := $(CACHE)/cargo-mutants-$(CARGO_MUTANTS_VERSION)/bin/cargo-mutants
 
-# The plain rolling update, and one whose second new member stays PENDING.
-SHORT_ROLLOUTS := scenarios::plain::three_replicas scenarios::held::a_pending_member_holds_the_rollout
+# The plain rolling update, one whose second new member stays PENDING, and what this does to a cluster without the gate.
+SHORT_ROLLOUTS := scenarios::plain::three_replicas scenarios::held::a_pending_member_holds_the_rollout \
+	scenarios::controls::members_that_stay_pending_take_the_cluster_off_line
 
-# CAPO makes, capo-rs takes over and gives back one of each: with a load balancer, without one.
-SHORT_TAKEOVERS := plain no_load_balancer
+# CAPO makes, capo-rs takes over and gives back one of each: with a load balancer, with a bastion, without a load balancer.
+SHORT_TAKEOVERS := plain bastion no_load_balancer
 
 # Each compiles with its own dependencies alone, not only with what the others bring along.
 CRATES := capo-core capo-openstack capo-gate capo-api capo-rs fake-cloud test-support
@@ -22,7 +25,7 @@ CRATES := capo-core capo-openstack capo-gate capo-api capo-rs fake-cloud test-su
 RUST_ONLY := --test documents --test wire --test round_trip --test fuzz
 
 .DEFAULT_GOAL := help
-.PHONY: help demo release check test alerts deep mutants rollout takeover test-openstack bench lint deny crds documents image-check programs
+.PHONY: help demo release check test alerts deep mutants rollout oldest quickstart takeover test-openstack bench lint deny crds documents figures docs image-check programs
 
 help: ## List the goals
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,7 +43,7 @@ check: lint ## Format, clippy, dependencies with advisories, each crate by itsel
 
 test: programs ## Unit tests, the wire, real etcd and kube-apiserver, the fake cloud, short rollouts and takeovers
 	$(CARGO) test --locked --workspace --no-fail-fast -- --test-threads=4 --skip=metrics::rollout::a_real
-	$(CARGO) test --locked --test rollout -- --test-threads=2 --exact $(SHORT_ROLLOUTS)
+	$(CARGO) test --locked --test rollout -- --test-threads=3 --exact $(SHORT_ROLLOUTS)
 	CAPO_RS_TAKEOVER="$(SHORT_TAKEOVERS)" $(CARGO) test --locked --test takeover -- --exact $(SHORT_TAKEOVERS)
 	@$(MAKE) --no-print-directory alerts
 
@@ -68,6 +71,14 @@ rollout: programs ## Real KubeadmControlPlane rollouts through everything that O
 	@CAPO_RS_WRITE_ROLLOUTS=1 $(CARGO) test --quiet --locked --test documents rollouts::
 	@cat docs/rollouts.md
 
+oldest: ## A rollout with the oldest supported Cluster API
+	@$(MAKE) --no-print-directory programs PROGRAMS="etcd kube-apiserver cluster-api-oldest"
+	$(CARGO) build --quiet --locked --workspace --bins
+	CAPO_RS_OLDEST_CLUSTER_API=1 $(CARGO) test --locked --test rollout -- --exact scenarios::plain::three_replicas
+
+quickstart: programs ## The commands of README.md and docs/quickstart.md, and how long the first cluster takes
+	CAPO_RS_MEASURE=1 $(CARGO) test --locked --test suite operator::quickstart::
+
 takeover: programs ## Installations of the real CAPO, taken over and given back without a call that changes anything
 	$(CARGO) build --quiet --locked --workspace --bins
 	$(CARGO) test --locked --test takeover
@@ -93,8 +104,21 @@ $(CARGO_DENY):
 crds: ## Write the custom resource definitions of the types into crds/
 	CAPO_RS_WRITE_CRDS=1 $(CARGO) test --quiet --locked --test documents crds::committed
 
-documents: ## Write the pages and boards that are made from the code (docs/reasons.md, docs/metrics.md, dashboards/)
-	CAPO_RS_WRITE_DOCS=1 $(CARGO) test --quiet --locked --test documents the_page the_committed_boards
+documents: ## Write the pages and boards that are made from the code (docs/reasons.md, docs/metrics.md, docs/flags.md, docs/fields.md, dashboards/)
+	CAPO_RS_WRITE_DOCS=1 $(CARGO) test --quiet --locked --test documents -- the_page the_committed_boards
+
+figures: ## Write docs/figures.md from what bench, image-check, quickstart and docs measured before
+	@CAPO_RS_WRITE_FIGURES=1 $(CARGO) test --quiet --locked --test documents figures::
+	@.ci/figures
+
+docs: $(MDBOOK) ## Build the documents as one site into target/site, and check every link in it
+	@rm -rf target/site
+	.ci/documents $(MDBOOK)
+	@.ci/links target/site
+
+# Without optimisation it is built in a third of the time, and needs a second for these pages.
+$(MDBOOK):
+	$(CARGO) install --quiet --locked --debug mdbook --version $(MDBOOK_VERSION) --no-default-features --features search --root $(CACHE)/mdbook-$(MDBOOK_VERSION)
 
 release: $(CARGO_CYCLONEDX) ## Write the clusterctl folder, the images and the SBOM of VERSION=v1.2.3 into target/releases
 	@VERSION=$(VERSION) IMAGE=$(IMAGE) ARCHITECTURES="$(ARCHITECTURES)" CARGO_CYCLONEDX=$(CARGO_CYCLONEDX) deploy/release.sh

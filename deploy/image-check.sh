@@ -15,6 +15,11 @@ binary=target/$target/release/capo-rs
 
 size=$(stat -c %s "$binary")
 echo "binary: $((size / 1000)) kB"
+mkdir -p target/figures
+cat >target/figures/image.json <<END
+{"command": "make image-check", "source": "$(git rev-parse --short=12 HEAD:src)", "figures": [
+  {"what": "size of the program in the image", "unit": "MB", "measured": $((size / 100000 / 10)).$((size / 100000 % 10)), "promised": 15}]}
+END
 [ "$size" -le 15000000 ] || die "the binary is larger than 15 MB"
 
 root=$(mktemp -d)

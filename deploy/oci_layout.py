@@ -71,6 +71,7 @@ def main():
     labels = {
         "org.opencontainers.image.title": "capo-rs",
         "org.opencontainers.image.description": "Cluster API infrastructure provider for OpenStack",
+        "org.opencontainers.image.source": "https://github.com/capo-rs/capo-rs",
         "org.opencontainers.image.licenses": "Apache-2.0",
         "org.opencontainers.image.version": arguments.version,
         "org.opencontainers.image.revision": arguments.revision,

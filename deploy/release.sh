@@ -35,36 +35,49 @@ revision=$(git rev-parse HEAD)
 export CAPO_RS_REVISION=$revision CAPO_RS_VERSION=${VERSION#v}
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
-binaries=()
-for architecture in $architectures; do
+built=${CARGO_TARGET_DIR:-target}
+binaries=() runs_here=
+build() { # build ARCHITECTURE
+  local architecture=$1 machine target upper
   case $architecture in amd64) machine=x86_64 ;; arm64) machine=aarch64 ;; esac
   target=$machine-unknown-linux-musl
   echo "release: building capo-rs $VERSION for $architecture" >&2
   rustup target list --installed | grep -qx "$target" || rustup target add "$target"
   upper=$(tr a-z- A-Z_ <<<"$target")
   if [ "$machine" != "$(uname -m)" ]; then
-    # The only C code is ring's, which needs a compiler for the target and no C library.
-    command -v "$machine-linux-gnu-gcc" >/dev/null ||
-      die "building for $architecture needs $machine-linux-gnu-gcc (Debian: apt-get install gcc-${machine/_/-}-linux-gnu)"
+    # The only C code is ring's, which needs a compiler and headers for the target, and no C library to link.
+    echo '#include <stdint.h>' | "$machine-linux-gnu-gcc" -E - >/dev/null 2>&1 ||
+      die "building for $architecture needs $machine-linux-gnu-gcc with its headers (Debian: apt-get install gcc-${machine/_/-}-linux-gnu libc6-dev-$architecture-cross)"
     export "CC_${target//-/_}=$machine-linux-gnu-gcc" "CARGO_TARGET_${upper}_LINKER=$machine-linux-gnu-gcc"
   else
     export "CC_${target//-/_}=${CC:-cc}"
+    runs_here=$built/$target/release/capo-rs
   fi
   cargo build --quiet --locked --release --target "$target" --package capo-rs --bin capo-rs
-  install -D "target/$target/release/capo-rs" "$work/release/capo-rs-linux-$architecture"
+  install -D "$built/$target/release/capo-rs" "$work/release/capo-rs-linux-$architecture"
+  local size
+  size=$(stat -c %s "$work/release/capo-rs-linux-$architecture")
+  echo "release: $architecture: $((size / 1000)) kB" >&2
   binaries+=("$architecture=$work/release/capo-rs-linux-$architecture")
-done
+}
+for architecture in $architectures; do build "$architecture"; done
+if [ -z "$runs_here" ]; then
+  # The manifests are printed by the program, and none of the programs runs on this machine.
+  cargo build --quiet --locked --package capo-rs --bin capo-rs
+  runs_here=$built/debug/capo-rs
+fi
 
 echo "release: writing manifests, templates, images and SBOM" >&2
-cargo build --quiet --locked --release --package capo-rs --bin capo-rs
-target/release/capo-rs manifests --with=crds --image="$image:$VERSION" >"$work/release/infrastructure-components.yaml"
-cp deploy/metadata.yaml "$work/release/"
-deploy/templates/assemble.sh "$work/release"
+deploy/clusterctl-folder.sh "$runs_here" "$image:$VERSION" "$work/release"
 python3 deploy/oci_layout.py --out "$work/release/image" --version "$VERSION" --revision "$revision" \
   --certificates /etc/ssl/certs/ca-certificates.crt "${binaries[@]}"
-"${CARGO_CYCLONEDX:-cargo-cyclonedx}" cyclonedx --quiet --format json --manifest-path src/provider/Cargo.toml \
+# In a copy, because the tool writes one file into the folder of every crate.
+mkdir "$work/source"
+git archive HEAD | tar -x -C "$work/source"
+"${CARGO_CYCLONEDX:-cargo-cyclonedx}" cyclonedx --quiet --format json --manifest-path "$work/source/src/provider/Cargo.toml" \
   --override-filename capo-rs.cdx
-mv src/provider/capo-rs.cdx.json "$work/release/"
+# The paths of the workspace's crates are those of the repository, not of this machine.
+sed "s#file://$work/source#file:///capo-rs#g" "$work/source/src/provider/capo-rs.cdx.json" >"$work/release/capo-rs.cdx.json"
 (cd "$work/release" && find . -type f ! -name SHA256SUMS | LC_ALL=C sort | xargs sha256sum >SHA256SUMS)
 
 mkdir -p "$(dirname "$folder")"
