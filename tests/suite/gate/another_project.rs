@@ -58,6 +58,10 @@ async fn in_another_project_nothing_is_created_judged_or_opened() {
     stage.cluster_api.delete("Machine", "m0").await.unwrap();
     stage.stop().await;
     stage.start().await;
+    stage.one_more_pass("c1").await;
+    stage
+        .until("OpenStackMachine", "m0", |machine| gate(machine).0 != "True")
+        .await;
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(8) {
         assert!(!stage.get("Machine", "m0").await.is_null(), "was released");
