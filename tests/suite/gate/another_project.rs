@@ -60,7 +60,9 @@ async fn in_another_project_nothing_is_created_judged_or_opened() {
     stage.start().await;
     stage.one_more_pass("c1").await;
     stage
-        .until("OpenStackMachine", "m0", |machine| gate(machine).0 != "True")
+        .until("OpenStackMachine", "m0", |machine| {
+            gate(machine).0 != "True"
+        })
         .await;
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(8) {
