@@ -109,6 +109,35 @@ fn options_that_contradict_each_other_are_refused_by_name() {
         ),
         (&["--memory-limit=much"], &["much", "128Mi"]),
         (
+            &["--memory-request=1Gi"],
+            &["--memory-request=1Gi", "--memory-limit=256Mi (the default)"],
+        ),
+        (
+            &["--memory-limit=32Mi"],
+            &["--memory-request=64Mi (the default)", "--memory-limit=32Mi"],
+        ),
+        (
+            &["--arg=--health-addr=127.0.0.1:9440"],
+            &["--health-addr", "the Pod's address"],
+        ),
+        (
+            &["--arg=--webhook-cert-dir=/certs"],
+            &["--webhook-cert-dir=/certs", "/tmp/k8s-webhook-server"],
+        ),
+        (
+            &["--with=monitoring", "--arg=--diagnostics-address=:9999"],
+            &["--diagnostics-address", "8443"],
+        ),
+        (
+            &["--with=monitoring", "--arg=--insecure-diagnostics"],
+            &["--insecure-diagnostics", "HTTPS"],
+        ),
+        (&["--arg=--dry-run"], &["--dry-run", "capo-rs plan"]),
+        (
+            &["--with=monitoring", "--storage-version=v1beta1"],
+            &["--storage-version", "--with=crds"],
+        ),
+        (
             &["--openstack-port=13000"],
             &["--openstack-port", "--with=networkpolicy"],
         ),

@@ -1,17 +1,26 @@
 //! The manager's Deployment with the chosen settings, and what contradicts what.
 
+use std::path::Path;
+
 use clap::Parser;
 use serde_json::{Value, json};
 
 use super::{
-    Choices, ManifestError, PullPolicy,
+    Choices, Extra, ManifestError, PullPolicy,
     edit::{append, edit, insert},
+    options::Quantity,
 };
-use crate::manager::{Settings, settings::normalise};
+use crate::manager::{
+    Settings,
+    settings::{ListenAddress, normalise},
+};
 
 /// The ports of the shipped Service, probes and PodMonitor.
 const WEBHOOK_PORT: u16 = 9443;
 const HEALTH_PORT: u16 = 9440;
+const METRICS_PORT: u16 = 8443;
+/// Where the shipped Deployment mounts the Secret with the webhooks' certificate.
+const WEBHOOK_CERTIFICATES: &str = "/tmp/k8s-webhook-server/serving-certs";
 
 /// The flags of the shipped Deployment.
 const FLAGS: [&str; 2] = ["--leader-elect", "--v=2"];
@@ -54,11 +63,42 @@ pub(super) fn check(choices: &Choices) -> Result<Vec<String>, ManifestError> {
             settings.webhook_port
         ));
     }
-    let health = settings.health_addr.0.map(|address| address.port());
-    if health != Some(HEALTH_PORT) {
+    if settings.webhook_cert_dir != Path::new(WEBHOOK_CERTIFICATES) {
         return contradiction(format!(
-            "--arg=--health-addr: the probes of the manifests use port {HEALTH_PORT}"
+            "--arg=--webhook-cert-dir={}: the manifests mount the certificate at {WEBHOOK_CERTIFICATES}",
+            settings.webhook_cert_dir.display()
         ));
+    }
+    if !serves_pods(settings.health_addr, HEALTH_PORT) {
+        return contradiction(format!(
+            "--arg=--health-addr: the probes of the manifests use port {HEALTH_PORT} of the Pod's address"
+        ));
+    }
+    let scraped = choices.with.contains(&Extra::Monitoring);
+    if scraped && !serves_pods(settings.diagnostics_address, METRICS_PORT) {
+        return contradiction(format!(
+            "--arg=--diagnostics-address: the PodMonitor of --with=monitoring scrapes port {METRICS_PORT} of the Pod's address"
+        ));
+    }
+    if scraped && settings.insecure_diagnostics {
+        return contradiction(
+            "--arg=--insecure-diagnostics: the PodMonitor of --with=monitoring scrapes over HTTPS"
+                .to_owned(),
+        );
+    }
+    if settings.dry_run {
+        return contradiction(
+            "--arg=--dry-run ends by itself, and a Deployment would start it again and again: use capo-rs plan"
+                .to_owned(),
+        );
+    }
+    if choices.storage_version != Choices::default().storage_version
+        && !choices.with.contains(&Extra::Crds)
+    {
+        return contradiction(
+            "--storage-version is about the definitions, which are printed with --with=crds only"
+                .to_owned(),
+        );
     }
     if choices.watch_namespace.is_none() && !settings.namespace.is_empty() {
         return contradiction(format!(
@@ -66,15 +106,14 @@ pub(super) fn check(choices: &Choices) -> Result<Vec<String>, ManifestError> {
             settings.namespace
         ));
     }
-    if let (Some(request), Some(limit)) = (&choices.memory_request, &choices.memory_limit)
-        && request.amount > limit.amount
-    {
-        return contradiction(format!(
-            "--memory-request={} is above --memory-limit={}",
-            request.text, limit.text
-        ));
-    }
     Ok(more)
+}
+
+/// Whether a listener is reached at this port of the Pod's address.
+fn serves_pods(address: ListenAddress, port: u16) -> bool {
+    address
+        .0
+        .is_some_and(|address| address.port() == port && !address.ip().is_loopback())
 }
 
 /// Fills the choices into the Deployment. `flags` come after the shipped ones.
@@ -94,6 +133,7 @@ pub(super) fn fill_in(
     if unchanged {
         return Ok(());
     }
+    let mut memory = [None, None];
     edit(
         documents,
         "Deployment",
@@ -118,8 +158,35 @@ pub(super) fn fill_in(
                     insert(container, &["resources", path], key, text);
                 }
             }
+            memory =
+                ["requests", "limits"].map(|of| quantity(&container["resources"][of]["memory"]));
         },
-    )
+    )?;
+    match memory {
+        [Some(request), Some(limit)] if request.amount > limit.amount => {
+            Err(ManifestError::Contradiction(format!(
+                "--memory-request={}{} is above --memory-limit={}{}",
+                request.text,
+                default_mark(choices.memory_request.as_ref()),
+                limit.text,
+                default_mark(choices.memory_limit.as_ref()),
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn quantity(value: &Value) -> Option<Quantity> {
+    value.as_str()?.parse().ok()
+}
+
+/// What a message says after a value that was not chosen.
+fn default_mark(chosen: Option<&Quantity>) -> &'static str {
+    if chosen.is_some() {
+        ""
+    } else {
+        " (the default)"
+    }
 }
 
 fn name_of(policy: PullPolicy) -> Value {
