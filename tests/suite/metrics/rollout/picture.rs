@@ -228,14 +228,14 @@ impl Picture {
                 grid,
                 r#"<line x1="{x:.1}" y1="{top}" x2="{x:.1}" y2="{bottom:.1}" class="grid"/>"#
             );
-            self.text(x - 8.0, bottom + 16.0, "tick", &format!("{tick:.0} s"));
+            self.text(x, bottom + 16.0, "tick", &format!("{tick:.0} s"));
             tick += 15.0;
         }
         let height = bottom + 28.0;
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height:.0}\" font-family=\"Inter, Helvetica, Arial, sans-serif\">\n\
              <style>text{{fill:#ccccdc}}.title{{font-size:17px;font-weight:600}}.note{{font-size:12px;fill:#8e8ea0}}.heading{{font-size:13px;font-weight:600}}\
-             .name,.tick{{font-size:12px}}.tick{{fill:#8e8ea0}}.label{{font-size:11px;fill:#fff;font-weight:500}}.grid{{stroke:#2f3037;stroke-width:1}}</style>\n\
+             .name,.tick{{font-size:12px}}.tick{{fill:#8e8ea0;text-anchor:middle}}.label{{font-size:11px;fill:#fff;font-weight:500}}.grid{{stroke:#2f3037;stroke-width:1}}</style>\n\
              <rect width=\"{WIDTH}\" height=\"{height:.0}\" fill=\"#111217\"/>\n\
              <text x=\"16\" y=\"26\" class=\"title\">capo-rs / Rollout gates</text>\n\
              <text x=\"16\" y=\"43\" class=\"note\">Cluster demo: two machines are added, one pending, one in ERROR at first; they are not healthy yet when the oldest is to go. Alerts in quick time.</text>\n\
