@@ -1,8 +1,10 @@
 # syntax=docker/dockerfile:1
 # A static binary and the certificate authorities: nothing else is in the image. For a build from the sources with a container
-# engine; the images of a release are written by `make release` without one, and from no base image.
+# engine; the images of a release are written by `make release` without one, and from no base image. BUILDER can name an image by
+# its digest: `--build-arg BUILDER=rust@sha256:…`.
 
-FROM rust:1.95-alpine3.22 AS build
+ARG BUILDER=rust:1.95-alpine3.22
+FROM $BUILDER AS build
 RUN apk add --no-cache build-base ca-certificates
 WORKDIR /src
 COPY . .

@@ -121,10 +121,10 @@ $(MDBOOK):
 	$(CARGO) install --quiet --locked --debug mdbook --version $(MDBOOK_VERSION) --no-default-features --features search --root $(CACHE)/mdbook-$(MDBOOK_VERSION)
 
 release: $(CARGO_CYCLONEDX) ## Write the clusterctl folder, the images and the SBOM of VERSION=v1.2.3 into target/releases
-	@VERSION=$(VERSION) IMAGE=$(IMAGE) ARCHITECTURES="$(ARCHITECTURES)" CARGO_CYCLONEDX=$(CARGO_CYCLONEDX) deploy/release.sh
+	@VERSION=$(VERSION) IMAGE=$(IMAGE) ARCHITECTURES="$(ARCHITECTURES)" SIGNING_KEY=$(SIGNING_KEY) CARGO_CYCLONEDX=$(CARGO_CYCLONEDX) deploy/release.sh
 
 $(CARGO_CYCLONEDX):
-	$(CARGO) install --quiet --locked cargo-cyclonedx --version $(CARGO_CYCLONEDX_VERSION) --root $(CACHE)/cargo-cyclonedx-$(CARGO_CYCLONEDX_VERSION)
+	$(CARGO) install --quiet --locked --debug cargo-cyclonedx --version $(CARGO_CYCLONEDX_VERSION) --root $(CACHE)/cargo-cyclonedx-$(CARGO_CYCLONEDX_VERSION)
 
 image-check: ## Assemble the image's content and run it as its user (needs root)
 	deploy/image-check.sh

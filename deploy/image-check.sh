@@ -1,32 +1,29 @@
 #!/usr/bin/env bash
-# Builds the program as the Dockerfile does, lays its files out as in the image, and runs it there as the image's user with
-# a read-only root and no other files of this machine. Needs root (chroot, mount), but no container engine.
+# Builds the program and its image as a release does, unpacks the image, and runs the program there as the image's user with a
+# read-only root and no other files of this machine. Needs root (chroot, mount), but no container engine.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 die() { echo "image-check: $*" >&2; exit 1; }
 [ "$(id -u)" = 0 ] || die "needs root, for chroot and a read-only mount"
 
-target=$(uname -m)-unknown-linux-musl
-rustup target list --installed | grep -qx "$target" || rustup target add "$target"
-# The only C code is ring's, which needs no C library: the system's compiler does.
-export "CC_${target//-/_}=${CC:-cc}"
-cargo build --locked --release --target "$target" --package capo-rs --bin capo-rs
-binary=target/$target/release/capo-rs
-
+case $(uname -m) in x86_64) architecture=amd64 ;; aarch64) architecture=arm64 ;; *) die "the program is not built for $(uname -m)" ;; esac
+built=$(deploy/build.sh "$architecture")
+binary=${built#*=}
 size=$(stat -c %s "$binary")
-echo "binary: $((size / 1000)) kB"
 mkdir -p target/figures
 cat >target/figures/image.json <<END
 {"command": "make image-check", "source": "$(git rev-parse --short=12 HEAD:src)", "figures": [
   {"what": "size of the program in the image", "unit": "MB", "measured": $((size / 100000 / 10)).$((size / 100000 % 10)), "promised": 15}]}
 END
-[ "$size" -le 15000000 ] || die "the binary is larger than 15 MB"
 
 root=$(mktemp -d)
-trap 'umount "$root" 2>/dev/null || true; rm -rf "$root" "$root.out"' EXIT
+trap 'umount "$root" 2>/dev/null || true; rm -rf "$root" "$root.out" "$root.image"' EXIT
 mkdir "$root.out"
-install -D "$binary" "$root.out/capo-rs"
-install -D -m 644 /etc/ssl/certs/ca-certificates.crt "$root.out/etc/ssl/certs/ca-certificates.crt"
+python3 deploy/oci_layout.py --out "$root.image" --version check --revision check \
+  --certificates /etc/ssl/certs/ca-certificates.crt "$architecture=$binary"
+# The image has one layer; all other blobs are small JSON files.
+tar -xzf "$(find "$root.image/blobs" -type f -size +1M)" -C "$root.out"
+[ -s "$root.out/etc/ssl/certs/ca-certificates.crt" ] || die "the image has no certificate authorities"
 mount --bind "$root.out" "$root"
 mount -o remount,bind,ro "$root"
 

@@ -5,6 +5,7 @@
 #   IMAGE=ghcr.io/capo-rs/capo-rs      the image's repository, as the Deployment names it
 #   ARCHITECTURES="amd64 arm64"        the architectures to build
 #   OUT=target/releases                where the folder infrastructure-openstack/$VERSION is created
+#   SIGNING_KEY=                       a key of gpg that signs the checksums; without one they are not signed
 #
 # The images are an OCI layout, made without a container engine; `skopeo copy oci:FOLDER/image:$VERSION docker://…` or
 # `crane push FOLDER/image …` publishes it.
@@ -20,14 +21,20 @@ architectures=${ARCHITECTURES:-amd64 arm64}
 major=${BASH_REMATCH[1]} minor=${BASH_REMATCH[2]}
 grep -A1 "^- major: $major\$" deploy/metadata.yaml | grep -qx "  minor: $minor" ||
   die "deploy/metadata.yaml has no series $major.$minor; clusterctl would refuse the release: add the series with its contract"
+for architecture in $architectures; do
+  case $architecture in amd64 | arm64) ;; *) die "ARCHITECTURES has $architecture; allowed are amd64 and arm64" ;; esac
+done
+if [ -n "${SIGNING_KEY:-}" ]; then
+  gpg --batch --list-secret-keys "$SIGNING_KEY" >/dev/null 2>&1 || die "SIGNING_KEY is $SIGNING_KEY, of which gpg has no secret key"
+fi
 folder=${OUT:-target/releases}/infrastructure-openstack/$VERSION
 [ ! -e "$folder" ] || die "$folder exists; a release is never changed: remove the folder or choose another version"
 changed=$(git status --porcelain)
 [ -z "$changed" ] || die "the work tree has changes that no commit has, so nobody could build this release again: commit or remove them
 $changed"
-for architecture in $architectures; do
-  case $architecture in amd64 | arm64) ;; *) die "ARCHITECTURES has $architecture; allowed are amd64 and arm64" ;; esac
-done
+certificates=/etc/ssl/certs/ca-certificates.crt
+[ -s "$certificates" ] || die "the images need the certificate authorities in $certificates (Debian: apt-get install ca-certificates)"
+command -v python3 >/dev/null || die "the images are written by python3, which is not in PATH"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -35,42 +42,26 @@ revision=$(git rev-parse HEAD)
 export CAPO_RS_REVISION=$revision CAPO_RS_VERSION=${VERSION#v}
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
-built=${CARGO_TARGET_DIR:-target}
+echo "release: building capo-rs $VERSION for $architectures" >&2
+# shellcheck disable=SC2086 # a list of words
+built=$(deploy/build.sh $architectures)
 binaries=() runs_here=
-build() { # build ARCHITECTURE
-  local architecture=$1 machine target upper
-  case $architecture in amd64) machine=x86_64 ;; arm64) machine=aarch64 ;; esac
-  target=$machine-unknown-linux-musl
-  echo "release: building capo-rs $VERSION for $architecture" >&2
-  rustup target list --installed | grep -qx "$target" || rustup target add "$target"
-  upper=$(tr a-z- A-Z_ <<<"$target")
-  if [ "$machine" != "$(uname -m)" ]; then
-    # The only C code is ring's, which needs a compiler and headers for the target, and no C library to link.
-    echo '#include <stdint.h>' | "$machine-linux-gnu-gcc" -E - >/dev/null 2>&1 ||
-      die "building for $architecture needs $machine-linux-gnu-gcc with its headers (Debian: apt-get install gcc-${machine/_/-}-linux-gnu libc6-dev-$architecture-cross)"
-    export "CC_${target//-/_}=$machine-linux-gnu-gcc" "CARGO_TARGET_${upper}_LINKER=$machine-linux-gnu-gcc"
-  else
-    export "CC_${target//-/_}=${CC:-cc}"
-    runs_here=$built/$target/release/capo-rs
-  fi
-  cargo build --quiet --locked --release --target "$target" --package capo-rs --bin capo-rs
-  install -D "$built/$target/release/capo-rs" "$work/release/capo-rs-linux-$architecture"
-  local size
-  size=$(stat -c %s "$work/release/capo-rs-linux-$architecture")
-  echo "release: $architecture: $((size / 1000)) kB" >&2
+for one in $built; do
+  architecture=${one%%=*} program=${one#*=}
+  install -D "$program" "$work/release/capo-rs-linux-$architecture"
   binaries+=("$architecture=$work/release/capo-rs-linux-$architecture")
-}
-for architecture in $architectures; do build "$architecture"; done
+  case $architecture/$(uname -m) in amd64/x86_64 | arm64/aarch64) runs_here=$program ;; esac
+done
 if [ -z "$runs_here" ]; then
   # The manifests are printed by the program, and none of the programs runs on this machine.
   cargo build --quiet --locked --package capo-rs --bin capo-rs
-  runs_here=$built/debug/capo-rs
+  runs_here=${CARGO_TARGET_DIR:-target}/debug/capo-rs
 fi
 
 echo "release: writing manifests, templates, images and SBOM" >&2
 deploy/clusterctl-folder.sh "$runs_here" "$image:$VERSION" "$work/release"
 python3 deploy/oci_layout.py --out "$work/release/image" --version "$VERSION" --revision "$revision" \
-  --certificates /etc/ssl/certs/ca-certificates.crt "${binaries[@]}"
+  --certificates "$certificates" "${binaries[@]}"
 # In a copy, because the tool writes one file into the folder of every crate.
 mkdir "$work/source"
 git archive HEAD | tar -x -C "$work/source"
@@ -79,6 +70,9 @@ git archive HEAD | tar -x -C "$work/source"
 # The paths of the workspace's crates are those of the repository, not of this machine.
 sed "s#file://$work/source#file:///capo-rs#g" "$work/source/src/provider/capo-rs.cdx.json" >"$work/release/capo-rs.cdx.json"
 (cd "$work/release" && find . -type f ! -name SHA256SUMS | LC_ALL=C sort | xargs sha256sum >SHA256SUMS)
+if [ -n "${SIGNING_KEY:-}" ]; then
+  gpg --batch --armor --detach-sign --local-user "$SIGNING_KEY" --output "$work/release/SHA256SUMS.asc" "$work/release/SHA256SUMS"
+fi
 
 mkdir -p "$(dirname "$folder")"
 mv "$work/release" "$folder"

@@ -61,7 +61,7 @@ fn base_images_and_the_build_are_pinned() {
     let minor = channel.rsplit_once('.').unwrap().0;
     let all = instructions();
     assert!(
-        all[0].starts_with(&format!("FROM rust:{minor}-alpine")),
+        all[0].starts_with(&format!("ARG BUILDER=rust:{minor}-alpine")),
         "{} is not the pinned tool chain {channel}",
         all[0]
     );

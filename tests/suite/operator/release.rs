@@ -169,6 +169,11 @@ fn a_release_that_can_not_be_made_says_what_to_do() {
     assert!(refused(&[]).contains("VERSION is not set"));
     assert!(refused(&[("VERSION", "1.0.0")]).contains("such as v1.0.0"));
     assert!(refused(&[("VERSION", "v1.99.0")]).contains("add the series"));
+    assert!(
+        refused(&[("VERSION", "v1.0.0"), ("ARCHITECTURES", "mips")]).contains("amd64 and arm64")
+    );
+    let unsigned = [("VERSION", "v1.0.0"), ("SIGNING_KEY", "nobody@nowhere")];
+    assert!(refused(&unsigned).contains("SIGNING_KEY is nobody@nowhere"));
     let out = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(out.path().join("infrastructure-openstack/v1.0.0")).unwrap();
     let before = [("VERSION", "v1.0.0"), ("OUT", out.path().to_str().unwrap())];
