@@ -28,7 +28,7 @@ pub(crate) fn frozen(state: &State) -> String {
         ""
     };
     format!(
-        ". {frozen}To let it go all the same, annotate the OpenStackMachine with \
+        ". {frozen}To allow the deletion of this Machine all the same, annotate its OpenStackMachine with \
          infrastructure.cluster.x-k8s.io/load-balancer-gate: bypass until=<RFC 3339> reason=<text>"
     )
 }
@@ -78,7 +78,7 @@ pub(crate) fn delay(state: &State) -> &'static str {
     if state.summary.stuck > 0 {
         "; stuck"
     } else if state.summary.alerted > 0 {
-        "; for far longer than Octavia takes as a rule"
+        "; for far longer than Octavia usually takes"
     } else {
         ""
     }
@@ -103,7 +103,7 @@ pub(crate) fn cause(
         GateCause::NeverServed => "The machine was never admitted and does not serve".to_owned(),
         GateCause::ServerDown => "Its server is absent or SHUTOFF".to_owned(),
         GateCause::DoesNotServe => {
-            "Its API server is down (APIServerPodHealthy is False) and gets no clients, so nothing gets worse when it goes"
+            "Its API server is down (APIServerPodHealthy is False) and gets no clients, so its deletion makes nothing worse"
                 .to_owned()
         }
         GateCause::Released(Proven::ThroughTheEndpoint) => {
@@ -116,25 +116,25 @@ pub(crate) fn cause(
         ),
         GateCause::MembersGone => "Its members are removed".to_owned(),
         GateCause::LoadBalancerUnusable => {
-            "The load balancer takes no change; what is left in it goes with it".to_owned()
+            "The load balancer accepts no change, so a member that is left in it can't be removed".to_owned()
         }
         GateCause::Paused => "Paused, or being moved: nothing is touched".to_owned(),
         GateCause::OperatorHold => "The operator holds it".to_owned(),
         GateCause::ServerNotReady => "Its server is not ACTIVE yet, or has no address yet".to_owned(),
         GateCause::NotObserved => "The load balancer was not read yet".to_owned(),
-        GateCause::NotFresh => "A newer read of the load balancer is on its way".to_owned(),
-        GateCause::Stale => "The load balancer was not read for too long".to_owned(),
+        GateCause::NotFresh => "The load balancer is being read again".to_owned(),
+        GateCause::Stale => "The last read of the load balancer is too old".to_owned(),
         GateCause::Trouble(_) => {
             let message = state.trouble.as_ref().map(|trouble| trouble.message.as_str());
-            format!("OpenStack can't be asked: {}", message.unwrap_or_default())
+            format!("A request to OpenStack failed: {}", message.unwrap_or_default())
         }
         GateCause::Ambiguous => ambiguous(state),
         GateCause::LoadBalancerNotMade => "There is no load balancer yet".to_owned(),
         GateCause::LoadBalancerAbsent => {
-            "The load balancer is not found in OpenStack; it is made anew".to_owned()
+            "The load balancer does not exist in OpenStack; it is being created again".to_owned()
         }
         GateCause::LoadBalancerError => {
-            "The load balancer is in ERROR: ask the cloud's operator for a failover, or give leave to rebuild it with the annotation infrastructure.cluster.x-k8s.io/rebuild-load-balancer"
+            "The load balancer is in ERROR: ask the cloud's operator for a failover, or allow capo-rs to rebuild it with the annotation infrastructure.cluster.x-k8s.io/rebuild-load-balancer"
                 .to_owned()
         }
         GateCause::LoadBalancerPending => format!(
@@ -147,7 +147,7 @@ pub(crate) fn cause(
                 .map_or("being set up", |status| status.as_str())
         ),
         GateCause::PartError(port, kind) => format!(
-            "The {} of port {port} is in ERROR under the load balancer; it is pushed again",
+            "The {} of port {port} is in ERROR under the load balancer; capo-rs sends its values to Octavia again",
             kind.as_str()
         ),
         GateCause::PartMissing(port, kind) => {
@@ -221,7 +221,7 @@ fn ambiguous(state: &State) -> String {
     let port = state.ports.iter().find_map(|port| port.ambiguous.as_ref());
     format!(
         "In the load balancer {}; nothing is written",
-        port.map_or("two objects answer to one name", String::as_str)
+        port.map_or("two objects have one name", String::as_str)
     )
 }
 
@@ -235,8 +235,8 @@ pub(crate) fn member_class(port: u16, class: Class) -> String {
         Class::Active => "is ACTIVE",
         Class::Error => "is in ERROR; it is repaired",
         Class::Orphaned => "is PENDING though the load balancer is ACTIVE; it is repaired",
-        Class::Foreign => "is in doubt: another member has its address under another name",
-        Class::Unknown => "shows a status that is not known",
+        Class::Foreign => "is ambiguous: a member of another name has its address",
+        Class::Unknown => "has a status that capo-rs does not know",
     };
     format!("Its member on port {port} {text}")
 }
@@ -318,7 +318,10 @@ fn refusals(state: &State, machine: Option<&ObjectName>, port: u16) -> String {
             let refusal = machine.slots.get(index?)?.refusal.as_ref()?;
             Some(format!("{} on port {port}: {}", name.name, refusal.message))
         });
-    format!("The member can't be made: {}", refusal.unwrap_or_default())
+    format!(
+        "Octavia refused to create the member: {}",
+        refusal.unwrap_or_default()
+    )
 }
 
 /// Each other machine, and why it does not serve (yet).
@@ -356,15 +359,15 @@ fn others(state: &State, leaving: &ObjectName, number: u16) -> String {
 fn serving_text(serving: Serving) -> &'static str {
     match serving {
         Serving::Yes(evidence) => evidence_text(evidence),
-        Serving::NotYet(Want::Server) => "its server is to be read again",
-        Serving::NotYet(Want::Detail) => "its member's weight is to be read",
+        Serving::NotYet(Want::Server) => "its server is being read again",
+        Serving::NotYet(Want::Detail) => "its member's weight is being read",
         Serving::NotYet(Want::OnlineSpan) => "ONLINE, but not for long enough yet",
         Serving::No(Lack::NoMember) => "no member",
         Serving::No(Lack::NotActive) => "its member is not ACTIVE",
-        Serving::No(Lack::AdminDown) => "its member is admin-down",
+        Serving::No(Lack::AdminDown) => "its member is disabled",
         Serving::No(Lack::Drained) => "its member has weight 0",
         Serving::No(Lack::Server) => "its server is not ACTIVE",
-        Serving::No(Lack::Leaving) => "it is leaving itself",
+        Serving::No(Lack::Leaving) => "its own Machine is being deleted",
         Serving::No(Lack::Unhealthy) => "APIServerPodHealthy is False",
         Serving::No(Lack::NotOnline) => "its member is not ONLINE",
         Serving::No(Lack::NoEvidence) => {

@@ -260,8 +260,8 @@ fn expected_member(
         _ if leaving || machine.want.address.is_none() => String::new(),
         Class::Foreign => messages::member_class(port.number, class),
         _ => slot.and_then(|slot| slot.refusal.as_ref()).map_or_else(
-            || "It is not there yet".to_owned(),
-            |refusal| format!("It can't be made: {}", refusal.message),
+            || "It does not exist yet".to_owned(),
+            |refusal| format!("Octavia refused to create it: {}", refusal.message),
         ),
     };
     MemberFinding {
@@ -343,18 +343,18 @@ fn member_message(
         }
         Class::Active if leaving => "It is being removed".to_owned(),
         Class::Active if member.is_joining() => {
-            "It joins admin-down, and gets traffic once its API server is known to serve".to_owned()
+            "It is disabled until its API server is known to serve".to_owned()
         }
         Class::Active if member.admin_up() == Some(false) => {
-            "It is admin-down, not by us".to_owned()
+            "It is disabled, and not by capo-rs".to_owned()
         }
         Class::Active if member.weight() == Some(0) => "It has weight 0".to_owned(),
         Class::Active => String::new(),
         Class::Error if leaving => "Its deletion failed and is repeated".to_owned(),
         Class::Error if machine.may_be_admitted() => {
-            "Octavia failed to apply it; it is pushed again, with growing pauses".to_owned()
+            "Octavia failed to apply it; capo-rs sends its values again, with growing pauses".to_owned()
         }
-        Class::Error => "Octavia failed to apply it; it is made anew".to_owned(),
+        Class::Error => "Octavia failed to apply it; it is being recreated".to_owned(),
         Class::Orphaned => {
             "It is PENDING under an ACTIVE load balancer: the operation was lost; it is repeated"
                 .to_owned()
@@ -364,12 +364,12 @@ fn member_message(
                 "It is stuck: nothing but Octavia's operator can free a PENDING load balancer"
                     .to_owned()
             } else if lasts(member, state.settings.alert_after, now) {
-                "It is PENDING for far longer than Octavia takes as a rule".to_owned()
+                "It is PENDING for far longer than Octavia usually takes".to_owned()
             } else {
                 "Octavia is working on it".to_owned()
             }
         }
-        Class::Foreign => "More than one member answers to its name".to_owned(),
+        Class::Foreign => "More than one member has its name".to_owned(),
         Class::Missing => "It is gone".to_owned(),
         Class::Unknown => format!(
             "Octavia shows the unknown status {}",

@@ -168,7 +168,7 @@ fn a_hold_ends_when_the_operator_enables_the_other_member_again() {
     set(&mut world, false);
     world.delete(&machine_name(1));
     world.run(seconds(300));
-    assert!(message(&world).contains("cp-2: its member is admin-down"));
+    assert!(message(&world).contains("cp-2: its member is disabled"));
     set(&mut world, true);
     world.run(seconds(300));
     assert!(gone(&world, 1));

@@ -206,7 +206,7 @@ impl Pass<'_> {
                 }
                 Outcome::wait(
                     Reason::NotYetObserved,
-                    "A newer read of the load balancer is on its way",
+                    "The load balancer is being read again",
                     Duration::from_secs(1),
                 )
             }
