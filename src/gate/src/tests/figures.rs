@@ -139,21 +139,6 @@ fn an_outage_of_two_minutes_costs_few_calls_and_ends_soon_after() {
     }
 }
 
-#[test]
-fn releasing_one_machine_of_an_idle_cluster_takes_at_most_eight_calls() {
-    let mut world = settled(&[6443], Duration::from_secs(1), 3);
-    world.tally = super::world::Tally::default();
-    let name = super::world::machine_name(1);
-    let begun = world.now;
-    world.delete(&name);
-    while world.tally.releases == 0 {
-        world.run(Duration::from_millis(100));
-    }
-    let took = world.now - begun;
-    assert!(took <= Duration::from_secs(8), "{took:?}");
-    assert!(world.tally.calls <= 8, "{} calls", world.tally.calls);
-}
-
 /// Octavia calls from the moment at which a release is asked until the hook may go, and how long that takes.
 #[test]
 fn releasing_one_machine_of_an_idle_cluster_takes_at_most_8_calls_and_8_s() {

@@ -3,8 +3,12 @@
 use super::{seconds, world_of};
 use crate::{
     model::{desired::Deletion, octavia::Change},
-    tests::world::{Todo, machine_name},
+    tests::{
+        model::Fate,
+        world::{Todo, machine_name},
+    },
 };
+use capo_core::ProvisioningStatus;
 
 /// The first machine that is handed over lacks its member, and those that serve are not known yet.
 #[test]
@@ -32,6 +36,36 @@ fn a_new_leader_changes_no_member_before_every_machine_was_handed_over() {
         )
     };
     assert!(first.is_some_and(joins), "{first:?}");
+}
+
+/// A push of its values would turn a member ACTIVE that was never plugged, and its machine would be admitted. That is done
+/// only where no other one may serve.
+#[test]
+fn a_new_leader_pushes_no_failed_member_before_it_knows_the_machines_that_serve() {
+    let mut world = world_of(&[2, 3]);
+    // This process ends while Octavia creates the member, and the creation fails.
+    world.model.fates = vec![Fate::Fails];
+    let before = world.model.writes.len() + 1;
+    world.add(1, false, Deletion::No);
+    for _ in 0..100 {
+        if world.model.writes.len() < before {
+            world.run(std::time::Duration::from_millis(100));
+        }
+    }
+    assert_eq!(world.model.writes.len(), before);
+    world.lag = seconds(60);
+    world.restart();
+    world.run(seconds(110));
+    assert_eq!(world.model.writes.get(before..), Some(&[][..]));
+    assert_eq!(super::member_of(&world, 1), Some(ProvisioningStatus::Error));
+    assert!(!world.nodes[&machine_name(1)].want.admitted);
+    world.run(seconds(400));
+    let first = world.model.writes.get(before);
+    assert!(
+        matches!(first, Some(Change::DeleteMember { .. })),
+        "{first:?}"
+    );
+    assert!(world.nodes[&machine_name(1)].want.admitted);
 }
 
 /// The machine that is known first goes before the others are known.

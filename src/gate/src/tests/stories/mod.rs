@@ -11,6 +11,7 @@ mod proof;
 mod releases;
 mod repairs;
 mod slow;
+mod strangers;
 mod structure;
 mod withdrawal;
 
