@@ -22,7 +22,9 @@ mod webhooks;
 use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use prometheus::{Registry, TextEncoder, proto::MetricFamily};
+use prometheus::{Registry, proto::MetricFamily};
+
+use families::FamilyText;
 
 use crate::tracker::Membership;
 use capo_core::{ConditionStatus, ObjectName};
@@ -125,12 +127,11 @@ impl Metrics {
     /// # Errors
     /// Never with the catalogue as it is.
     pub fn render(&self, leading: Option<&Leading>) -> Result<String, prometheus::Error> {
-        let mut more = Vec::new();
-        if let Some(leading) = leading {
-            more = self.states(&leading.membership.all());
-            more.extend(self.0.openstack.levels(&leading.clouds.levels())?);
-        }
-        self.with(more)
+        let Some(leading) = leading else {
+            return self.with(Vec::new(), Vec::new());
+        };
+        let levels = self.0.openstack.levels(&leading.clouds.levels())?;
+        self.with(self.states(&leading.membership.all()), levels)
     }
 
     /// The same for load balancers with these findings.
@@ -141,21 +142,37 @@ impl Metrics {
         &self,
         findings: &[(ObjectName, Arc<Findings>)],
     ) -> Result<String, prometheus::Error> {
-        self.with(self.states(findings))
+        self.with(self.states(findings), Vec::new())
     }
 
-    fn states(&self, findings: &[(ObjectName, Arc<Findings>)]) -> Vec<MetricFamily> {
+    fn states(&self, findings: &[(ObjectName, Arc<Findings>)]) -> Vec<FamilyText> {
         let servers = self.0.controllers.objects("OpenStackServer");
         let floating_ips = self.0.controllers.objects("OpenStackFloatingIPPool");
         states::families(&self.0.settings, findings, servers, floating_ips)
     }
 
-    fn with(&self, mut families: Vec<MetricFamily>) -> Result<String, prometheus::Error> {
-        families.extend(self.0.registry.gather());
-        families.extend(self.0.controllers.queues()?);
-        families.extend(process::Families::now()?);
-        families.sort_by(|one, other| one.name().cmp(other.name()));
-        TextEncoder::new().encode_to_string(&families)
+    /// The page: these families, and those that are counted in this process.
+    fn with(
+        &self,
+        mut families: Vec<FamilyText>,
+        more: Vec<MetricFamily>,
+    ) -> Result<String, prometheus::Error> {
+        let counted = self.0.registry.gather().into_iter();
+        let queues = self.0.controllers.queues()?;
+        for family in counted
+            .chain(more)
+            .chain(queues)
+            .chain(process::Families::now()?)
+        {
+            families.push(FamilyText::of(&family)?);
+        }
+        families.sort_by(|one, other| one.name.cmp(&other.name));
+        let length = families.iter().map(|family| family.text.len()).sum();
+        let mut page = String::with_capacity(length);
+        for family in families {
+            page.push_str(&family.text);
+        }
+        Ok(page)
     }
 
     /// The status of one of the conditions that summarise all objects.

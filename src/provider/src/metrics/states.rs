@@ -1,10 +1,8 @@
 //! States of load balancers, members and gates, collected at every scrape.
 
-use prometheus::proto::MetricFamily;
-
 use super::{
     Settings, catalogue,
-    families::{Samples, number, seconds, truth},
+    families::{FamilyText, Samples, number, seconds, truth},
     findings::{All, OPERATING, PROVISIONING, operating},
     label, member_states,
     members::POLLED,
@@ -31,7 +29,7 @@ pub(super) fn families(
     all: All<'_>,
     servers: usize,
     floating_ips: usize,
-) -> Vec<MetricFamily> {
+) -> Vec<FamilyText> {
     let polled = polled(settings, all, [all.len(), servers, floating_ips]);
     polled
         .into_iter()
