@@ -11,7 +11,7 @@ use std::{
 use futures::{Stream, StreamExt};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
-    Api, Resource, ResourceExt,
+    Api, Resource,
     runtime::{
         WatchStreamExt,
         reflector::{self, Store},
@@ -87,9 +87,11 @@ where
 {
     /// A watch over `api`, narrowed to `labels` where given.
     pub(crate) fn new(api: Api<K>, labels: Option<&str>) -> Self {
-        let config = labels.map_or_else(watcher::Config::default, |labels| {
-            watcher::Config::default().labels(labels)
-        });
+        let config = watcher::Config::default().page_size(PAGE);
+        let config = match labels {
+            Some(labels) => config.labels(labels),
+            None => config,
+        };
         let (store, writer) = reflector::store();
         Self {
             api,
@@ -145,12 +147,29 @@ where
     }
 }
 
+/// The number of objects in one answer to a list. All objects of one answer are in memory three times: as text, as they are
+/// read, and in the store.
+const PAGE: u32 = 100;
+
+/// Annotations with copies of objects, which are never read from a store: of kubectl, of CAPO's conversion, and of the
+/// control-plane provider on its Machines.
+const COPIES: [&str; 3] = [
+    "kubectl.kubernetes.io/last-applied-configuration",
+    "cluster.x-k8s.io/conversion-data",
+    "controlplane.cluster.x-k8s.io/kubeadm-cluster-configuration",
+];
+
 /// Removes large fields that are never read.
 fn trim<K: Resource>(object: &mut K) {
     object.meta_mut().managed_fields = None;
-    object
-        .annotations_mut()
-        .remove("kubectl.kubernetes.io/last-applied-configuration");
+    if let Some(annotations) = &mut object.meta_mut().annotations {
+        for copy in COPIES {
+            annotations.remove(copy);
+        }
+        if annotations.is_empty() {
+            object.meta_mut().annotations = None;
+        }
+    }
 }
 
 /// The data that is kept of an object besides the store: its fingerprints, and the objects that depend on it.

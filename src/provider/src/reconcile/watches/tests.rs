@@ -2,6 +2,7 @@ use std::sync::Mutex;
 
 use futures::stream;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use kube::ResourceExt;
 
 use super::*;
 
@@ -137,4 +138,24 @@ async fn a_new_list_enqueues_objects_that_changed_appeared_or_disappeared() {
         seen.get(6..),
         Some([own("b"), related("c"), related("a"), own("a"), related("a")].as_slice())
     );
+}
+
+#[test]
+fn copies_of_objects_in_annotations_are_not_kept() {
+    let annotated = |keys: &[&str]| {
+        let mut pod = pod("a", 1, "");
+        let annotations = keys.iter().map(|key| ((*key).to_owned(), "x".to_owned()));
+        pod.metadata.annotations = Some(annotations.collect());
+        pod.metadata.managed_fields = Some(Vec::new());
+        trim(&mut pod);
+        assert_eq!(pod.metadata.managed_fields, None);
+        pod.metadata.annotations
+    };
+    assert_eq!(annotated(&COPIES), None);
+    let kept = annotated(&[
+        "cluster.x-k8s.io/conversion-data",
+        "cluster.x-k8s.io/paused",
+    ]);
+    let kept: Vec<_> = kept.unwrap_or_default().into_keys().collect();
+    assert_eq!(kept, ["cluster.x-k8s.io/paused"]);
 }
