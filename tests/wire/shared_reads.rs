@@ -96,6 +96,51 @@ async fn a_server_that_a_list_lacks_is_read_by_its_id() {
 }
 
 #[tokio::test]
+async fn after_a_start_the_parts_of_all_load_balancers_are_read_by_one_list_each() {
+    let test = cloud().await;
+    let part = |number: usize| {
+        json!({"id": format!("p{number}"), "name": "n", "provisioning_status": "ACTIVE", "protocol_port": 6443,
+            "loadbalancers": [{"id": format!("lb{number}")}], "delay": 5, "timeout": 3, "max_retries": 2})
+    };
+    let parts: Vec<_> = (0..20).map(part).collect();
+    for kind in ["listeners", "pools", "healthmonitors"] {
+        let at = format!("/lb/v2/lbaas/{kind}");
+        let body = ok(json!({ kind: parts })).set_delay(Duration::from_millis(50));
+        answer(&test, "GET", &at, body).await;
+    }
+    // The first caller is served by a read of its own.
+    let monitor = json!({"healthmonitor": parts[0]});
+    answer(&test, "GET", "/lb/v2/lbaas/healthmonitors/p0", ok(monitor)).await;
+    let callers = (0..20).map(|number| {
+        let cloud = test.cloud.clone();
+        async move {
+            let shared = cloud.shared_reads();
+            let balancer = format!("lb{number}").into();
+            let monitor = format!("p{number}").into();
+            let (listeners, pools, monitor) = futures::join!(
+                shared.listeners(&balancer, STEADY),
+                shared.pools(&balancer, STEADY),
+                shared.health_monitor(&monitor, STEADY),
+            );
+            let own = format!("p{number}");
+            let listeners = listeners.unwrap();
+            // The first caller's answer is not filtered by this cloud.
+            assert!(listeners.iter().any(|listener| listener.id == own));
+            assert!(number == 0 || listeners.len() == 1);
+            assert!(pools.unwrap().iter().any(|pool| pool.id == own));
+            assert_eq!(monitor.unwrap().id, own);
+        }
+    });
+    join_all(callers).await;
+    let all = test.server.received_requests().await.unwrap();
+    let of_octavia = all
+        .iter()
+        .filter(|request| request.url.path().contains("lbaas"))
+        .count();
+    assert!(of_octavia <= 6, "{of_octavia} calls");
+}
+
+#[tokio::test]
 async fn look_ups_are_made_once_until_they_are_too_old() {
     let test = cloud().await;
     let zones =

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use capo_core::{
     Priority,
-    ids::{FlavorId, ImageId, PortId, ProjectId, ServerId},
+    ids::{FlavorId, ImageId, LoadBalancerId, MonitorId, PortId, ProjectId, ServerId},
 };
 
 use tokio::time::Instant;
@@ -14,6 +14,7 @@ use crate::{
     compute::{AvailabilityZone, Flavor, Server, ServerFilter, ServerGroup},
     error::Error,
     image::{Image, ImageFilter},
+    load_balancer::{HealthMonitor, HealthMonitorFilter, Listener, Pool},
     network::{
         Network, NetworkFilter, Port, PortFilter, SecurityGroup, SecurityGroupFilter, Subnet,
         SubnetFilter,
@@ -156,6 +157,75 @@ impl SharedReads<'_> {
         ports.get(id, oldest, priority, one, all).await
     }
 
+    /// The listeners of a load balancer in a read that is sent from now on. Where several callers wait, as after a start, one
+    /// list of the project's listeners serves all of them.
+    pub async fn listeners(
+        &self,
+        load_balancer: &LoadBalancerId,
+        priority: Priority,
+    ) -> Result<Vec<Listener>, Error> {
+        let cloud = self.0;
+        let one = |id| async move { cloud.listeners(&id, priority).await };
+        let all = |_| async move {
+            let project = cloud.project_id().await?;
+            let all = cloud.listeners_of_project(&project, priority).await?;
+            let owned = all.into_iter().filter_map(|listener| {
+                Some((listener.loadbalancers.first()?.id.clone(), listener))
+            });
+            Ok(grouped(owned))
+        };
+        let listeners = &self.cache().listeners;
+        let now = std::time::Instant::now();
+        let read = listeners
+            .get(load_balancer, now, priority, one, all)
+            .await?;
+        Ok(read.value)
+    }
+
+    /// The pools of a load balancer; see [`SharedReads::listeners`].
+    pub async fn pools(
+        &self,
+        load_balancer: &LoadBalancerId,
+        priority: Priority,
+    ) -> Result<Vec<Pool>, Error> {
+        let cloud = self.0;
+        let one = |id| async move { cloud.pools(&id, priority).await };
+        let all = |_| async move {
+            let project = cloud.project_id().await?;
+            let all = cloud.pools_of_project(&project, priority).await?;
+            let owned = all
+                .into_iter()
+                .filter_map(|pool| Some((pool.loadbalancers.first()?.id.clone(), pool)));
+            Ok(grouped(owned))
+        };
+        let pools = &self.cache().pools;
+        let now = std::time::Instant::now();
+        let read = pools.get(load_balancer, now, priority, one, all).await?;
+        Ok(read.value)
+    }
+
+    /// A health monitor; see [`SharedReads::listeners`].
+    pub async fn health_monitor(
+        &self,
+        id: &MonitorId,
+        priority: Priority,
+    ) -> Result<HealthMonitor, Error> {
+        let cloud = self.0;
+        let one = |id| async move { cloud.health_monitor(&id, priority).await };
+        let all = |_| async move {
+            let filter = HealthMonitorFilter {
+                project_id: Some(cloud.project_id().await?),
+                ..HealthMonitorFilter::default()
+            };
+            let all = cloud.health_monitors(&filter, priority).await?;
+            let keyed = all.into_iter().map(|monitor| (monitor.id.clone(), monitor));
+            Ok(keyed.collect())
+        };
+        let monitors = &self.cache().monitors;
+        let now = std::time::Instant::now();
+        Ok(monitors.get(id, now, priority, one, all).await?.value)
+    }
+
     /// All flavors this project may use, read at most `age` ago.
     pub async fn flavors(
         &self,
@@ -259,11 +329,11 @@ impl SharedReads<'_> {
     }
 }
 
-/// Groups the values by name.
-fn grouped<V>(named: impl Iterator<Item = (String, V)>) -> Vec<(String, Vec<V>)> {
-    let mut groups: BTreeMap<String, Vec<V>> = BTreeMap::new();
-    for (name, value) in named {
-        groups.entry(name).or_default().push(value);
+/// Groups the values by key.
+fn grouped<K: Ord, V>(keyed: impl Iterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
+    let mut groups: BTreeMap<K, Vec<V>> = BTreeMap::new();
+    for (key, value) in keyed {
+        groups.entry(key).or_default().push(value);
     }
     groups.into_iter().collect()
 }

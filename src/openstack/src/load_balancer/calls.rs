@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{Cloud, Error, Service, request::Call, wire::push_some};
 use capo_core::Priority;
-use capo_core::ids::{ListenerId, LoadBalancerId, MemberId, MonitorId, PoolId};
+use capo_core::ids::{ListenerId, LoadBalancerId, MemberId, MonitorId, PoolId, ProjectId};
 
 const LB: Service = Service::LoadBalancer;
 
@@ -95,6 +95,18 @@ impl Cloud {
         self.list(call, "listeners").await
     }
 
+    /// The listeners of all load balancers of a project.
+    pub async fn listeners_of_project(
+        &self,
+        project: &ProjectId,
+        priority: Priority,
+    ) -> Result<Vec<Listener>, Error> {
+        let call = Call::get(LB, "loadbalancer_listener_list", ["listeners"])
+            .query("project_id", project.as_str())
+            .at(priority);
+        self.list(call, "listeners").await
+    }
+
     /// Requests the creation of a listener.
     pub async fn create_listener(
         &self,
@@ -128,6 +140,18 @@ impl Cloud {
     ) -> Result<Vec<Pool>, Error> {
         let call = Call::get(LB, "loadbalancer_pool_list", ["pools"])
             .query("loadbalancer_id", load_balancer_id.as_str())
+            .at(priority);
+        self.list(call, "pools").await
+    }
+
+    /// The pools of all load balancers of a project.
+    pub async fn pools_of_project(
+        &self,
+        project: &ProjectId,
+        priority: Priority,
+    ) -> Result<Vec<Pool>, Error> {
+        let call = Call::get(LB, "loadbalancer_pool_list", ["pools"])
+            .query("project_id", project.as_str())
             .at(priority);
         self.list(call, "pools").await
     }

@@ -7,12 +7,13 @@ mod batched;
 
 use std::{collections::HashMap, hash::Hash, sync::Arc};
 
-use capo_core::ids::{FlavorId, ImageId, PortId, ServerId};
+use capo_core::ids::{FlavorId, ImageId, LoadBalancerId, MonitorId, PortId, ServerId};
 use parking_lot::Mutex;
 
 use crate::{
     compute::{AvailabilityZone, Flavor, Server, ServerGroup},
     image::{Image, ImageFilter},
+    load_balancer::{HealthMonitor, Listener, Pool},
     network::{
         Network, NetworkFilter, Port, SecurityGroup, SecurityGroupFilter, Subnet, SubnetFilter,
     },
@@ -29,6 +30,9 @@ pub(crate) struct ReadCache {
     pub(crate) server_ids: Batched<String, Vec<ServerId>>,
     pub(crate) ports: Batched<PortId, Port>,
     pub(crate) ports_by_name: Batched<String, Vec<Port>>,
+    pub(crate) listeners: Batched<LoadBalancerId, Vec<Listener>>,
+    pub(crate) pools: Batched<LoadBalancerId, Vec<Pool>>,
+    pub(crate) monitors: Batched<MonitorId, HealthMonitor>,
     pub(crate) flavors: Aged<Arc<Vec<Flavor>>>,
     pub(crate) zones: Aged<Arc<Vec<AvailabilityZone>>>,
     pub(crate) groups: Aged<Arc<Vec<ServerGroup>>>,
@@ -47,6 +51,9 @@ impl Default for ReadCache {
             server_ids: Batched::by_name(),
             ports: Batched::by_id(),
             ports_by_name: Batched::by_name(),
+            listeners: Batched::by_id(),
+            pools: Batched::by_id(),
+            monitors: Batched::by_id(),
             flavors: Aged::default(),
             zones: Aged::default(),
             groups: Aged::default(),

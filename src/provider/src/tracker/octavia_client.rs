@@ -60,11 +60,12 @@ impl Octavia for OctaviaClient {
     ) -> BoxFuture<'static, Answer<Structure>> {
         let (cloud, id) = (self.0.clone(), load_balancer.to_owned());
         async move {
-            let listeners = cloud
+            let shared = cloud.shared_reads();
+            let listeners = shared
                 .listeners(&id.as_str().into(), urgency)
                 .await
                 .map_err(|error| failure(&error))?;
-            let pools = cloud
+            let pools = shared
                 .pools(&id.as_str().into(), urgency)
                 .await
                 .map_err(|error| failure(&error))?;
@@ -111,6 +112,7 @@ impl Octavia for OctaviaClient {
         let (cloud, id) = (self.0.clone(), monitor.to_owned());
         async move {
             let monitor = cloud
+                .shared_reads()
                 .health_monitor(&id.as_str().into(), urgency)
                 .await
                 .map_err(|error| failure(&error))?;

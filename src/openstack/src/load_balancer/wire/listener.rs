@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     load_balancer::types::ListenerProtocol,
-    wire::{null_as_default, parsed_list, yes},
+    wire::{Reference, null_as_default, parsed_list, yes},
 };
 use capo_core::ids::{ListenerId, LoadBalancerId, PoolId};
 use capo_core::{OperatingStatus, ProvisioningStatus};
@@ -34,6 +34,9 @@ pub struct Listener {
     /// Source ranges that may connect; empty means all.
     #[serde(default, deserialize_with = "parsed_list")]
     pub allowed_cidrs: Vec<IpNet>,
+    /// The load balancer to which it belongs. Octavia sends a list of one.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub loadbalancers: Vec<Reference<LoadBalancerId>>,
     /// Its tags.
     #[serde(default, deserialize_with = "null_as_default")]
     pub tags: Vec<String>,

@@ -31,6 +31,9 @@ pub struct Pool {
     /// Its health monitor.
     #[serde(default)]
     pub healthmonitor_id: Option<MonitorId>,
+    /// The load balancer to which it belongs. Octavia sends a list of one.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub loadbalancers: Vec<Reference<LoadBalancerId>>,
     /// The listeners that use it.
     #[serde(default, deserialize_with = "null_as_default")]
     pub listeners: Vec<Reference<ListenerId>>,
