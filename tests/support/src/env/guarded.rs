@@ -162,6 +162,21 @@ impl Guarded {
         Ok(kibibytes * 1024)
     }
 
+    /// The processor time that it has used, of all its threads.
+    pub fn processor_time(&self) -> Result<Duration, Error> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid))?;
+        // The name in parentheses may contain spaces; the 12th and 13th fields after it are user and system time.
+        let (_, fields) = stat.rsplit_once(')').ok_or("no name")?;
+        let ticks = fields
+            .split_whitespace()
+            .skip(11)
+            .take(2)
+            .map(|field| field.parse::<u64>());
+        let ticks = ticks.sum::<Result<u64, _>>()?;
+        // Linux shows these times in hundredths of a second on every platform.
+        Ok(Duration::from_millis(ticks * 10))
+    }
+
     /// The last lines of its log, for messages.
     pub fn last_lines(&self, count: usize) -> String {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();

@@ -1,0 +1,257 @@
+//! What 150 settled clusters of three control-plane machines cost: calls of OpenStack in an hour, resident memory, and what
+//! a restart with the default budget takes until everything was observed.
+//!
+//! Run by `make bench`; prints the numbers and fails when a promise is broken. The calls are counted during one full sync
+//! period of ten minutes, in which every object is reconciled and every load balancer is read at its shipped interval, and
+//! multiplied by six. `CAPO_RS_BENCH_CLUSTERS` measures fewer clusters, and then records nothing.
+#![allow(clippy::print_stdout, clippy::unwrap_used, clippy::panic)]
+
+use test_support::{env, figures, scene};
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use fake_cloud::{Call, Control, Durations, FakeCloud, Options};
+use futures::{StreamExt as _, stream};
+use kube::api::ListParams;
+use scene::{NAMESPACE, Plan, Scene, is_provisioned};
+
+/// How many clusters are promised for.
+const CLUSTERS: usize = 150;
+/// How many control-plane machines each has.
+const MACHINES: usize = 3;
+/// Calls of OpenStack in an hour.
+const CALLS_AN_HOUR: usize = 3_000;
+/// Resident memory, in bytes.
+const RESIDENT: u64 = 40 << 20;
+/// How soon everything is observed after a restart, and by how many calls.
+const OBSERVED_WITHIN: Duration = Duration::from_secs(90);
+const CALLS_OF_A_RESTART: usize = 2_000;
+/// One sync period, and how many are in an hour.
+const PERIOD: Duration = Duration::from_mins(10);
+const PERIODS_AN_HOUR: usize = 6;
+/// How long the preparation may take for each cluster.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How many objects are created at the same time.
+const AT_ONCE: usize = 8;
+
+fn main() -> ExitCode {
+    // What `cargo test --benches` and `cargo bench -- --list` start is no measurement.
+    if !std::env::args().any(|argument| argument == "--bench")
+        || std::env::args().any(|argument| argument == "--list")
+    {
+        return ExitCode::SUCCESS;
+    }
+    let asked = std::env::var("CAPO_RS_BENCH_CLUSTERS").ok();
+    let clusters = asked.and_then(|text| text.parse().ok()).unwrap_or(CLUSTERS);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let measured = runtime.block_on(measure(clusters));
+    println!("{clusters} clusters of {MACHINES} control-plane machines");
+    let mut kept = true;
+    for (what, unit, value, promised) in &measured {
+        let good = value <= promised;
+        kept &= good;
+        let broken = if good { "" } else { "  BROKEN" };
+        println!("    {what}: {value} {unit} (promised {promised}){broken}");
+    }
+    if clusters == CLUSTERS {
+        figures::record("fleet", "make bench", &measured);
+    }
+    if kept || clusters != CLUSTERS {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+async fn measure(clusters: usize) -> Vec<(&'static str, &'static str, f64, f64)> {
+    let cloud = FakeCloud::start(Options {
+        durations: Durations::instant(),
+        data_path: false,
+        floating_range: Some("172.24.0.0/20".parse().unwrap()),
+        ..Options::default()
+    })
+    .await
+    .unwrap();
+    let control = cloud.control();
+    let mut scene = Scene::set().await;
+    // A budget that the preparation does not wait for.
+    let fast = ["--openstack-qps=500", "--openstack-burst=500"];
+    scene.start(&fast).await;
+    scene.credentials("cloud", &cloud).await;
+    prepare(&scene, clusters).await;
+    until_quiet(control).await;
+    scene.cluster_api.stop();
+    scene.stop().await;
+
+    let (since, begun) = (control.last_call(), Instant::now());
+    scene.start(&[]).await;
+    let observed = until_observed(&scene, control, since, clusters, begun).await;
+    let of_restart = control.calls_since(since);
+    print_calls("the restart", &of_restart);
+
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let since = control.last_call();
+    tokio::time::sleep(PERIOD).await;
+    let settled = control.calls_since(since);
+    print_calls("a settled period", &settled);
+    let resident = scene.manager.as_ref().unwrap().process.resident_bytes();
+    let number = |count: usize| u32::try_from(count).map_or(f64::MAX, f64::from);
+    let kibibytes = |bytes: u64| u32::try_from(bytes >> 10).map_or(f64::MAX, f64::from);
+    scene.stop().await;
+    vec![
+        (
+            "calls an hour of 150 settled clusters",
+            "calls",
+            number(settled.len() * PERIODS_AN_HOUR),
+            number(CALLS_AN_HOUR),
+        ),
+        (
+            "resident memory with 150 clusters",
+            "KiB",
+            kibibytes(resident.unwrap()),
+            kibibytes(RESIDENT),
+        ),
+        (
+            "150 clusters observed after a restart",
+            "s",
+            observed.as_secs_f64().ceil(),
+            OBSERVED_WITHIN.as_secs_f64(),
+        ),
+        (
+            "calls until 150 clusters were observed after a restart",
+            "calls",
+            number(of_restart.len()),
+            number(CALLS_OF_A_RESTART),
+        ),
+    ]
+}
+
+fn plan(name: &str) -> Plan<'_> {
+    Plan {
+        name,
+        credentials: "cloud",
+        provider: "amphora",
+        additional_ports: &[],
+    }
+}
+
+/// Creates clusters and machines, one machine of each cluster after the other, as a control plane does.
+async fn prepare(scene: &Scene, clusters: usize) {
+    let names: Vec<String> = (0..clusters).map(|index| format!("c{index:03}x")).collect();
+    let created = stream::iter(&names).map(|name| scene.cluster(plan(name)));
+    created.buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
+    until_provisioned(scene, "OpenStackCluster", clusters, clusters).await;
+    for index in 0..MACHINES {
+        let created = stream::iter(&names).map(|name| async move {
+            scene
+                .machine(plan(name), &format!("{name}-cp-{index}"))
+                .await;
+        });
+        created.buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
+        until_provisioned(scene, "OpenStackMachine", clusters * (index + 1), clusters).await;
+    }
+}
+
+/// Waits until so many objects of a kind are provisioned.
+async fn until_provisioned(scene: &Scene, kind: &str, wanted: usize, clusters: usize) {
+    let objects = env::cluster_api::api(&scene.admin, NAMESPACE, kind);
+    let patience = PATIENCE.saturating_mul(u32::try_from(clusters.max(4)).unwrap());
+    let begun = Instant::now();
+    loop {
+        let list = objects.list(&ListParams::default()).await.unwrap();
+        let provisioned = list
+            .items
+            .iter()
+            .filter(|object| is_provisioned(&object.data));
+        let provisioned = provisioned.count();
+        if provisioned == wanted {
+            return;
+        }
+        assert!(
+            begun.elapsed() < patience,
+            "{provisioned} of {wanted} {kind}"
+        );
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+}
+
+/// Waits until no write was sent for a while: members that joined are enabled by then.
+async fn until_quiet(control: &Control) {
+    loop {
+        let since = control.last_call();
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        if control.calls_since(since).iter().all(is_read) {
+            return;
+        }
+    }
+}
+
+fn is_read(call: &Call) -> bool {
+    call.method == "GET" || call.label == "token_create"
+}
+
+/// How long after `begun` every load balancer was read, and every cluster, machine and server was reconciled.
+async fn until_observed(
+    scene: &Scene,
+    control: &Control,
+    since: u64,
+    clusters: usize,
+    begun: Instant,
+) -> Duration {
+    let manager = scene.manager.as_ref().unwrap();
+    loop {
+        let calls = control.calls_since(since);
+        let trees = calls
+            .iter()
+            .filter(|call| call.label == "loadbalancer_status_tree");
+        let trees: BTreeSet<&str> = trees.map(|call| call.path.as_str()).collect();
+        let (_, metrics) = env::manager::get(&manager.metrics_url()).await.unwrap();
+        let passes = |controller: &str| -> usize {
+            let line = format!(
+                "controller_runtime_reconcile_total{{controller=\"{controller}\",result=\"success\"}} "
+            );
+            let count = metrics.lines().find_map(|text| text.strip_prefix(&line));
+            count
+                .and_then(|count| count.parse().ok())
+                .unwrap_or_default()
+        };
+        let servers = clusters * MACHINES;
+        if trees.len() >= clusters
+            && passes("openstackcluster") >= clusters
+            && passes("openstackmachine") >= servers
+            && passes("openstackserver") >= servers
+        {
+            return begun.elapsed();
+        }
+        assert!(
+            begun.elapsed() < PERIOD,
+            "{} load balancers, {} clusters, {} machines, {} servers",
+            trees.len(),
+            passes("openstackcluster"),
+            passes("openstackmachine"),
+            passes("openstackserver"),
+        );
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+}
+
+/// The number of calls by their label, most first.
+fn print_calls(what: &str, calls: &[Call]) {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for call in calls {
+        *counts.entry(call.label.as_str()).or_default() += 1;
+    }
+    let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    println!("{what}: {} calls", calls.len());
+    for (label, count) in counts {
+        println!("    {count:5} {label}");
+    }
+}

@@ -1,0 +1,155 @@
+//! What a pass over a settled OpenStackServer costs the processor with a hundred servers and with a thousand.
+//!
+//! Run by `make bench`; prints the numbers and fails when a promise is broken. The sync period is chosen so that there are as
+//! many passes in a second with few servers as with many.
+#![allow(clippy::print_stdout, clippy::unwrap_used, clippy::panic)]
+
+use test_support::{env, figures, scene};
+
+use std::{
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use fake_cloud::{Durations, FakeCloud, Options};
+use kube::api::ListParams;
+use scene::{NAMESPACE, Scene};
+use serde_json::{Value, json};
+
+const FEW: usize = 100;
+const MANY: usize = 1_000;
+/// Passes in a second.
+const RATE: usize = 50;
+/// How much more a pass may cost with ten times as many servers: what a machine's other work changes of two equal runs.
+const MORE: f64 = 1.25;
+/// How long each number of servers is measured, in sync periods of the larger one.
+const MEASURED: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(15);
+
+fn main() -> ExitCode {
+    // What `cargo test --benches` and `cargo bench -- --list` start is no measurement.
+    if !std::env::args().any(|argument| argument == "--bench")
+        || std::env::args().any(|argument| argument == "--list")
+    {
+        return ExitCode::SUCCESS;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let (few, many) = runtime.block_on(measure());
+    let more = many / few;
+    println!(
+        "a pass over a settled server takes {:.2} ms of processor time with {FEW} servers, {:.2} ms with {MANY}: {more:.2} \
+         times as much (promised {MORE})",
+        few * 1e3,
+        many * 1e3
+    );
+    figures::record(
+        "servers",
+        "make bench",
+        &[(
+            "processor time of a pass, 1,000 OpenStackServers compared with 100",
+            "times",
+            (more * 100.0).ceil() / 100.0,
+            MORE,
+        )],
+    );
+    if more <= MORE {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// Seconds of processor time for a pass with few servers and with many.
+async fn measure() -> (f64, f64) {
+    let cloud = FakeCloud::start(Options {
+        durations: Durations::instant(),
+        data_path: false,
+        floating_range: Some("172.24.0.0/20".parse().unwrap()),
+        ..Options::default()
+    })
+    .await
+    .unwrap();
+    let mut scene = Scene::set().await;
+    scene.credentials("cloud", &cloud).await;
+    let few = with(&mut scene, 0, FEW).await;
+    let many = with(&mut scene, FEW, MANY).await;
+    (few, many)
+}
+
+/// Creates servers up to this number, and measures passes over all of them.
+async fn with(scene: &mut Scene, existing: usize, servers: usize) -> f64 {
+    let fast = ["--openstack-qps=500", "--openstack-burst=500"];
+    scene.start(&fast).await;
+    let wanted: Vec<Value> = (existing..servers).map(server).collect();
+    for some in wanted.chunks(50) {
+        env::apply::apply(&scene.admin, some).await.unwrap();
+    }
+    until_ready(scene, servers).await;
+    scene.stop().await;
+    let period = format!("--sync-period={}s", servers / RATE);
+    scene.start(&[&period, fast[0], fast[1]]).await;
+    // The passes after a start are not those of settled servers.
+    tokio::time::sleep(Duration::from_secs(2 * u64::try_from(MANY / RATE).unwrap())).await;
+    let (before, passes) = (processor_seconds(scene), self::passes(scene).await);
+    tokio::time::sleep(MEASURED).await;
+    let (used, done) = (
+        processor_seconds(scene) - before,
+        self::passes(scene).await - passes,
+    );
+    scene.stop().await;
+    assert!(done > 1_000.0, "only {done} passes");
+    used / done
+}
+
+fn server(number: usize) -> Value {
+    json!({
+        "apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1", "kind": "OpenStackServer",
+        "metadata": {"name": format!("s-{number}"), "namespace": NAMESPACE},
+        "spec": {
+            "identityRef": {"name": "cloud", "cloudName": "demo"},
+            "image": {"filter": {"name": "cirros"}},
+            "flavor": "m1.small",
+            "sshKeyName": "",
+            "ports": [{"network": {"filter": {"name": "public"}}}],
+        },
+    })
+}
+
+async fn until_ready(scene: &Scene, servers: usize) {
+    let objects = env::cluster_api::api(&scene.admin, NAMESPACE, "OpenStackServer");
+    let begun = Instant::now();
+    loop {
+        let list = objects.list(&ListParams::default()).await.unwrap();
+        let ready = list
+            .items
+            .iter()
+            .filter(|it| it.data["status"]["ready"] == true);
+        let ready = ready.count();
+        if ready == servers {
+            return;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{ready} of {servers}");
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+}
+
+/// Passes over servers so far.
+async fn passes(scene: &Scene) -> f64 {
+    let url = scene.manager.as_ref().unwrap().metrics_url();
+    let (_, metrics) = env::manager::get(&url).await.unwrap();
+    let line =
+        "controller_runtime_reconcile_total{controller=\"openstackserver\",result=\"success\"} ";
+    let count = metrics.lines().find_map(|text| text.strip_prefix(line));
+    count
+        .and_then(|count| count.parse().ok())
+        .unwrap_or_default()
+}
+
+/// The processor time that the manager has used.
+fn processor_seconds(scene: &Scene) -> f64 {
+    let process = &scene.manager.as_ref().unwrap().process;
+    process.processor_time().unwrap().as_secs_f64()
+}
