@@ -226,5 +226,34 @@ async fn flavors_zones_and_groups() {
         flavors[0]
     );
     assert!(test.cloud.availability_zones(GATE).await.unwrap()[0].available);
-    assert_eq!(test.cloud.server_groups(GATE).await.unwrap()[0].id, "g1");
+    let groups = test.cloud.server_groups(GATE).await.unwrap();
+    assert_eq!(groups[0].id, "g1");
+    assert_eq!(groups[0].policies, ["anti-affinity"]);
+    assert!(groups[0].members.is_empty());
+}
+
+#[tokio::test]
+async fn a_server_group_is_created_with_one_policy_and_deleted() {
+    let test = cloud().await;
+    let created = json!({"server_group": {"id": "g1", "name": "g", "policies": ["soft-anti-affinity"], "members": []}});
+    let at = "/compute/v2.1/os-server-groups";
+    answer(&test, "POST", at, ok(created)).await;
+    let gone = wiremock::ResponseTemplate::new(204);
+    answer(&test, "DELETE", &format!("{at}/g1"), gone).await;
+    let cloud = &test.cloud;
+    let group = cloud
+        .create_server_group("g", "soft-anti-affinity", GATE)
+        .await
+        .unwrap();
+    cloud.delete_server_group(&group.id, GATE).await.unwrap();
+    let all = test.server.received_requests().await.unwrap();
+    let sent = all.iter().find(|request| request.url.path() == at).unwrap();
+    assert_eq!(
+        sent.body_json::<serde_json::Value>().unwrap(),
+        json!({"server_group": {"name": "g", "policies": ["soft-anti-affinity"]}})
+    );
+    assert_eq!(
+        sent.headers["openstack-api-version"].to_str().unwrap(),
+        "compute 2.38"
+    );
 }

@@ -81,6 +81,15 @@ impl World {
                 tags: server.tags.clone(),
             });
         }
+        for row in self.compute.groups.values() {
+            objects.push(Object {
+                kind: "server_group",
+                id: text(row, "id").to_owned(),
+                name: text(row, "name").to_owned(),
+                key: format!("{}/{}", text(row, "project_id"), text(row, "name")),
+                tags: Vec::new(),
+            });
+        }
         for row in self.volumes.values() {
             objects.push(Object {
                 kind: "volume",
@@ -182,6 +191,7 @@ impl World {
             .collect();
         json!({
             "elapsed": self.now.elapsed.as_secs_f64(), "network": network, "servers": servers,
+            "server_groups": self.compute.groups.values().collect::<Vec<_>>(),
             "images": self.images.values().collect::<Vec<_>>(), "volumes": self.volumes.values().collect::<Vec<_>>(),
             "load_balancers": balancers, "operations": self.operations(), "held": self.octavia.held,
         })

@@ -69,6 +69,32 @@ async fn an_image_object_is_missed_by_name_waited_for_and_used() {
         .await;
     let server = stage.get("OpenStackServer", "w1").await;
     assert_eq!(server["status"]["resolved"]["imageID"], glance);
+
+    // The kind is watched by now: another server hears of its Image long before it would look again, after a minute.
+    let mut other = image("False");
+    other["metadata"]["name"] = json!("other");
+    apply(&stage.admin, &[other.clone()]).await.unwrap();
+    let spec = json!({"identityRef": identity(), "flavor": {"filter": {"name": "m1.small"}},
+        "image": {"imageRef": {"name": "other"}}});
+    stage
+        .cluster_api
+        .create_machine("c1", "w2", false, spec)
+        .await
+        .unwrap();
+    stage
+        .until("OpenStackServer", "w2", |server| {
+            status_and_reason(server, "InstanceReady") == ("False", "DependencyFailed")
+        })
+        .await;
+    other["status"] = image("True")["status"].clone();
+    let changed = std::time::Instant::now();
+    apply(&stage.admin, &[other]).await.unwrap();
+    stage
+        .until("OpenStackServer", "w2", |server| {
+            status_and_reason(server, "Ready") == ("True", "Ready")
+        })
+        .await;
+    assert!(changed.elapsed().as_secs() < 45, "{:?}", changed.elapsed());
 }
 
 /// The id of the cloud's image `cirros`.

@@ -25,11 +25,14 @@ fn is_ready(server: &Value) -> bool {
     is(server, "Ready", "True")
 }
 
-/// A server with everything that takes calls of its own.
+/// A server with everything that takes calls of its own: a trunk, a volume, a managed server group.
 fn whole_server(stage: &Environment, name: &str, network: &str) -> Value {
     let mut wanted = server(stage, name, network);
     wanted["spec"]["rootVolume"] = json!({"sizeGiB": 1});
     wanted["spec"]["trunk"] = json!(true);
+    // Servers whose names begin alike share a group.
+    let group = name.split('-').next().unwrap_or_default();
+    wanted["spec"]["managedServerGroup"] = json!({"name": format!("{group}-group")});
     wanted
 }
 
@@ -107,7 +110,7 @@ async fn killed_at_every_call(work: Work) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn killed_at_every_call_of_a_creation_it_leaves_one_server_with_one_port_and_one_volume() {
+async fn killed_at_every_call_of_a_creation_it_leaves_one_server_with_one_of_each_thing() {
     killed_at_every_call(Work::Creation).await;
 }
 
@@ -137,6 +140,11 @@ async fn whatever_happens_to_its_creations_an_object_has_one_server() {
     let mut stage = Environment::in_namespace("misfortunes").start().await;
     let network = stage.network("n").await;
     let names: Vec<String> = (10..34).map(|number| format!("r-{number}")).collect();
+    if let Some(mut fault) = misfortune(&mut random) {
+        fault["match"] = json!({"label": "server_group_create"});
+        fault["count"] = json!(1);
+        stage.command(json!({ "fault": fault }));
+    }
     for name in &names {
         for label in [
             "port_create",

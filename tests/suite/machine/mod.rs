@@ -7,6 +7,8 @@ mod floating_ip_pools;
 mod gates;
 mod images;
 mod killed;
+mod replay;
+mod server_groups;
 mod servers;
 mod stand_alone;
 mod takeover;

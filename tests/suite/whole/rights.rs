@@ -37,6 +37,18 @@ const WITHOUT_OCCASION: &[(&str, &str, &str, &str)] = &[
         "an image.imageRef, shown in machine/images.rs",
     ),
     (
+        "list",
+        "openstack.k-orc.cloud",
+        "images",
+        "an image.imageRef, shown in machine/images.rs",
+    ),
+    (
+        "watch",
+        "openstack.k-orc.cloud",
+        "images",
+        "an image.imageRef, shown in machine/images.rs",
+    ),
+    (
         "get",
         "cluster.x-k8s.io",
         "clusters",

@@ -77,6 +77,9 @@ fn object(schema: &Value, choice: usize) -> Value {
         .iter()
         .enumerate()
         .filter(|(index, _)| !is_union || *index == chosen)
+        // A server is in one group.
+        .filter(|(_, (name, _))| *name != "serverGroup" || choice > 0)
+        .filter(|(_, (name, _))| *name != "managedServerGroup" || choice == 0)
         // The first type of a hint is Bool.
         .filter(|(_, (name, _))| !is_hint || ["type", "bool"].contains(&name.as_str()))
         .map(|(_, (name, property))| (name.clone(), sample(property, name, choice)))

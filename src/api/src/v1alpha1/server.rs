@@ -11,7 +11,7 @@ use crate::{
     v1beta2::{
         AdditionalBlockDevice, IdentityRef, ImageParam, MachineResources, NodeAddress, PortOpts,
         ResolvedPortSpec, RootVolume, SchedulerHint, SecurityGroupParam, ServerGroupParam,
-        ServerMetadata, TypedLocalObjectReference,
+        ServerGroupPolicy, ServerMetadata, TypedLocalObjectReference,
     },
 };
 
@@ -72,6 +72,10 @@ pub struct OpenStackServerSpec {
     /// Server group the server joins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_group: Option<ServerGroupParam>,
+    /// Server group that is created with the first server that names it, and deleted with the last one. It can't be combined
+    /// with serverGroup.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub managed_server_group: Option<NamedServerGroup>,
     /// Availability zone of the server. Without it, the cloud chooses one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub availability_zone: Option<String>,
@@ -89,6 +93,18 @@ pub struct OpenStackServerSpec {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::map_by("name"))]
     pub scheduler_hint_additional_properties: Vec<SchedulerHint>,
+}
+
+/// A Nova server group that the servers of one namespace share that name it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NamedServerGroup {
+    /// Name of the group in Nova.
+    #[schemars(length(min = 1, max = 255))]
+    pub name: String,
+    /// How Nova distributes the servers of the group over its hosts.
+    #[schemars(transform = schema::default_to("soft-anti-affinity"))]
+    pub policy: ServerGroupPolicy,
 }
 
 /// An object in the same namespace.

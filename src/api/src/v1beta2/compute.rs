@@ -107,6 +107,26 @@ pub struct ServerGroupFilter {
     pub name: Option<String>,
 }
 
+wire_enum! {
+    /// How Nova distributes the servers of a managed server group.
+    pub enum ServerGroupPolicy, default SoftAntiAffinity {
+        /// Each on a host of its own. Where no host is left, the server is not created.
+        AntiAffinity = "anti-affinity",
+        /// Each on a host of its own as long as there are hosts enough.
+        SoftAntiAffinity = "soft-anti-affinity",
+    }
+}
+
+/// A Nova server group that is created with the first machine of a control plane or MachineDeployment, and deleted with the
+/// last one. CAPO does not have this field.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ManagedServerGroup {
+    /// How Nova distributes the servers of the group over its hosts.
+    #[schemars(transform = schema::default_to("soft-anti-affinity"))]
+    pub policy: ServerGroupPolicy,
+}
+
 /// A key and its value in the metadata of the server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]

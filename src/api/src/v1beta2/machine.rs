@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     AdditionalBlockDevice, FlavorParam, IdentityRef, ImageParam, Initialization, MachineResources,
-    NodeAddress, PortOpts, ResolvedMachineSpec, RootVolume, SchedulerHint, SecurityGroupParam,
-    ServerGroupParam, ServerMetadata, TypedLocalObjectReference,
+    ManagedServerGroup, NodeAddress, PortOpts, ResolvedMachineSpec, RootVolume, SchedulerHint,
+    SecurityGroupParam, ServerGroupParam, ServerMetadata, TypedLocalObjectReference,
 };
 use crate::{resource::custom_resource, schema};
 
@@ -64,6 +64,10 @@ pub struct OpenStackMachineSpec {
     /// Server group the server joins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_group: Option<ServerGroupParam>,
+    /// Server group that is created for the machines of one control plane or MachineDeployment and deleted with the last of
+    /// them. It can't be combined with serverGroup.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub managed_server_group: Option<ManagedServerGroup>,
     /// The credentials for OpenStack. Without it, those of the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub identity_ref: Option<IdentityRef>,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::types::{
     AvailabilityZone, Encoded, Flavor, NewServer, Server, ServerFilter, ServerGroup, WireNewServer,
@@ -10,7 +10,7 @@ use super::types::{
 };
 use crate::{ApiVersion, Cloud, Error, Service, request::Call, wire::Reference};
 use capo_core::Priority;
-use capo_core::ids::{FlavorId, ServerId};
+use capo_core::ids::{FlavorId, ServerGroupId, ServerId};
 
 const NOVA: Service = Service::Compute;
 
@@ -149,6 +149,34 @@ impl Cloud {
             .version(BASE)
             .at(priority);
         self.list_by_offset(call, "server_groups").await
+    }
+
+    /// Creates a server group with one policy, such as `soft-anti-affinity`.
+    pub async fn create_server_group(
+        &self,
+        name: &str,
+        policy: &str,
+        priority: Priority,
+    ) -> Result<ServerGroup, Error> {
+        // From microversion 2.64 on, the policy is no list.
+        let body = json!({"server_group": {"name": name, "policies": [policy]}});
+        let call = Call::post(NOVA, "server_group_create", ["os-server-groups"])
+            .body(&body)
+            .version(BASE)
+            .at(priority);
+        self.one(call, "server_group").await
+    }
+
+    /// Deletes a server group. Nova deletes one that has servers too.
+    pub async fn delete_server_group(
+        &self,
+        id: &ServerGroupId,
+        priority: Priority,
+    ) -> Result<(), Error> {
+        let call = Call::delete(NOVA, "server_group_delete", ["os-server-groups", id])
+            .version(BASE)
+            .at(priority);
+        self.done(call).await
     }
 }
 

@@ -296,4 +296,10 @@ pub struct ServerGroup {
     /// Its name; not unique.
     #[serde(default, deserialize_with = "null_as_default")]
     pub name: String,
+    /// Its policy, as the only entry of a list.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub policies: Vec<String>,
+    /// The servers in it that are not deleted.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub members: Vec<ServerId>,
 }

@@ -99,8 +99,10 @@ pub async fn run(parts: Parts, shutdown: CancellationToken) {
         machines: membership.machine_queue(),
         ..Queues::default()
     };
+    let memory = server::Memory::default();
     let follow = follow_all(
         (clusters, machines, our_clusters, our_machines, our_servers),
+        &memory,
         &stores,
         &queues,
         &membership,
@@ -137,7 +139,7 @@ pub async fn run(parts: Parts, shutdown: CancellationToken) {
         contract_kinds: ContractKinds::default(),
         machines: ObjectCache::default(),
         machine_templates: ObjectCache::default(),
-        servers: server::Memory::default(),
+        servers: memory,
         queues,
     });
     let controllers = controllers(context, runner, synced);
@@ -185,6 +187,7 @@ async fn controllers(
         runner.clone().run(servers, context.clone()).boxed(),
         simple_controllers::run(context.clone(), runner.clone()).boxed(),
         secret_rotation::run(&context, runner.shutdown.clone()).boxed(),
+        server::image_objects::run(&context, runner.shutdown.clone()).boxed(),
     );
 }
 
@@ -199,6 +202,7 @@ type Watches = (
 /// Follows every kind. What each hash covers is what other controllers depend on.
 fn follow_all(
     (clusters, machines, our_clusters, our_machines, our_servers): Watches,
+    memory: &server::Memory,
     stores: &Stores,
     queues: &Queues,
     membership: &Membership,
@@ -212,7 +216,12 @@ fn follow_all(
     let our_clusters = our_clusters.run(parts(), hash_our_cluster, our_cluster_route, enqueue());
     // No other controller depends on one.
     let our_machines = our_machines.run(parts(), |_, _| {}, our_machine_route, enqueue());
-    let our_servers = our_servers.run(parts(), hash_our_server, our_server_route, enqueue());
+    let holders = memory.holders.clone();
+    let route_server = move |server: &OpenStackServer| {
+        holders.note(server);
+        our_server_route(server)
+    };
+    let our_servers = our_servers.run(parts(), hash_our_server, route_server, enqueue());
     async move {
         futures::join!(clusters, machines, our_clusters, our_machines, our_servers);
     }

@@ -16,6 +16,10 @@ pub const VERSION: &str = "v1beta2";
 pub const CLUSTER_NAME_LABEL: &str = "cluster.x-k8s.io/cluster-name";
 /// Label, presence only: the object belongs to a control-plane machine.
 pub const CONTROL_PLANE_LABEL: &str = "cluster.x-k8s.io/control-plane";
+/// Label: the MachineDeployment that a Machine belongs to.
+pub const DEPLOYMENT_NAME_LABEL: &str = "cluster.x-k8s.io/deployment-name";
+/// Label: the MachineSet that a Machine belongs to.
+pub const SET_NAME_LABEL: &str = "cluster.x-k8s.io/set-name";
 /// Label: only the manager that was started with the same `--watch-filter` reconciles the object.
 pub const WATCH_FILTER_LABEL: &str = "cluster.x-k8s.io/watch-filter";
 /// Annotation, presence only: the object is paused.

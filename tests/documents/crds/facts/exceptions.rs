@@ -28,6 +28,11 @@ pub(super) const ADDITIONS: &[(&str, &str, &str)] = &[
         "Cluster API reads the actual zone there",
     ),
     (
+        "",
+        "pec.managedServerGroup",
+        "a server group that is created and deleted with its machines",
+    ),
+    (
         "openstackclusteridentities",
         "status",
         "whether the Secret can be used; kstatus needs a status to see that an object is new",

@@ -1,8 +1,11 @@
 //! From the spec of a machine, or of a bastion, to the `OpenStackServer` that it needs. Plain functions.
 
-use crate::controllers::{capi::Machine, server::names::merged_tags};
+use crate::controllers::{
+    capi::{self, Machine},
+    server::names::{ServerGroupOwner, merged_tags, server_group},
+};
 use capo_api::{
-    v1alpha1::{LocalObjectReference, OpenStackServerSpec},
+    v1alpha1::{LocalObjectReference, NamedServerGroup, OpenStackServerSpec},
     v1beta2::{
         FixedIp, FlavorParam, IdentityRef, NetworkParam, OpenStackCluster, OpenStackMachineSpec,
         PortOpts, SecurityGroupParam, SubnetParam,
@@ -24,6 +27,8 @@ pub(in crate::controllers) struct Surroundings<'a> {
     pub availability_zone: Option<&'a str>,
     /// The Secret with the user data.
     pub user_data: Option<&'a str>,
+    /// Whose servers share a managed server group with this one.
+    pub group_owner: ServerGroupOwner<'a>,
 }
 
 impl<'a> Surroundings<'a> {
@@ -42,8 +47,37 @@ impl<'a> Surroundings<'a> {
             security_group: managed_group(cluster, control_plane),
             availability_zone: machine.spec.failure_domain.as_deref(),
             user_data: machine.spec.bootstrap.data_secret_name.as_deref(),
+            group_owner: group_owner(machine, control_plane),
         }
     }
+}
+
+/// Whose Machines share a server group: those of the control plane, of a MachineDeployment, else of a MachineSet.
+fn group_owner(machine: &Machine, control_plane: bool) -> ServerGroupOwner<'_> {
+    let label = |key: &str| Some(machine.metadata.labels.as_ref()?.get(key)?.as_str());
+    if control_plane {
+        ServerGroupOwner::ControlPlane
+    } else if let Some(name) = label(capi::DEPLOYMENT_NAME_LABEL) {
+        ServerGroupOwner::Deployment(name)
+    } else if let Some(name) = label(capi::SET_NAME_LABEL) {
+        ServerGroupOwner::Set(name)
+    } else {
+        ServerGroupOwner::Machines
+    }
+}
+
+/// The server group that is created for the machine and others like it.
+fn managed_group_of(
+    spec: &OpenStackMachineSpec,
+    around: Surroundings<'_>,
+) -> Option<NamedServerGroup> {
+    let policy = spec.managed_server_group.as_ref()?.policy.clone();
+    let metadata = &around.cluster.metadata;
+    let owner = capi::owner(metadata, "Cluster").map(|owner| owner.name.as_str());
+    let cluster = owner.or(metadata.name.as_deref()).unwrap_or_default();
+    let namespace = metadata.namespace.as_deref().unwrap_or_default();
+    let name = server_group(namespace, cluster, around.group_owner, policy.as_str());
+    Some(NamedServerGroup { name, policy })
 }
 
 /// The identity that a machine uses: its own, else its cluster's.
@@ -90,6 +124,7 @@ pub(in crate::controllers) fn server_spec(
         // They are on every port already.
         security_groups: Vec::new(),
         server_group: spec.server_group.clone(),
+        managed_server_group: managed_group_of(spec, around),
         server_metadata: spec.server_metadata.clone(),
         tags: merged_tags(&spec.tags, &around.cluster.spec.tags),
         trunk: spec.trunk,
@@ -249,6 +284,43 @@ mod tests {
         );
         assert_eq!(server["tags"], json!(["both", "machine", "cluster"]));
         assert_eq!(server["sshKeyName"], json!("key"));
+    }
+
+    #[test]
+    fn machines_that_belong_together_share_a_managed_server_group() {
+        let machine = |labels: Value| -> Machine {
+            serde_json::from_value(json!({"metadata": {"labels": labels}, "spec": {}})).unwrap()
+        };
+        let group = |labels: Value, control_plane| {
+            let spec: OpenStackMachineSpec = serde_json::from_value(
+                json!({"image": {"id": "i"}, "flavor": {"id": "f"}, "managedServerGroup": {}}),
+            )
+            .unwrap();
+            let (cluster, machine) = (cluster(&json!({})), machine(labels));
+            let around = Surroundings::of_machine(&spec, &cluster, &machine, control_plane);
+            server_spec(&spec, around)
+                .managed_server_group
+                .unwrap()
+                .name
+        };
+        let set = json!({"cluster.x-k8s.io/set-name": "md-0-abcde"});
+        let mut deployment = set.clone();
+        deployment["cluster.x-k8s.io/deployment-name"] = json!("md-0");
+        for (labels, control_plane, expected) in [
+            (set.clone(), true, "controlplane"),
+            (deployment, false, "deployment-md-0"),
+            (set, false, "set-md-0-abcde"),
+            (json!({}), false, "machines"),
+        ] {
+            assert_eq!(
+                group(labels, control_plane),
+                format!("k8s-clusterapi-cluster-default-c1-{expected}-soft-anti-affinity")
+            );
+        }
+        assert_eq!(
+            translate(&json!({}), &json!({}), true)["managedServerGroup"],
+            Value::Null
+        );
     }
 
     #[test]

@@ -32,6 +32,7 @@ pub(super) async fn offer(
         namespace: &name.namespace,
         spec: "spec.template.spec",
         priority: Priority::Steady,
+        waiter: None,
     };
     let spec = &object.spec.template.spec;
     let filled = |text: Option<&String>| text.filter(|text| !text.is_empty()).cloned();

@@ -10,6 +10,7 @@ use super::{
     ports::{Extensions, Ports},
     reconcile::Pass,
     resolve::Resolver,
+    server_group,
     server_state::being_built,
 };
 use crate::{
@@ -43,6 +44,7 @@ impl Pass<'_> {
             cloud: &identity.cloud,
             project: &identity.project,
             client: &self.context.client,
+            images: &self.context.servers.images,
             namespace: &self.name.namespace,
             name: &self.name.name,
             cluster: self.cluster_name(),
@@ -97,7 +99,7 @@ impl Pass<'_> {
         creations: &Creations,
     ) -> StepResult<()> {
         let cloud = &identity.cloud;
-        let resolved = self.progress.resolved.clone().unwrap_or_default();
+        let mut resolved = self.progress.resolved.clone().unwrap_or_default();
         let changes = self.context.servers.changes.clone();
         let disks = block_devices::disks(
             &self.name.name,
@@ -130,6 +132,11 @@ impl Pass<'_> {
             made?;
         }
         let attached = block_devices::ensure(cloud, &disks, creations).await?;
+        if let Some(group) = &self.object.spec.managed_server_group {
+            let id = server_group::ensure(self.context, cloud, group, creations).await?;
+            resolved.server_group_id = Some(id.into());
+            self.progress.resolved = Some(resolved.clone());
+        }
         let new = instance::request(
             &owner.name,
             &self.object.spec,
@@ -140,6 +147,10 @@ impl Pass<'_> {
         );
         let made = instance::create(cloud, &new, creations).await;
         changes.note(&owner.name);
+        if let (Err(_), Some(group)) = (&made, &self.object.spec.managed_server_group) {
+            // The group may have been deleted by hand.
+            self.context.servers.groups.forget(&group.name);
+        }
         let id = made?;
         tracing::info!(OpenStackServer = %owner, instance = id, "Creating a server");
         let note = format!("Asked for server {} with id {id}", owner.name);

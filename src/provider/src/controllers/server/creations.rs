@@ -69,6 +69,12 @@ impl Doubts {
         Ok(())
     }
 
+    /// Whether `what`, which several objects share, may be created: an error while the creation for any of them is in doubt.
+    pub(super) fn check_for_all(&self, what: &str) -> StepResult<()> {
+        let owners: Vec<ObjectName> = self.0.lock().keys().cloned().collect();
+        owners.iter().try_for_each(|owner| self.check(owner, what))
+    }
+
     fn set(&self, owner: &ObjectName, what: &str, until: Timestamp) {
         let mut known = self.0.lock();
         let pending = known.entry(owner.clone()).or_default();

@@ -7,6 +7,7 @@ use kube::ResourceExt;
 
 use super::{
     Claims, Progress, StepError, StepResult, ambiguous, failed, instance, names,
+    observe::can_be_its_server,
     plan::{ServerDeletionPlan, VolumeDeletionPlan, server_deletion_plan, volume_deletion_plan},
     server_state, validate, wait,
 };
@@ -70,7 +71,8 @@ impl Deletion<'_> {
         }
         self.server(seen).await?;
         self.ports(seen).await?;
-        self.volumes().await
+        self.volumes().await?;
+        self.server_group().await
     }
 
     async fn server(&self, seen: &mut Leftover) -> StepResult<()> {
@@ -112,7 +114,7 @@ impl Deletion<'_> {
     }
 
     /// What was found is not in creation any more.
-    fn found(&self, what: &str) {
+    pub(super) fn found(&self, what: &str) {
         self.context.servers.doubts.end(self.owner, what);
     }
 
@@ -139,7 +141,15 @@ impl Deletion<'_> {
             let found = instance::named(self.cloud, &self.owner.name, now).await?;
             match server_deletion_plan(found, self.claims, self.was_begun()) {
                 ServerDeletionPlan::Nothing => return Ok(None),
-                ServerDeletionPlan::Delete(id) => id,
+                ServerDeletionPlan::Delete(id) => {
+                    let project = self.project;
+                    if !self.was_begun()
+                        && !can_be_its_server(self.object, self.cloud, project, &id).await?
+                    {
+                        return Ok(None);
+                    }
+                    id
+                }
                 ServerDeletionPlan::Ambiguous => {
                     return Err(validate::several_servers(&self.owner.name));
                 }
@@ -338,7 +348,7 @@ fn volume_names(server: &str, spec: &OpenStackServerSpec) -> Vec<String> {
 }
 
 /// What is to be deleted and is not there is as good as deleted.
-fn gone(answer: Result<(), Error>) -> Result<(), Error> {
+pub(super) fn gone(answer: Result<(), Error>) -> Result<(), Error> {
     match answer {
         Err(error) if error.is_not_found() => Ok(()),
         other => other,

@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
-use kube::{
-    Api,
-    api::{ApiResource, DynamicObject, GroupVersionKind},
-};
+use kube::{Api, api::DynamicObject};
 
-use super::{StepError, StepResult, failed, failure, filters, wait};
+use super::{
+    StepError, StepResult, failed, failure, filters,
+    image_objects::{self, ImageObjects},
+    wait,
+};
 use crate::kubernetes::patch::is_not_found;
 use capo_api::v1beta2::ImageParam;
 use capo_core::Reason;
-use capo_core::{FailureClass, Priority};
+use capo_core::{FailureClass, ObjectName, Priority};
 use capo_openstack::{
     Cloud, Error,
     compute::Flavor,
@@ -33,6 +34,8 @@ pub(in crate::controllers) struct ImageAndFlavor<'a> {
     pub spec: &'static str,
     /// How urgent it is.
     pub priority: Priority,
+    /// The server that is to be looked at again when the Image object that it names changes.
+    pub waiter: Option<(&'a ImageObjects, &'a str)>,
 }
 
 /// An image, or its id where that is all that is known.
@@ -127,10 +130,19 @@ impl ImageAndFlavor<'_> {
 
     /// The Glance id of an Image object of the OpenStack Resource Controller in the same namespace.
     async fn image_object(&self, name: &str) -> StepResult<String> {
-        let kind = GroupVersionKind::gvk("openstack.k-orc.cloud", "v1alpha1", "Image");
-        let resource = ApiResource::from_gvk_with_plural(&kind, "images");
+        let resource = image_objects::resource();
         let api: Api<DynamicObject> =
             Api::namespaced_with(self.client.clone(), self.namespace, &resource);
+        let pause = match self.waiter {
+            Some((images, server)) => {
+                images.wait(
+                    ObjectName::new(self.namespace, name),
+                    ObjectName::new(self.namespace, server),
+                );
+                image_objects::LOOK_AGAIN
+            }
+            None => Duration::from_secs(10),
+        };
         let field = format!("{}.image.imageRef", self.spec);
         match api.get(name).await {
             Ok(image) => ready_image(&image.data).ok_or_else(|| {
@@ -138,7 +150,7 @@ impl ImageAndFlavor<'_> {
                 if let Some(why) = why_not_available(&image.data) {
                     message = format!("{message}: {why}");
                 }
-                wait(Reason::DependencyFailed, message, Duration::from_secs(10))
+                wait(Reason::DependencyFailed, message, pause)
             }),
             // The kind's absence reads the same.
             Err(error) if is_not_found(&error) => Err(failure(

@@ -8,7 +8,10 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::{Progress, creations::Doubts, observation::Observations};
+use super::{
+    Progress, creations::Doubts, image_objects::ImageObjects, observation::Observations,
+    ownership::Holders, server_group::ServerGroups,
+};
 use crate::reconcile::ObjectCache;
 use capo_core::ObjectName;
 
@@ -26,12 +29,19 @@ pub(in crate::controllers) struct Memory {
     pub(super) progress: ObjectCache<Progress>,
     /// When something of a name was last created or deleted.
     pub(super) changes: Changes,
+    /// Who waits for which Image object.
+    pub(in crate::controllers) images: ImageObjects,
+    /// Which objects have shown which server's id.
+    pub(in crate::controllers) holders: Holders,
+    /// The managed server groups.
+    pub(super) groups: ServerGroups,
 }
 
 impl Memory {
     /// Forgets a server whose object is gone.
     pub(super) fn forget(&self, name: &ObjectName) {
         self.changes.note(&name.name);
+        self.holders.forget(name);
         self.progress.forget(name);
         self.observations.forget(name);
         self.doubts.forget(name);

@@ -13,6 +13,7 @@ mod delete;
 mod filters;
 mod floating_ip;
 pub(super) mod image_and_flavor;
+pub(super) mod image_objects;
 mod instance;
 mod memory;
 pub mod names;
@@ -24,6 +25,7 @@ mod ports;
 mod reconcile;
 mod report;
 mod resolve;
+mod server_group;
 mod server_state;
 mod validate;
 
@@ -79,7 +81,8 @@ impl Progress {
 
     /// Completes what the status shows by what the last pass has written.
     fn completed_by(&mut self, written: Self) {
-        self.resolved = self.resolved.take().or(written.resolved);
+        // The id of a managed server group is added later than the rest.
+        self.resolved = written.resolved.or_else(|| self.resolved.take());
         if self.port_ids.len() < written.port_ids.len() {
             self.port_ids = written.port_ids;
         }

@@ -9,6 +9,39 @@ pub fn port(server: &str, suffix: Option<&str>, index: usize) -> String {
     }
 }
 
+/// Whose servers share a managed server group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerGroupOwner<'a> {
+    /// Those of the control plane.
+    ControlPlane,
+    /// Those of the MachineDeployment of this name.
+    Deployment(&'a str),
+    /// Those of the MachineSet of this name, which belongs to no MachineDeployment.
+    Set(&'a str),
+    /// Those of the Machines that belong to none of these.
+    Machines,
+    /// The bastion.
+    Bastion,
+}
+
+/// The name of a managed server group. It contains the policy, because the policy of a group can't be changed: machines from
+/// a template with another policy get another group.
+pub fn server_group(
+    namespace: &str,
+    cluster: &str,
+    owner: ServerGroupOwner<'_>,
+    policy: &str,
+) -> String {
+    let owner = match owner {
+        ServerGroupOwner::ControlPlane => "controlplane".to_owned(),
+        ServerGroupOwner::Deployment(name) => format!("deployment-{name}"),
+        ServerGroupOwner::Set(name) => format!("set-{name}"),
+        ServerGroupOwner::Machines => "machines".to_owned(),
+        ServerGroupOwner::Bastion => "bastion".to_owned(),
+    };
+    format!("k8s-clusterapi-cluster-{namespace}-{cluster}-{owner}-{policy}")
+}
+
 /// The name of the volume that a server boots from.
 pub fn root_volume(server: &str) -> String {
     format!("{server}-root")

@@ -26,8 +26,8 @@ impl Pass<'_> {
     /// What other objects of the same name hold.
     pub(super) fn claims(&self) -> Claims {
         let others = self.context.stores.openstack_servers.state_filter(|other| {
-            other.name_any() == self.name.name
-                && other.namespace().as_deref() != Some(self.name.namespace.as_str())
+            other.metadata.name.as_ref() == Some(&self.name.name)
+                && other.metadata.namespace.as_ref() != Some(&self.name.namespace)
         });
         let named: Vec<(ObjectName, Arc<OpenStackServer>)> = others
             .into_iter()
@@ -185,4 +185,50 @@ impl Pass<'_> {
             .collect();
         Ok(())
     }
+}
+
+/// Whether a server of the object's name can be the object's: it has a port of the object, or there is such a port that is on
+/// no server, as after Nova found no host for one. A server for which nothing shows this may be a stranger's. An object
+/// without ports leaves no such trace.
+pub(super) async fn can_be_its_server(
+    object: &OpenStackServer,
+    cloud: &Cloud,
+    project: &ProjectId,
+    server: &ServerId,
+) -> StepResult<bool> {
+    let name = object.name_any();
+    let ports = object.spec.ports.iter().enumerate();
+    let names: Vec<String> = ports
+        .map(|(index, port)| names::port(&name, port.name_suffix.as_deref(), index))
+        .collect();
+    if names.is_empty() {
+        return Ok(true);
+    }
+    let read = async |filter: PortFilter| {
+        let found = cloud.ports(&filter, Priority::Settling).await;
+        found.map_err(|error| failed(&error, Reason::OpenStackError))
+    };
+    let of_server = read(PortFilter {
+        device_id: Some(server.to_string()),
+        project_id: Some(project.clone()),
+        ..PortFilter::default()
+    });
+    if of_server
+        .await?
+        .iter()
+        .any(|port| names.contains(&port.name))
+    {
+        return Ok(true);
+    }
+    for name in names {
+        let of_name = read(PortFilter {
+            name: Some(name),
+            project_id: Some(project.clone()),
+            ..PortFilter::default()
+        });
+        if of_name.await?.iter().any(|port| port.device_id.is_empty()) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

@@ -1,8 +1,14 @@
 //! Which server an object means, and whether another object has it already.
 
-use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
-use super::Progress;
+use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
+use parking_lot::Mutex;
+
+use super::{FINALIZER, Progress};
 use crate::{
     controllers::Context,
     reconcile::{capi::WATCH_FILTER_LABEL, name_of, provider_id},
@@ -28,17 +34,53 @@ pub(super) fn progress(
     let Some(id) = progress.instance_id.clone() else {
         return (progress, None);
     };
-    let others = context
-        .stores
-        .openstack_servers
-        .state_filter(|other| had_it_first(other, object, &id) && name_of(other) != *name);
-    let Some(holder) = others.first() else {
+    let others = context.servers.holders.of(&id);
+    let holder = others.into_iter().find_map(|other| {
+        let key = ObjectRef::new(&other.name).within(&other.namespace);
+        let found = context.stores.openstack_servers.get(&key)?;
+        (other != *name && had_it_first(&found, object, &id)).then_some((other, found))
+    });
+    let Some((holder, found)) = holder else {
         return (progress, None);
     };
     progress.instance_id = None;
-    let theirs = Progress::of(holder).port_ids;
+    let theirs = Progress::of(&found).port_ids;
     progress.port_ids.retain(|port| !theirs.contains(port));
-    (progress, Some((id, name_of(&**holder))))
+    (progress, Some((id, holder)))
+}
+
+/// The objects whose status has shown a server's id, by that id: no pass has to look through all objects. An object of a name
+/// in here may be gone or show another id by now. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub(in crate::controllers) struct Holders(Arc<Mutex<HashMap<String, BTreeSet<ObjectName>>>>);
+
+impl Holders {
+    /// Notes what the watch shows of an object.
+    pub(in crate::controllers) fn note(&self, object: &OpenStackServer) {
+        let is_deleted = object.meta().deletion_timestamp.is_some()
+            && !object.finalizers().iter().any(|it| it == FINALIZER);
+        let status = object.status.as_ref().filter(|_| !is_deleted);
+        if let Some(id) = status.and_then(|status| status.instance_id.as_ref()) {
+            let mut holders = self.0.lock();
+            holders
+                .entry(id.clone())
+                .or_default()
+                .insert(name_of(object));
+        }
+    }
+
+    /// The objects whose status has shown the id.
+    fn of(&self, id: &str) -> BTreeSet<ObjectName> {
+        self.0.lock().get(id).cloned().unwrap_or_default()
+    }
+
+    /// Forgets an object that is gone.
+    pub(super) fn forget(&self, name: &ObjectName) {
+        self.0.lock().retain(|_, names| {
+            names.remove(name);
+            !names.is_empty()
+        });
+    }
 }
 
 /// Of two objects that name one server, the one whose status says so had it first, or else the older one.
@@ -107,6 +149,22 @@ mod tests {
             server["status"] = json!({"instanceID": id, "ready": true});
         }
         serde_json::from_value(server).unwrap()
+    }
+
+    #[test]
+    fn the_holders_of_an_id_are_known_until_they_are_gone() {
+        let holders = Holders::default();
+        let names = |id: &str| -> Vec<String> {
+            let found = holders.of(id);
+            found.into_iter().map(|name| name.to_string()).collect()
+        };
+        holders.note(&server("b", "2026-11-21T10:00:00Z", Some("1")));
+        holders.note(&server("a", "2026-11-21T10:00:00Z", Some("1")));
+        holders.note(&server("c", "2026-11-21T10:00:00Z", None));
+        assert_eq!(names("1"), ["n/a", "n/b"]);
+        assert_eq!(names("2"), Vec::<String>::new());
+        holders.forget(&ObjectName::new("n", "b"));
+        assert_eq!(names("1"), ["n/a"]);
     }
 
     #[test]

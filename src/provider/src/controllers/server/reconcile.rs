@@ -12,6 +12,7 @@ use super::{
     floating_ip::{self, FloatingAddress},
     instance, kubernetes_failed,
     observation::wishes,
+    observe::can_be_its_server,
     ownership,
     plan::{ServerPlan, server_plan},
     report::{self, Report},
@@ -163,6 +164,13 @@ impl Pass<'_> {
             return Err(refusal);
         }
         if let ServerPlan::Adopt(id) = plan {
+            let (cloud, project) = (&identity.cloud, &identity.project);
+            // Once the names were resolved, a creation may have been sent whose answer was lost.
+            if self.progress.resolved.is_none()
+                && !can_be_its_server(&self.object, cloud, project, &id).await?
+            {
+                return Err(validate::strangers_server(&id, &self.name.name));
+            }
             let found = self.read_found(&identity.cloud, &id, oldest).await?;
             // A server that exists is adopted even where its image or flavor can't be found any more.
             if let Err(error) = self.resolve(identity).await {

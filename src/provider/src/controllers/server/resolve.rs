@@ -3,7 +3,10 @@
 
 use futures::future::try_join_all;
 
-use super::{StepResult, failure, filters, image_and_flavor::ImageAndFlavor, missing, names};
+use super::{
+    StepResult, failure, filters, image_and_flavor::ImageAndFlavor, image_objects::ImageObjects,
+    missing, names,
+};
 use crate::controllers::server::names::merged_tags;
 use capo_api::{
     v1alpha1::{OpenStackServerSpec, ResolvedServerSpec},
@@ -28,6 +31,8 @@ pub(super) struct Resolver<'a> {
     pub project: &'a ProjectId,
     /// The management cluster, for images that are Kubernetes objects.
     pub client: &'a kube::Client,
+    /// Who waits for which of these.
+    pub images: &'a ImageObjects,
     /// The server's namespace.
     pub namespace: &'a str,
     /// The server's name.
@@ -47,6 +52,7 @@ impl Resolver<'_> {
             namespace: self.namespace,
             spec: "spec",
             priority: PRIORITY,
+            waiter: Some((self.images, self.name)),
         };
         let (image, flavor, server_group) = tokio::try_join!(
             named.image_id(&self.spec.image),
@@ -82,6 +88,13 @@ impl Resolver<'_> {
         let Some(param) = &self.spec.server_group else {
             return Ok(None);
         };
+        if self.spec.managed_server_group.is_some() {
+            return Err(failure(
+                FailureClass::Invalid,
+                Reason::InvalidSpec,
+                "spec.serverGroup and spec.managedServerGroup can't both be set",
+            ));
+        }
         let ServerGroupParam { id, filter } = param;
         if let Some(id) = id {
             return Ok(Some(id.clone()));

@@ -18,6 +18,14 @@ pub(super) fn several_servers(name: &str) -> StepError {
     ))
 }
 
+/// A server of the object's name shows nothing that was created for the object.
+pub(super) fn strangers_server(id: &str, name: &str) -> StepError {
+    ambiguous(format!(
+        "the server {id} is named {name} and has no port of this object, so it is taken for somebody else's: it is neither \
+         used nor deleted. Rename it, or give this object another name"
+    ))
+}
+
 /// Why a plan for the server can't be carried out, if it can't.
 pub(super) fn refusal(plan: &ServerPlan, name: &str) -> Option<StepError> {
     match plan {

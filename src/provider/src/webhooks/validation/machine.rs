@@ -110,6 +110,17 @@ fn created(path: &str, spec: Option<&Value>, errors: &mut Vec<FieldError>) {
     let has_root_volume = spec
         .get("rootVolume")
         .is_some_and(|volume| !volume.is_null());
+    let managed = spec
+        .get("managedServerGroup")
+        .filter(|group| !group.is_null());
+    if let (Some(managed), Some(_)) = (managed, spec.get("serverGroup").filter(|it| !it.is_null()))
+    {
+        errors.push(FieldError::forbidden(
+            format!("{path}.managedServerGroup"),
+            managed,
+            "can't be set while serverGroup is set: a server is in one group at most",
+        ));
+    }
     for (index, device) in list(spec, "additionalBlockDevices").iter().enumerate() {
         if has_root_volume && device.get("name") == Some(&Value::from("root")) {
             errors.push(FieldError::forbidden(

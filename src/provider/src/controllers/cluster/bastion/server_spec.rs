@@ -2,7 +2,10 @@
 
 use serde_json::Value;
 
-use crate::controllers::machine::translate::{Surroundings, server_spec};
+use crate::controllers::{
+    machine::translate::{Surroundings, server_spec},
+    server::names::ServerGroupOwner,
+};
 use capo_api::{
     v1alpha1::OpenStackServerSpec,
     v1beta2::{Bastion, OpenStackCluster, OpenStackMachineSpec},
@@ -37,6 +40,7 @@ impl DesiredServer {
                     .as_deref()
                     .filter(|zone| !zone.is_empty()),
                 user_data: None,
+                group_owner: ServerGroupOwner::Bastion,
             };
             server_spec(spec, around)
         };

@@ -92,6 +92,20 @@ fn a_new_machine_or_server() {
               set; choose another"
             ]
         );
+        let managed = json!({"managedServerGroup": {"policy": "anti-affinity"}});
+        let alone = machine(managed);
+        assert_eq!(errors(kind, None, &alone), Vec::<String>::new());
+        let both = patched(
+            &alone,
+            &json!({"spec": {"serverGroup": {"filter": {"name": "g"}}}}),
+        );
+        assert_eq!(
+            errors(kind, None, &both),
+            [
+                "spec.managedServerGroup: Forbidden: {\"policy\":\"anti-affinity\"}: can't be set while serverGroup is set: a \
+                 server is in one group at most"
+            ]
+        );
         let port = |port: Value| machine(json!({"ports": [port]}));
         for good in [
             json!({"enablePortSecurity": true, "securityGroups": [{"id": "g"}]}),

@@ -1,0 +1,243 @@
+//! Managed server groups: created with the first server that names one, and deleted with the last one.
+//!
+//! Nova's groups have no tags and their names are not unique, so a group is found by its name and policy in the project of
+//! the credentials. Several objects share a group. Only one of them at a time looks for it, creates it or deletes it.
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use kube::ResourceExt;
+use parking_lot::Mutex;
+
+use super::{
+    StepResult,
+    creations::Creations,
+    delete::{Deletion, gone},
+    failed,
+};
+use crate::{controllers::Context, reconcile::name_of};
+use capo_api::v1alpha1::{NamedServerGroup, OpenStackServer};
+use capo_core::{
+    Priority, Reason,
+    ids::{ServerGroupId, ServerId},
+};
+use capo_openstack::{
+    Cloud,
+    compute::{ServerGroup, ServerStatus},
+};
+
+/// How long a group that was found is used without another look-up.
+const KEPT: Duration = Duration::from_mins(5);
+
+/// The groups that this process has used, by name. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ServerGroups(Arc<Mutex<HashMap<String, Group>>>);
+
+#[derive(Debug, Default)]
+struct Group {
+    /// Held by the one that looks for the group, creates it or deletes it.
+    turn: Arc<tokio::sync::Mutex<()>>,
+    /// The group, and when it was seen.
+    seen: Option<(ServerGroupId, Instant)>,
+}
+
+impl ServerGroups {
+    fn turn(&self, name: &str) -> Arc<tokio::sync::Mutex<()>> {
+        let mut groups = self.0.lock();
+        Arc::clone(&groups.entry(name.to_owned()).or_default().turn)
+    }
+
+    fn seen(&self, name: &str) -> Option<ServerGroupId> {
+        let groups = self.0.lock();
+        let (id, at) = groups.get(name)?.seen.as_ref()?;
+        (at.elapsed() < KEPT).then(|| id.clone())
+    }
+
+    fn see(&self, name: &str, id: &ServerGroupId) {
+        let mut groups = self.0.lock();
+        groups.entry(name.to_owned()).or_default().seen = Some((id.clone(), Instant::now()));
+    }
+
+    /// The next look-up is not answered from memory.
+    pub(super) fn forget(&self, name: &str) {
+        if let Some(group) = self.0.lock().get_mut(name) {
+            group.seen = None;
+        }
+    }
+
+    /// The group is deleted. It is removed from memory unless somebody waits for a turn.
+    fn remove(&self, name: &str) {
+        let mut groups = self.0.lock();
+        if let Some(group) = groups.get_mut(name) {
+            group.seen = None;
+            // The map has one, and the one whose turn it is.
+            if Arc::strong_count(&group.turn) <= 2 {
+                groups.remove(name);
+            }
+        }
+    }
+}
+
+/// What the creation of a group is called in messages and records.
+fn described(name: &str) -> String {
+    format!("server group {name}")
+}
+
+/// The id of the group, which is created where there is none.
+pub(super) async fn ensure(
+    context: &Context,
+    cloud: &Cloud,
+    group: &NamedServerGroup,
+    creations: &Creations,
+) -> StepResult<ServerGroupId> {
+    let groups = &context.servers.groups;
+    let turn = groups.turn(&group.name);
+    let _turn = turn.lock().await;
+    if let Some(id) = groups.seen(&group.name) {
+        return Ok(id);
+    }
+    let what = described(&group.name);
+    let id = if let Some(found) = choose(find(cloud, group).await?) {
+        creations.found(&what);
+        found.id
+    } else {
+        // A creation for another object may still be carried out, also one that an earlier process has recorded.
+        let doubts = &context.servers.doubts;
+        for other in named(context, &group.name) {
+            doubts.load(&other, &name_of(&*other));
+        }
+        doubts.check_for_all(&what)?;
+        creations.begin(&what).await?;
+        let policy = group.policy.as_str();
+        let answer = cloud
+            .create_server_group(&group.name, policy, Priority::Gate)
+            .await;
+        let created = creations.end(&what, answer, Reason::InstanceCreateFailed)?;
+        tracing::info!(name = group.name, id = %created.id, policy, "Created a server group");
+        created.id
+    };
+    groups.see(&group.name, &id);
+    Ok(id)
+}
+
+/// The objects that name the group, in any namespace: two clusters can compute one name.
+fn named(context: &Context, group: &str) -> Vec<Arc<OpenStackServer>> {
+    let names_it = |object: &OpenStackServer| {
+        let named = object.spec.managed_server_group.as_ref();
+        named.is_some_and(|named| named.name == group)
+    };
+    context.stores.openstack_servers.state_filter(names_it)
+}
+
+/// The groups of this name and policy.
+async fn find(cloud: &Cloud, group: &NamedServerGroup) -> StepResult<Vec<ServerGroup>> {
+    let mut found = cloud
+        .server_groups(Priority::Settling)
+        .await
+        .map_err(|error| failed(&error, Reason::DependencyFailed))?;
+    let policy = group.policy.as_str();
+    found.retain(|it| it.name == group.name && it.policies.iter().any(|it| it == policy));
+    Ok(found)
+}
+
+/// Of several groups, the one with most servers: the others are deleted with the last server.
+fn choose(mut found: Vec<ServerGroup>) -> Option<ServerGroup> {
+    found.sort_by(|one, other| {
+        let by_members = other.members.len().cmp(&one.members.len());
+        by_members.then_with(|| one.id.cmp(&other.id))
+    });
+    found.into_iter().next()
+}
+
+impl Deletion<'_> {
+    /// Deletes the group with the last object that names it. The server of this object is gone by now.
+    pub(super) async fn server_group(&self) -> StepResult<()> {
+        let Some(group) = &self.object.spec.managed_server_group else {
+            return Ok(());
+        };
+        let groups = &self.context.servers.groups;
+        let turn = groups.turn(&group.name);
+        let _turn = turn.lock().await;
+        // An object that is created later looks for the group after this turn.
+        let is_needed = named(self.context, &group.name).iter().any(|other| {
+            other.metadata.deletion_timestamp.is_none() && other.uid() != self.object.uid()
+        });
+        if is_needed {
+            return Ok(());
+        }
+        let found = find(self.cloud, group).await?;
+        let what = described(&group.name);
+        if found.is_empty() {
+            self.context.servers.doubts.check(self.owner, &what)?;
+        }
+        for found in found {
+            self.found(&what);
+            if self.has_servers(&found.members).await? {
+                // Another object that is being deleted has them, or somebody else.
+                continue;
+            }
+            gone(
+                self.cloud
+                    .delete_server_group(&found.id, Priority::Gate)
+                    .await,
+            )
+            .map_err(|error| failed(&error, Reason::InstanceDeleteFailed))?;
+            tracing::info!(name = group.name, id = %found.id, "Deleted a server group");
+        }
+        groups.remove(&group.name);
+        Ok(())
+    }
+
+    /// Whether one of these servers exists. A group still shows those that are deleted softly.
+    async fn has_servers(&self, members: &[ServerId]) -> StepResult<bool> {
+        for id in members {
+            match self.cloud.server(id, Priority::Settling).await {
+                Ok(server) => {
+                    let is_gone = matches!(
+                        server.status,
+                        ServerStatus::Deleted | ServerStatus::SoftDeleted
+                    );
+                    if !is_gone {
+                        return Ok(true);
+                    }
+                }
+                Err(error) if error.is_not_found() => {}
+                Err(error) => return Err(failed(&error, Reason::InstanceDeleteFailed)),
+            }
+        }
+        Ok(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_several_groups_the_one_with_servers_is_used() {
+        let group = |id: &str, members: &[&str]| ServerGroup {
+            id: id.into(),
+            name: "g".to_owned(),
+            policies: vec!["soft-anti-affinity".to_owned()],
+            members: members.iter().map(|id| (*id).into()).collect(),
+        };
+        let chosen = |found: Vec<ServerGroup>| choose(found).map(|group| group.id.to_string());
+        assert_eq!(chosen(vec![]), None);
+        let (a, b, used) = (group("a", &[]), group("b", &[]), group("c", &["1"]));
+        assert_eq!(chosen(vec![b.clone(), a.clone()]).as_deref(), Some("a"));
+        assert_eq!(chosen(vec![b, used, a]).as_deref(), Some("c"));
+    }
+
+    #[test]
+    fn a_group_is_known_until_it_is_forgotten() {
+        let groups = ServerGroups::default();
+        assert_eq!(groups.seen("g"), None);
+        groups.see("g", &"1".into());
+        assert_eq!(groups.seen("g"), Some("1".into()));
+        groups.forget("g");
+        assert_eq!(groups.seen("g"), None);
+    }
+}
