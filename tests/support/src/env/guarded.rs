@@ -171,7 +171,7 @@ impl Guarded {
             .split_whitespace()
             .skip(11)
             .take(2)
-            .map(|field| field.parse::<u64>());
+            .map(str::parse::<u64>);
         let ticks = ticks.sum::<Result<u64, _>>()?;
         // Linux shows these times in hundredths of a second on every platform.
         Ok(Duration::from_millis(ticks * 10))
