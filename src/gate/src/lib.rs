@@ -31,6 +31,7 @@ pub use model::{
     member::{JOINING, LEAVING},
     metric_event::{MetricEvent, Observer, OperationOutcome, Unobserved},
     octavia,
+    part::PartKind,
     proof::{EndpointReply, EndpointRequest, EndpointResult},
     settings::{Schedule, Settings},
     state,

@@ -83,9 +83,20 @@ pub(crate) fn accepted(
                 port.refusal = None;
             }
         }
-        Write::RepairPart { port, .. } => {
+        Write::RepairPart { port, part } => {
             if let Some(port) = port_mut(state, *port) {
                 port.attempts.made(now.instant);
+                port.note_push(*part, now.instant);
+            }
+        }
+        Write::ReplacePart { port, .. } => {
+            state.reads.structure_due = true;
+            if let Some(port) = port_mut(state, *port) {
+                // It is made again as soon as it is gone. The count stays, so that replacements become rare.
+                port.attempts.next = None;
+                port.pushed = None;
+                port.members_due = true;
+                port.numbers_due = true;
             }
         }
         Write::Numbers { port } => {
@@ -209,7 +220,10 @@ pub(crate) fn refused(state: &mut State, write: &Write, failure: Failure, now: &
         | FailureClass::LeaseLost => {
             // Nobody knows whether it was done.
             match write {
-                Write::MakePart { .. } | Write::Attach { .. } | Write::Cidrs { .. } => {
+                Write::MakePart { .. }
+                | Write::Attach { .. }
+                | Write::Cidrs { .. }
+                | Write::ReplacePart { .. } => {
                     state.reads.structure_due = true;
                 }
                 Write::Numbers { port } => {
@@ -255,10 +269,14 @@ fn attempted(state: &mut State, write: &Write, now: &Now, refusal: Refusal) {
         Write::MakePart { port, .. }
         | Write::Attach { port }
         | Write::RepairPart { port, .. }
+        | Write::ReplacePart { port, .. }
         | Write::Numbers { port }
         | Write::Cidrs { port } => {
             if let Some(port) = port_mut(state, *port) {
                 port.attempts.made(now.instant);
+                if let Write::RepairPart { part, .. } = write {
+                    port.note_push(*part, now.instant);
+                }
                 port.refusal = Some(refusal);
             }
         }

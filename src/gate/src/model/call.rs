@@ -90,6 +90,8 @@ pub(crate) enum Write {
     Attach { port: u16 },
     /// A listener, pool or monitor is pushed again.
     RepairPart { port: u16, part: PartKind },
+    /// A listener, pool or monitor that stays in ERROR is deleted, to be made again.
+    ReplacePart { port: u16, part: PartKind },
     /// A monitor gets its numbers.
     Numbers { port: u16 },
     /// A listener gets its source ranges.

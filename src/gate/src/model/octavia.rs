@@ -5,7 +5,7 @@ use std::{any::Any, net::IpAddr, time::Duration};
 use futures::future::BoxFuture;
 use ipnet::IpNet;
 
-use crate::model::desired::Monitor;
+use crate::model::{desired::Monitor, part::PartKind};
 use capo_core::{FailureClass, OperatingStatus, Priority, ProvisioningStatus};
 
 /// The calls a membership task makes. Implemented for the OpenStack client, and by models in tests.
@@ -226,6 +226,13 @@ pub enum Change {
         id: String,
         /// Its numbers.
         numbers: Monitor,
+    },
+    /// DELETE a listener, a pool or a health monitor, which is then created again.
+    DeletePart {
+        /// What it is.
+        kind: PartKind,
+        /// Octavia's id.
+        id: String,
     },
     /// POST a member.
     CreateMember {

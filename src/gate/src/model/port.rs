@@ -51,6 +51,15 @@ pub(crate) struct Port {
     /// An attempt at a part of it was refused.
     pub(crate) refusal: Option<Refusal>,
     pub(crate) attempts: Attempts,
+    /// The part that was pushed last because it was broken.
+    pub(crate) pushed: Option<Pushed>,
+}
+
+/// A part that got a PUT of its own values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Pushed {
+    pub(crate) id: String,
+    pub(crate) at: Instant,
 }
 
 impl Port {
@@ -82,6 +91,7 @@ impl Port {
             dark: LostRun::default(),
             refusal: None,
             attempts: Attempts::default(),
+            pushed: None,
         }
     }
 
@@ -103,6 +113,14 @@ impl Port {
             PartKind::Pool => self.pool.as_ref(),
             PartKind::Monitor => self.monitor.as_ref(),
         }
+    }
+
+    /// Notes that a part was pushed, whatever came of it.
+    pub(crate) fn note_push(&mut self, kind: PartKind, now: Instant) {
+        self.pushed = self.part(kind).map(|part| Pushed {
+            id: part.id.clone(),
+            at: now,
+        });
     }
 
     pub(crate) fn parts(&self) -> impl Iterator<Item = &Part> {

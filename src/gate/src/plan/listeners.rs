@@ -1,11 +1,13 @@
 //! Listeners, pools and monitors: made one after the other, repaired, kept at their numbers.
 
+use std::time::Duration;
+
 use crate::{
     decide::classify,
     model::{
         call::Write,
         clock::Now,
-        desired::DesiredLoadBalancer,
+        desired::{Deletion, DesiredLoadBalancer},
         octavia::Change,
         part::{Part, PartKind},
         port::Port,
@@ -99,51 +101,84 @@ fn make(state: &State, desired: &DesiredLoadBalancer, port: &Port) -> Option<Tod
     )
 }
 
-/// One PUT of its own values for what is in ERROR, or PENDING for ever, under an ACTIVE load balancer.
+/// One PUT of its own values for what is in ERROR, or PENDING for ever, under an ACTIVE load balancer. What is in ERROR all the
+/// same is replaced where nothing is lost by that.
 fn repair(state: &State, desired: &DesiredLoadBalancer, port: &Port, now: &Now) -> Option<Todo> {
-    let broken = |part: &Option<Part>| {
-        part.clone()
-            .filter(|part| classify::part_is_broken(part, state.orphan_span()))
-    };
-    let number = port.number;
-    let name = port.name.clone();
     // The pool first: while it is broken every member write is refused, and its push frees the listener too.
-    let (kind, change) = if let Some(pool) = broken(&port.pool) {
-        (PartKind::Pool, Change::UpdatePool { id: pool.id, name })
-    } else if let Some(listener) = broken(&port.listener) {
-        let id = listener.id;
-        (
-            PartKind::Listener,
-            Change::UpdateListener {
-                id,
-                name,
-                default_pool: None,
-                allowed_cidrs: None,
-            },
-        )
-    } else {
-        let monitor = broken(&port.monitor)?;
+    const ORDER: [PartKind; 3] = [PartKind::Pool, PartKind::Listener, PartKind::Monitor];
+    let is_broken = |part: &&Part| classify::part_is_broken(part, state.orphan_span());
+    let (kind, broken) = ORDER
+        .into_iter()
+        .find_map(|kind| Some((kind, port.part(kind).filter(is_broken)?)))?;
+    if kind == PartKind::Monitor {
         // A monitor can't be pushed while its pool is locked.
         port.pool
             .as_ref()
             .filter(|pool| pool.provisioning == ProvisioningStatus::Active)?;
-        (
-            PartKind::Monitor,
-            Change::UpdateMonitor {
-                id: monitor.id,
-                numbers: desired.monitor,
+    }
+    let number = port.number;
+    let todo = if may_replace(state, port, kind, now) {
+        let id = broken.id.clone();
+        Todo::Write(
+            Write::ReplacePart {
+                port: number,
+                part: kind,
             },
+            Change::DeletePart { kind, id },
         )
-    };
-    on_fresh(state, now, || {
-        Some(Todo::Write(
+    } else {
+        Todo::Write(
             Write::RepairPart {
                 port: number,
                 part: kind,
             },
-            change,
-        ))
-    })
+            push(desired, port, kind, broken.id.clone()),
+        )
+    };
+    on_fresh(state, now, || Some(todo))
+}
+
+/// A PUT of a part's own values.
+fn push(desired: &DesiredLoadBalancer, port: &Port, kind: PartKind, id: String) -> Change {
+    let name = port.name.clone();
+    match kind {
+        PartKind::Pool => Change::UpdatePool { id, name },
+        PartKind::Listener => Change::UpdateListener {
+            id,
+            name,
+            default_pool: None,
+            allowed_cidrs: None,
+        },
+        PartKind::Monitor => Change::UpdateMonitor {
+            id,
+            numbers: desired.monitor,
+        },
+    }
+}
+
+/// A push that is older says nothing about the trouble of today.
+const PUSH_LASTS: Duration = Duration::from_hours(1);
+
+/// Whether a part that stays in ERROR after a push may be deleted and made again. A pool takes its members along, and a
+/// listener the traffic, so nothing may be in the pool. Without its monitor members get traffic whatever their health is, so
+/// no machine may be leaving.
+fn may_replace(state: &State, port: &Port, kind: PartKind, now: &Now) -> bool {
+    let was_pushed = port
+        .part(kind)
+        .zip(port.pushed.as_ref())
+        .is_some_and(|(broken, pushed)| {
+            broken.provisioning == ProvisioningStatus::Error
+                && broken.id == pushed.id
+                && now.since(pushed.at) < PUSH_LASTS
+        });
+    let loses_nothing = match kind {
+        PartKind::Listener | PartKind::Pool => port.members.is_empty(),
+        PartKind::Monitor => {
+            let mut machines = state.machines.values();
+            machines.all(|machine| machine.want.deletion == Deletion::No)
+        }
+    };
+    was_pushed && loses_nothing
 }
 
 /// Keeps monitors at their numbers and listeners at their source ranges.

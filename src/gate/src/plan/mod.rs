@@ -117,6 +117,7 @@ fn gate_waits_for(state: &State, write: &Write) -> bool {
             !machine.want.admitted || machine.restoring || machine.want.deletion != Deletion::No
         }),
         Write::RepairPart { .. }
+        | Write::ReplacePart { .. }
         | Write::Numbers { .. }
         | Write::Cidrs { .. }
         | Write::Prune { .. } => false,

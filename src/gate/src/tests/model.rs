@@ -194,9 +194,7 @@ impl Model {
         match running.fate {
             Fate::Fine | Fate::Hangs(_) => {
                 if running.delete {
-                    for pool in &mut self.pools {
-                        pool.members.retain(|member| member.id != running.target);
-                    }
+                    self.remove(&running.target);
                 } else {
                     self.set(
                         &running.target,
@@ -224,6 +222,16 @@ impl Model {
                     pool.provisioning = ProvisioningStatus::PendingUpdate;
                 }
             }
+        }
+    }
+
+    fn remove(&mut self, id: &str) {
+        self.listeners.retain(|listener| listener.id != id);
+        self.pools.retain(|pool| pool.id != id);
+        for pool in &mut self.pools {
+            pool.members.retain(|member| member.id != id);
+            pool.listener.take_if(|listener| listener == id);
+            pool.monitor.take_if(|(monitor, ..)| monitor == id);
         }
     }
 

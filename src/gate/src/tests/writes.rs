@@ -115,6 +115,10 @@ impl Model {
                 }
                 id
             }
+            Change::DeletePart { id, .. } => {
+                delete = true;
+                id
+            }
             Change::CreateMember {
                 pool,
                 name,

@@ -232,6 +232,29 @@ impl Cloud {
         self.one(call, "healthmonitor").await
     }
 
+    /// Requests the deletion of a listener. Its pool stays.
+    pub async fn delete_listener(&self, id: &ListenerId, priority: Priority) -> Result<(), Error> {
+        let call = Call::delete(LB, "loadbalancer_listener_delete", ["listeners", id]);
+        self.done(call.at(priority)).await
+    }
+
+    /// Requests the deletion of a pool with its members and its health monitor.
+    pub async fn delete_pool(&self, id: &PoolId, priority: Priority) -> Result<(), Error> {
+        let call = Call::delete(LB, "loadbalancer_pool_delete", ["pools", id]);
+        self.done(call.at(priority)).await
+    }
+
+    /// Requests the deletion of a health monitor.
+    pub async fn delete_health_monitor(
+        &self,
+        id: &MonitorId,
+        priority: Priority,
+    ) -> Result<(), Error> {
+        let path = ["healthmonitors", id];
+        let call = Call::delete(LB, "loadbalancer_healthmonitor_delete", path);
+        self.done(call.at(priority)).await
+    }
+
     /// The members of a pool with all their fields.
     pub async fn members(
         &self,

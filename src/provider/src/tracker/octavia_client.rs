@@ -7,6 +7,7 @@ use futures::{FutureExt, future::BoxFuture};
 use super::status_lists;
 use capo_core::{OperatingStatus, Priority, ProvisioningStatus};
 use capo_gate::{
+    PartKind,
     desired::Monitor,
     octavia::{
         Answer, Change, Failure, ListenerDetail, ListenerRead, MemberDetail, MemberRead,
@@ -234,6 +235,14 @@ async fn write(cloud: &Cloud, change: Change, priority: Priority) -> Result<Writ
                 .await?
                 .id
                 .into())
+        }
+        Change::DeletePart { kind, id } => {
+            match kind {
+                PartKind::Listener => cloud.delete_listener(&id.into(), priority).await?,
+                PartKind::Pool => cloud.delete_pool(&id.into(), priority).await?,
+                PartKind::Monitor => cloud.delete_health_monitor(&id.into(), priority).await?,
+            }
+            Written::default()
         }
         Change::CreateMember {
             pool,

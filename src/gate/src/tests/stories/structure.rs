@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{SECOND, gone, held, member_of, seconds, world};
 use crate::{
-    model::{desired::Deletion, event::Event},
+    model::{desired::Deletion, event::Event, octavia::Change},
     tests::{
         model::{Fate, Model},
         world::{Line, World, machine_name},
@@ -138,5 +138,66 @@ fn ranges_that_are_added_are_settled_only_when_the_listener_has_them() {
             settled_after.is_some_and(|tenths| tenths < 300),
             "{moment}: {settled_after:?}"
         );
+    }
+}
+
+/// What is in the only pool's place, and how many deletions there were.
+fn parts(world: &World) -> (Vec<String>, usize) {
+    let pool = world.model.pools.first();
+    let monitor = pool.and_then(|pool| pool.monitor.as_ref());
+    let ids = [
+        world
+            .model
+            .listeners
+            .first()
+            .map(|listener| listener.id.clone()),
+        pool.map(|pool| pool.id.clone()),
+        monitor.map(|(id, ..)| id.clone()),
+    ];
+    let is_deletion = |change: &&Change| matches!(change, Change::DeletePart { .. });
+    let deletions = world.model.writes.iter().filter(is_deletion).count();
+    (ids.into_iter().flatten().collect(), deletions)
+}
+
+#[test]
+fn a_monitor_that_stays_in_error_after_a_push_is_replaced_and_nothing_else() {
+    let mut world = world(2);
+    let (before, _) = parts(&world);
+    // The push fails too.
+    world.model.fates.push(Fate::Fails);
+    if let Some((_, _, status)) = &mut world.model.pools[0].monitor {
+        *status = ProvisioningStatus::Error;
+    }
+    world.run(seconds(1_200));
+    let (after, deletions) = parts(&world);
+    assert_eq!(deletions, 1, "{:?}", world.model.writes);
+    assert_eq!(before[..2], after[..2]);
+    assert_ne!(before[2], after[2]);
+    assert!(world.findings.infrastructure_ready);
+    assert_eq!(member_of(&world, 2), Some(ProvisioningStatus::Active));
+}
+
+#[test]
+fn a_pool_in_error_is_replaced_only_while_nothing_is_in_it() {
+    for (machines, replaced) in [(0, true), (1, false)] {
+        let mut world = if machines == 0 {
+            let mut empty = World::new(&[6443], SECOND);
+            empty.run(seconds(60));
+            empty
+        } else {
+            world(machines)
+        };
+        let (before, _) = parts(&world);
+        // Every push fails until one is not followed by a replacement.
+        let failing = if replaced { 1 } else { 2 };
+        world.model.fates.extend(vec![Fate::Fails; failing]);
+        world.model.pools[0].provisioning = ProvisioningStatus::Error;
+        world.run(seconds(1_000));
+        let (_, deletions) = parts(&world);
+        assert_eq!(deletions > 0, replaced, "{:?}", world.model.writes);
+        world.run(seconds(2_000));
+        let (after, _) = parts(&world);
+        assert_eq!(before[1] != after[1], replaced);
+        assert!(world.findings.infrastructure_ready);
     }
 }
