@@ -119,6 +119,8 @@ async fn networks_and_subnets() {
         ip_version: 4,
         dns_nameservers: vec!["1.1.1.1".into()],
         allocation_pools: vec![],
+        ipv6_address_mode: None,
+        ipv6_ra_mode: None,
     };
     test.cloud.create_subnet(&new, GATE).await.unwrap();
     assert_eq!(

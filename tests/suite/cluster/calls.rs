@@ -1,13 +1,23 @@
 //! What a cluster costs: calls are counted, Octavia's polled operations included.
 
-use fake_cloud::{Durations, Options};
+use std::time::Duration;
+
+use capo_core::Priority;
+use capo_openstack::network::{RouterInterface, Tagged};
+use fake_cloud::{Call, Durations, Options, Service};
 use serde_json::json;
-use test_support::env::Environment;
+use test_support::{env::Environment, waiting::until};
+
+use crate::machine::machine_spec;
 
 /// The most calls that make a cluster Ready.
 const MOST_CALLS: usize = 30;
 /// The most of them that change something.
 const MOST_WRITES: usize = 14;
+/// The most calls of a pass over a cluster with three control-plane machines when nothing has changed.
+const MOST_STEADY: usize = 8;
+/// The passes that are counted. What hardly ever changes is read in every fourth.
+const STEADY_PASSES: usize = 8;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn creating_a_cluster_takes_few_calls() {
@@ -32,10 +42,8 @@ async fn creating_a_cluster_takes_few_calls() {
         .await
         .unwrap();
     stage.until_ready("c1").await;
-    let calls = stage.cloud.control().calls_since(0);
+    let calls = counted(&stage, 0).into_iter();
     let counted: Vec<String> = calls
-        .into_iter()
-        .filter(|call| call.label != "token_create" && call.label != "version")
         .map(|call| format!("{} {}", call.method, call.label))
         .collect();
     let writes = counted
@@ -48,4 +56,137 @@ async fn creating_a_cluster_takes_few_calls() {
         counted.len()
     );
     stage.delete("c1").await;
+}
+
+/// The calls since number `since`, without sign-ins and discovery.
+fn counted(stage: &Environment, since: u64) -> Vec<Call> {
+    let mut calls = stage.cloud.control().calls_since(since);
+    calls.retain(|call| {
+        !["token_create", "version", "network_extension_list"].contains(&call.label.as_str())
+    });
+    calls
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pass_over_a_cluster_in_which_nothing_changes_takes_few_calls() {
+    const SYNC_PERIOD: Duration = Duration::from_secs(4);
+    let mut stage = Environment::in_namespace("steady-calls").start().await;
+    stage
+        .cluster_api
+        .create_cluster("c1", stage.cluster("c1", json!({})))
+        .await
+        .unwrap();
+    stage.until_ready("c1").await;
+    for name in ["m0", "m1", "m2"] {
+        let machine = stage
+            .cluster_api
+            .create_machine("c1", name, true, machine_spec());
+        machine.await.unwrap();
+    }
+    for name in ["m0", "m1", "m2"] {
+        stage
+            .until("OpenStackMachine", name, |machine| {
+                machine["status"]["initialization"]["provisioned"] == true
+            })
+            .await;
+    }
+    stage.stop().await;
+    stage.sync_period = SYNC_PERIOD;
+    stage.settings = capo_gate::Settings {
+        schedule: capo_gate::Schedule {
+            steady: SYNC_PERIOD,
+            ..stage.settings.schedule.clone()
+        },
+        ..stage.settings.clone()
+    };
+    let restarted = stage.cloud.control().last_call();
+    stage.start().await;
+    // The first pass after a start reads everything.
+    let is_pass = |call: &&Call| call.label == "subnet_list";
+    let passes = |calls: &[Call]| calls.iter().filter(is_pass).count();
+    until("the passes after the start", async || {
+        (passes(&counted(&stage, restarted)) >= 3).then_some(())
+    })
+    .await;
+    let since = stage.cloud.control().last_call();
+    let calls = until("steady passes", async || {
+        let calls = counted(&stage, since);
+        (passes(&calls) > STEADY_PASSES).then_some(calls)
+    })
+    .await;
+    let labels: Vec<&str> = calls.iter().map(|call| call.label.as_str()).collect();
+    assert_eq!(stage.writes_since(since), Vec::<String>::new());
+    // Every sixth read of the tree comes with what the tree lacks.
+    let is_octavia = |call: &&Call| call.service == Service::LoadBalancer;
+    let octavia = calls.iter().filter(is_octavia);
+    let trees = octavia
+        .clone()
+        .filter(|call| call.label == "loadbalancer_status_tree");
+    let (octavia, trees) = (octavia.count(), trees.count());
+    let passes = passes(&calls);
+    // The time between two passes varies by a fifth.
+    assert!(trees <= passes * 5 / 4 + 1, "{trees} trees: {labels:?}");
+    let others = calls.len() - octavia;
+    assert!(
+        others <= passes * (MOST_STEADY - 1),
+        "{others} other calls: {labels:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_somebody_changed_by_hand_is_seen_by_passes_that_read_little() {
+    let mut stage = Environment::in_namespace("steady-drift").start().await;
+    let cluster = stage.cluster("c1", json!({"apiServer": {"enableFloatingIP": false}}));
+    stage
+        .cluster_api
+        .create_cluster("c1", cluster)
+        .await
+        .unwrap();
+    let made = stage.until_ready("c1").await;
+    stage.stop().await;
+    stage.sync_period = Duration::from_secs(1);
+    stage.start().await;
+    stage.until_ready("c1").await;
+    let cloud = stage.openstack();
+    let id = |field: &str| made["status"][field]["id"].as_str().unwrap().to_owned();
+    let (network, router) = (id("network"), id("router"));
+    let group = id("controlPlaneSecurityGroup");
+    for object in [
+        Tagged::Network(&network.as_str().into()),
+        Tagged::Router(&router.as_str().into()),
+        Tagged::SecurityGroup(&group.as_str().into()),
+    ] {
+        cloud
+            .replace_tags(object, &[], Priority::Gate)
+            .await
+            .unwrap();
+    }
+    let subnet = made["status"]["network"]["subnets"][0]["id"].as_str();
+    let interface = RouterInterface::Subnet(&subnet.unwrap().into());
+    cloud
+        .remove_router_interface(&router.as_str().into(), interface, Priority::Gate)
+        .await
+        .unwrap();
+    until("all of it is mended", async || {
+        let cloud = stage.cloud.control().dump();
+        let rows = |kind: &str| {
+            cloud["network"][kind]
+                .as_array()
+                .cloned()
+                .unwrap_or_default()
+        };
+        let has_tag = |kind: &str, id: &str| {
+            let mut rows = rows(kind).into_iter().filter(|row| row["id"] == id);
+            rows.any(|row| row["tags"] == json!(["of-steady-drift-c1"]))
+        };
+        let is_joined = rows("ports").iter().any(|port| {
+            port["device_id"] == router.as_str()
+                && port["fixed_ips"][0]["subnet_id"] == subnet.unwrap()
+        });
+        let tagged = has_tag("networks", &network)
+            && has_tag("routers", &router)
+            && has_tag("security_groups", &group);
+        (tagged && is_joined).then_some(())
+    })
+    .await;
 }

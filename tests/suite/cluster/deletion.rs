@@ -56,7 +56,7 @@ async fn with_cluster(namespace: &str) -> (Environment, Value) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_deletion_takes_trunks_and_the_ports_of_servers_that_are_gone() {
+async fn a_deletion_takes_trunks_and_the_ports_of_servers_and_load_balancers_that_are_gone() {
     let (stage, network) = with_cluster("deletion-ports").await;
     let user = User::of(&stage).await;
     let port = async |name: &str, more: Value| {
@@ -76,8 +76,18 @@ async fn a_deletion_takes_trunks_and_the_ports_of_servers_that_are_gone() {
         json!({"device_id": gone, "device_owner": "compute:nova"}),
     )
     .await;
+    // Octavia gave up in the middle of a load balancer's deletion.
+    let vip = format!("octavia-lb-{gone}");
+    let device = format!("lb-{gone}");
+    port(
+        &vip,
+        json!({"description": "", "device_id": device, "device_owner": "Octavia"}),
+    )
+    .await;
     stage.delete("c1").await;
-    assert_eq!(stage.leftovers("cp-"), Vec::<String>::new());
+    for name in ["cp-", vip.as_str()] {
+        assert_eq!(stage.leftovers(name), Vec::<String>::new());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -81,6 +81,8 @@ async fn balancers(cloud: &Cloud, count: usize) -> Vec<DesiredLoadBalancer> {
         ip_version: 4,
         dns_nameservers: Vec::new(),
         allocation_pools: Vec::new(),
+        ipv6_address_mode: None,
+        ipv6_ra_mode: None,
     };
     cloud.create_subnet(&subnet, Priority::Gate).await.unwrap();
     let network = &network;

@@ -11,7 +11,7 @@ mod trunks;
 pub use super::wire::{FixedIp, TagFilter};
 pub use floating_ips::{FloatingIp, FloatingIpFilter, FloatingIpStatus, NewFloatingIp};
 pub use networks::{
-    AllocationPool, Network, NetworkFilter, NewNetwork, NewSubnet, Subnet, SubnetFilter,
+    AllocationPool, Ipv6Mode, Network, NetworkFilter, NewNetwork, NewSubnet, Subnet, SubnetFilter,
     SubnetUpdate,
 };
 pub use ports::{AddressPair, NewPort, Port, PortFilter, PortStatus, PortUpdate};

@@ -175,6 +175,24 @@ pub struct NewSubnet {
     /// Ranges from which addresses are allocated; the whole range where none are given.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allocation_pools: Vec<AllocationPool>,
+    /// How hosts get their IPv6 addresses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ipv6_address_mode: Option<Ipv6Mode>,
+    /// What the router announces about IPv6 addresses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ipv6_ra_mode: Option<Ipv6Mode>,
+}
+
+/// Where the IPv6 addresses of a subnet come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ipv6Mode {
+    /// Each host makes its own address, from the prefix and its MAC address.
+    Slaac,
+    /// DHCPv6 tells each host the address of its port.
+    Dhcpv6Stateful,
+    /// Each host makes its own address; DHCPv6 tells the rest.
+    Dhcpv6Stateless,
 }
 
 /// The changes of a subnet.

@@ -3,6 +3,7 @@
 //! kube's Recorder is not used: it awaits a write per event, has no bound per object, and writes every repetition.
 
 use std::{
+    borrow::Cow,
     collections::HashMap,
     sync::Arc,
     time::{Duration, Instant},
@@ -27,13 +28,18 @@ use tokio_util::sync::CancellationToken;
 
 use capo_core::Reason;
 
+mod change;
+
+pub use change::{CloudObject, Verb};
+
 /// Events with the same text about the same object are one event with a count, until the text has not been repeated for
 /// this time.
 const SERIES: Duration = Duration::from_mins(30);
 /// The count of an event is written this often at most.
 const COUNT_AFTER: Duration = Duration::from_mins(1);
-/// An object may have this many writes of events at once, and one more for every [`REFILL`].
-const BURST: u32 = 20;
+/// An object may have this many writes of events at once, and one more for every [`REFILL`]. A cluster that is created and
+/// deleted at once has 23 changes in OpenStack.
+const BURST: u32 = 30;
 const REFILL: Duration = Duration::from_secs(30);
 /// The number of objects for which the two rules above apply at the same time.
 const REMEMBERED: usize = 10_000;
@@ -59,7 +65,10 @@ type Counter = dyn Fn(Reason, &'static str) + Send + Sync;
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Content {
     warning: bool,
+    /// As metrics count it.
     reason: Reason,
+    /// As the event shows it.
+    shown: Cow<'static, str>,
     action: &'static str,
     note: String,
 }
@@ -119,7 +128,13 @@ impl Events {
         action: &'static str,
         note: &str,
     ) {
-        self.publish(about, false, reason, action, note);
+        self.publish(about, false, (reason, reason.as_str().into()), action, note);
+    }
+
+    /// Publishes that an object in OpenStack was changed, with the reason that CAPO's event has.
+    pub fn changed(&self, about: &ObjectReference, verb: Verb, object: CloudObject, note: &str) {
+        let shown = change::reason(verb, object).into();
+        self.publish(about, false, (verb.counted(), shown), verb.as_str(), note);
     }
 
     /// Publishes an event about a problem.
@@ -130,14 +145,14 @@ impl Events {
         action: &'static str,
         note: &str,
     ) {
-        self.publish(about, true, reason, action, note);
+        self.publish(about, true, (reason, reason.as_str().into()), action, note);
     }
 
     fn publish(
         &self,
         about: &ObjectReference,
         warning: bool,
-        reason: Reason,
+        (reason, shown): (Reason, Cow<'static, str>),
         action: &'static str,
         note: &str,
     ) {
@@ -145,6 +160,7 @@ impl Events {
         let content = Content {
             warning,
             reason,
+            shown,
             action,
             note: note.get(..end).unwrap_or_default().to_owned(),
         };
@@ -222,7 +238,7 @@ impl Content {
                 ..ObjectMeta::default()
             },
             type_: Some(self.kind().to_owned()),
-            reason: Some(self.reason.as_str().to_owned()),
+            reason: Some(self.shown.into_owned()),
             action: Some(self.action.to_owned()),
             note: Some(self.note),
             event_time: Some(MicroTime(now)),

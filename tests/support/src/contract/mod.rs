@@ -166,6 +166,8 @@ impl Contract {
             ip_version: 4,
             dns_nameservers: vec![],
             allocation_pools: vec![],
+            ipv6_address_mode: None,
+            ipv6_ra_mode: None,
         }
     }
 

@@ -8,7 +8,7 @@ use super::{
     endpoint::endpoint,
     failure_domains::zones,
     load_balancer::{plan::LoadBalancerPlan, reconcile as load_balancer_step},
-    networking::networking,
+    networking::{self, networking},
     not_colliding, observe, project,
     reconcile::{Published, Reconcile},
     report::{LoadBalancerReport, LoadBalancerState},
@@ -180,14 +180,19 @@ async fn act(
     if pass.settle(verified).is_none() {
         return;
     }
+    if !pass.seen.is_verified(&identity.cloud) {
+        // Other credentials may see other networks.
+        pass.seen.networking_read = None;
+    }
     pass.seen.verified_cloud = Some(identity.cloud.clone());
     pass.seen.project = Some(identity.project.clone());
     pass.good(kind::OPENSTACK_AUTHENTICATION_SUCCEEDED);
     let plan = found.map(|found| load_balancer_step::decide(pass, &context, found));
     let plan = pass.settle(plan).flatten();
     pass.publish(desired, problems, published);
-    zones(pass, &context).await;
-    networking(pass, &context, problems).await;
+    let scope = networking::scope(pass);
+    zones(pass, &context, scope).await;
+    networking(pass, &context, problems, scope).await;
     pass.report.networking = pass.seen.networking.clone();
     match (&desired.load_balancer, plan) {
         (None, _) => pass.report.load_balancer = LoadBalancerReport::None,

@@ -5,9 +5,11 @@ use std::time::Instant;
 use super::{
     bastion::observation::SeenBastion,
     delete::progress::DeletionProgress,
+    endpoint::name::EndpointName,
     load_balancer::{KnownLoadBalancer, Replacements},
     machine_floating_ip::observation::SeenCarriers,
     network::NetworkState,
+    networking::Turn,
     security_groups::Groups,
 };
 use crate::controllers::health::Track;
@@ -37,12 +39,16 @@ pub(crate) struct Seen {
     pub networking: Networking,
     /// For which generation and when all of the networking was read without an error.
     pub networking_read: Option<(i64, Instant)>,
+    /// Which of the objects that hardly ever change is read next.
+    pub turn: Turn,
     /// Nova's availability zones, and when they were read.
     pub zones: Option<(Vec<String>, Instant)>,
     /// The bastion, while its server runs.
     pub bastion: Option<SeenBastion>,
     /// The API server's floating IP, and when it was read.
     pub floating_ip: Option<(FloatingIp, Instant)>,
+    /// The name of the endpoint, while the floating IP behind it is looked for.
+    pub endpoint_name: EndpointName,
     /// The control-plane machines that the floating IP may be on.
     pub carriers: SeenCarriers,
     /// How far the deletion is.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{
+    desired::Reference,
     network::{self, NetworkState},
     reconcile::Reconcile,
     router, security_groups,
@@ -14,20 +15,86 @@ use crate::reconcile::StepResult;
 use capo_core::Lookup;
 use capo_openstack::network::Network;
 
-/// What was read is used for this long, because no pass depends on the last change.
-const NETWORKING_AGE: Duration = Duration::from_mins(5);
+/// What a pass reads of the networking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// Nothing: what was read a short while ago is used.
+    Nothing,
+    /// What may have changed, and of what hardly ever changes the one whose turn it is.
+    Part(Turn),
+    /// All of it.
+    All,
+}
 
-/// Network, router and groups: as read a short while ago for this generation, or looked after now. Each part goes as far
-/// as it can without the others, and keeps what was read of it before where it fails.
+/// What hardly ever changes and is read in every fourth pass. The rest of the reads would show it if one of these had
+/// vanished: a network goes only after its subnets, a router only after its interfaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Turn {
+    /// The external network.
+    #[default]
+    ExternalNetwork,
+    /// The cluster's network and the load balancer's own.
+    Network,
+    /// The router with its gateway.
+    Router,
+    /// The availability zones.
+    Zones,
+}
+
+impl Turn {
+    fn next(self) -> Self {
+        match self {
+            Self::ExternalNetwork => Self::Network,
+            Self::Network => Self::Router,
+            Self::Router => Self::Zones,
+            Self::Zones => Self::ExternalNetwork,
+        }
+    }
+}
+
+impl Scope {
+    /// What a pass over `generation` reads, by the generation of the last read that had no error and by its age. What is
+    /// younger than half the time between two passes is used: no pass depends on the last change.
+    pub(crate) fn of(
+        read: Option<(i64, Duration)>,
+        generation: i64,
+        sync_period: Duration,
+        turn: Turn,
+    ) -> Self {
+        match read {
+            Some((of, age)) if of == generation && age < sync_period / 2 => Self::Nothing,
+            Some((of, _)) if of == generation => Self::Part(turn),
+            _ => Self::All,
+        }
+    }
+
+    /// Whether the pass reads what it is the turn of.
+    pub(crate) fn includes(self, turn: Turn) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Part(its) => its == turn,
+            Self::All => true,
+        }
+    }
+}
+
+/// What this pass reads.
+pub(crate) fn scope(pass: &Reconcile<'_>) -> Scope {
+    let read = pass.seen.networking_read;
+    let read = read.map(|(of, at)| (of, pass.now.saturating_duration_since(at)));
+    let sync_period = pass.context.settings.sync_period;
+    Scope::of(read, pass.generation(), sync_period, pass.seen.turn)
+}
+
+/// Network, router and groups, as far as `scope` says. Each part goes as far as it can without the others, and keeps what
+/// was read of it before where it fails.
 pub(crate) async fn networking(
     pass: &mut Reconcile<'_>,
     context: &StepContext<'_>,
     problems: &[Problem],
+    scope: Scope,
 ) {
-    if let Some((generation, at)) = pass.seen.networking_read
-        && generation == pass.generation()
-        && pass.now.saturating_duration_since(at) < NETWORKING_AGE
-    {
+    if scope == Scope::Nothing {
         for kind in [
             kind::NETWORK_READY,
             kind::ROUTER_READY,
@@ -38,12 +105,18 @@ pub(crate) async fn networking(
         return;
     }
     pass.seen.networking_read = None;
-    let external = network::external(context, &context.desired.external).await;
-    let external = pass.settle(external).map(Lookup::from);
+    let external = if scope.includes(Turn::ExternalNetwork) {
+        let external = network::external(context, &context.desired.external).await;
+        pass.settle(external).map(Lookup::from)
+    } else {
+        Some(pass.seen.networking.external.clone())
+    };
+    let kept = pass.seen.networking.network.found().cloned();
+    let kept = kept.filter(|_| !scope.includes(Turn::Network));
     let network = if has_problem(problems, Part::Network) {
         network::find(context).await
     } else {
-        network::network(context).await.map(Some)
+        network::network(context, kept.as_ref()).await.map(Some)
     };
     let network = pass.settle(network).flatten();
     let mut complete = external.is_some() && network.is_some();
@@ -63,13 +136,18 @@ pub(crate) async fn networking(
         let external = external
             .as_ref()
             .filter(|_| !has_problem(problems, Part::Router));
-        complete &= router(pass, context, &network, external).await;
+        complete &= router(pass, context, &network, external, scope).await;
         complete &= groups(pass, context, &network).await;
         pass.seen.networking.network = Lookup::Found(network);
     }
-    complete &= load_balancer_network(pass, context, problems).await;
+    if scope.includes(Turn::Network) {
+        complete &= load_balancer_network(pass, context, problems).await;
+    }
     if complete {
         pass.seen.networking_read = Some((pass.generation(), pass.now));
+        if let Scope::Part(turn) = scope {
+            pass.seen.turn = turn.next();
+        }
     }
 }
 
@@ -79,9 +157,12 @@ async fn router(
     context: &StepContext<'_>,
     network: &NetworkState,
     external: Option<&Lookup<Network>>,
+    scope: Scope,
 ) -> bool {
+    let kept = pass.seen.networking.router.found();
+    let kept = kept.filter(|_| !scope.includes(Turn::Router));
     let step = match external {
-        Some(external) => router::router(context, network, external.found()).await,
+        Some(external) => router::router(context, network, external.found(), kept).await,
         None => router::find(context).await,
     };
     let Some(router) = pass.settle(step) else {
@@ -143,6 +224,11 @@ async fn load_balancer_network(
 
 async fn primary_subnet(context: &StepContext<'_>, network: &NetworkState) -> StepResult<String> {
     if let Some(reference) = &context.desired.primary_subnet {
+        let listed = network.subnets.iter();
+        let mut listed = listed.filter(|subnet| *reference == Reference::Id(subnet.id.to_string()));
+        if let Some(subnet) = listed.next() {
+            return Ok(subnet.id.to_string());
+        }
         let within = Some(network.network.id.as_str());
         let subnet = network::subnet_by(context, reference, within, "spec.primarySubnet").await?;
         return Ok(subnet.id.into());
@@ -152,4 +238,38 @@ async fn primary_subnet(context: &StepContext<'_>, network: &NetworkState) -> St
         .first()
         .map(|subnet| subnet.id.to_string())
         .unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_is_read_for_another_generation_and_after_an_error_else_one_in_turn() {
+        let sync_period = Duration::from_mins(10);
+        let at = |generation, minutes| Some((generation, Duration::from_mins(minutes)));
+        let cases = [
+            (None, Scope::All),
+            (at(1, 1), Scope::All),
+            (at(2, 4), Scope::Nothing),
+            (at(2, 8), Scope::Part(Turn::Router)),
+        ];
+        for (read, expected) in cases {
+            let scope = Scope::of(read, 2, sync_period, Turn::Router);
+            assert_eq!(scope, expected, "{read:?}");
+        }
+        let mut turns = vec![Turn::default()];
+        for _ in 0..3 {
+            turns.extend(turns.last().map(|turn| turn.next()));
+        }
+        for turn in [
+            Turn::ExternalNetwork,
+            Turn::Network,
+            Turn::Router,
+            Turn::Zones,
+        ] {
+            assert!(turns.contains(&turn), "{turn:?}");
+            assert!(Scope::All.includes(turn) && !Scope::Nothing.includes(turn));
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ObjectReference;
 
 use super::desired::DesiredCluster;
-use crate::kubernetes::events::Events;
+use crate::kubernetes::events::{CloudObject, Events, Verb};
 use crate::reconcile::{StepError, StepResult};
 use capo_core::Priority;
 use capo_core::Reason;
@@ -69,20 +69,36 @@ impl StepContext<'_> {
         StepError::wait(condition, Reason::Deleting, message, self.pause)
     }
 
-    /// Tells that something was made.
-    pub(crate) fn created(&self, kind: &str, name: &str, id: &str) {
-        tracing::info!(resource = kind, name, id, "Created in OpenStack");
-        let note = format!("Created {kind} {name} with id {id}");
-        self.events
-            .normal(self.object, Reason::Created, "Create", &note);
+    /// Reports that something was created.
+    pub(crate) fn created(&self, object: CloudObject, name: &str, id: &str) {
+        self.changed(Verb::Create, object, name, id, "");
     }
 
-    /// Tells that something was deleted.
-    pub(crate) fn deleted(&self, kind: &str, name: &str, id: &str) {
-        tracing::info!(resource = kind, name, id, "Deleted in OpenStack");
-        let note = format!("Deleted {kind} {name} with id {id}");
-        self.events
-            .normal(self.object, Reason::Deleted, "Delete", &note);
+    /// Reports that something was deleted.
+    pub(crate) fn deleted(&self, object: CloudObject, name: &str, id: &str) {
+        self.changed(Verb::Delete, object, name, id, "");
+    }
+
+    /// Reports that something was changed.
+    pub(crate) fn updated(&self, object: CloudObject, name: &str, id: &str, change: &str) {
+        self.changed(Verb::Update, object, name, id, change);
+    }
+
+    /// Reports a change in OpenStack.
+    pub(crate) fn changed(
+        &self,
+        verb: Verb,
+        object: CloudObject,
+        name: &str,
+        id: &str,
+        change: &str,
+    ) {
+        let (done, kind) = (verb.done(), object.as_str());
+        tracing::info!(resource = kind, name, id, change, "{done} in OpenStack");
+        let colon = if change.is_empty() { "" } else { ": " };
+        let space = if name.is_empty() { "" } else { " " };
+        let note = format!("{done} {kind}{space}{name} with id {id}{colon}{change}");
+        self.events.changed(self.object, verb, object, &note);
     }
 
     /// Reports that the cloud's default is used in place of a provider or flavor that it does not have.
@@ -94,14 +110,6 @@ impl StepContext<'_> {
         );
         self.events
             .warning(self.object, Reason::DependencyNotFound, "Create", &note);
-    }
-
-    /// Reports that something was changed.
-    pub(crate) fn updated(&self, kind: &str, name: &str, id: &str, change: &str) {
-        tracing::info!(resource = kind, name, id, change, "Updated in OpenStack");
-        let note = format!("Updated {kind} {name} with id {id}: {change}");
-        self.events
-            .normal(self.object, Reason::Updated, "Update", &note);
     }
 
     /// Sees to it that an object of ours carries the tags it should, and leaves further ones alone.
@@ -125,7 +133,11 @@ impl StepContext<'_> {
             .replace_tags(object, &all, Priority::Settling)
             .await
         {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                let (kind, id) = tagged(object);
+                self.changed(Verb::Tag, kind, "", id, &all.join(", "));
+                Ok(())
+            }
             // A Neutron without tags on this kind: nothing depends on them.
             Err(error) if error.is_not_found() => Ok(()),
             Err(error) => Err(StepError::cloud(
@@ -135,5 +147,18 @@ impl StepContext<'_> {
                 &error,
             )),
         }
+    }
+}
+
+/// What carries the tags, as events name it.
+fn tagged(object: Tagged<'_>) -> (CloudObject, &str) {
+    match object {
+        Tagged::Network(id) => (CloudObject::Network, id.as_str()),
+        Tagged::Subnet(id) => (CloudObject::Subnet, id.as_str()),
+        Tagged::Router(id) => (CloudObject::Router, id.as_str()),
+        Tagged::Port(id) => (CloudObject::Port, id.as_str()),
+        Tagged::FloatingIp(id) => (CloudObject::FloatingIp, id.as_str()),
+        Tagged::SecurityGroup(id) => (CloudObject::SecurityGroup, id.as_str()),
+        Tagged::Trunk(id) => (CloudObject::Trunk, id.as_str()),
     }
 }

@@ -21,6 +21,7 @@ use crate::{
     controllers::Outcome,
     kubernetes::{
         conditions::kind::FLOATING_IP_POOL_READY,
+        events::{CloudObject, Verb},
         patch::{is_conflict, is_not_found, set_finalizer},
     },
     reconcile::{
@@ -179,8 +180,7 @@ impl Pass<'_> {
             .create_floating_ip(&new, Priority::Settling)
             .await?;
         self.event(
-            Reason::Created,
-            "Create",
+            Verb::Create,
             &format!("Allocated floating IP {}", shown(&fip)),
         );
         Ok(fip)
@@ -225,11 +225,7 @@ impl Pass<'_> {
             .delete_floating_ip(id, Priority::Settling)
             .await
         {
-            Ok(()) => self.event(
-                Reason::Deleted,
-                "Delete",
-                &format!("Deleted floating IP {ip}"),
-            ),
+            Ok(()) => self.event(Verb::Delete, &format!("Deleted floating IP {ip}")),
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(failed(&error)),
         }
@@ -330,10 +326,11 @@ impl Pass<'_> {
         }
     }
 
-    fn event(&self, reason: Reason, action: &'static str, note: &str) {
+    fn event(&self, verb: Verb, note: &str) {
         tracing::info!(OpenStackFloatingIPPool = %self.name, "{note}");
         let about = self.object.object_ref(&());
-        self.context.events.normal(&about, reason, action, note);
+        let events = &self.context.events;
+        events.changed(&about, verb, CloudObject::FloatingIp, note);
     }
 }
 

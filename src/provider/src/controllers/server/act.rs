@@ -15,7 +15,10 @@ use super::{
 };
 use crate::{
     controllers::{Outcome, identity::Identity},
-    kubernetes::patch::set_finalizer,
+    kubernetes::{
+        events::{CloudObject, Verb},
+        patch::set_finalizer,
+    },
 };
 use capo_api::v1alpha1::OpenStackServer;
 use capo_core::Reason;
@@ -157,7 +160,7 @@ impl Pass<'_> {
         let about = self.object.object_ref(&());
         self.context
             .events
-            .normal(&about, Reason::Created, "Create", &note);
+            .changed(&about, Verb::Create, CloudObject::Server, &note);
         cloud.shared_reads().expect_server(&id.as_str().into());
         self.progress.instance_id = Some(id);
         Ok(())

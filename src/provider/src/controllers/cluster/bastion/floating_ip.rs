@@ -7,6 +7,7 @@ use crate::controllers::cluster::{
     step_context::StepContext,
 };
 use crate::kubernetes::conditions::kind::BASTION_READY;
+use crate::kubernetes::events::{CloudObject, Verb};
 use crate::reconcile::{StepError, StepResult};
 use capo_core::{Priority, Reason, ids::PortId};
 use capo_openstack::network::{FloatingIp, Tagged};
@@ -124,7 +125,13 @@ async fn take_off(context: &StepContext<'_>, fip: &FloatingIp) -> StepResult<()>
                 &error,
             )
         })?;
-    context.updated("floating IP", &shown, &fip.id, "taken off the bastion");
+    context.changed(
+        Verb::Disassociate,
+        CloudObject::FloatingIp,
+        &shown,
+        &fip.id,
+        "taken off the bastion",
+    );
     Ok(())
 }
 
@@ -163,7 +170,7 @@ async fn delete(context: &StepContext<'_>, fip: &FloatingIp) -> StepResult<()> {
         .delete_floating_ip(&fip.id, Priority::Settling)
         .await
     {
-        Ok(()) => context.deleted("floating IP", &shown, &fip.id),
+        Ok(()) => context.deleted(CloudObject::FloatingIp, &shown, &fip.id),
         Err(error) if error.is_not_found() => {}
         Err(error) => {
             let doing = format!("Giving the bastion's floating IP {shown} back");

@@ -1,10 +1,11 @@
-//! Ports that servers of the cluster left in its network.
+//! Ports that servers and load balancers of the cluster left in its network.
 
 use super::waiting::in_use;
 use crate::controllers::cluster::{names::port_description, step_context::StepContext};
 use crate::kubernetes::conditions::kind::NETWORK_READY;
+use crate::kubernetes::events::CloudObject;
 use crate::reconcile::{StepError, StepResult};
-use capo_core::{Priority, Reason};
+use capo_core::{FailureClass, Priority, ProvisioningStatus, Reason};
 use capo_openstack::{
     Error,
     network::{Network, Port, PortFilter},
@@ -29,7 +30,7 @@ fn failed(doing: &str, error: &Error) -> StepError {
 
 /// Deletes the ports that servers of ours left, with their trunks: in our network, with exactly our description, on no
 /// device or on a server that does not exist any more. Names are no evidence: those of one cluster can begin like those
-/// of another. Returns the ports that stay.
+/// of another. The address of a load balancer that does not exist any more goes too. Returns the ports that stay.
 pub(super) async fn delete_leftover(
     context: &StepContext<'_>,
     network: &Network,
@@ -39,6 +40,11 @@ pub(super) async fn delete_leftover(
     let mut left = Vec::new();
     for port in all(context, network).await? {
         if port.description == description && is_unused(context, &port).await? {
+            delete(context, &port).await?;
+        } else if let Some(load_balancer) = load_balancer_of(&port)
+            && is_gone(context, load_balancer).await?
+        {
+            // Octavia deletes this port with its load balancer. A deletion that Octavia gave up leaves it behind.
             delete(context, &port).await?;
         } else {
             left.push(port);
@@ -66,6 +72,41 @@ async fn is_unused(context: &StepContext<'_>, port: &Port) -> StepResult<bool> {
     }
 }
 
+/// The id of the load balancer whose address a port is, as Octavia and its provider for OVN name such ports.
+fn load_balancer_of(port: &Port) -> Option<&str> {
+    let name = port.name.as_str();
+    let id = name
+        .strip_prefix("octavia-lb-")
+        .or_else(|| name.strip_prefix("ovn-lb-vip-"))?;
+    let is_hexadecimal = |part: &str| part.chars().all(|char| char.is_ascii_hexdigit());
+    let lengths = id.split('-').map(str::len);
+    (lengths.eq([8_usize, 4, 4, 4, 12]) && id.split('-').all(is_hexadecimal)).then_some(id)
+}
+
+/// Whether Octavia has no load balancer with this id. A cloud that can't tell keeps the port.
+async fn is_gone(context: &StepContext<'_>, load_balancer: &str) -> StepResult<bool> {
+    let read = context
+        .cloud
+        .load_balancer(&load_balancer.into(), Priority::Settling)
+        .await;
+    match read {
+        Ok(found) => Ok(found.provisioning_status == ProvisioningStatus::Deleted),
+        Err(error) if error.is_not_found() => Ok(true),
+        Err(error)
+            if matches!(
+                error.class(),
+                FailureClass::Denied | FailureClass::NoService
+            ) =>
+        {
+            Ok(false)
+        }
+        Err(error) => {
+            let doing = format!("Looking for load balancer {load_balancer}");
+            Err(failed(&doing, &error))
+        }
+    }
+}
+
 async fn delete(context: &StepContext<'_>, port: &Port) -> StepResult<()> {
     let doing = format!("Deleting port {}", port.name);
     let mut deleted = context
@@ -84,7 +125,7 @@ async fn delete(context: &StepContext<'_>, port: &Port) -> StepResult<()> {
     }
     match deleted {
         Ok(()) => {
-            context.deleted("port", &port.name, &port.id);
+            context.deleted(CloudObject::Port, &port.name, &port.id);
             Ok(())
         }
         Err(error) if error.is_not_found() => Ok(()),
@@ -124,7 +165,30 @@ async fn delete_trunks(context: &StepContext<'_>, port: &Port) -> StepResult<()>
             .delete_trunk(&trunk.id, Priority::Settling)
             .await;
         gone(deleted)?;
-        context.deleted("trunk", &trunk.name, &trunk.id);
+        context.deleted(CloudObject::Trunk, &trunk.name, &trunk.id);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{from_value, json};
+
+    #[test]
+    fn the_address_of_a_load_balancer_is_known_by_its_name() {
+        const ID: &str = "0a1b2c3d-0000-4000-8000-00000000abcd";
+        let cases = [
+            (format!("octavia-lb-{ID}"), Some(ID)),
+            (format!("ovn-lb-vip-{ID}"), Some(ID)),
+            (format!("octavia-lb-vrrp-{ID}"), None),
+            ("octavia-lb-mine".to_owned(), None),
+            (ID.to_owned(), None),
+        ];
+        for (name, expected) in cases {
+            let port: Port =
+                from_value(json!({"id": "p", "name": name, "network_id": "n"})).unwrap();
+            assert_eq!(load_balancer_of(&port), expected, "{name}");
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use super::waiting::SOON;
 use crate::controllers::cluster::{floating_ip, load_balancer, step_context::StepContext};
 use crate::kubernetes::conditions::kind::NETWORK_READY;
+use crate::kubernetes::events::CloudObject;
 use crate::reconcile::{StepError, StepResult};
 use capo_core::{FailureClass, Priority, Reason};
 use capo_openstack::{
@@ -63,9 +64,12 @@ pub(super) async fn delete(
         if let Some(port) = &lb.vip_port_id {
             delete_floating_ip(context, port, cluster).await?;
         }
-        load_balancer::delete(context, &lb.id)
+        if load_balancer::delete(context, &lb.id)
             .await
-            .map_err(|error| error.shown_by(NETWORK_READY))?;
+            .map_err(|error| error.shown_by(NETWORK_READY))?
+        {
+            context.deleted(CloudObject::LoadBalancer, &lb.name, &lb.id);
+        }
         names.push(lb.name);
     }
     if names.is_empty() {
@@ -104,7 +108,7 @@ async fn delete_floating_ip(
         .await
     {
         Ok(()) => {
-            context.deleted("floating IP", &floating_ip::shown(&fip), &fip.id);
+            context.deleted(CloudObject::FloatingIp, &floating_ip::shown(&fip), &fip.id);
             Ok(())
         }
         Err(error) if error.is_not_found() => Ok(()),

@@ -18,6 +18,7 @@ use crate::controllers::cluster::{
 use crate::kubernetes::conditions::kind::{
     API_SERVER_LOAD_BALANCER_READY, NETWORK_READY, ROUTER_READY,
 };
+use crate::kubernetes::events::CloudObject;
 use crate::reconcile::{StepError, StepResult};
 use capo_core::Reason;
 use capo_core::{FailureClass, Priority, ProvisioningStatus};
@@ -122,7 +123,7 @@ async fn remove_balancer(context: &StepContext<'_>, lb: &LoadBalancer) -> StepRe
                 SOON,
             ));
         }
-        context.deleted("load balancer", &lb.name, &lb.id);
+        context.deleted(CloudObject::LoadBalancer, &lb.name, &lb.id);
     }
     Err(StepError::wait(
         API_SERVER_LOAD_BALANCER_READY,
@@ -171,7 +172,11 @@ async fn remove_router(
             )
             .await
         {
-            Ok(()) => {}
+            Ok(()) => {
+                let name = context.desired.names.network();
+                let change = "taken off the network";
+                context.updated(CloudObject::Router, &name, &port.device_id, change);
+            }
             Err(error) if error.is_not_found() => {}
             Err(error) if error.class().is_conflict() => {
                 let doing = "Taking the router off the network";
@@ -194,7 +199,7 @@ async fn remove_router(
             return Err(in_use(ROUTER_READY, &doing, &error));
         }
     }
-    context.deleted("router", &router.name, &router.id);
+    context.deleted(CloudObject::Router, &router.name, &router.id);
     match router::find_managed(context).await? {
         None => Ok(()),
         Some(router) => Err(going(ROUTER_READY, "Router", &router.name)),
@@ -250,7 +255,7 @@ async fn remove_network(
             ));
         }
     }
-    context.deleted("network", &network.name, &network.id);
+    context.deleted(CloudObject::Network, &network.name, &network.id);
     match network::find_managed(context).await? {
         None => Ok(()),
         Some(network) => Err(going(NETWORK_READY, "Network", &network.name)),

@@ -1,5 +1,6 @@
 //! The endpoint of the API server in a pass.
 
+pub(crate) mod name;
 pub(crate) mod plan;
 
 use self::plan::EndpointPlan;
@@ -62,7 +63,11 @@ pub(crate) async fn endpoint(
             Some(address.to_string())
         }
         EndpointPlan::FloatingIp { .. } => {
-            let fip = floating_ip::ensure(context, external.unwrap_or_default(), None).await?;
+            let fip = {
+                let external = external.unwrap_or_default();
+                let name = &mut pass.seen.endpoint_name;
+                floating_ip::ensure(context, external, None, name).await?
+            };
             let host = fip.floating_ip_address.map(|address| address.to_string());
             of_machine = Some(fip);
             host

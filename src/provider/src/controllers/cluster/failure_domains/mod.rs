@@ -2,23 +2,28 @@
 
 pub(crate) mod plan;
 
-use std::time::Duration;
+use std::time::Instant;
 
-use super::{reconcile::Reconcile, step_context::StepContext};
+use super::{
+    networking::{Scope, Turn},
+    reconcile::Reconcile,
+    step_context::StepContext,
+};
 use crate::kubernetes::conditions::kind;
 use crate::reconcile::StepError;
 use capo_core::{FailureClass, Priority, Reason};
 
-/// Zones once read are used for this long, because they seldom change.
-const ZONES_AGE: Duration = Duration::from_mins(10);
-
-/// Reads the zones and reports those in which machines may be placed.
-pub(crate) async fn zones(pass: &mut Reconcile<'_>, context: &StepContext<'_>) {
+/// Reads the zones, if it is their turn or they are too old, and reports those in which machines may be placed.
+pub(crate) async fn zones(pass: &mut Reconcile<'_>, context: &StepContext<'_>, scope: Scope) {
+    // Zones seldom change. Their turn may not come while the networking fails.
+    let oldest = pass.context.settings.sync_period * 6;
+    let age = |at: &Instant| pass.now.saturating_duration_since(*at);
+    let is_turn = scope == Scope::Part(Turn::Zones);
     let fresh = pass
         .seen
         .zones
         .as_ref()
-        .filter(|(_, at)| pass.now.saturating_duration_since(*at) < ZONES_AGE)
+        .filter(|(_, at)| !is_turn && age(at) < oldest)
         .map(|(names, _)| names.clone());
     let names = match fresh {
         Some(names) => names,

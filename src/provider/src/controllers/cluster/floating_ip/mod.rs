@@ -5,10 +5,12 @@ pub(crate) mod plan;
 use std::net::IpAddr;
 
 use self::plan::FloatingIpPlan;
-use super::{resolve::resolve, step_context::StepContext};
+use super::{endpoint::name::EndpointName, resolve::resolve, step_context::StepContext};
+use crate::controllers::Outcome;
 use crate::kubernetes::conditions::kind::API_ENDPOINT_READY;
+use crate::kubernetes::events::{CloudObject, Verb};
 use crate::reconcile::{StepError, StepResult};
-use capo_core::{Priority, Reason, ids::PortId};
+use capo_core::{FailureClass, Priority, Reason, ids::PortId};
 use capo_openstack::{
     Error,
     network::{FloatingIp, FloatingIpFilter, NewFloatingIp, Tagged},
@@ -59,12 +61,13 @@ pub(crate) fn failed(doing: &str, error: &Error) -> StepError {
 }
 
 /// The floating IP in `external`, on `port` where one is given. It is the one on the port; else the one with the address
-/// that the spec, the status or the endpoint names; else one that was created for this cluster and is on no port, left by
-/// a pass that was cut off; else a new one, created on the port in one call.
+/// that the spec, the status or the endpoint names, be it by a DNS name; else one that was created for this cluster and is
+/// on no port, left by a pass that was cut off; else a new one, created on the port in one call.
 pub(crate) async fn ensure(
     context: &StepContext<'_>,
     external: &str,
     port: Option<&str>,
+    name: &mut EndpointName,
 ) -> StepResult<FloatingIp> {
     let present = match port {
         Some(port) => on_port(context, port).await?,
@@ -72,15 +75,22 @@ pub(crate) async fn ensure(
     };
     let given = context.desired.floating_ip;
     let address = desired_address(context);
-    let found = match present {
-        Some(fip) if plan::fits(&fip, given) => Some(fip),
-        _ => match address {
-            Some(address) => {
-                let given = given == Some(address);
-                by_address(context, address, given).await?
-            }
-            None => left_over(context, external).await?,
-        },
+    let host = context.desired.endpoint.given_host.as_deref();
+    let found = match (present, address, host) {
+        (Some(fip), _, _) if plan::fits(&fip, given) => Some(fip),
+        (_, Some(address), _) => {
+            let given = given == Some(address);
+            by_address(context, address, given).await?
+        }
+        (_, None, Some(host)) => {
+            let place = Place {
+                external,
+                address: None,
+                port,
+            };
+            by_name(context, place, host, name).await?
+        }
+        (_, None, None) => left_over(context, external).await?,
     };
     let fip = match plan::plan(found, port) {
         FloatingIpPlan::Use(fip) => fip,
@@ -112,6 +122,63 @@ pub(crate) async fn ensure(
             .await?;
     }
     Ok(fip)
+}
+
+/// The floating IP that the name of the endpoint leads to. Without one it is created with that address, if Neutron lets us;
+/// else it is any other of ours, and the owner of the name is told.
+async fn by_name(
+    context: &StepContext<'_>,
+    place: Place<'_>,
+    host: &str,
+    name: &mut EndpointName,
+) -> StepResult<Option<FloatingIp>> {
+    let named = name.addresses(host).await?;
+    for address in &named {
+        if let Some(fip) = by_address(context, *address, false).await? {
+            return Ok(Some(fip));
+        }
+    }
+    // Floating IPs are of IPv4.
+    if let Some(address) = named.iter().find(|address| address.is_ipv4()) {
+        let place = Place {
+            address: Some(*address),
+            ..place
+        };
+        match create(context, place, Purpose::LoadBalancer).await {
+            Ok(fip) => return Ok(Some(fip)),
+            Err(error) if is_refused(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let found = left_over(context, place.external).await?;
+    let shown = match &found {
+        Some(fip) => format!("floating IP {}", shown(fip)),
+        None => "a new floating IP".to_owned(),
+    };
+    let note = format!(
+        "OpenStackCluster {}: spec.controlPlaneEndpoint.host {host} leads to no floating IP of this project, so {shown} is \
+         put on the load balancer; let the name lead there",
+        context.desired.object
+    );
+    let events = context.events;
+    events.warning(
+        context.object,
+        Reason::APIEndpointConfigFailed,
+        "Reconcile",
+        &note,
+    );
+    Ok(found)
+}
+
+/// Neutron has no such address to give, or does not let us choose one.
+fn is_refused(error: &StepError) -> bool {
+    matches!(
+        error.outcome,
+        Outcome::Failed {
+            class: FailureClass::Denied | FailureClass::Invalid | FailureClass::Conflict,
+            ..
+        }
+    )
 }
 
 /// The address of the API server that clients know, or are to know.
@@ -215,7 +282,13 @@ pub(crate) async fn associate(
         .await
         .map_err(|e| failed(&doing, &e))?;
     let change = format!("put on port {port}");
-    context.updated("floating IP", &shown, &fip.id, &change);
+    context.changed(
+        Verb::Associate,
+        CloudObject::FloatingIp,
+        &shown,
+        &fip.id,
+        &change,
+    );
     Ok(updated)
 }
 
@@ -243,7 +316,7 @@ pub(crate) async fn create(
         .create_floating_ip(&new, Priority::Settling)
         .await
         .map_err(|e| failed(&doing, &e))?;
-    context.created("floating IP", &shown(&fip), &fip.id);
+    context.created(CloudObject::FloatingIp, &shown(&fip), &fip.id);
     Ok(fip)
 }
 
@@ -254,7 +327,7 @@ pub(crate) fn shown(fip: &FloatingIp) -> String {
 }
 
 /// Gives the API server's floating IPs back: those on `port`, and those of ours on no port; without a load balancer also
-/// one that is still on the port of a machine. One that the user named is only taken off the port.
+/// one that is still on the port of a machine. One that the user named or brought along is only taken off the port.
 pub(crate) async fn remove(context: &StepContext<'_>, port: Option<&str>) -> StepResult<()> {
     let mut ours = match port {
         Some(port) => on_port(context, port).await?.into_iter().collect(),
@@ -267,8 +340,8 @@ pub(crate) async fn remove(context: &StepContext<'_>, port: Option<&str>) -> Ste
         }
     }
     for fip in ours {
-        let given = context.desired.floating_ip.is_some()
-            && fip.floating_ip_address == context.desired.floating_ip;
+        let description = context.desired.names.description();
+        let given = !plan::is_ours(&fip, context.desired.floating_ip, &description);
         let address = shown(&fip);
         let done = if given && fip.port_id.is_none() {
             continue;
@@ -294,9 +367,12 @@ pub(crate) async fn remove(context: &StepContext<'_>, port: Option<&str>) -> Ste
                 ));
             }
         }
-        if !given {
-            context.deleted("floating IP", &address, &fip.id);
-        }
+        let verb = if given {
+            Verb::Disassociate
+        } else {
+            Verb::Delete
+        };
+        context.changed(verb, CloudObject::FloatingIp, &address, &fip.id, "");
     }
     Ok(())
 }

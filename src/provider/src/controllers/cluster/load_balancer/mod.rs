@@ -9,6 +9,7 @@ use std::{net::IpAddr, time::Instant};
 use self::plan::FoundLoadBalancer;
 use super::{desired::DesiredLoadBalancer, network::NetworkState, step_context::StepContext};
 use crate::kubernetes::conditions::kind::API_SERVER_LOAD_BALANCER_READY;
+use crate::kubernetes::events::CloudObject;
 use crate::reconcile::{StepError, StepResult};
 use capo_core::Reason;
 use capo_core::{FailureClass, Priority, ProvisioningStatus};
@@ -151,7 +152,7 @@ pub(crate) async fn create(
         .create_load_balancer(&new, Priority::Settling)
         .await
         .map_err(|e| failed(&format!("Creating load balancer {}", new.name), &e))?;
-    context.created("load balancer", &lb.name, &lb.id);
+    context.created(CloudObject::LoadBalancer, &lb.name, &lb.id);
     Ok(lb)
 }
 
@@ -175,8 +176,8 @@ fn vip_address(context: &StepContext<'_>) -> StepResult<Option<IpAddr>> {
     Ok(endpoint.desired_vip().or(context.known.vip))
 }
 
-/// The subnet of the VIP: the one that holds its address, else the primary one, else the first one of IPv4. `None`
-/// leaves the choice to Octavia.
+/// The subnet of the VIP: the one that holds its address, else the primary one that the spec names, else the first one of
+/// IPv4, because floating IPs and most nodes are of IPv4. `None` leaves the choice to Octavia.
 fn vip_subnet<'a>(
     network: &'a NetworkState,
     address: Option<IpAddr>,
@@ -248,5 +249,40 @@ pub(crate) async fn delete(context: &StepContext<'_>, id: &str) -> StepResult<bo
         Err(error) if error.is_not_found() => Ok(true),
         Err(error) if error.is(FailureClass::Locked) => Ok(false),
         Err(error) => Err(failed(&format!("Deleting load balancer {id}"), &error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{from_value, json};
+
+    #[test]
+    fn the_vip_is_of_ipv4_where_nothing_else_is_said() {
+        let subnet = |id: &str, cidr: &str| json!({"id": id, "network_id": "n", "cidr": cidr});
+        let (six, four) = (subnet("six", "fd00::/64"), subnet("four", "10.6.0.0/24"));
+        let cases = [
+            (vec![&six, &four], None, None, Some("four")),
+            (vec![&six, &four], None, Some("six"), Some("six")),
+            (vec![&six, &four], Some("fd00::9"), None, Some("six")),
+            (
+                vec![&six, &four],
+                Some("10.6.0.9"),
+                Some("six"),
+                Some("four"),
+            ),
+            (vec![&six], None, None, Some("six")),
+            (vec![], None, None, None),
+        ];
+        for (subnets, address, primary, expected) in cases {
+            let network = NetworkState {
+                network: from_value(json!({"id": "n"})).unwrap(),
+                subnets: from_value(json!(subnets)).unwrap(),
+            };
+            let address = address.map(|address| address.parse().unwrap());
+            let chosen = vip_subnet(&network, address, primary);
+            let chosen = chosen.map(|subnet| subnet.id.as_str());
+            assert_eq!(chosen, expected, "{subnets:?} {address:?} {primary:?}");
+        }
     }
 }

@@ -15,7 +15,7 @@ use crate::{
             reconcile::Reconcile, report::in_closed_set, step_context::StepContext,
         },
     },
-    kubernetes::conditions::kind,
+    kubernetes::{conditions::kind, events::CloudObject},
 };
 use capo_core::{
     ConditionState, ConditionStatus, FailureClass, Lookup, ProvisioningStatus, Reason,
@@ -25,8 +25,6 @@ use capo_openstack::load_balancer::LoadBalancer;
 
 /// Leave to delete a load balancer in ERROR and make it anew; the value is its id.
 pub(crate) const REBUILD_ANNOTATION: &str = "infrastructure.cluster.x-k8s.io/rebuild-load-balancer";
-/// A floating IP once seen on the load balancer is looked at again after this time.
-const FLOATING_IP_AGE: Duration = Duration::from_mins(5);
 /// How soon to look again for something that is being deleted.
 const SOON: Duration = Duration::from_secs(2);
 
@@ -158,7 +156,9 @@ async fn create(
     let Some(network) = network else {
         return Ok(());
     };
-    let primary = networking.primary_subnet.found().map(String::as_str);
+    let named = context.desired.primary_subnet.as_ref();
+    let primary = named.and(networking.primary_subnet.found());
+    let primary = primary.map(String::as_str);
     let created = load_balancer::create(context, desired, network, primary).await?;
     pass.seen.load_balancer = Lookup::Found(KnownLoadBalancer::from(&created));
     Ok(())
@@ -209,7 +209,11 @@ async fn replace(pass: &mut Reconcile<'_>, context: &StepContext<'_>, id: &str) 
     if load_balancer::delete(context, id).await? {
         let count = pass.seen.replacements.map_or(0, |(count, _)| count);
         pass.seen.replacements = Some((count.saturating_add(1), pass.now));
-        context.deleted("load balancer", &context.desired.names.load_balancer(), id);
+        context.deleted(
+            CloudObject::LoadBalancer,
+            &context.desired.names.load_balancer(),
+            id,
+        );
     }
     let text = format!(
         "Load balancer {id} was in ERROR and is being deleted; a new one is made when it is gone"
@@ -232,15 +236,18 @@ pub(crate) async fn floating_ip(
     let Some(port) = balancer.vip_port.as_deref() else {
         return Ok(None);
     };
+    // A floating IP once seen on the load balancer is looked at again with the networking.
+    let age = pass.context.settings.sync_period / 2;
     if let Some((fip, at)) = &pass.seen.floating_ip
         && fip.port_id.as_deref() == Some(port)
         && (context.desired.floating_ip.is_none()
             || fip.floating_ip_address == context.desired.floating_ip)
-        && pass.now.saturating_duration_since(*at) < FLOATING_IP_AGE
+        && pass.now.saturating_duration_since(*at) < age
     {
         return Ok(fip.floating_ip_address);
     }
-    let fip = fips::ensure(context, external, Some(port)).await?;
+    let name = &mut pass.seen.endpoint_name;
+    let fip = fips::ensure(context, external, Some(port), name).await?;
     let address = fip.floating_ip_address;
     pass.seen.floating_ip = Some((fip, pass.now));
     Ok(address)

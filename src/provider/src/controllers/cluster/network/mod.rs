@@ -16,13 +16,14 @@ use super::{
     step_context::StepContext,
 };
 use crate::kubernetes::conditions::kind::NETWORK_READY;
+use crate::kubernetes::events::CloudObject;
 use crate::reconcile::{StepError, StepResult};
 use capo_core::{FailureClass, Priority, Reason};
 use capo_openstack::{
     Error,
     network::{
-        AllocationPool, Network, NetworkFilter, NewNetwork, NewSubnet, Subnet, SubnetFilter,
-        SubnetUpdate, Tagged,
+        AllocationPool, Ipv6Mode, Network, NetworkFilter, NewNetwork, NewSubnet, Subnet,
+        SubnetFilter, SubnetUpdate, Tagged,
     },
 };
 
@@ -86,12 +87,34 @@ pub(crate) async fn external(
     }
 }
 
-/// Network and subnets, created where they are managed.
-pub(crate) async fn network(context: &StepContext<'_>) -> StepResult<NetworkState> {
+/// Network and subnets, created where they are managed. The network itself is not read where `kept` has it from an earlier
+/// read and its subnets are still there.
+pub(crate) async fn network(
+    context: &StepContext<'_>,
+    kept: Option<&NetworkState>,
+) -> StepResult<NetworkState> {
     match &context.desired.network {
         DesiredNetwork::Managed(desired) => {
+            if let Some(kept) = kept {
+                let network = &kept.network;
+                let all = subnets_of(context, &network.id).await?;
+                if let Some(found) = of_range(context, desired, network, all)? {
+                    let subnet = managed_subnet(context, desired, network, Some(found)).await?;
+                    return Ok(NetworkState {
+                        network: network.clone(),
+                        subnets: vec![subnet],
+                    });
+                }
+            }
             let network = managed_network(context, desired).await?;
-            let subnet = managed_subnet(context, desired, &network).await?;
+            // A network that was created just now shows that it has no subnets.
+            let all = if network.subnets.is_empty() {
+                Vec::new()
+            } else {
+                subnets_of(context, &network.id).await?
+            };
+            let found = of_range(context, desired, &network, all)?;
+            let subnet = managed_subnet(context, desired, &network, found).await?;
             Ok(NetworkState {
                 network,
                 subnets: vec![subnet],
@@ -102,7 +125,7 @@ pub(crate) async fn network(context: &StepContext<'_>) -> StepResult<NetworkStat
                 network: "spec.network",
                 subnets: "spec.subnets",
             };
-            existing(context, network.as_ref(), subnets, fields).await
+            existing(context, network.as_ref(), subnets, fields, kept).await
         }
     }
 }
@@ -194,28 +217,32 @@ async fn create_network(
         .create_network(&new, Priority::Settling)
         .await
         .map_err(|e| failed(Reason::NetworkCreateFailed, &doing, &e))?;
-    context.created("network", &network.name, &network.id);
+    context.created(CloudObject::Network, &network.name, &network.id);
     Ok(network)
 }
 
-async fn managed_subnet(
+/// The subnet with the range of the spec.
+fn of_range(
     context: &StepContext<'_>,
     desired: &ManagedNetwork,
     network: &Network,
-) -> StepResult<Subnet> {
-    // A network that was created just now shows that it has no subnets.
-    let all = if network.subnets.is_empty() {
-        Vec::new()
-    } else {
-        subnets_of(context, &network.id).await?
-    };
+    all: Vec<Subnet>,
+) -> StepResult<Option<Subnet>> {
     let found: Vec<Subnet> = all
         .into_iter()
         .filter(|subnet| subnet.cidr.map(|range| range.trunc()) == Some(desired.range))
         .collect();
     let what = format!("Subnet {} of network {}", desired.range, network.name);
     let known = context.known.subnet.as_deref();
-    let found = resolve(found, known, |s| &s.id).at_most_one(NETWORK_READY, &what)?;
+    resolve(found, known, |s| &s.id).at_most_one(NETWORK_READY, &what)
+}
+
+async fn managed_subnet(
+    context: &StepContext<'_>,
+    desired: &ManagedNetwork,
+    network: &Network,
+    found: Option<Subnet>,
+) -> StepResult<Subnet> {
     let subnet = match plan::subnet(found, desired) {
         SubnetPlan::Use(subnet) => subnet,
         SubnetPlan::SetNameServers(subnet) => set_name_servers(context, desired, &subnet).await?,
@@ -232,14 +259,19 @@ async fn create_subnet(
     desired: &ManagedNetwork,
     network: &Network,
 ) -> StepResult<Subnet> {
+    let is_ipv6 = desired.range.addr().is_ipv6();
+    // Neutron chooses the address of a port, and a load balancer's may be given: only DHCPv6 hands such addresses out.
+    let mode = is_ipv6.then_some(Ipv6Mode::Dhcpv6Stateful);
     let new = NewSubnet {
         network_id: network.id.clone(),
         name: context.desired.names.network(),
         description: context.desired.names.description(),
         cidr: desired.range,
-        ip_version: if desired.range.addr().is_ipv4() { 4 } else { 6 },
+        ip_version: if is_ipv6 { 6 } else { 4 },
         dns_nameservers: name_servers(desired),
         allocation_pools: desired.pools.clone(),
+        ipv6_address_mode: mode,
+        ipv6_ra_mode: mode,
     };
     let doing = format!("Creating subnet {} ({})", new.name, desired.range);
     let subnet = context
@@ -247,7 +279,7 @@ async fn create_subnet(
         .create_subnet(&new, Priority::Settling)
         .await
         .map_err(|e| failed(Reason::SubnetCreateFailed, &doing, &e))?;
-    context.created("subnet", &subnet.name, &subnet.id);
+    context.created(CloudObject::Subnet, &subnet.name, &subnet.id);
     Ok(subnet)
 }
 
@@ -267,7 +299,7 @@ async fn set_name_servers(
         .await
         .map_err(|e| failed(Reason::OpenStackError, &doing, &e))?;
     let change = format!("name servers {}", servers.join(", "));
-    context.updated("subnet", &subnet.name, &subnet.id, &change);
+    context.updated(CloudObject::Subnet, &subnet.name, &subnet.id, &change);
     Ok(updated)
 }
 

@@ -30,7 +30,14 @@ pub(crate) async fn of_load_balancer(
             subnets: Vec::new(),
         });
     }
-    existing(context, desired.network.as_ref(), &desired.subnets, fields).await
+    existing(
+        context,
+        desired.network.as_ref(),
+        &desired.subnets,
+        fields,
+        None,
+    )
+    .await
 }
 
 /// Where network and subnets are in the spec, for messages.
@@ -42,17 +49,34 @@ pub(super) struct Fields {
     pub subnets: &'static str,
 }
 
-/// A network and subnets of the user's.
+/// A network and subnets of the user's. The network itself is not read where `kept` has it from an earlier read and its
+/// subnets are still there.
 pub(super) async fn existing(
     context: &StepContext<'_>,
     network: Option<&Reference<NetworkFilter>>,
     references: &[Reference<SubnetFilter>],
     fields: Fields,
+    kept: Option<&NetworkState>,
 ) -> StepResult<NetworkState> {
+    if let Some(kept) = kept.filter(|_| references.is_empty()) {
+        let subnets = subnets_of(context, &kept.network.id).await?;
+        let is_the_same = subnets.len() == kept.subnets.len();
+        let now = |known: &Subnet| subnets.iter().find(|subnet| subnet.id == known.id).cloned();
+        let in_order: Vec<Subnet> = kept.subnets.iter().filter_map(now).collect();
+        if is_the_same && in_order.len() == kept.subnets.len() {
+            return Ok(NetworkState {
+                network: kept.network.clone(),
+                subnets: in_order,
+            });
+        }
+    }
     let (network_field, subnets_field) = (fields.network, fields.subnets);
-    let mut network = match network {
-        Some(lookup) => Some(network_by(context, lookup, None, network_field).await?),
-        None => None,
+    let kept = kept.map(|kept| &kept.network);
+    let mut network = match (network, kept) {
+        // Its subnets are read by the references.
+        (Some(_), Some(kept)) if !references.is_empty() => Some(kept.clone()),
+        (Some(lookup), _) => Some(network_by(context, lookup, None, network_field).await?),
+        (None, kept) => kept.cloned().filter(|_| !references.is_empty()),
     };
     let mut subnets = Vec::new();
     for (at, lookup) in references.iter().enumerate() {

@@ -10,6 +10,7 @@ use super::{
     step_context::StepContext,
 };
 use crate::kubernetes::conditions::kind::ROUTER_READY;
+use crate::kubernetes::events::CloudObject;
 use crate::reconcile::{StepError, StepResult};
 use capo_core::Priority;
 use capo_core::Reason;
@@ -17,7 +18,7 @@ use capo_openstack::{
     Error,
     network::{
         ExternalGateway, FixedIp, Network, NewRouter, Port, PortFilter, Router, RouterFilter,
-        RouterInterface, RouterUpdate, Tagged,
+        RouterInterface, RouterUpdate, Subnet, Tagged,
     },
 };
 
@@ -26,13 +27,24 @@ fn failed(ordinary: Reason, doing: &str, error: &Error) -> StepError {
 }
 
 /// The router; `None` where none is needed: without an external network, or with a network of the user's and no router
-/// named.
+/// named. The router itself is not read where `kept` has it from an earlier read and its interfaces are still there.
 pub(crate) async fn router(
     context: &StepContext<'_>,
     network: &NetworkState,
     external: Option<&Network>,
+    kept: Option<&Router>,
 ) -> StepResult<Option<Router>> {
     let managed_network = matches!(context.desired.network, DesiredNetwork::Managed(_));
+    if let Some(kept) = kept.filter(|_| managed_network && external.is_some()) {
+        let there = interfaces(context, &kept.id).await?;
+        if network
+            .subnets
+            .iter()
+            .all(|subnet| is_joined(subnet, &there))
+        {
+            return Ok(Some(kept.clone()));
+        }
+    }
     if let Some(reference) = &context.desired.router.existing {
         // CAPO leaves the router out of a managed network without an external one.
         if managed_network && external.is_none() {
@@ -184,7 +196,7 @@ async fn create(context: &StepContext<'_>, gateway: Option<ExternalGateway>) -> 
         .create_router(&new, Priority::Settling)
         .await
         .map_err(|e| failed(Reason::RouterCreateFailed, &doing, &e))?;
-    context.created("router", &router.name, &router.id);
+    context.created(CloudObject::Router, &router.name, &router.id);
     Ok(router)
 }
 
@@ -203,7 +215,7 @@ async fn set_gateway(
         .await
         .map_err(|e| failed(Reason::OpenStackError, &doing, &e))?;
     let change = format!("gateway in network {}", desired.network_id);
-    context.updated("router", &router.name, &router.id, &change);
+    context.updated(CloudObject::Router, &router.name, &router.id, &change);
     Ok(updated)
 }
 
@@ -255,6 +267,13 @@ pub(crate) fn is_interface(device_owner: &str) -> bool {
     )
 }
 
+fn is_joined(subnet: &Subnet, there: &[Port]) -> bool {
+    there
+        .iter()
+        .flat_map(|port| &port.fixed_ips)
+        .any(|ip| ip.subnet_id.as_ref() == Some(&subnet.id))
+}
+
 async fn join(
     context: &StepContext<'_>,
     router: &Router,
@@ -262,11 +281,7 @@ async fn join(
     there: &[Port],
 ) -> StepResult<()> {
     for subnet in &network.subnets {
-        let joined = there
-            .iter()
-            .flat_map(|port| &port.fixed_ips)
-            .any(|ip| ip.subnet_id.as_ref() == Some(&subnet.id));
-        if joined {
+        if is_joined(subnet, there) {
             continue;
         }
         let doing = format!("Joining router {} to subnet {}", router.name, subnet.name);
@@ -280,7 +295,7 @@ async fn join(
             .await
             .map_err(|e| failed(Reason::OpenStackError, &doing, &e))?;
         let change = format!("interface to subnet {}", subnet.name);
-        context.updated("router", &router.name, &router.id, &change);
+        context.updated(CloudObject::Router, &router.name, &router.id, &change);
     }
     Ok(())
 }

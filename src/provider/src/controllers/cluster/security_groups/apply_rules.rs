@@ -7,6 +7,7 @@ use super::{
     wire::{found_rule, new_rule},
 };
 use crate::controllers::cluster::step_context::StepContext;
+use crate::kubernetes::events::CloudObject;
 use crate::reconcile::StepResult;
 use capo_core::{FailureClass, Priority};
 use capo_openstack::{
@@ -45,7 +46,7 @@ pub(crate) async fn apply_rules(
     let (created, deleted) = (todo.create.len() - present.len(), todo.delete.len());
     if created + deleted > 0 {
         let change = format!("{created} rules added, {deleted} removed");
-        context.updated("security group", &group.name, &group.id, &change);
+        context.updated(CloudObject::SecurityGroup, &group.name, &group.id, &change);
     }
     Ok(())
 }

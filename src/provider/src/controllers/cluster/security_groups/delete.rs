@@ -3,6 +3,7 @@
 use super::{failed, find, find_one};
 use crate::controllers::cluster::{names::Role, step_context::StepContext};
 use crate::kubernetes::conditions::kind::SECURITY_GROUPS_READY;
+use crate::kubernetes::events::CloudObject;
 use crate::reconcile::{StepError, StepResult};
 use capo_core::Priority;
 use capo_openstack::network::SecurityGroup;
@@ -43,7 +44,7 @@ async fn delete(context: &StepContext<'_>, group: &SecurityGroup) -> StepResult<
         .await
     {
         Ok(()) => {
-            context.deleted("security group", &group.name, &group.id);
+            context.deleted(CloudObject::SecurityGroup, &group.name, &group.id);
             Ok(())
         }
         Err(error) if error.is_not_found() => Ok(()),

@@ -21,6 +21,7 @@ use super::{
     step_context::StepContext,
 };
 use crate::kubernetes::conditions::kind::SECURITY_GROUPS_READY;
+use crate::kubernetes::events::CloudObject;
 use crate::reconcile::{StepError, StepResult};
 use capo_core::{Priority, Reason};
 use capo_openstack::{
@@ -191,7 +192,7 @@ async fn group(
             .create_security_group(&new, Priority::Settling)
             .await
             .map_err(|e| failed(&format!("Creating security group {}", new.name), &e))?;
-        context.created("security group", &group.name, &group.id);
+        context.created(CloudObject::SecurityGroup, &group.name, &group.id);
         group
     };
     context

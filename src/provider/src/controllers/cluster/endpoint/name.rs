@@ -1,0 +1,84 @@
+//! The addresses that the name of the endpoint leads to.
+
+use std::{
+    collections::BTreeSet,
+    net::IpAddr,
+    time::{Duration, Instant},
+};
+
+use crate::kubernetes::conditions::kind::API_ENDPOINT_READY;
+use crate::reconcile::{StepError, StepResult};
+use capo_core::Reason;
+
+/// A resolver that does not answer within this time is asked again in a later pass.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How soon it is asked again.
+const PAUSE: Duration = Duration::from_secs(10);
+/// A name that does not resolve for this long is taken for one that its owner creates when the address is known.
+const UNRESOLVED: Duration = Duration::from_mins(1);
+
+/// What is known of the endpoint's name.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct EndpointName {
+    /// Since when it can't be resolved.
+    unresolved: Option<Instant>,
+}
+
+impl EndpointName {
+    /// The addresses that `host` leads to; none where it does not resolve. A resolver may fail for a moment, so a name that
+    /// does not resolve is waited for at first.
+    pub(crate) async fn addresses(&mut self, host: &str) -> StepResult<Vec<IpAddr>> {
+        let resolved = tokio::time::timeout(PATIENCE, tokio::net::lookup_host((host, 0))).await;
+        let found: BTreeSet<IpAddr> = match resolved {
+            Ok(Ok(found)) => found.map(|address| address.ip()).collect(),
+            Ok(Err(_)) | Err(_) => BTreeSet::new(),
+        };
+        if !found.is_empty() {
+            self.unresolved = None;
+            return Ok(found.into_iter().collect());
+        }
+        if self.has_waited(Instant::now()) {
+            return Ok(Vec::new());
+        }
+        Err(StepError::wait(
+            API_ENDPOINT_READY,
+            Reason::APIEndpointConfigFailed,
+            format!(
+                "spec.controlPlaneEndpoint.host {host} does not resolve to an address, which would name the floating IP to \
+                 use; another one is taken if that lasts"
+            ),
+            PAUSE,
+        ))
+    }
+
+    fn has_waited(&mut self, now: Instant) -> bool {
+        let since = *self.unresolved.get_or_insert(now);
+        now.saturating_duration_since(since) >= UNRESOLVED
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_does_not_resolve_is_waited_for_at_first() {
+        let start = Instant::now();
+        let mut name = EndpointName::default();
+        for (seconds, waited) in [(0, false), (50, false), (60, true), (600, true)] {
+            let now = start + Duration::from_secs(seconds);
+            assert_eq!(name.has_waited(now), waited, "after {seconds} s");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_name_leads_to_addresses() {
+        let mut name = EndpointName::default();
+        let found = name.addresses("localhost").await;
+        let found = found.unwrap_or_default();
+        assert!(
+            found.iter().all(IpAddr::is_loopback) && !found.is_empty(),
+            "{found:?}"
+        );
+    }
+}

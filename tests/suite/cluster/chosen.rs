@@ -1,0 +1,222 @@
+//! Networks and addresses that the spec chooses in a way that CAPO takes: by a DNS name, without subnets, by an id alone.
+
+use std::net::Ipv4Addr;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use test_support::{
+    contract::{Access, Raw},
+    env::{Environment, environment::is},
+};
+
+use super::quick;
+
+async fn user(stage: &Environment) -> Raw {
+    Raw::sign_in(&Access {
+        auth_url: stage.cloud.auth_url(),
+        user: "demo".into(),
+        password: "secret".into(),
+        project: "demo".into(),
+    })
+    .await
+}
+
+async fn create(raw: &Raw, path: &str, kind: &str, body: Value) -> Value {
+    let url = raw.address("network", path);
+    let (status, answer) = raw
+        .send(Method::POST, &url, Some(json!({ kind: body })))
+        .await;
+    assert!(status < 300, "{path}: {status} {answer}");
+    answer[kind].clone()
+}
+
+async fn start(namespace: &str) -> (Environment, Raw) {
+    let stage = Environment::in_namespace(namespace)
+        .cloud(quick())
+        .start()
+        .await;
+    let raw = user(&stage).await;
+    (stage, raw)
+}
+
+async fn ready(stage: &Environment, change: Value) -> Value {
+    stage
+        .cluster_api
+        .create_cluster("c1", stage.cluster("c1", change))
+        .await
+        .unwrap();
+    stage.until_ready("c1").await
+}
+
+/// A host that every resolver of the C library knows without asking anybody, and that is no IP address for Rust.
+fn name_of(address: Ipv4Addr) -> String {
+    let [a, b, c, d] = address.octets();
+    format!("{a}.{b}.{}", u32::from(c) * 256 + u32::from(d))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_name_of_the_endpoint_chooses_the_floating_ip_which_outlives_the_cluster() {
+    let (stage, raw) = start("chosen-name").await;
+    let (_, networks) = raw.get("network", "networks?name=public").await;
+    let public = &networks["networks"][0]["id"];
+    let mut floating = Vec::new();
+    for _ in 0..3 {
+        let body = json!({"floating_network_id": public});
+        floating.push(create(&raw, "floatingips", "floatingip", body).await);
+    }
+    let chosen = &floating[1];
+    let address: Ipv4Addr = chosen["floating_ip_address"]
+        .as_str()
+        .unwrap()
+        .parse()
+        .unwrap();
+    let endpoint = json!({"host": name_of(address), "port": 6443});
+    let mark = stage.cloud.control().last_call();
+    let made = ready(&stage, json!({"controlPlaneEndpoint": endpoint})).await;
+    assert_eq!(made["spec"]["controlPlaneEndpoint"], endpoint);
+    let balancer = &made["status"]["apiServerManagedLoadBalancer"];
+    assert_eq!(balancer["ip"], chosen["floating_ip_address"]);
+    let writes = stage.writes_since(mark);
+    assert!(
+        !writes.contains(&"floating_ip_create".to_owned()),
+        "{writes:?}"
+    );
+    // Whoever brought it along keeps it.
+    stage.delete("c1").await;
+    let path = format!("floatingips/{}", chosen["id"].as_str().unwrap());
+    let (status, left) = raw.get("network", &path).await;
+    assert_eq!(
+        (status, &left["floatingip"]["port_id"]),
+        (200, &Value::Null)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn octavia_chooses_the_subnet_of_a_load_balancer_whose_network_is_given_alone() {
+    let (stage, raw) = start("chosen-network").await;
+    let front = create(&raw, "networks", "network", json!({"name": "front"})).await;
+    let subnet =
+        json!({"name": "front", "network_id": front["id"], "cidr": "10.9.0.0/24", "ip_version": 4});
+    create(&raw, "subnets", "subnet", subnet).await;
+    let mark = stage.cloud.control().last_call();
+    let change = json!({"apiServer": {
+        "enableFloatingIP": false, "managedLoadBalancer": {"network": {"id": front["id"]}},
+    }});
+    let made = ready(&stage, change).await;
+    let calls = stage.cloud.control().calls_since(mark);
+    let mut created = calls
+        .iter()
+        .filter(|call| call.label == "loadbalancer_create");
+    let body = created.next().and_then(|call| call.body.clone()).unwrap();
+    assert_eq!(body["loadbalancer"]["vip_network_id"], front["id"]);
+    assert_eq!(body["loadbalancer"]["vip_subnet_id"], Value::Null);
+    let vip = made["status"]["apiServerManagedLoadBalancer"]["internalIP"].as_str();
+    assert!(vip.unwrap().starts_with("10.9.0."), "{vip:?}");
+    stage.delete("c1").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_external_network_by_id_is_not_asked_whether_it_is_external() {
+    let (stage, raw) = start("chosen-external").await;
+    let own = create(&raw, "networks", "network", json!({"name": "own"})).await;
+    let subnet =
+        json!({"name": "own", "network_id": own["id"], "cidr": "10.8.0.0/24", "ip_version": 4});
+    create(&raw, "subnets", "subnet", subnet).await;
+    let other = create(&raw, "networks", "network", json!({"name": "other"})).await;
+    let change = json!({
+        "managedSubnets": null, "network": {"id": own["id"]}, "externalNetwork": {"id": other["id"]},
+        "apiServer": {"enableFloatingIP": false},
+    });
+    let made = ready(&stage, change).await;
+    assert_eq!(made["status"]["externalNetwork"]["id"], other["id"]);
+    assert!(is(&made, "NetworkReady", "True"));
+    stage.delete("c1").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_floating_ip_by_address_is_looked_for_in_the_clusters_project() {
+    let (mut stage, _) = start("chosen-project").await;
+    let made = ready(&stage, json!({})).await;
+    let address = made["status"]["apiServerManagedLoadBalancer"]["ip"].clone();
+    stage.stop().await;
+    // Somebody takes it off the load balancer.
+    let cloud = stage.cloud.control().dump();
+    let id = cloud["network"]["floatingips"][0]["id"]
+        .as_str()
+        .unwrap()
+        .into();
+    let openstack = stage.openstack();
+    openstack
+        .associate_floating_ip(&id, None, capo_core::Priority::Gate)
+        .await
+        .unwrap();
+    let mark = stage.cloud.control().last_call();
+    stage.start().await;
+    stage.one_more_pass("c1").await;
+    let again = stage.until_ready("c1").await;
+    assert_eq!(
+        again["status"]["apiServerManagedLoadBalancer"]["ip"],
+        address
+    );
+    let calls = stage.cloud.control().calls_since(mark);
+    let project = made_project(&cloud);
+    let has = |query: &[(String, String)], key: &str, value: &str| {
+        query.iter().any(|(k, v)| k == key && v == value)
+    };
+    let lookups: Vec<_> = calls
+        .iter()
+        .filter(|call| {
+            call.label == "floating_ip_list"
+                && has(
+                    &call.query,
+                    "floating_ip_address",
+                    address.as_str().unwrap(),
+                )
+        })
+        .collect();
+    assert!(!lookups.is_empty());
+    for call in lookups {
+        assert!(has(&call.query, "project_id", &project), "{:?}", call.query);
+    }
+    stage.delete("c1").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_managed_subnet_may_be_of_ipv6() {
+    let (stage, _) = start("chosen-ipv6").await;
+    let change = json!({
+        "managedSubnets": [{"cidr": "fd00:6::/64", "dnsNameservers": ["2001:db8::53"]}],
+        "apiServer": {"enableFloatingIP": false},
+    });
+    let made = ready(&stage, change).await;
+    let host = made["spec"]["controlPlaneEndpoint"]["host"]
+        .as_str()
+        .unwrap();
+    assert!(host.starts_with("fd00:6::"), "{host}");
+    let cloud = stage.cloud.control().dump();
+    let rows = |kind: &str| {
+        cloud["network"][kind]
+            .as_array()
+            .cloned()
+            .unwrap_or_default()
+    };
+    let id = &made["status"]["network"]["subnets"][0]["id"];
+    let subnets = rows("subnets");
+    let subnet = subnets.iter().find(|subnet| subnet["id"] == *id).unwrap();
+    for field in ["ipv6_address_mode", "ipv6_ra_mode"] {
+        assert_eq!(subnet[field], "dhcpv6-stateful", "{subnet}");
+    }
+    let group = &made["status"]["controlPlaneSecurityGroup"]["id"];
+    let opens_api = rows("security_group_rules").iter().any(|rule| {
+        rule["security_group_id"] == *group
+            && rule["ethertype"] == "IPv6"
+            && rule["port_range_min"] == 6443
+    });
+    assert!(opens_api);
+    stage.delete("c1").await;
+}
+
+fn made_project(cloud: &Value) -> String {
+    let floating = &cloud["network"]["floatingips"][0];
+    floating["project_id"].as_str().unwrap().to_owned()
+}

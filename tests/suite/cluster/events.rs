@@ -1,0 +1,57 @@
+//! Events about what is changed in OpenStack.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::events::v1::Event;
+use kube::{Api, api::ListParams};
+use serde_json::json;
+use test_support::{env::Environment, waiting::until};
+
+use super::quick;
+
+/// What CAPO 0.14 and `kubectl get events` call the changes of a cluster's life.
+const OF_CAPO: [&str; 12] = [
+    "Successfulcreatenetwork",
+    "Successfulcreatesubnet",
+    "Successfulcreaterouter",
+    "Successfulcreatesecuritygroup",
+    "Successfulcreateloadbalancer",
+    "Successfulcreatefloatingip",
+    "Successfulreplaceallattributetags",
+    "Successfuldeleteloadbalancer",
+    "Successfuldeletefloatingip",
+    "Successfuldeleterouter",
+    "Successfuldeletenetwork",
+    "Successfuldeletesecuritygroup",
+];
+/// What CAPO changes without an event.
+const FURTHER: [&str; 2] = ["Successfulupdaterouter", "Successfulupdatesecuritygroup"];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_change_in_openstack_has_an_event_with_capos_reason() {
+    let stage = Environment::in_namespace("cluster-events")
+        .cloud(quick())
+        .start()
+        .await;
+    stage
+        .cluster_api
+        .create_cluster("c1", stage.cluster("c1", json!({})))
+        .await
+        .unwrap();
+    stage.until_ready("c1").await;
+    stage.delete("c1").await;
+    let events: Api<Event> = Api::namespaced(stage.admin.clone(), &stage.namespace);
+    until("all events", async || {
+        let list = events.list(&ListParams::default()).await.unwrap();
+        let reasons: BTreeSet<String> = list
+            .items
+            .into_iter()
+            .filter_map(|event| event.reason)
+            .collect();
+        let mut expected = OF_CAPO.iter().chain(&FURTHER);
+        expected
+            .all(|reason| reasons.contains(*reason))
+            .then_some(())
+    })
+    .await;
+}
