@@ -92,6 +92,18 @@ impl Cloud {
         Ok(self.0.account.session().await?.project_id.clone())
     }
 
+    /// The regions that have Nova, in the order of the catalogue, where the credentials name none of them; otherwise none.
+    pub async fn regions_to_choose_from(&self) -> Result<Vec<String>, Error> {
+        let profile = self.profile();
+        if profile.region().is_some() {
+            return Ok(Vec::new());
+        }
+        let session = self.0.account.session().await?;
+        Ok(session
+            .catalogue
+            .regions(Service::Compute, profile.interface()))
+    }
+
     /// The newest version of Octavia's API that is offered, as of the last ten minutes.
     pub async fn load_balancer_api_version(&self, priority: Priority) -> Result<ApiVersion, Error> {
         let read = || self.discover(Service::LoadBalancer, "version_list", priority);

@@ -1,18 +1,64 @@
-//! Quotas: how much a project may have of what a replaced machine needs once more, and how much it has.
+//! Quotas: how much a project may have of what clusters and machines need, and how much it has.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{Cloud, Error, Service, load_balancer::Pool, request::Call};
+use crate::{
+    Cloud, Error, Service,
+    load_balancer::{LoadBalancerFilter, Pool},
+    request::Call,
+};
 use capo_core::Priority;
 
+/// What a quota limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limited {
+    /// Nova's servers.
+    Servers,
+    /// Nova's virtual processors.
+    Cores,
+    /// Nova's memory.
+    Memory,
+    /// Neutron's ports.
+    Ports,
+    /// Neutron's floating IPs.
+    FloatingIps,
+    /// Neutron's security groups.
+    SecurityGroups,
+    /// Octavia's load balancers.
+    LoadBalancers,
+    /// Octavia's members of pools.
+    Members,
+    /// Cinder's volumes.
+    Volumes,
+    /// The size of Cinder's volumes together.
+    VolumeSize,
+}
+
+impl fmt::Display for Limited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Servers => "servers",
+            Self::Cores => "cores",
+            Self::Memory => "MiB of memory",
+            Self::Ports => "ports",
+            Self::FloatingIps => "floating IPs",
+            Self::SecurityGroups => "security groups",
+            Self::LoadBalancers => "load balancers",
+            Self::Members => "load balancer members",
+            Self::Volumes => "volumes",
+            Self::VolumeSize => "GiB of volumes",
+        })
+    }
+}
+
 /// One limit of a project.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quota {
-    /// What is limited, in the plural.
-    pub resource: &'static str,
+    /// What is limited.
+    pub resource: Limited,
     /// How much is in use.
     pub used: i64,
     /// How much is allowed; a negative number is no limit.
@@ -35,11 +81,11 @@ struct Limits {
 
 impl Limits {
     /// The limits of this list that the service names: what is limited, its limit, and how much is in use.
-    fn quotas(&self, names: &[(&'static str, &str, &str)]) -> Vec<Quota> {
+    fn quotas(&self, names: &[(Limited, &str, &str)]) -> Vec<Quota> {
         let number = |name: &str| self.absolute.get(name).and_then(Value::as_i64);
         let quotas = names.iter().filter_map(|(resource, limit, used)| {
             Some(Quota {
-                resource,
+                resource: *resource,
                 used: number(used).unwrap_or_default(),
                 limit: number(limit)?,
             })
@@ -54,9 +100,9 @@ impl Cloud {
         let call = Call::get(Service::Compute, "limits_get", ["limits"]).at(priority);
         let limits: Limits = self.one(call, "limits").await?;
         Ok(limits.quotas(&[
-            ("servers", "maxTotalInstances", "totalInstancesUsed"),
-            ("cores", "maxTotalCores", "totalCoresUsed"),
-            ("MiB of memory", "maxTotalRAMSize", "totalRAMUsed"),
+            (Limited::Servers, "maxTotalInstances", "totalInstancesUsed"),
+            (Limited::Cores, "maxTotalCores", "totalCoresUsed"),
+            (Limited::Memory, "maxTotalRAMSize", "totalRAMUsed"),
         ]))
     }
 
@@ -65,16 +111,16 @@ impl Cloud {
         let call = Call::get(Service::Volume, "limits_get", ["limits"]).at(priority);
         let limits: Limits = self.one(call, "limits").await?;
         Ok(limits.quotas(&[
-            ("volumes", "maxTotalVolumes", "totalVolumesUsed"),
+            (Limited::Volumes, "maxTotalVolumes", "totalVolumesUsed"),
             (
-                "GiB of volumes",
+                Limited::VolumeSize,
                 "maxTotalVolumeGigabytes",
                 "totalGigabytesUsed",
             ),
         ]))
     }
 
-    /// Neutron's quota of ports.
+    /// Neutron's quotas of ports, floating IPs and security groups.
     pub async fn network_quotas(&self, priority: Priority) -> Result<Vec<Quota>, Error> {
         #[derive(Deserialize)]
         struct Detail {
@@ -84,41 +130,71 @@ impl Cloud {
         #[derive(Deserialize)]
         struct Details {
             port: Detail,
+            // Neutron shows them where it has the extensions.
+            floatingip: Option<Detail>,
+            security_group: Option<Detail>,
         }
         let project = self.project_id().await?;
         let path = ["quotas", project.as_str(), "details.json"];
         let call = Call::get(Service::Network, "quota_get", path).at(priority);
         let details: Details = self.one(call, "quota").await?;
-        Ok(vec![Quota {
-            resource: "ports",
-            used: details.port.used,
-            limit: details.port.limit,
-        }])
+        let quotas = [
+            (Limited::Ports, Some(details.port)),
+            (Limited::FloatingIps, details.floatingip),
+            (Limited::SecurityGroups, details.security_group),
+        ];
+        let known = quotas.into_iter().filter_map(|(resource, detail)| {
+            let Detail { limit, used } = detail?;
+            Some(Quota {
+                resource,
+                used,
+                limit,
+            })
+        });
+        Ok(known.collect())
     }
 
-    /// Octavia's quota of members. Octavia does not count them: those of the project's pools are counted here.
+    /// Octavia's quotas of load balancers and members. Octavia does not tell how many are in use: those of the project
+    /// are counted here, where there is a limit.
     pub async fn load_balancer_quotas(&self, priority: Priority) -> Result<Vec<Quota>, Error> {
         #[derive(Deserialize)]
-        struct Limit {
+        struct Limits {
+            // Octavia shows both spellings of it.
+            load_balancer: Option<i64>,
+            loadbalancer: Option<i64>,
             member: Option<i64>,
         }
         let project = self.project_id().await?;
         let path = ["quotas", project.as_str()];
         let call = Call::get(Service::LoadBalancer, "quota_get", path).at(priority);
-        let quota: Limit = self.one(call, "quota").await?;
-        let Some(limit) = quota.member.filter(|limit| *limit >= 0) else {
-            return Ok(Vec::new());
+        let limits: Limits = self.one(call, "quota").await?;
+        let is_limited = |limit: &i64| *limit >= 0;
+        let mut quotas = Vec::new();
+        let mut add = |resource, used: usize, limit| {
+            quotas.push(Quota {
+                resource,
+                used: i64::try_from(used).unwrap_or(i64::MAX),
+                limit,
+            });
         };
-        let call = Call::get(Service::LoadBalancer, "loadbalancer_pool_list", ["pools"])
-            .query("project_id", project.as_str())
-            .at(priority);
-        let pools: Vec<Pool> = self.list(call, "pools").await?;
-        let used: usize = pools.iter().map(|pool| pool.members.len()).sum();
-        Ok(vec![Quota {
-            resource: "load balancer members",
-            used: i64::try_from(used).unwrap_or(i64::MAX),
-            limit,
-        }])
+        let of_balancers = limits.load_balancer.or(limits.loadbalancer);
+        if let Some(limit) = of_balancers.filter(is_limited) {
+            let filter = LoadBalancerFilter {
+                project_id: Some(project.clone()),
+                ..LoadBalancerFilter::default()
+            };
+            let used = self.load_balancers(&filter, priority).await?.len();
+            add(Limited::LoadBalancers, used, limit);
+        }
+        if let Some(limit) = limits.member.filter(is_limited) {
+            let call = Call::get(Service::LoadBalancer, "loadbalancer_pool_list", ["pools"])
+                .query("project_id", project.as_str())
+                .at(priority);
+            let pools: Vec<Pool> = self.list(call, "pools").await?;
+            let used = pools.iter().map(|pool| pool.members.len()).sum();
+            add(Limited::Members, used, limit);
+        }
+        Ok(quotas)
     }
 }
 
@@ -132,7 +208,7 @@ mod tests {
         for (used, limit, exhausted) in [(3, 4, false), (4, 4, true), (5, 4, true), (9, -1, false)]
         {
             let quota = Quota {
-                resource: "servers",
+                resource: Limited::Servers,
                 used,
                 limit,
             };
@@ -146,15 +222,15 @@ mod tests {
             "maxTotalVolumes": 10, "totalVolumesUsed": 2, "maxTotalVolumeGigabytes": null}}))
         .unwrap();
         let quotas = limits.quotas(&[
-            ("volumes", "maxTotalVolumes", "totalVolumesUsed"),
+            (Limited::Volumes, "maxTotalVolumes", "totalVolumesUsed"),
             (
-                "GiB of volumes",
+                Limited::VolumeSize,
                 "maxTotalVolumeGigabytes",
                 "totalGigabytesUsed",
             ),
         ]);
         let expected = Quota {
-            resource: "volumes",
+            resource: Limited::Volumes,
             used: 2,
             limit: 10,
         };

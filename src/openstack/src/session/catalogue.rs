@@ -74,6 +74,27 @@ impl Endpoint {
 }
 
 impl Catalogue {
+    /// The regions that have an endpoint of `service`, in the order of the catalogue.
+    pub(crate) fn regions(&self, service: Service, interface: Interface) -> Vec<String> {
+        let mut regions: Vec<String> = Vec::new();
+        let entries = self.entries.iter();
+        let of_service = |entry: &&Entry| {
+            service
+                .catalogue_types()
+                .contains(&entry.service_type.as_str())
+        };
+        for endpoint in entries
+            .filter(of_service)
+            .flat_map(|entry| &entry.endpoints)
+        {
+            let region = endpoint.region();
+            if endpoint.interface == interface.name() && !regions.iter().any(|one| one == region) {
+                regions.push(region.to_owned());
+            }
+        }
+        regions
+    }
+
     /// The endpoint of `service`. The error names what is missing and what exists.
     pub(crate) fn endpoint(
         &self,
@@ -185,6 +206,16 @@ mod tests {
             url(Service::LoadBalancer, Some("Two"), Interface::Public).unwrap(),
             "http://two:9876/"
         );
+    }
+
+    #[test]
+    fn regions_are_in_the_order_of_the_catalogue() {
+        let catalogue = catalogue();
+        let public = Interface::Public;
+        let of = |service| catalogue.regions(service, public);
+        assert_eq!(of(Service::LoadBalancer), ["One", "Two"]);
+        assert_eq!(of(Service::Compute), ["One"]);
+        assert_eq!(of(Service::Network), [""; 0]);
     }
 
     #[test]

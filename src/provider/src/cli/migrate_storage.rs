@@ -84,7 +84,13 @@ pub(super) fn run(choices: &Choices) -> ExitCode {
                 "Everything is stored as v1beta2: Kubernetes refuses the definitions of CAPO up to 0.14 until \
                  `capo-rs migrate-storage --to=v1beta1` was run"
             ),
-            None => Ok(()),
+            None if report.cleaned.is_empty() => Ok(()),
+            None => writeln!(
+                out,
+                "From now on Kubernetes refuses other definitions of these kinds that do not have the stored version. CAPO up \
+                 to 0.14 does not have v1beta2: run `capo-rs migrate-storage --to=v1beta1` before it comes back. CAPO 0.9 and \
+                 older do not have v1beta1 and can't come back"
+            ),
         };
         ExitCode::SUCCESS
     } else {

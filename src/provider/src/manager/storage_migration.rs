@@ -133,7 +133,7 @@ pub async fn migrate(client: &Client, migration: Migration) -> Report {
         tracing::info!(
             rewritten = report.rewritten,
             cleaned = ?report.cleaned,
-            "Migrated stored objects"
+            "Migrated stored objects; Kubernetes refuses definitions that do not have the stored version until migrate-storage --to changes it"
         );
     }
     report

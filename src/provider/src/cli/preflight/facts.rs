@@ -6,11 +6,13 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::{Api, Client, ResourceExt as _, api::ListParams};
 use tokio::net::TcpStream;
 
+use super::managers::{self, Managers};
 use crate::{
     kubernetes::{self, dry_run},
     manager::{self, Settings},
     reconcile::{
         ClusterIdentityDefault, Subject,
+        capi::WATCH_FILTER_LABEL,
         identity::{self, Asker},
         kubernetes_text, name_of,
     },
@@ -26,7 +28,7 @@ use capo_openstack::{
 const CONNECT: Duration = Duration::from_secs(5);
 
 /// Everything that is judged besides the plan.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct Facts {
     /// The versions of Cluster API's Clusters that are served.
     pub(super) cluster_api: Vec<String>,
@@ -34,6 +36,8 @@ pub(super) struct Facts {
     pub(super) cert_manager: bool,
     /// Our definitions, or CAPO's.
     pub(super) definitions: Vec<Definition>,
+    /// The managers that are installed, CAPO's or ours, or why they can't be read.
+    pub(super) managers: Managers,
     /// OpenStackClusterIdentities that every namespace may use.
     pub(super) open_identities: Vec<String>,
     pub(super) clusters: Vec<ClusterFacts>,
@@ -59,10 +63,10 @@ pub(super) struct CloudFacts {
     pub(super) interface: Interface,
     /// Octavia's version; not read for a cluster without a load balancer.
     pub(super) octavia: Option<ApiVersion>,
-    /// The quotas that every replaced machine needs something of.
+    /// The regions of the cloud, in the order of the catalogue, where the credentials name none of them.
+    pub(super) regions: Vec<String>,
+    /// The quotas of the project.
     pub(super) quotas: Vec<Quota>,
-    /// The quotas that a replaced machine with volumes needs something of.
-    pub(super) volume_quotas: Vec<Quota>,
     /// The services whose quotas can't be read, with the reason.
     pub(super) unknown_quotas: Vec<String>,
 }
@@ -109,7 +113,11 @@ impl Facts {
             "" => Api::all(client.clone()),
             namespace => Api::namespaced(client.clone(), namespace),
         };
-        let listed = clusters.list(&ListParams::default()).await;
+        let of_reach = match settings.watch_filter.as_str() {
+            "" => ListParams::default(),
+            value => ListParams::default().labels(&format!("{WATCH_FILTER_LABEL}={value}")),
+        };
+        let listed = clusters.list(&of_reach).await;
         let listed = listed.map_err(unreadable("OpenStackClusters"))?.items;
         let of_clouds = manager::clients(settings).map_err(|error| error.to_string())?;
         let clouds = Clouds::new(of_clouds, LeaseToken::not_held(), Arc::new(NoObserver));
@@ -122,6 +130,7 @@ impl Facts {
             cluster_api: served("clusters.cluster.x-k8s.io"),
             cert_manager: !served("certificates.cert-manager.io").is_empty(),
             definitions: definitions.iter().filter_map(Definition::of).collect(),
+            managers: managers::read(&client).await,
             open_identities: open.map(kube::ResourceExt::name_any).collect(),
             clusters,
         })
@@ -165,24 +174,26 @@ impl ClusterFacts {
 impl CloudFacts {
     async fn read(cloud: &Cloud, has_load_balancer: bool) -> Result<Self, String> {
         let steady = Priority::Steady;
-        let octavia = if has_load_balancer {
-            let version = cloud.load_balancer_api_version(steady).await;
-            Some(version.map_err(|error| error.to_string())?)
-        } else {
-            None
-        };
+        let regions = cloud.regions_to_choose_from().await;
         let mut facts = Self {
             interface: cloud.profile().interface(),
-            octavia,
+            octavia: None,
+            regions: regions.map_err(|error| error.to_string())?,
             quotas: Vec::new(),
-            volume_quotas: Vec::new(),
             unknown_quotas: Vec::new(),
         };
+        // No endpoint is called where it is open which one.
+        if facts.regions.len() > 1 {
+            return Ok(facts);
+        }
         let mut read = vec![
             (Service::Compute, cloud.compute_quotas(steady).await),
             (Service::Network, cloud.network_quotas(steady).await),
+            (Service::Volume, cloud.volume_quotas(steady).await),
         ];
         if has_load_balancer {
+            let version = cloud.load_balancer_api_version(steady).await;
+            facts.octavia = Some(version.map_err(|error| error.to_string())?);
             let of_octavia = cloud.load_balancer_quotas(steady).await;
             read.push((Service::LoadBalancer, of_octavia));
         }
@@ -190,8 +201,6 @@ impl CloudFacts {
             let known = facts.known(service, quotas);
             facts.quotas.extend(known);
         }
-        let of_volumes = cloud.volume_quotas(steady).await;
-        facts.volume_quotas = facts.known(Service::Volume, of_volumes);
         Ok(facts)
     }
 

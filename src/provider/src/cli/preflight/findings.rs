@@ -4,9 +4,12 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use super::facts::{CloudFacts, ClusterFacts, Facts};
+use super::{
+    facts::{CloudFacts, ClusterFacts, Facts},
+    managers::{self, Reach},
+};
 use crate::manager::plan::{Judgement, ObjectPlan, Plan};
-use capo_openstack::{ApiVersion, Interface, Quota};
+use capo_openstack::{ApiVersion, Interface, Limited};
 
 /// The first version of Octavia's API that knows allowed address ranges of a listener.
 const ALLOWED_CIDRS: ApiVersion = ApiVersion::new(2, 12);
@@ -34,8 +37,10 @@ pub(super) enum Code {
     ClusterApiTooOld,
     CertManagerMissing,
     StoredVersions,
+    ManagerArguments,
     IdentityOpenToEveryNamespace,
     EndpointInterface,
+    RegionMissing,
     NotSupported,
     InvalidSpec,
     ChangesPlanned,
@@ -54,8 +59,10 @@ impl Code {
             Self::ClusterApiTooOld => "ClusterApiTooOld",
             Self::CertManagerMissing => "CertManagerMissing",
             Self::StoredVersions => "StoredVersions",
+            Self::ManagerArguments => "ManagerArguments",
             Self::IdentityOpenToEveryNamespace => "IdentityOpenToEveryNamespace",
             Self::EndpointInterface => "EndpointInterface",
+            Self::RegionMissing => "RegionMissing",
             Self::NotSupported => "NotSupported",
             Self::InvalidSpec => "InvalidSpec",
             Self::ChangesPlanned => "ChangesPlanned",
@@ -87,10 +94,15 @@ pub(super) struct Finding {
 }
 
 /// Collects the findings about one object.
-struct About<'a>(String, &'a mut Vec<Finding>);
+pub(super) struct About<'a>(String, &'a mut Vec<Finding>);
 
-impl About<'_> {
-    fn find(&mut self, level: Level, code: Code, message: impl fmt::Display) {
+impl<'a> About<'a> {
+    /// What concerns the whole installation.
+    pub(super) fn installation(findings: &'a mut Vec<Finding>) -> Self {
+        Self("Installation".to_owned(), findings)
+    }
+
+    pub(super) fn find(&mut self, level: Level, code: Code, message: impl fmt::Display) {
         self.1.push(Finding {
             about: self.0.clone(),
             level,
@@ -101,9 +113,11 @@ impl About<'_> {
 }
 
 /// The findings, those about the whole installation first.
-pub(super) fn judge(facts: &Facts, plan: &Plan) -> Vec<Finding> {
+pub(super) fn judge(facts: &Facts, reach: &Reach, plan: &Plan) -> Vec<Finding> {
     let mut findings = Vec::new();
-    installation(facts, &mut About("Installation".to_owned(), &mut findings));
+    let mut about = About::installation(&mut findings);
+    installation(facts, &mut about);
+    managers::judge(&facts.managers, reach, &mut about);
     for cluster in &facts.clusters {
         of_cluster(
             cluster,
@@ -158,7 +172,9 @@ fn installation(facts: &Facts, about: &mut About<'_>) {
                 Level::Note,
                 Code::StoredVersions,
                 format!(
-                    "{} stores {}; objects may be stored as {}",
+                    "{} stores {}; objects may be stored as {}. The definitions of capo-rs store v1beta2, after which those of \
+                     CAPO up to 0.14 are refused until `capo-rs migrate-storage --to=v1beta1`, unless they were printed with \
+                     --storage-version=v1beta1",
                     definition.name,
                     definition.storage,
                     definition.stored.join(" and ")
@@ -224,31 +240,27 @@ fn of_cloud(cloud: &CloudFacts, restricts_clients: bool, about: &mut About<'_>) 
             format!("spec names allowedCIDRs, for which Octavia {ALLOWED_CIDRS} is needed; this one offers {version}"),
         );
     }
-    let exhausted = |quotas: &[Quota]| -> Vec<String> {
-        let exhausted = quotas.iter().filter(|quota| quota.is_exhausted());
-        exhausted
-            .map(|quota| {
-                format!(
-                    "{} of {} {} are in use",
-                    quota.used, quota.limit, quota.resource
-                )
-            })
-            .collect()
-    };
-    for shown in exhausted(&cloud.quotas) {
+    if let [first, _, ..] = cloud.regions.as_slice() {
         about.find(
             Level::Problem,
-            Code::QuotaExhausted,
+            Code::RegionMissing,
             format!(
-                "{shown}: a machine that is replaced needs more of them until the old one is gone"
+                "the cloud has the regions {}, and neither identityRef.region nor region_name in the clouds.yaml names one. \
+                 CAPO takes the first, {first}; capo-rs takes none and changes nothing. Write region_name: {first} into the \
+                 clouds.yaml, which changes nothing for CAPO",
+                cloud.regions.join(", ")
             ),
         );
     }
-    for shown in exhausted(&cloud.volume_quotas) {
+    for quota in cloud.quotas.iter().filter(|quota| quota.is_exhausted()) {
+        let (level, effect) = without(quota.resource);
         about.find(
-            Level::Note,
+            level,
             Code::QuotaExhausted,
-            format!("{shown}: a machine with volumes can't be replaced"),
+            format!(
+                "{} of {} {} are in use: {effect}",
+                quota.used, quota.limit, quota.resource
+            ),
         );
     }
     for reason in &cloud.unknown_quotas {
@@ -257,6 +269,33 @@ fn of_cloud(cloud: &CloudFacts, restricts_clients: bool, about: &mut About<'_>) 
             Code::QuotaUnknown,
             format!("a quota can't be read: {reason}"),
         );
+    }
+}
+
+/// What can't be done when no more of a resource can be created.
+fn without(resource: Limited) -> (Level, &'static str) {
+    match resource {
+        Limited::Servers | Limited::Cores | Limited::Memory | Limited::Ports | Limited::Members => {
+            (
+                Level::Problem,
+                "a machine that is replaced needs more of them until the old one is gone",
+            )
+        }
+        Limited::Volumes | Limited::VolumeSize => {
+            (Level::Note, "a machine with volumes can't be replaced")
+        }
+        Limited::FloatingIps => (
+            Level::Note,
+            "a machine with an address of an OpenStackFloatingIPPool can't be replaced, nor a cluster with a floating IP added",
+        ),
+        Limited::SecurityGroups => (
+            Level::Note,
+            "a cluster with managed security groups can't be added",
+        ),
+        Limited::LoadBalancers => (
+            Level::Note,
+            "a cluster with a load balancer can't be added, nor a load balancer that is lost created again",
+        ),
     }
 }
 

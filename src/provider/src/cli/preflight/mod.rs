@@ -2,6 +2,7 @@
 
 mod facts;
 mod findings;
+mod managers;
 
 use std::{fmt::Write as _, process::ExitCode};
 
@@ -49,7 +50,8 @@ pub(super) fn run(choices: &Choices) -> ExitCode {
         } else {
             manager::plan::Plan::default()
         };
-        Ok::<_, String>(findings::judge(&facts, &plan))
+        let reach = managers::Reach::of(settings);
+        Ok::<_, String>(findings::judge(&facts, &reach, &plan))
     });
     let findings = match gathered {
         Ok(findings) => findings,

@@ -5,6 +5,7 @@ use crate::{
     reconcile::Subject,
 };
 use capo_core::ObjectName;
+use capo_openstack::Quota;
 use serde_json::Value;
 
 fn subject() -> Subject {
@@ -17,8 +18,8 @@ fn cluster() -> ClusterFacts {
         cloud: Ok(CloudFacts {
             interface: Interface::Public,
             octavia: Some(ApiVersion::new(2, 27)),
+            regions: Vec::new(),
             quotas: Vec::new(),
-            volume_quotas: Vec::new(),
             unknown_quotas: Vec::new(),
         }),
         provider: None,
@@ -31,8 +32,10 @@ fn healthy() -> Facts {
     Facts {
         cluster_api: vec!["v1beta1".to_owned(), "v1beta2".to_owned()],
         cert_manager: true,
+        definitions: Vec::new(),
+        managers: Ok(Vec::new()),
+        open_identities: Vec::new(),
         clusters: vec![cluster()],
-        ..Facts::default()
     }
 }
 
@@ -51,7 +54,7 @@ fn found(facts: &Facts, object: ObjectPlan) -> Vec<(Level, Code)> {
     let plan = Plan {
         objects: vec![object],
     };
-    let findings = judge(facts, &plan);
+    let findings = judge(facts, &Reach::default(), &plan);
     findings.iter().map(|one| (one.level, one.code)).collect()
 }
 
@@ -66,14 +69,14 @@ fn every_fact_that_matters_is_found() {
     fn cloud(facts: &mut Facts) -> &mut CloudFacts {
         facts.clusters[0].cloud.as_mut().unwrap()
     }
-    fn full(resource: &'static str) -> Quota {
+    fn full(resource: Limited) -> Quota {
         Quota {
             resource,
             used: 4,
             limit: 4,
         }
     }
-    let cases: [(OfFacts, Level, Code); 12] = [
+    let cases: [(OfFacts, Level, Code); 14] = [
         (
             |facts| facts.cluster_api = vec!["v1beta1".to_owned()],
             Level::Problem,
@@ -101,15 +104,25 @@ fn every_fact_that_matters_is_found() {
         ),
         (
             |facts| {
-                cloud(facts).quotas = vec![full("ports")];
+                cloud(facts).quotas = vec![full(Limited::Ports)];
             },
             Level::Problem,
             Code::QuotaExhausted,
         ),
         (
-            |facts| cloud(facts).volume_quotas = vec![full("volumes")],
+            |facts| cloud(facts).quotas = vec![full(Limited::Volumes)],
             Level::Note,
             Code::QuotaExhausted,
+        ),
+        (
+            |facts| cloud(facts).quotas = vec![full(Limited::FloatingIps)],
+            Level::Note,
+            Code::QuotaExhausted,
+        ),
+        (
+            |facts| cloud(facts).regions = vec!["One".to_owned(), "Two".to_owned()],
+            Level::Problem,
+            Code::RegionMissing,
         ),
         (
             |facts| cloud(facts).unknown_quotas = vec!["network: HTTP 403".to_owned()],
