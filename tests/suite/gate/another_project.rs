@@ -115,6 +115,46 @@ async fn a_server_that_is_not_found_in_another_project_is_not_left_behind() {
     assert_eq!(stage.leftovers("w0"), Vec::<String>::new());
 }
 
+/// The credentials lead to another project at the start of a process that has never seen the cluster's own, and the status of
+/// the cluster, which is being deleted, does not tell that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_of_a_deleted_cluster_are_not_left_behind_after_a_restart() {
+    let mut stage = Environment::in_namespace("restarted-elsewhere")
+        .start()
+        .await;
+    cluster(&stage, "10.6.0.0/24", "amphora").await;
+    join(&stage, &["m0"]).await;
+    stage
+        .cluster_api
+        .create_machine("c1", "w0", false, machine_spec())
+        .await
+        .unwrap();
+    stage.until("OpenStackMachine", "w0", is_provisioned).await;
+    stage.command(json!({"project": {"id": "other", "name": "other"}}));
+    stage.command(json!({"user": {"name": "other", "password": "secret", "project": "other", "roles": ["member"]}}));
+    stage.stop().await;
+    credentials(&stage, "other").await;
+    for kind in ["OpenStackCluster", "Cluster"] {
+        stage.cluster_api.delete(kind, "c1").await.unwrap();
+    }
+    stage.wipe_status("OpenStackCluster", "c1").await;
+    stage.start().await;
+    for name in ["m0", "w0"] {
+        stage
+            .until("OpenStackServer", name, |server| {
+                let (_, _, message) = condition(server, "InstanceReady").unwrap_or_default();
+                message.contains("another project than the cluster's")
+            })
+            .await;
+        assert!(!stage.leftovers(name).is_empty());
+    }
+    credentials(&stage, "demo").await;
+    stage.until("Cluster", "c1", Value::is_null).await;
+    for text in ["m0", "w0", "restarted-elsewhere-c1"] {
+        assert_eq!(stage.leftovers(text), Vec::<String>::new(), "{text}");
+    }
+}
+
 /// Nobody knows the health of members here, so that nothing but the absence of its server could open the gate of a machine.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_absent_in_another_project_is_not_gone() {

@@ -19,7 +19,7 @@ use super::{
     step_context::StepContext,
     tracking::supports_allowed_cidrs,
 };
-use crate::reconcile::StepError;
+use crate::reconcile::{StepError, StepResult};
 use crate::{
     controllers::{
         Outcome,
@@ -171,23 +171,9 @@ async fn act(
         object: &reference,
     };
     // Gates depend on the load balancer: nothing else that may fail stands before this lookup.
-    let found = match &desired.load_balancer {
-        Some(_) => load_balancer_step::look_up(pass, &context).await,
-        None => Ok(None),
-    };
-    let is_found = matches!(&found, Ok(Some(found)) if !found.is_empty());
-    let verified = project::verify(pass, &context, is_found).await;
-    if pass.settle(verified).is_none() {
+    let Some(plan) = look_up_and_verify(pass, &context).await else {
         return;
-    }
-    if !pass.seen.is_verified(&identity.cloud) {
-        // Other credentials may see other networks.
-        pass.seen.networking_read = None;
-    }
-    pass.seen.verified_cloud = Some(identity.cloud.clone());
-    pass.seen.project = Some(identity.project.clone());
-    pass.good(kind::OPENSTACK_AUTHENTICATION_SUCCEEDED);
-    let plan = found.map(|found| load_balancer_step::decide(pass, &context, found));
+    };
     let plan = pass.settle(plan).flatten();
     pass.publish(desired, problems, published);
     let scope = networking::scope(pass);
@@ -209,6 +195,29 @@ async fn act(
         pass.settle(step);
     }
     bastion::reconcile(pass, &context).await;
+}
+
+/// Looks up the load balancer and verifies that the credentials lead to the cluster's project. `None` where they do not,
+/// or where that could not be found out.
+pub(super) async fn look_up_and_verify(
+    pass: &mut Reconcile<'_>,
+    context: &StepContext<'_>,
+) -> Option<StepResult<Option<LoadBalancerPlan>>> {
+    let found = match &context.desired.load_balancer {
+        Some(_) => load_balancer_step::look_up(pass, context).await,
+        None => Ok(None),
+    };
+    let is_found = matches!(&found, Ok(Some(found)) if !found.is_empty());
+    let verified = project::verify(pass, context, is_found).await;
+    pass.settle(verified)?;
+    if !pass.seen.is_verified(context.cloud) {
+        // Other credentials may see other networks.
+        pass.seen.networking_read = None;
+    }
+    pass.seen.verified_cloud = Some(context.cloud.clone());
+    pass.seen.project = Some(context.project.clone());
+    pass.good(kind::OPENSTACK_AUTHENTICATION_SUCCEEDED);
+    Some(found.map(|found| load_balancer_step::decide(pass, context, found)))
 }
 
 /// What the conditions and the status tell of the load balancer.

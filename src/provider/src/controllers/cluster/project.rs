@@ -5,7 +5,13 @@ use std::sync::Arc;
 use kube::{ResourceExt, runtime::reflector::ObjectRef};
 
 use super::{desired::DesiredNetwork, network, reconcile::Reconcile, step_context::StepContext};
-use crate::controllers::{Context, capi::Cluster};
+use crate::controllers::{
+    Context,
+    capi::{
+        Cluster, DELETE_FOR_MOVE_ANNOTATION, MANAGED_BY_ANNOTATION, PAUSED_ANNOTATION,
+        has_annotation,
+    },
+};
 use crate::kubernetes::conditions::kind::OPENSTACK_AUTHENTICATION_SUCCEEDED;
 use crate::reconcile::{StepError, StepResult};
 use capo_api::v1beta2::OpenStackCluster;
@@ -21,27 +27,52 @@ pub(in crate::controllers) fn is_verified(
     own_project(context, cluster).is_some_and(|(_, own)| own.as_ref() == Some(project))
 }
 
-/// Whether `project` is known not to be that of a cluster's objects. In such a project nothing is deleted, and an absence there
-/// says nothing. It is known of the project in use before, and after a restart from what the cluster's last pass has shown.
-pub(in crate::controllers) fn leads_elsewhere(
+/// Whether a project is the one that a cluster's objects are in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::controllers) enum ProjectMatch {
+    /// It is, or nothing says otherwise.
+    Own,
+    /// It is not: nothing is deleted there, and an absence there says nothing.
+    Elsewhere,
+    /// This process has not found it out yet. What exists there may be deleted; what is absent there counts as unknown.
+    Unknown,
+}
+
+/// Whether `project` is that of a cluster's objects, by the last pass over the cluster. After a restart a failed verification
+/// is known from the status, and a successful one is not: the credentials may be others since.
+pub(in crate::controllers) fn project_match(
     context: &Context,
     cluster: &Cluster,
     project: &ProjectId,
-) -> bool {
+) -> ProjectMatch {
     let Some((object, own)) = own_project(context, cluster) else {
-        return false;
+        return ProjectMatch::Own;
+    };
+    let has_failed = || {
+        let conditions = object.status.iter().flat_map(|status| &status.conditions);
+        conditions.into_iter().any(|condition| {
+            condition.type_ == OPENSTACK_AUTHENTICATION_SUCCEEDED
+                && condition.reason == Reason::OpenStackAuthenticationFailed.as_str()
+        })
     };
     match own {
-        Some(own) => own != *project,
-        None => object
-            .status
-            .iter()
-            .flat_map(|status| &status.conditions)
-            .any(|condition| {
-                condition.type_ == OPENSTACK_AUTHENTICATION_SUCCEEDED
-                    && condition.reason == Reason::OpenStackAuthenticationFailed.as_str()
-            }),
+        Some(own) if own == *project => ProjectMatch::Own,
+        Some(_) => ProjectMatch::Elsewhere,
+        None if has_failed() => ProjectMatch::Elsewhere,
+        None if is_left_alone(&object) => ProjectMatch::Own,
+        None => ProjectMatch::Unknown,
     }
+}
+
+/// Whether no pass acts on the object, so that none ever verifies its project.
+fn is_left_alone(object: &OpenStackCluster) -> bool {
+    [
+        MANAGED_BY_ANNOTATION,
+        PAUSED_ANNOTATION,
+        DELETE_FOR_MOVE_ANNOTATION,
+    ]
+    .iter()
+    .any(|annotation| has_annotation(&object.metadata, annotation))
 }
 
 /// The `OpenStackCluster` of a Cluster, where it exists, and the project that its last pass found to be that of its objects.

@@ -11,7 +11,7 @@ use super::{
     plan::{ServerDeletionPlan, VolumeDeletionPlan, server_deletion_plan, volume_deletion_plan},
     server_state, validate, wait,
 };
-use crate::controllers::{Context, machine};
+use crate::controllers::{Context, cluster::project::ProjectMatch, machine};
 use capo_api::{
     v1alpha1::{OpenStackServer, OpenStackServerSpec},
     v1beta2::BlockDeviceType,
@@ -34,8 +34,8 @@ pub(super) struct Deletion<'a> {
     pub cloud: &'a Cloud,
     /// The project of the credentials: nothing of another one is ever ours.
     pub project: &'a ProjectId,
-    /// That is known not to be the project of the cluster.
-    pub is_elsewhere: bool,
+    /// Whether that is the project of the cluster.
+    pub project_match: ProjectMatch,
     /// The object.
     pub object: &'a OpenStackServer,
     /// Its name.
@@ -62,7 +62,7 @@ pub(super) struct Leftover {
 impl Deletion<'_> {
     /// Goes one step further, and comes back with `Ok` when nothing is left.
     pub(super) async fn step(&self, seen: &mut Leftover) -> StepResult<()> {
-        if self.is_elsewhere {
+        if self.project_match == ProjectMatch::Elsewhere {
             return Err(wait(
                 Reason::Deleting,
                 "The credentials lead to another project than the cluster's; nothing is looked for or deleted there",
@@ -82,12 +82,22 @@ impl Deletion<'_> {
         let before = observations
             .get(self.owner)
             .map(|observation| observation.server.state);
-        let state = found
-            .as_ref()
-            .map_or(ServerState::Absent, server_state::state);
+        let absent = match self.project_match {
+            ProjectMatch::Own => ServerState::Absent,
+            ProjectMatch::Elsewhere | ProjectMatch::Unknown => ServerState::Other,
+        };
+        let state = found.as_ref().map_or(absent, server_state::state);
         let addresses = found.as_ref().map(server_state::addresses);
         seen.wakes_machine = observations.record(self.owner, state, addresses, read_at);
         let Some(server) = found else {
+            if self.project_match == ProjectMatch::Unknown {
+                return Err(wait(
+                    Reason::Deleting,
+                    "The server was not found, and it is not known yet whether the credentials lead to the cluster's project; \
+                     its absence counts as soon as that is known",
+                    Duration::from_secs(2),
+                ));
+            }
             let what = instance::described(&self.owner.name);
             self.context.servers.doubts.check(self.owner, &what)?;
             // One 404 can be a proxy's.

@@ -23,7 +23,7 @@ use crate::{
     controllers::{
         Context, Outcome,
         capi::{self, CLUSTER_NAME_LABEL, Cluster},
-        cluster::project::leads_elsewhere,
+        cluster::project::{ProjectMatch, project_match},
         identity::Identity,
     },
     kubernetes::patch::{Written, set_finalizer, write_status},
@@ -228,9 +228,9 @@ impl Pass<'_> {
         let deletion = Deletion {
             cloud: &identity.cloud,
             project: &identity.project,
-            is_elsewhere: self
-                .cluster()
-                .is_some_and(|cluster| leads_elsewhere(self.context, &cluster, &identity.project)),
+            project_match: self.cluster().map_or(ProjectMatch::Own, |cluster| {
+                project_match(self.context, &cluster, &identity.project)
+            }),
             object: &self.object,
             owner: &self.name,
             claims: &claims,

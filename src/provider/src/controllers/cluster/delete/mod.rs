@@ -13,8 +13,10 @@ use kube::ResourceExt;
 use self::{services::DELETE_ANNOTATION, steps::DeletedCluster, waiting::SOON};
 use super::{
     FINALIZER,
-    apply::gather_facts,
-    bastion, observe,
+    apply::{gather_facts, look_up_and_verify},
+    bastion,
+    desired::DesiredCluster,
+    observe,
     reconcile::{Published, Reconcile, kubernetes_failed},
     spec,
     step_context::StepContext,
@@ -24,7 +26,7 @@ use crate::{
     controllers::{
         Outcome,
         capi::CLUSTER_NAME_LABEL,
-        identity::{self, Asker},
+        identity::{self, Asker, Identity},
     },
     kubernetes::conditions::kind,
     reconcile::deletion_hooks::release_orphaned,
@@ -51,6 +53,11 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
     };
     let reference = pass.object.spec.identity_ref.clone();
     let cloud = identity::cloud(pass.context, asker, &reference).await;
+    let identity = match cloud.clone() {
+        Ok(cloud) => identity::sign_in(asker, &reference, cloud).await,
+        Err(step_error) => Err(step_error),
+    };
+    let identity = pass.settle(identity);
     match machines_left(&pass).await {
         Ok(None) => {}
         Ok(Some(message)) => {
@@ -58,6 +65,13 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
                 cloud: cloud.ok(),
                 facts,
             };
+            if published.facts.cluster_deleting {
+                // No gate waits for what OpenStack has to answer here.
+                pass.publish(&desired, &problems, &published);
+            }
+            if let Some(identity) = identity.filter(|it| !pass.seen.is_verified(&it.cloud)) {
+                verify_project(&mut pass, &desired, &identity).await;
+            }
             pass.publish(&desired, &problems, &published);
             let ungated = desired.load_balancer.is_none() || pass.related.going();
             release_orphaned(pass.context, &pass.name, &pass.related.machines, ungated).await;
@@ -70,16 +84,14 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
     }
     // From here on nobody else writes to the load balancer.
     pass.context.membership.forget_load_balancer(&pass.name);
-    let identity = match cloud {
-        Ok(cloud) => identity::sign_in(asker, &reference, cloud).await,
-        Err(step_error) => Err(step_error),
-    };
-    let Some(identity) = pass.settle(identity) else {
+    let Some(identity) = identity else {
         let text = "Deleting: waiting for working credentials, without which nothing can be removed from OpenStack";
         pass.report.ready = Some(ConditionState::unmet(Reason::Deleting, text));
         return pass.end().await;
     };
     pass.good(kind::OPENSTACK_AUTHENTICATION_SUCCEEDED);
+    // The bastion's server is deleted by its own controller, in this project.
+    pass.seen.project = Some(identity.project.clone());
     let told = pass.reference();
     let context = StepContext {
         cloud: &identity.cloud,
@@ -107,6 +119,26 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
             pass.note(step_error);
             pass.end().await
         }
+    }
+}
+
+/// Finds out whether the credentials lead to the project of the cluster that is being deleted. Its servers are deleted there
+/// alone, and a process that has just started does not know it yet.
+async fn verify_project(pass: &mut Reconcile<'_>, desired: &DesiredCluster, identity: &Identity) {
+    let reference = pass.reference();
+    let context = StepContext {
+        cloud: &identity.cloud,
+        project: identity.project.clone(),
+        desired,
+        known: pass.known_ids(),
+        machine_admitted: pass.related.machine_admitted(),
+        pause: SOON,
+        events: &pass.context.events,
+        object: &reference,
+    };
+    // What becomes of the load balancer is decided once no Machine is left.
+    if let Some(found) = look_up_and_verify(pass, &context).await {
+        pass.settle(found);
     }
 }
 
