@@ -23,24 +23,26 @@ fn gate(object: &Value) -> (&str, &str) {
     status_and_reason(object, "APIServerLoadBalancerReady")
 }
 
+/// A cluster with a managed network and a load balancer, whose health monitor is quick.
+fn cluster(namespace: &str) -> Value {
+    json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackCluster",
+    "metadata": {"name": "c1", "namespace": namespace},
+    "spec": {
+        "identityRef": identity(),
+        "managedSubnets": [{"cidr": "10.6.0.0/24"}],
+        "managedSecurityGroups": {},
+        "apiServer": {"managedLoadBalancer": {
+            "enabled": true,
+            "monitor": {"delay": 1, "timeout": 1, "maxRetries": 1, "maxRetriesDown": 1}}},
+    }})
+}
+
 /// A cluster with a managed network and a load balancer, whose first machine is up.
 async fn cluster_with_one_machine(namespace: &str) -> Environment {
     let stage = Environment::in_namespace(namespace).start().await;
     stage
         .cluster_api
-        .create_cluster(
-            "c1",
-            json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackCluster",
-                "metadata": {"name": "c1", "namespace": namespace},
-                "spec": {
-                    "identityRef": identity(),
-                    "managedSubnets": [{"cidr": "10.6.0.0/24"}],
-                    "managedSecurityGroups": {},
-                    "apiServer": {"managedLoadBalancer": {
-                        "enabled": true,
-                        "monitor": {"delay": 1, "timeout": 1, "maxRetries": 1, "maxRetriesDown": 1}}},
-                }}),
-        )
+        .create_cluster("c1", cluster(namespace))
         .await
         .unwrap();
     stage.until("OpenStackCluster", "c1", is_provisioned).await;
@@ -95,6 +97,32 @@ async fn a_machine_is_held_until_octavia_has_provisioned_its_member() {
             status_and_reason(machine, "Ready") == ("True", "Ready")
         })
         .await;
+}
+
+/// The process was the leader when it read the member, and is not when it is about to write.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_is_not_called_provisioned_by_a_process_that_is_not_the_leader() {
+    let stage = cluster_with_one_machine("admission-lease").await;
+    stage.command(json!({"hold": {"member": "-m1", "status": "PENDING_CREATE"}}));
+    control_plane_machine(&stage, "m1").await;
+    stage
+        .until("OpenStackMachine", "m1", |machine| {
+            machine["status"]["instanceState"] == "ACTIVE"
+                && gate(machine) == ("False", "MemberPending")
+        })
+        .await;
+    stage.lease.revoke();
+    stage.command(json!({"release": ""}));
+    let open = stage
+        .until("OpenStackMachine", "m1", |machine| {
+            gate(machine) == ("True", "MembersActive")
+        })
+        .await;
+    assert!(!is_provisioned(&open));
+    stage
+        .lease
+        .extend_until(std::time::Instant::now() + std::time::Duration::from_hours(1));
+    stage.until("OpenStackMachine", "m1", is_provisioned).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -212,6 +240,56 @@ async fn a_server_object_deleted_alone_waits_for_the_gate() {
         })
         .await;
     assert_eq!(stage.calls("server_delete"), 0);
+}
+
+/// A machine that the watch does not show any more exists all the same, so that its gate holds its server.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_server_of_a_machine_that_lost_its_label_waits_for_the_gate() {
+    const LABEL: &str = "cluster.x-k8s.io/watch-filter";
+    let label = |value: Value| json!({"metadata": {"labels": {LABEL: value}}});
+    let namespace = "server-unlabelled";
+    let stage = Environment::in_namespace(namespace)
+        .watch_filter("blue")
+        .start()
+        .await;
+    let mut cluster = cluster(namespace);
+    cluster["metadata"]["labels"] = json!({LABEL: "blue"});
+    stage
+        .cluster_api
+        .create_cluster("c1", cluster)
+        .await
+        .unwrap();
+    stage.until("OpenStackCluster", "c1", is_provisioned).await;
+    control_plane_machine(&stage, "m0").await;
+    stage
+        .patch("OpenStackMachine", "m0", label(json!("blue")))
+        .await;
+    stage.until("Machine", "m0", is_hooked).await;
+    stage.until("OpenStackMachine", "m0", is_provisioned).await;
+
+    stage
+        .patch("OpenStackMachine", "m0", label(Value::Null))
+        .await;
+    stage
+        .cluster_api
+        .delete("OpenStackServer", "m0")
+        .await
+        .unwrap();
+    stage
+        .until("OpenStackServer", "m0", |server| {
+            matches!(
+                status_and_reason(server, "InstanceReady"),
+                ("False", "NoOtherMemberServing" | "NotYetObserved")
+            )
+        })
+        .await;
+    assert_eq!(stage.calls("server_delete"), 0);
+    // What shows that it was the gate: the operator's word opens it.
+    let until = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
+    let bypass = json!({"metadata": {"labels": {LABEL: "blue"},
+        "annotations": {"infrastructure.cluster.x-k8s.io/load-balancer-gate": format!("bypass until={until} reason=known")}}});
+    stage.patch("OpenStackMachine", "m0", bypass).await;
+    stage.until("OpenStackServer", "m0", Value::is_null).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -82,8 +82,8 @@ pub(super) fn quick_client() -> ClientSettings {
     }
 }
 
-pub(super) fn clouds(settings: ClientSettings) -> Clouds {
-    Clouds::new(settings, LeaseToken::unlimited(), Arc::new(NoObserver))
+pub(super) fn clouds(settings: ClientSettings, lease: LeaseToken) -> Clouds {
+    Clouds::new(settings, lease, Arc::new(NoObserver))
 }
 
 impl Environment {
@@ -99,12 +99,13 @@ impl Environment {
         );
         let parts = Parts {
             client,
-            clouds: clouds(self.client.clone()),
+            clouds: clouds(self.client.clone(), self.lease.clone()),
             membership: membership.clone(),
             settings: controllers::Settings {
                 namespace: Some(self.namespace.clone()),
                 secret_check_period: Duration::from_secs(1),
                 sync_period: self.sync_period,
+                watch_filter: self.watch_filter.clone(),
                 ..controllers::Settings::default()
             },
             observer: Arc::new(self.passes.clone()),

@@ -13,7 +13,7 @@ mod openstack;
 
 use std::{path::PathBuf, time::Duration};
 
-use capo_openstack::ClientSettings;
+use capo_openstack::{ClientSettings, LeaseToken};
 use fake_cloud::{Durations, FakeCloud, Options};
 use kube::Client;
 use serde_json::json;
@@ -46,7 +46,10 @@ pub struct Environment {
     pub settings: capo_gate::Settings,
     /// The time between two passes over an object that has not changed, from the next [`Environment::start`] on.
     pub sync_period: Duration,
+    /// The controllers' permission to change OpenStack and to open gates.
+    pub lease: LeaseToken,
     client: ClientSettings,
+    watch_filter: Option<String>,
     /// The shipped ServiceAccount's kubeconfig.
     kubeconfig: PathBuf,
     passes: Passes,
@@ -61,6 +64,7 @@ pub struct Builder {
     gate: capo_gate::Settings,
     client: ClientSettings,
     admission: bool,
+    watch_filter: Option<String>,
 }
 
 /// A cloud with the shortest durations. Its load balancers forward no traffic: members look healthy although no server
@@ -103,6 +107,12 @@ impl Builder {
         self
     }
 
+    /// With controllers that reconcile only objects whose label of `--watch-filter` has this value.
+    pub fn watch_filter(mut self, value: &str) -> Self {
+        self.watch_filter = Some(value.to_owned());
+        self
+    }
+
     /// Sets everything up and starts the controllers.
     pub async fn start(self) -> Environment {
         let kubernetes = &Served::shared().await.kubernetes;
@@ -124,7 +134,9 @@ impl Builder {
             cloud,
             settings: self.gate,
             sync_period: Duration::from_mins(10),
+            lease: LeaseToken::unlimited(),
             client: self.client,
+            watch_filter: self.watch_filter,
             kubeconfig,
             passes: Passes::default(),
             controllers: None,
@@ -145,6 +157,7 @@ impl Environment {
             gate: quick_gate(),
             client: controllers::quick_client(),
             admission: true,
+            watch_filter: None,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use capo_core::Priority;
 use capo_openstack::{
-    Cloud, CloudProfile,
+    Cloud, CloudProfile, LeaseToken,
     network::{NewNetwork, NewSubnet},
 };
 use k8s_openapi::ByteString;
@@ -21,7 +21,9 @@ impl Environment {
         let yaml = ByteString(self.cloud.clouds_yaml().into_bytes());
         let data = BTreeMap::from([("clouds.yaml".to_owned(), yaml)]);
         let profile = CloudProfile::from_secret(&data, "demo", None).unwrap();
-        clouds(quick_client()).cloud(profile).unwrap()
+        clouds(quick_client(), LeaseToken::unlimited())
+            .cloud(profile)
+            .unwrap()
     }
 
     /// Labels of the calls since number `since` that change something.
