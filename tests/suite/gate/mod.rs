@@ -5,6 +5,7 @@ mod another_project;
 mod api_server;
 mod bad_input;
 mod claims;
+mod cost;
 mod evidence;
 mod fallback;
 mod fleet;
