@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use capo_rs::webhooks::server::{CertificateObserver, Observer};
+use capo_rs::webhooks::server::{CertificateObserver, WebhookObserver};
 use futures::{StreamExt, stream};
 use kube::{
     Client,
@@ -34,7 +34,7 @@ struct Answers(Mutex<Vec<Duration>>);
 
 impl CertificateObserver for Answers {}
 
-impl Observer for Answers {
+impl WebhookObserver for Answers {
     fn request_ended(&self, _: &'static str, _: u16, took: Duration) {
         self.0.lock().unwrap().push(took);
     }
@@ -81,7 +81,7 @@ async fn main() {
     let kubernetes = Kubernetes::start().await.unwrap();
     let client = kubernetes.admin().await.unwrap();
     let answers = Arc::new(Answers::default());
-    let listening = Listening::start(|_| {}, Arc::clone(&answers) as Arc<dyn Observer>)
+    let listening = Listening::start(|_| {}, Arc::clone(&answers) as Arc<dyn WebhookObserver>)
         .await
         .unwrap();
     apply::apply(&client, &webhooks::definitions(&listening).unwrap())

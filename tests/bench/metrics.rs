@@ -12,7 +12,7 @@ use std::{
 };
 
 use capo_core::MemberStatus;
-use capo_gate::{MetricEvent, Observer as _, Operation};
+use capo_gate::{GateObserver as _, MetricEvent, Operation};
 use capo_openstack::{CallObserver as _, CallOutcome, CallRecord, Service, SignInOutcome};
 use capo_rs::metrics::{Metrics, Settings};
 use env::{Prometheus, prometheus::promtool};

@@ -17,14 +17,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use capo_core::{GateOverride, ObjectName};
+use capo_core::ObjectName;
 use capo_core::{OperatingStatus, ProvisioningStatus};
 use capo_gate::{
-    Call, Now, Observer, Settings, Unobserved,
-    desired::{
-        ClusterFacts, Deletion, DesiredLoadBalancer, DesiredMachine, Health, Monitor, ServerSight,
-        ServerState,
-    },
+    Call, GateObserver, Now, Settings, Unobserved, builders,
+    desired::{DesiredMachine, Health, ObservedServer, ServerState},
     effect::Effect,
     event::{Answered, Event},
     octavia::{
@@ -39,12 +36,6 @@ use jiff::Timestamp;
 
 const BALANCER: &str = "k8s-clusterapi-cluster-n-c-kubeapi";
 const PORT: u16 = 6443;
-const NUMBERS: Monitor = Monitor {
-    delay: 10,
-    timeout: 5,
-    max_retries: 5,
-    max_retries_down: 3,
-};
 
 /// How many rounds are timed at a time.
 const BATCH: u32 = 50;
@@ -124,7 +115,7 @@ fn batch(bench: &mut Bench, turn: impl Fn(&mut Bench)) -> f64 {
 }
 
 struct Bench {
-    observer: Box<dyn Observer>,
+    observer: Box<dyn GateObserver>,
     state: State,
     now: Now,
     effects: Vec<Effect>,
@@ -139,7 +130,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn settled(observer: Box<dyn Observer>) -> Self {
+    fn settled(observer: Box<dyn GateObserver>) -> Self {
         let mut bench = Self {
             observer,
             state: State::new(Settings::default()),
@@ -162,7 +153,7 @@ impl Bench {
         bench.stock_up();
         bench.step(Event::LoadBalancer {
             credentials: true,
-            desired: Box::new(load_balancer()),
+            desired: Box::new(builders::load_balancer(BALANCER, "lb")),
         });
         for _ in 0..3 {
             let event = bench.machine();
@@ -233,7 +224,7 @@ impl Bench {
                     .details
                     .pop()
                     .map(|details| Answered::Members(Ok(details))),
-                Call::Monitor { .. } => Some(Answered::Monitor(Ok(NUMBERS))),
+                Call::Monitor { .. } => Some(Answered::Monitor(Ok(builders::MONITOR))),
                 // A settled cluster has nothing to write and no gate that needs a bundle.
                 Call::Write(_) | Call::Bundle { .. } => None,
             };
@@ -245,51 +236,21 @@ impl Bench {
     }
 }
 
-fn load_balancer() -> DesiredLoadBalancer {
-    DesiredLoadBalancer {
-        generation: 1,
-        enabled: true,
-        id: capo_core::Lookup::Found("lb".to_owned()),
-        name: BALANCER.to_owned(),
-        provider: "amphora".to_owned(),
-        ports: vec![PORT],
-        monitor: NUMBERS,
-        allowed_cidrs: None,
-        tags: Vec::new(),
-        member_subnet: None,
-        cluster: ClusterFacts {
-            paused: false,
-            cluster_deleting: false,
-            initialised: true,
-            operator: GateOverride::None,
-            remote_connection_since: None,
-            endpoint: None,
-            ca_pem: None,
-            kubeadm_control_plane: true,
-            machines: Vec::new(),
-        },
-    }
-}
-
 fn machine(index: u8, now: Instant) -> (ObjectName, DesiredMachine) {
     let name = ObjectName::new("n", format!("c-control-plane-{index}"));
     let machine = DesiredMachine {
-        cluster: ObjectName::new("n", "c"),
-        uid: None,
         machine: Some(name.name.clone()),
         address: Some([10, 6, 0, index].into()),
         admitted: true,
-        paused: false,
-        server: ServerSight {
+        server: ObservedServer {
             state: ServerState::Active,
             read_at: Some(now),
             down_since: None,
         },
-        deletion: Deletion::No,
-        operator: GateOverride::None,
         api_server_pod: Health::Good(now),
         node: Health::Good(now),
         has_node: true,
+        ..builders::machine(ObjectName::new("n", "c"))
     };
     (name, machine)
 }

@@ -1,7 +1,8 @@
-//! A real rollout, a load balancer that lies in the middle of it, and a client that notices nothing.
+//! A real rollout during which the load balancer reports ACTIVE for members that do not work yet, and a client whose
+//! requests all succeed.
 //!
-//! Run by `make demo`. Everything listens on the loopback address and ends with this process; `KEEP=1` leaves it
-//! running until Ctrl-C, `KILLS=10` kills the manager at ten random moments (`SEED` repeats them).
+//! Run by `make demo`. Every program listens on the loopback address and ends with this process; `KEEP=1` keeps them
+//! running until Ctrl-C, `KILLS=10` kills the manager at ten random moments (`SEED` repeats the moments).
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -10,7 +11,7 @@
     clippy::expect_used
 )]
 
-mod scene;
+mod snapshot;
 mod summary;
 mod table;
 
@@ -23,7 +24,7 @@ use test_support::{env, invariants, rollout, timeline};
 
 use env::Error;
 use invariants::Promises;
-use rollout::{Rollout, Wish, management_cluster::ManagementCluster, verdict::Proof};
+use rollout::{Rollout, RolloutOptions, management_cluster::ManagementCluster, proof::Proof};
 use table::Table;
 use timeline::{What, management::ManagementWatch};
 
@@ -31,7 +32,7 @@ const CLUSTER: &str = "demo";
 /// How long a member stays PENDING_CREATE under an ACTIVE load balancer.
 const PENDING: Duration = Duration::from_secs(20);
 /// How often the table is drawn.
-const BEAT: Duration = Duration::from_millis(250);
+const INTERVAL: Duration = Duration::from_millis(250);
 /// Where the manager keeps its lease.
 const LEASE: (&str, &str) = ("capo-system", "controller-leader-election-capo");
 fn main() -> ExitCode {
@@ -43,7 +44,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("\nThe demo could not be carried through: {error}");
+            eprintln!("\nThe demo failed: {error}");
             ExitCode::FAILURE
         }
     }
@@ -53,14 +54,16 @@ async fn demo() -> Result<bool, Error> {
     let kills = number("KILLS")?.unwrap_or(0);
     let seed = number("SEED")?.unwrap_or_else(rand::random);
     let table = Arc::new(Table::new());
-    table.say("Starting etcd and kube-apiserver, Cluster API's three managers, and capo-rs as it is shipped");
+    table.say(
+        "Starting etcd, kube-apiserver, the three managers of Cluster API, and capo-rs as released",
+    );
     let management = ManagementCluster::shared().await;
     table.say("Creating the Cluster: network, subnet, router, security groups, load balancer, floating IP,");
-    table.say("and a control plane of three machines, each of them a real kube-apiserver");
-    let rollout = Rollout::start(Wish {
+    table.say("and a control plane of three machines, each with a real kube-apiserver");
+    let rollout = Rollout::start(RolloutOptions {
         name: CLUSTER,
         arguments: vec!["--leader-elect"],
-        ..Wish::default()
+        ..RolloutOptions::default()
     })
     .await;
     let _lease = ManagementWatch::of_lease(&rollout.client, &rollout.timeline, LEASE);
@@ -68,14 +71,14 @@ async fn demo() -> Result<bool, Error> {
         let (table, timeline) = (Arc::clone(&table), rollout.timeline.clone());
         tokio::spawn(async move {
             loop {
-                table.show(scene::of(&timeline.entries(), timeline.clock().now()));
-                tokio::time::sleep(BEAT).await;
+                table.show(snapshot::of(&timeline.entries(), timeline.clock().now()));
+                tokio::time::sleep(INTERVAL).await;
             }
         })
     };
     let promises = Promises {
         lease: true,
-        // Each start looks at everything anew.
+        // After each start the manager reads everything again.
         calls_a_minute: if kills > 0 { 240 } else { 60 },
         ..Promises::default()
     };
@@ -88,62 +91,64 @@ async fn demo() -> Result<bool, Error> {
         let proof = serve(&rollout, &table).await;
         tokio::join!(roll(&rollout, &table), killed);
         if std::env::var("KEEP").is_ok_and(|keep| keep == "1") {
-            table.say(&look_around(management, &rollout).await?);
+            table.say(&instructions(management, &rollout).await?);
             tokio::signal::ctrl_c().await?;
         }
         table.say("Deleting the Cluster");
-        Ok::<_, Error>(proof.verdict(&rollout, &promises).await)
+        Ok::<_, Error>(proof.finish(&rollout, &promises).await)
     };
-    let verdict = tokio::select! {
-        verdict = work => verdict?,
-        () = start_again(&rollout, &table) => return Err("nobody starts the manager".into()),
+    let result = tokio::select! {
+        result = work => result?,
+        () = start_again(&rollout, &table) => return Err("the task that restarts the manager has ended".into()),
     };
     let calls = rollout.cloud.control().counters();
     drawing.abort();
-    table.show(scene::of(
+    table.show(snapshot::of(
         &rollout.timeline.entries(),
         rollout.timeline.clock().now(),
     ));
     table.end();
-    println!("\n{}", summary::text(&verdict, &calls));
-    if !verdict.broken.is_empty() {
-        println!("\n{}", verdict.page);
+    println!("\n{}", summary::text(&result, &calls));
+    if !result.broken.is_empty() {
+        println!("\n{}", result.page);
     }
-    Ok(verdict.broken.is_empty())
+    Ok(result.broken.is_empty())
 }
 
-/// Three machines that serve, and a client at work.
+/// Waits until three machines serve, and starts the client.
 async fn serve(rollout: &Rollout, table: &Table) -> Proof {
     rollout.until_complete().await;
     let proof = Proof::begin(rollout).await;
     table.say(&format!(
-        "Three machines serve. A client asks through {}, 20 times a second, each time over a new connection",
+        "Three machines serve. A client sends 20 requests a second to {}, each over a new connection",
         rollout.endpoint().await
     ));
     proof
 }
 
-/// The rollout, and what amphorav2 did in the field in the middle of it.
+/// The rollout, and during it two faults that the provider amphorav2 had in production.
 async fn roll(rollout: &Rollout, table: &Table) {
     let old = rollout.machines().await;
-    table.say("KubeadmControlPlane begins to replace all three");
+    table.say("KubeadmControlPlane starts to replace all three machines");
     rollout.roll().await;
     gone(rollout, &old, 1).await;
     table.say(&format!(
-        "amphorav2 strikes: the next member stays PENDING_CREATE for {} s under an ACTIVE load balancer",
+        "Fault 1: the next member stays PENDING_CREATE for {} s, while the load balancer is ACTIVE",
         PENDING.as_secs()
     ));
     rollout.breaks(json!({"hold": {
         "member": "", "status": "PENDING_CREATE", "count": 1, "release_after": PENDING.as_secs(),
     }}));
     gone(rollout, &old, 2).await;
-    table.say("And again: the next member's creation ends in ERROR, under an ACTIVE load balancer");
+    table.say(
+        "Fault 2: the creation of the next member ends in ERROR, while the load balancer is ACTIVE",
+    );
     rollout.breaks(json!({"operation": {"operation": "member-create", "fail": true, "count": 1}}));
     rollout.until_complete().await;
-    table.say("All three are replaced");
+    table.say("All three machines are replaced");
 }
 
-/// Comes back when so many of the old machines are gone.
+/// Waits until this many of the old machines are gone.
 async fn gone(rollout: &Rollout, old: &[String], count: usize) {
     rollout
         .until(&format!("{count} old machines are gone"), async || {
@@ -154,7 +159,7 @@ async fn gone(rollout: &Rollout, old: &[String], count: usize) {
         .await;
 }
 
-/// Kills the manager so many times, at moments that the seed decides, and starts it again each time.
+/// Kills the manager this many times, at moments that the seed decides.
 async fn kill(rollout: &Rollout, table: &Table, kills: u64, seed: u64) {
     table.say(&format!(
         "The manager will be killed {kills} times (SEED={seed})"
@@ -163,7 +168,7 @@ async fn kill(rollout: &Rollout, table: &Table, kills: u64, seed: u64) {
     for count in 1..=kills {
         tokio::time::sleep(Duration::from_millis(moments.random_range(2_000..16_000))).await;
         let text = format!("kill -9 of the manager, {count} of {kills}");
-        rollout.timeline.note(What::Scene(text.clone()));
+        rollout.timeline.note(What::Remark(text.clone()));
         table.say(&text);
         if let Some(manager) = rollout.manager.lock().await.as_ref() {
             manager.process.signal("KILL").unwrap();
@@ -197,7 +202,7 @@ fn number(name: &str) -> Result<Option<u64>, Error> {
 }
 
 /// KubeadmControlPlane keeps a kubeconfig of the workload cluster for its users.
-async fn look_around(management: &ManagementCluster, rollout: &Rollout) -> Result<String, Error> {
+async fn instructions(management: &ManagementCluster, rollout: &Rollout) -> Result<String, Error> {
     let folder = rollout.workload.folder();
     let workload = folder.join("workload.kubeconfig");
     let secret = rollout
@@ -213,16 +218,16 @@ async fn look_around(management: &ManagementCluster, rollout: &Rollout) -> Resul
     let management = management.display();
     let kubectl = format!("kubectl --kubeconfig {management} -n {CLUSTER}");
     Ok(format!(
-        "Everything is still running. Look around with\n\n\
+        "Every program is still running. Inspect the cluster with\n\n\
          \x20 {kubectl} get kubeadmcontrolplanes,machines,openstackclusters,openstackmachines\n\
          \x20 {kubectl} get events --sort-by=.lastTimestamp\n\
          \x20 target/debug/capo-rs status --kubeconfig {management} -n {CLUSTER} {CLUSTER}\n\
          \x20 kubectl --kubeconfig {} get nodes          # through the load balancer\n\
          \x20 less {}\n\n\
-         and roll once more with\n\n\
+         and start another rollout with\n\n\
          \x20 {kubectl} patch kubeadmcontrolplane {CLUSTER} --type merge \\\n\
          \x20   -p '{{\"spec\":{{\"rollout\":{{\"after\":\"'$(date -u +%FT%TZ)'\"}}}}}}'\n\n\
-         The fake cloud answers at {}. Ctrl-C deletes the Cluster and ends it all.\n",
+         The fake cloud listens at {}. Ctrl-C deletes the Cluster and stops every program.\n",
         workload.display(),
         folder.join("manager.log").display(),
         rollout.cloud.base(),

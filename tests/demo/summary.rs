@@ -1,14 +1,14 @@
-//! What came of it, computed from what was recorded.
+//! The result of the demo, computed from what was recorded.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use fake_cloud::Service;
 
-use crate::{invariants::Rule, rollout::verdict::Verdict};
+use crate::{invariants::Rule, rollout::proof::RolloutResult};
 
 /// The summary of a run and of its calls to OpenStack.
-pub(crate) fn text(verdict: &Verdict, calls: &BTreeMap<(Service, String), u64>) -> String {
-    let figures = &verdict.figures;
+pub(crate) fn text(result: &RolloutResult, calls: &BTreeMap<(Service, String), u64>) -> String {
+    let figures = &result.figures;
     let mut text = "Summary\n".to_owned();
     let _ = writeln!(
         text,
@@ -53,14 +53,14 @@ pub(crate) fn text(verdict: &Verdict, calls: &BTreeMap<(Service, String), u64>) 
         shown.join(", "),
         figures.calls_per_machine(),
     );
-    let left = verdict
+    let left = result
         .broken
         .iter()
         .filter(|violation| violation.rule == Rule::Leftovers);
     let _ = writeln!(text, "  Left behind after deletion: {}", left.count());
-    for violation in &verdict.broken {
+    for violation in &result.broken {
         let _ = writeln!(text, "  VIOLATION {violation}");
     }
-    let _ = write!(text, "  violations: {}", verdict.broken.len());
+    let _ = write!(text, "  violations: {}", result.broken.len());
     text
 }

@@ -1,4 +1,4 @@
-//! What a person watches: one live table on a terminal, one line per change elsewhere.
+//! The output of the demo: one live table on a terminal, one line for each change elsewhere.
 
 use std::{
     collections::BTreeMap,
@@ -8,14 +8,14 @@ use std::{
     time::Instant,
 };
 
-use crate::scene::{Client, Row, Scene};
+use crate::snapshot::{Client, Row, Snapshot};
 
 /// Before every row, as wide as a time.
 const INDENT: &str = "         ";
 /// Where a terminal does not say how wide it is.
 const WIDTH: usize = 120;
 
-/// Prints scenes as they change.
+/// Prints snapshots as they change.
 pub(crate) struct Table {
     begun: Instant,
     terminal: bool,
@@ -25,8 +25,8 @@ pub(crate) struct Table {
 #[derive(Default)]
 struct State {
     drawn: usize,
-    last: Scene,
-    told: BTreeMap<String, Row>,
+    last: Snapshot,
+    printed: BTreeMap<String, Row>,
 }
 
 impl Table {
@@ -47,7 +47,7 @@ impl Table {
         format!("{:>6.1}s  ", self.begun.elapsed().as_secs_f64())
     }
 
-    /// Something that is not a row: above the table on a terminal.
+    /// Prints a line that is not a row: above the table on a terminal.
     pub(crate) fn say(&self, text: &str) {
         let mut state = self.state();
         let mut out = erase(&mut state);
@@ -56,25 +56,25 @@ impl Table {
         print(&out);
     }
 
-    /// The scene as it is now.
-    pub(crate) fn show(&self, scene: Scene) {
+    /// Shows the present snapshot.
+    pub(crate) fn show(&self, snapshot: Snapshot) {
         let mut state = self.state();
         if self.terminal {
             let mut out = erase(&mut state);
-            state.last = scene;
+            state.last = snapshot;
             self.draw(&mut state, &mut out);
             print(&out);
             return;
         }
-        let requests = scene.client.as_ref().map(requests).unwrap_or_default();
-        for row in scene.machines {
+        let requests = snapshot.client.as_ref().map(requests).unwrap_or_default();
+        for row in snapshot.machines {
             let row = Row { held: None, ..row };
-            if state.told.get(&row.machine) != Some(&row) {
+            if state.printed.get(&row.machine) != Some(&row) {
                 println!("{}{requests}{}", self.time(), line(&row));
-                state.told.insert(row.machine.clone(), row);
+                state.printed.insert(row.machine.clone(), row);
             }
         }
-        state.last.client = scene.client;
+        state.last.client = snapshot.client;
     }
 
     /// The last table stays, and what comes now comes below it.

@@ -9,7 +9,7 @@ use test_support::{
     client::{NAMESPACE, OBJECT, Target},
     env::cluster_api::condition,
     rollout::{
-        Wish,
+        RolloutOptions,
         machines::{self, Machines},
         manifests::control_plane_with_certificates,
         workload_cluster::WorkloadCluster,
@@ -24,7 +24,7 @@ const HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/of-the-te
 
 /// The workload cluster of a site, and what its machines do by themselves.
 pub(crate) struct ControlPlane {
-    wish: Wish,
+    options: RolloutOptions,
     workload: Arc<WorkloadCluster>,
     _machines: Machines,
 }
@@ -45,9 +45,9 @@ impl ControlPlane {
             more_ports: Vec::new(),
         };
         Self {
-            wish: Wish {
+            options: RolloutOptions {
                 name,
-                ..Wish::default()
+                ..RolloutOptions::default()
             },
             workload,
             _machines: Machines::start(of, cloud.control()),
@@ -56,8 +56,8 @@ impl ControlPlane {
 
     /// What is applied of it, with the template of its machines in CAPO's v1beta1.
     pub(crate) fn documents(&self, of_machines: &Value) -> Vec<Value> {
-        let name = self.wish.name;
-        let mut documents = control_plane_with_certificates(&self.wish, &self.workload).unwrap();
+        let name = self.options.name;
+        let mut documents = control_plane_with_certificates(&self.options, &self.workload).unwrap();
         documents.push(json!({
             "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "OpenStackMachineTemplate",
             "metadata": {"name": name, "namespace": name},
@@ -68,7 +68,7 @@ impl ControlPlane {
 
     /// Waits until every replica is up to date and ready, and no rollout is under way.
     pub(crate) async fn until_complete(&self, site: &Site) -> Result<(), String> {
-        let wanted = self.wish.replicas;
+        let wanted = self.options.replicas;
         site.until("KubeadmControlPlane", &site.name, Version::V1Beta2, |it| {
             let status = &it["status"];
             let counts = ["replicas", "upToDateReplicas", "readyReplicas"];

@@ -14,6 +14,8 @@
 //! | `report` | findings and messages |
 
 mod apply;
+#[cfg(any(test, feature = "test-builders"))]
+pub mod builders;
 mod decide;
 mod model;
 mod plan;
@@ -29,7 +31,7 @@ pub use model::{
     desired, effect, event,
     findings::{self, Publication},
     member::{JOINING, LEAVING},
-    metric_event::{MetricEvent, Observer, OperationOutcome, Unobserved},
+    metric_event::{GateObserver, MetricEvent, OperationOutcome, Unobserved},
     octavia,
     part::PartKind,
     proof::{EndpointReply, EndpointRequest, EndpointResult},

@@ -8,8 +8,8 @@ use super::complete;
 use crate::{
     env::cluster_api::condition,
     invariants::Promises,
-    rollout::verdict::Proof,
-    rollout::{HOOK, Rollout, Wish, name_of},
+    rollout::proof::Proof,
+    rollout::{HOOK, Rollout, RolloutOptions, name_of},
 };
 
 const GATE: &str = "infrastructure.cluster.x-k8s.io/load-balancer-gate";
@@ -19,9 +19,9 @@ const GATE: &str = "infrastructure.cluster.x-k8s.io/load-balancer-gate";
 /// calls healthy, so nothing dies before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_three_machines_deleted_at_once_the_last_stays() {
-    let (rollout, proof) = complete(Wish {
+    let (rollout, proof) = complete(RolloutOptions {
         name: "all-deleted",
-        ..Wish::default()
+        ..RolloutOptions::default()
     })
     .await;
     for machine in rollout.machines().await {
@@ -51,9 +51,9 @@ async fn of_three_machines_deleted_at_once_the_last_stays() {
 /// ends the hold ends that too. With external etcd it then defers the remediation of the other one for good, so that is all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_held_deletion_freezes_the_remediation_of_others() {
-    let (rollout, proof) = complete(Wish {
+    let (rollout, proof) = complete(RolloutOptions {
         name: "frozen",
-        ..Wish::default()
+        ..RolloutOptions::default()
     })
     .await;
     rollout.health_check(600).await;
@@ -122,9 +122,9 @@ async fn a_held_deletion_freezes_the_remediation_of_others() {
 /// A machine whose API server has died is deleted by hand, which is what a remediation does: the others serve, so it goes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_machine_is_let_go_and_replaced() {
-    let rollout = Rollout::start(Wish {
+    let rollout = Rollout::start(RolloutOptions {
         name: "dead",
-        ..Wish::default()
+        ..RolloutOptions::default()
     })
     .await;
     rollout.until_complete().await;
@@ -145,9 +145,9 @@ async fn a_dead_machine_is_let_go_and_replaced() {
 /// Situation 6: three become one, one after the other, and the one is never touched.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_become_one() {
-    let (rollout, proof) = complete(Wish {
+    let (rollout, proof) = complete(RolloutOptions {
         name: "scale-down",
-        ..Wish::default()
+        ..RolloutOptions::default()
     })
     .await;
     let before = rollout.machines().await;

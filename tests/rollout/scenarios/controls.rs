@@ -8,8 +8,8 @@ use serde_json::json;
 use super::complete;
 use crate::{
     invariants::{Promises, Rule, World},
-    rollout::verdict::{Proof, Verdict},
-    rollout::{Rollout, Wish},
+    rollout::proof::{Proof, RolloutResult},
+    rollout::{Rollout, RolloutOptions},
     timeline::{ApiServer, Member, What},
 };
 
@@ -20,21 +20,21 @@ const PATIENCE: Duration = Duration::from_mins(8);
 /// What Octavia answers where a provider lacks something.
 const NOT_SUPPORTED: &str = r#"{"faultcode": "Server", "faultstring": "Provider does not support a requested option", "debuginfo": null}"#;
 
-pub(super) fn without_the_gate(wish: Wish) -> Wish {
-    Wish {
+pub(super) fn without_the_gate(options: RolloutOptions) -> RolloutOptions {
+    RolloutOptions {
         arguments: vec!["--load-balancer-gate=off"],
-        ..wish
+        ..options
     }
 }
 
-pub(super) async fn verdict(rollout: &Rollout, proof: Proof) -> Verdict {
+pub(super) async fn result(rollout: &Rollout, proof: Proof) -> RolloutResult {
     let promises = Promises {
         gate: false,
         ..Promises::default()
     };
-    let verdict = proof.verdict(rollout, &promises).await;
-    crate::rollout::results::write(&rollout.cluster, &verdict.figures);
-    verdict
+    let result = proof.finish(rollout, &promises).await;
+    crate::rollout::results::write(&rollout.cluster, &result.figures);
+    result
 }
 
 fn failed(rollout: &Rollout) -> usize {
@@ -47,26 +47,26 @@ fn failed(rollout: &Rollout) -> usize {
 /// machines. All machines are replaced all the same, and when the last old one has gone nobody is left in the pool.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn members_that_stay_pending_take_the_cluster_off_line() {
-    let wish = Wish {
+    let options = RolloutOptions {
         name: "off-pending",
-        ..Wish::default()
+        ..RolloutOptions::default()
     };
-    off_line(wish, leave_pending).await;
+    off_line(options, leave_pending).await;
 }
 
 /// The same with new members that are left in ERROR.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn members_in_error_take_the_cluster_off_line() {
-    let wish = Wish {
+    let options = RolloutOptions {
         name: "off-error",
-        ..Wish::default()
+        ..RolloutOptions::default()
     };
-    off_line(wish, |_| {}).await;
+    off_line(options, |_| {}).await;
 }
 
 /// A roll in which no new member gets an interface, until the client has seen the outage.
-async fn off_line(wish: Wish, meanwhile: impl Fn(&Rollout)) {
-    let (rollout, proof) = complete(without_the_gate(wish)).await;
+async fn off_line(options: RolloutOptions, meanwhile: impl Fn(&Rollout)) {
+    let (rollout, proof) = complete(without_the_gate(options)).await;
     rollout.breaks(json!({"operation": {
         "operation": "member-create", "fail": true, "stage": "network",
     }}));
@@ -89,8 +89,8 @@ async fn off_line(wish: Wish, meanwhile: impl Fn(&Rollout)) {
         .filter(|member| member.taking && world.answers(&member.key.machine))
         .collect();
     assert!(serving.is_empty(), "the pool is not empty: {serving:?}");
-    let verdict = verdict(&rollout, proof).await;
-    let broken = &verdict.broken;
+    let result = result(&rollout, proof).await;
+    let broken = &result.broken;
     assert!(
         broken.iter().any(|broken| broken.rule == Rule::Requests),
         "{broken:?}"
@@ -123,9 +123,9 @@ async fn members_that_are_removed_late_lose_requests() {
     rollout.roll().await;
     rollout.until_complete().await;
     let lost = lost_to_the_dead(&rollout);
-    let verdict = verdict(&rollout, proof).await;
-    assert_eq!(verdict.figures.replaced, 3);
-    assert!(lost > 0, "nobody noticed:\n{}", verdict.page);
+    let result = result(&rollout, proof).await;
+    assert_eq!(result.figures.replaced, 3);
+    assert!(lost > 0, "nobody noticed:\n{}", result.page);
 }
 
 /// The same cloud with the gate: each member has left before its API server dies, and each that joins is let in when its API server
@@ -141,11 +141,11 @@ async fn members_that_are_removed_in_time_lose_none() {
 }
 
 /// OVN's balancer, which does not try another member when one refuses, and can't drain.
-fn without_retries(name: &'static str) -> Wish {
-    Wish {
+fn without_retries(name: &'static str) -> RolloutOptions {
+    RolloutOptions {
         name,
         provider: "ovn",
-        ..Wish::default()
+        ..RolloutOptions::default()
     }
 }
 

@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use super::{
     complete,
-    controls::{verdict, without_the_gate},
+    controls::{result, without_the_gate},
 };
 use crate::{
     invariants::Promises,
     rollout::results::{self, Cost},
-    rollout::{Rollout, Wish},
+    rollout::{Rollout, RolloutOptions},
 };
 
 /// What a machine that is replaced may take longer, the time in which the health monitor convinces itself and us included.
@@ -18,19 +18,19 @@ const AT_MOST: Duration = Duration::from_secs(12);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_replicas_with_and_without_the_gate() {
     let ((with, proof), (without, control)) = tokio::join!(
-        complete(Wish {
+        complete(RolloutOptions {
             name: "on-plain",
-            ..Wish::default()
+            ..RolloutOptions::default()
         }),
-        complete(without_the_gate(Wish {
+        complete(without_the_gate(RolloutOptions {
             name: "off-plain",
-            ..Wish::default()
+            ..RolloutOptions::default()
         })),
     );
     let (with_gate, without_gate) = tokio::join!(timed(&with), timed(&without));
-    let verdict = verdict(&without, control).await;
+    let result = result(&without, control).await;
     let figures = proof.end(with, &Promises::default()).await;
-    assert_eq!((figures.replaced, verdict.figures.replaced), (3, 3));
+    assert_eq!((figures.replaced, result.figures.replaced), (3, 3));
     let cost = Cost {
         with_gate,
         without_gate,

@@ -7,15 +7,15 @@ use serde_json::json;
 use crate::{
     env::programs,
     rollout::management_cluster::ManagementCluster,
-    rollout::{Rollout, Wish},
+    rollout::{Rollout, RolloutOptions},
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_reason_of_a_hold_is_on_the_screen() {
-    let rollout = Rollout::start(Wish {
+    let rollout = Rollout::start(RolloutOptions {
         name: "describe",
         replicas: 1,
-        ..Wish::default()
+        ..RolloutOptions::default()
     })
     .await;
     rollout.until_complete().await;

@@ -8,17 +8,17 @@ use super::complete;
 use crate::{
     env::cluster_api::condition,
     invariants::Promises,
-    rollout::verdict::Proof,
-    rollout::{HOOK, Rollout, Wish},
+    rollout::proof::Proof,
+    rollout::{HOOK, Rollout, RolloutOptions},
 };
 
 /// Situation 7: the load balancer is deleted by somebody. It is made again at the same address with every member; meanwhile no machine
 /// goes, not even one that is deleted by hand.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deleted_load_balancer_is_made_again() {
-    let (rollout, proof) = complete(Wish {
+    let (rollout, proof) = complete(RolloutOptions {
         name: "balancer-lost",
-        ..Wish::default()
+        ..RolloutOptions::default()
     })
     .await;
     let endpoint = rollout.endpoint().await;
@@ -58,9 +58,9 @@ async fn a_deleted_load_balancer_is_made_again() {
 /// Situation 9: somebody else changes the load balancer all the time, so that it is PENDING_UPDATE more often than not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_load_balancer_that_others_keep_busy() {
-    let (rollout, proof) = complete(Wish {
+    let (rollout, proof) = complete(RolloutOptions {
         name: "busy",
-        ..Wish::default()
+        ..RolloutOptions::default()
     })
     .await;
     let storm = rollout
@@ -76,10 +76,10 @@ async fn a_load_balancer_that_others_keep_busy() {
 /// Situation 12: machines from before the gate get their hooks; one that is being deleted already does not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn machines_from_before_the_gate_get_hooks() {
-    let rollout = Rollout::start(Wish {
+    let rollout = Rollout::start(RolloutOptions {
         name: "upgrade",
         arguments: vec!["--load-balancer-gate=off"],
-        ..Wish::default()
+        ..RolloutOptions::default()
     })
     .await;
     rollout.until_complete().await;
@@ -125,9 +125,9 @@ async fn machines_from_before_the_gate_get_hooks() {
 /// A wiped status with one member in ERROR: what Cluster API has admitted is provisioned again at once, and nothing in the cloud changes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wiped_status_comes_back_at_once() {
-    let (rollout, proof) = complete(Wish {
+    let (rollout, proof) = complete(RolloutOptions {
         name: "wiped",
-        ..Wish::default()
+        ..RolloutOptions::default()
     })
     .await;
     let machines = rollout.machines().await;

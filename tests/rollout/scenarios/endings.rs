@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use super::complete;
 use crate::{
     invariants::Promises,
-    rollout::{HOOK, Rollout, Wish, name_of},
+    rollout::{HOOK, Rollout, RolloutOptions, name_of},
 };
 
-fn one(name: &'static str) -> Wish {
-    Wish {
+fn one(name: &'static str) -> RolloutOptions {
+    RolloutOptions {
         name,
         replicas: 1,
-        ..Wish::default()
+        ..RolloutOptions::default()
     }
 }
 

@@ -7,17 +7,17 @@ use serde_json::{Value, json};
 use super::{assert_calls, complete};
 use crate::{
     invariants::Promises,
-    rollout::{Rollout, Wish},
+    rollout::{Rollout, RolloutOptions},
 };
 
 /// The reported failure: the second new member stays PENDING_CREATE. The rollout stands still until it is ACTIVE.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pending_member_holds_the_rollout() {
-    let (rollout, proof) = complete(Wish {
+    let (rollout, proof) = complete(RolloutOptions {
         name: "held-pending",
         // The hold lasts longer than this.
         arguments: vec!["--member-warn-after=5s"],
-        ..Wish::default()
+        ..RolloutOptions::default()
     })
     .await;
     let mut known = rollout.machines().await;
@@ -57,9 +57,9 @@ async fn of_cluster(rollout: &Rollout, kind: &str) -> Value {
 /// Every new member's creation fails once, and is repaired.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn members_in_error_are_repaired_one_after_the_other() {
-    let (rollout, proof) = complete(Wish {
+    let (rollout, proof) = complete(RolloutOptions {
         name: "held-error",
-        ..Wish::default()
+        ..RolloutOptions::default()
     })
     .await;
     let mut known = rollout.machines().await;
@@ -81,10 +81,10 @@ async fn members_in_error_are_repaired_one_after_the_other() {
 /// Situation 16: with several API ports the members of all of them count.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pending_member_of_another_port_holds_the_rollout() {
-    let (rollout, proof) = complete(Wish {
+    let (rollout, proof) = complete(RolloutOptions {
         name: "held-port",
         more_ports: vec![8132, 8133],
-        ..Wish::default()
+        ..RolloutOptions::default()
     })
     .await;
     let known = rollout.machines().await;
@@ -103,10 +103,10 @@ async fn a_pending_member_of_another_port_holds_the_rollout() {
 /// Situation 8: the new member is ACTIVE when its machine is admitted and in ERROR when the old machine is to go.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_that_fails_later_holds_the_old_machine() {
-    let (rollout, proof) = complete(Wish {
+    let (rollout, proof) = complete(RolloutOptions {
         name: "held-later",
         replicas: 1,
-        ..Wish::default()
+        ..RolloutOptions::default()
     })
     .await;
     let known = rollout.machines().await;

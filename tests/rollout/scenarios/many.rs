@@ -16,7 +16,7 @@ use tokio::{sync::mpsc, task::JoinSet};
 
 use crate::{
     anomalies::{
-        scene::{Shape, infrastructure, machine_spec},
+        cluster_under_test::{Shape, infrastructure, machine_spec},
         truth::Truth,
         watch::{self, follow, loses_our_hook, turns_provisioned},
     },
@@ -34,8 +34,8 @@ const QPS: u32 = 5;
 /// The slowest cluster may take so many times as long as the one in the middle.
 const STARVED: f64 = 2.0;
 const PATIENCE: Duration = Duration::from_mins(8);
-/// The pace of Cluster API's script: sixty machines are looked at in each beat.
-const BEAT: Duration = Duration::from_secs(2);
+/// The pace of Cluster API's script: sixty machines are looked at in each interval.
+const INTERVAL: Duration = Duration::from_secs(2);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn twenty_clusters_roll_at_once_on_one_credential() {
@@ -238,7 +238,7 @@ impl Cluster {
         ];
         apply(admin, &documents).await.unwrap();
         let cluster = Self {
-            cluster_api: ClusterApi::play_every(admin.clone(), &namespace, BEAT),
+            cluster_api: ClusterApi::play_every(admin.clone(), &namespace, INTERVAL),
             namespace,
         };
         let object = infrastructure(&cluster.namespace, Shape::default(), &json!({}));

@@ -15,16 +15,16 @@ mod plain;
 
 use crate::{
     invariants::figures::{Figures, Hold},
-    rollout::verdict::Proof,
-    rollout::{Rollout, Wish},
+    rollout::proof::Proof,
+    rollout::{Rollout, RolloutOptions},
 };
 
 /// The gate's reasons while it waits for something that takes its time.
 const WAITS: [&str; 3] = ["MemberPending", "NoOtherMemberServing", "HealthUnavailable"];
 
 /// A control plane that is complete, and a client at work on it.
-async fn complete(wish: Wish) -> (Rollout, Proof) {
-    let rollout = Rollout::start(wish).await;
+async fn complete(options: RolloutOptions) -> (Rollout, Proof) {
+    let rollout = Rollout::start(options).await;
     rollout.until_complete().await;
     let proof = Proof::begin(&rollout).await;
     (rollout, proof)

@@ -8,15 +8,15 @@ use serde_json::Value;
 use crate::{
     env::cluster_api::condition,
     rollout::management_cluster::ManagementCluster,
-    rollout::{HOOK, Rollout, Wish},
+    rollout::{HOOK, Rollout, RolloutOptions},
 };
 
 /// A control plane of one, whose only machine is deleted by hand and held.
 async fn held(name: &'static str) -> (Rollout, String) {
-    let rollout = Rollout::start(Wish {
+    let rollout = Rollout::start(RolloutOptions {
         name,
         replicas: 1,
-        ..Wish::default()
+        ..RolloutOptions::default()
     })
     .await;
     rollout.until_complete().await;

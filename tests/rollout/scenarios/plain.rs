@@ -4,16 +4,16 @@
 use std::time::Duration;
 
 use super::{assert_calls, complete};
-use crate::{invariants::Promises, rollout::Wish};
+use crate::{invariants::Promises, rollout::RolloutOptions};
 
 /// From a server's start to the start of its API server.
 const SLOW: Duration = Duration::from_secs(30);
 
 /// Replaces every machine of a control plane; the new ones take their time if it is said.
-async fn replace_all(wish: Wish, boot: Option<Duration>) {
-    let ports = 1 + wish.more_ports.len();
-    let replicas = usize::try_from(wish.replicas).unwrap();
-    let (rollout, proof) = complete(wish).await;
+async fn replace_all(options: RolloutOptions, boot: Option<Duration>) {
+    let ports = 1 + options.more_ports.len();
+    let replicas = usize::try_from(options.replicas).unwrap();
+    let (rollout, proof) = complete(options).await;
     let before = rollout.machines.alive();
     if let Some(boot) = boot {
         rollout.machines.set_boot(boot);
@@ -31,70 +31,70 @@ async fn replace_all(wish: Wish, boot: Option<Duration>) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_replicas() {
-    let wish = Wish {
+    let options = RolloutOptions {
         name: "plain",
-        ..Wish::default()
+        ..RolloutOptions::default()
     };
-    replace_all(wish, None).await;
+    replace_all(options, None).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_replicas_with_three_ports() {
-    let wish = Wish {
+    let options = RolloutOptions {
         name: "three-ports",
         more_ports: vec![9345, 8132],
-        ..Wish::default()
+        ..RolloutOptions::default()
     };
-    replace_all(wish, None).await;
+    replace_all(options, None).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_replicas_slow() {
-    let wish = Wish {
+    let options = RolloutOptions {
         name: "plain-slow",
-        ..Wish::default()
+        ..RolloutOptions::default()
     };
-    replace_all(wish, Some(SLOW)).await;
+    replace_all(options, Some(SLOW)).await;
 }
 
 /// Situation 1: without the gate there is an outage in every such update.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_replica() {
-    let wish = Wish {
+    let options = RolloutOptions {
         name: "one",
         replicas: 1,
-        ..Wish::default()
+        ..RolloutOptions::default()
     };
-    replace_all(wish, None).await;
+    replace_all(options, None).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_replica_slow() {
-    let wish = Wish {
+    let options = RolloutOptions {
         name: "one-slow",
         replicas: 1,
-        ..Wish::default()
+        ..RolloutOptions::default()
     };
-    replace_all(wish, Some(SLOW)).await;
+    replace_all(options, Some(SLOW)).await;
 }
 
 /// Situation 2: the old machine goes first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_surge() {
-    let wish = Wish {
+    let options = RolloutOptions {
         name: "no-surge",
         max_surge: 0,
-        ..Wish::default()
+        ..RolloutOptions::default()
     };
-    replace_all(wish, None).await;
+    replace_all(options, None).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_surge_slow() {
-    let wish = Wish {
+    let options = RolloutOptions {
         name: "no-surge-slow",
         max_surge: 0,
-        ..Wish::default()
+        ..RolloutOptions::default()
     };
-    replace_all(wish, Some(SLOW)).await;
+    replace_all(options, Some(SLOW)).await;
 }

@@ -268,7 +268,7 @@ async fn no_fresh_object_is_done(client: &Client) {
         }
     }
     assert_eq!(fresh.len(), 22, "eleven versions, read and listed");
-    for (object, verdict) in fresh.iter().zip(kstatus::judge(&fresh).unwrap()) {
+    for (object, verdict) in fresh.iter().zip(kstatus::compute(&fresh).unwrap()) {
         assert_eq!(
             verdict.status, "InProgress",
             "{object}: {}",

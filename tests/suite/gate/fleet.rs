@@ -8,13 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use capo_core::{GateOverride, Lookup, ObjectName, Priority, Reason};
+use capo_core::{ObjectName, Priority, Reason};
 use capo_gate::{
-    Settings, Unobserved,
-    desired::{
-        ClusterFacts, Deletion, DesiredLoadBalancer, DesiredMachine, Health, Monitor, ServerSight,
-        ServerState,
-    },
+    Settings, Unobserved, builders,
+    desired::{DesiredLoadBalancer, DesiredMachine, ObservedServer, ServerState},
     findings::Gate,
 };
 use capo_openstack::{
@@ -103,62 +100,24 @@ async fn balancers(cloud: &Cloud, count: usize) -> Vec<DesiredLoadBalancer> {
                 .create_load_balancer(&new, Priority::Gate)
                 .await
                 .unwrap();
-            desired(new.name, made.id.into())
+            builders::load_balancer(&new.name, &made.id)
         })
         .buffered(16)
         .collect()
         .await
 }
 
-fn desired(name: String, id: String) -> DesiredLoadBalancer {
-    DesiredLoadBalancer {
-        generation: 1,
-        enabled: true,
-        id: Lookup::Found(id),
-        name,
-        provider: "amphora".to_owned(),
-        ports: vec![6443],
-        monitor: Monitor {
-            delay: 10,
-            timeout: 5,
-            max_retries: 5,
-            max_retries_down: 3,
-        },
-        allowed_cidrs: None,
-        tags: Vec::new(),
-        member_subnet: None,
-        cluster: ClusterFacts {
-            paused: false,
-            cluster_deleting: false,
-            initialised: true,
-            operator: GateOverride::None,
-            remote_connection_since: None,
-            endpoint: None,
-            ca_pem: None,
-            kubeadm_control_plane: true,
-            machines: Vec::new(),
-        },
-    }
-}
-
 fn machine(cluster: &ObjectName, host: u8, admitted: bool) -> DesiredMachine {
     DesiredMachine {
-        cluster: cluster.clone(),
-        uid: None,
-        machine: None,
         address: Some([10, 6, 1, host].into()),
         admitted,
-        paused: false,
-        server: ServerSight {
+        server: ObservedServer {
             state: ServerState::Active,
             read_at: Some(Instant::now()),
             down_since: None,
         },
-        deletion: Deletion::No,
-        operator: GateOverride::None,
-        api_server_pod: Health::Unknown,
-        node: Health::Unknown,
         has_node: admitted,
+        ..builders::machine(cluster.clone())
     }
 }
 

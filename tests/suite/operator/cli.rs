@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{log, until};
 use crate::{
     env::{apply::apply, cluster_api::api, manager::get},
-    whole::stage::Stage,
+    whole::isolated::IsolatedEnvironment,
 };
 
 const GATE: &str = "infrastructure.cluster.x-k8s.io/load-balancer-gate";
@@ -101,7 +101,7 @@ fn it_is_a_plugin_by_name() {
 }
 
 /// A kubeconfig of somebody who has the shipped viewer's role and nothing else.
-async fn viewer(stage: &Stage) -> PathBuf {
+async fn viewer(stage: &IsolatedEnvironment) -> PathBuf {
     let admin = stage.kubernetes.admin().await.unwrap();
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount",
         "metadata": {"name": "viewer", "namespace": "default"}});
@@ -120,7 +120,7 @@ async fn viewer(stage: &Stage) -> PathBuf {
 }
 
 /// Octavia is asked with the cluster's credentials, for whoever may read them.
-fn asked_directly(stage: &Stage, viewer: &Path) {
+fn ask_directly(stage: &IsolatedEnvironment, viewer: &Path) {
     let status = ["status", "seen", "-n", "default", "--direct", "-o", "json"];
     let refused = run(&ours(), Some(viewer), &status);
     assert_eq!(refused.status.code(), Some(1));
@@ -155,7 +155,7 @@ fn asked_directly(stage: &Stage, viewer: &Path) {
     assert!(!writes, "{calls:?}");
 }
 
-async fn annotate(stage: &Stage, value: Option<&str>) {
+async fn annotate(stage: &IsolatedEnvironment, value: Option<&str>) {
     let admin = stage.kubernetes.admin().await.unwrap();
     let patch = json!({"metadata": {"annotations": {GATE: value}}});
     api(&admin, "default", "OpenStackCluster")
@@ -186,7 +186,7 @@ async fn columns(client: &Client, plural: &str, version: &str, name: &str) -> Va
         .collect()
 }
 
-async fn columns_tell_the_same(stage: &Stage) {
+async fn columns_tell_the_same(stage: &IsolatedEnvironment) {
     let admin = stage.kubernetes.admin().await.unwrap();
     for (version, ready) in [("v1beta1", "true"), ("v1beta2", "True")] {
         let of_cluster = json!({"Name": "seen", "Cluster": "seen", "Ready": ready, "Members": "1/1",
@@ -220,7 +220,7 @@ async fn columns_tell_the_same(stage: &Stage) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_viewer_sees_who_waits_why_and_when_it_opens() {
-    let stage = Stage::set().await;
+    let stage = IsolatedEnvironment::start().await;
     let mut manager = stage.start_manager("manager", &["--leader-elect", "--logging-format=json"]);
     manager.until_ready().await.unwrap();
     stage.create_cluster("seen", "127.79.0.0/24").await;
@@ -317,7 +317,7 @@ async fn a_viewer_sees_who_waits_why_and_when_it_opens() {
     let about = ("default/seen", "default/seen-cp");
     log::tells_changes_alone(&log, about, reads.unwrap().parse().unwrap());
 
-    asked_directly(&stage, &viewer);
+    ask_directly(&stage, &viewer);
 
     let unknown = look(&["status", "nothing"]);
     assert_eq!(unknown.status.code(), Some(1));

@@ -20,7 +20,7 @@ use crate::{
         apply::{apply, documents},
         manager::get,
     },
-    whole::stage::Stage,
+    whole::isolated::IsolatedEnvironment,
 };
 
 /// The part of OpenShift's definition that a report needs: its names, its status subresource, its closed sets.
@@ -67,7 +67,7 @@ impl Revisions {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_is_reported_and_changes_nothing() {
-    let stage = Stage::set().await;
+    let stage = IsolatedEnvironment::start().await;
     let admin = stage.kubernetes.admin().await.unwrap();
     let rights = documents(
         &std::fs::read_to_string(test_support::repository("deploy/cluster-operator.yaml")).unwrap(),

@@ -18,7 +18,7 @@ use crate::{
         cluster_api::{BOOTSTRAP_CANARY, api},
         manager::get,
     },
-    whole::stage::Stage,
+    whole::isolated::IsolatedEnvironment,
 };
 
 const PASSWORD: &str = "canary-password-7f3a";
@@ -26,7 +26,7 @@ const WRONG: &str = "canary-wrong-password-91bc";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_secret_is_said_at_any_verbosity() {
-    let stage = Stage::set().await;
+    let stage = IsolatedEnvironment::start().await;
     let admin = stage.kubernetes.admin().await.unwrap();
     let control = stage.cloud.control();
     // Everything that the cloud accepts is a canary.

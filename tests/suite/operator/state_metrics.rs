@@ -17,7 +17,7 @@ use crate::{
         manager::get,
         programs,
     },
-    whole::stage::Stage,
+    whole::isolated::IsolatedEnvironment,
 };
 
 const SHIPPED: &str = "deploy/kube-state-metrics.yaml";
@@ -73,7 +73,7 @@ async fn start(kubernetes: &Kubernetes) -> (Guarded, String) {
     (process, format!("127.0.0.1:{port}/metrics"))
 }
 
-async fn object(stage: &Stage, kind: &str, name: &str) -> Value {
+async fn object(stage: &IsolatedEnvironment, kind: &str, name: &str) -> Value {
     let admin = stage.kubernetes.admin().await.unwrap();
     let api: Api<DynamicObject> = api(&admin, "default", kind);
     let mut object = serde_json::to_value(api.get(name).await.unwrap()).unwrap();
@@ -83,7 +83,7 @@ async fn object(stage: &Stage, kind: &str, name: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn state_of_our_objects_as_cluster_api_users_query_it() {
-    let stage = Stage::set().await;
+    let stage = IsolatedEnvironment::start().await;
     let mut manager = stage.start_manager("manager", &["--leader-elect"]);
     manager.until_ready().await.unwrap();
     let (mut exporter, url) = start(&stage.kubernetes).await;

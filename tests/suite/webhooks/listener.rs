@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use capo_rs::webhooks::server::{CertificateObserver, Observer};
+use capo_rs::webhooks::server::{CertificateObserver, WebhookObserver};
 use rustls::pki_types::ServerName;
 use serde_json::{Value, json};
 use tokio::{
@@ -245,7 +245,7 @@ impl CertificateObserver for Counts {
     }
 }
 
-impl Observer for Counts {
+impl WebhookObserver for Counts {
     fn request_ended(&self, path: &'static str, code: u16, _: Duration) {
         assert_eq!((path, code), ("/convert", 200));
         self.answered.fetch_add(1, Ordering::SeqCst);
@@ -265,7 +265,7 @@ async fn until(holds: impl Fn() -> bool) {
 #[tokio::test]
 async fn a_new_certificate_is_taken_and_a_broken_one_is_not() {
     let counts = Arc::new(Counts::default());
-    let listening = Listening::start(|_| {}, Arc::clone(&counts) as Arc<dyn Observer>)
+    let listening = Listening::start(|_| {}, Arc::clone(&counts) as Arc<dyn WebhookObserver>)
         .await
         .unwrap();
     let shown = async || {
@@ -301,7 +301,7 @@ async fn a_new_certificate_is_taken_and_a_broken_one_is_not() {
 #[tokio::test]
 async fn a_stop_lets_open_requests_end() {
     let counts = Arc::new(Counts::default());
-    let mut listening = Listening::start(|_| {}, Arc::clone(&counts) as Arc<dyn Observer>)
+    let mut listening = Listening::start(|_| {}, Arc::clone(&counts) as Arc<dyn WebhookObserver>)
         .await
         .unwrap();
     let body = conversion(&json!([])).to_string();

@@ -16,7 +16,7 @@ use kube::{
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::stage::{PATIENCE, Stage};
+use super::isolated::{IsolatedEnvironment, PATIENCE};
 use crate::env::{
     cluster_api::{api, condition},
     kstatus,
@@ -39,7 +39,7 @@ struct Recorder {
 }
 
 impl Recorder {
-    async fn start(stage: &Stage) -> Self {
+    async fn start(stage: &IsolatedEnvironment) -> Self {
         let seen: Arc<Mutex<Vec<Revision>>> = Arc::default();
         let admin = stage.kubernetes.admin().await.unwrap();
         let kinds = ["OpenStackCluster", "OpenStackMachine", "OpenStackServer"];
@@ -77,7 +77,7 @@ impl Recorder {
             .collect();
         let objects: Vec<Value> = own.iter().map(|revision| revision.object.clone()).collect();
         let mut counts = Counts::default();
-        for (revision, verdict) in own.iter().zip(kstatus::judge(&objects).unwrap()) {
+        for (revision, verdict) in own.iter().zip(kstatus::compute(&objects).unwrap()) {
             let object = &revision.object;
             let going = !object["metadata"]["deletionTimestamp"].is_null();
             assert_eq!(verdict.status == "Terminating", going, "{object:#}");
@@ -186,7 +186,7 @@ fn lacking(kind: &str, object: &Value, control: &Control) -> Option<&'static str
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_reads_as_done_before_it_is() {
-    let stage = Stage::set().await;
+    let stage = IsolatedEnvironment::start().await;
     let recorder = Recorder::start(&stage).await;
     let mut manager = stage.start_manager("manager", &[]);
     manager.until_ready().await.unwrap();

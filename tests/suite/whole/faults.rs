@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use fake_cloud::{CallMatch, Command, Fault, Service};
 use serde_json::json;
 
-use super::stage::{PATIENCE, SHORT_LEASE, Stage};
+use super::isolated::{IsolatedEnvironment, PATIENCE, SHORT_LEASE};
 use crate::env::{apply::apply, cluster_api::condition};
 
 /// A call that hangs lasts for 30 s: who waits for its end is not gone by then. The promise is 3 s (`make deep`).
@@ -13,7 +13,7 @@ const STOP: Duration = Duration::from_secs(10);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_stops_at_once_while_octavia_never_answers() {
-    let stage = Stage::set().await;
+    let stage = IsolatedEnvironment::start().await;
     let mut manager = stage.start_manager("manager", &SHORT_LEASE);
     manager.until_ready().await.unwrap();
     manager.until_logged("Leading").await.unwrap();
@@ -46,7 +46,7 @@ async fn it_stops_at_once_while_octavia_never_answers() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_starts_without_openstack_and_says_so_on_the_cluster() {
-    let stage = Stage::set().await;
+    let stage = IsolatedEnvironment::start().await;
     let nowhere = stage
         .cloud
         .clouds_yaml()

@@ -3,9 +3,9 @@
 
 mod done;
 mod faults;
+pub(crate) mod isolated;
 mod moved;
 mod others;
 mod reach;
 mod restarts;
 mod rights;
-pub(crate) mod stage;

@@ -8,7 +8,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::stage::{PATIENCE, Stage};
+use super::isolated::{IsolatedEnvironment, PATIENCE};
 use crate::env::cluster_api::{api, condition};
 
 const HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/capo-load-balancer-member";
@@ -49,7 +49,7 @@ fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap()
 }
 
-/// Creates the objects anew: without status, with new uids, the owners' uids mended.
+/// Creates the objects again: without status, with new uids, and with the new uids in their owner references.
 async fn copy(from: &Client, to: &Client) {
     let mut uids = Vec::new();
     for (kind, mut object) in objects(from).await {
@@ -91,7 +91,7 @@ fn settled(object: &Value) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_move_changes_nothing_in_openstack_and_a_hook_outlives_its_provider() {
-    let source = Stage::set().await;
+    let source = IsolatedEnvironment::start().await;
     let mut manager = source.start_manager("manager", &[]);
     manager.until_ready().await.unwrap();
     source.create_cluster("moved", "127.83.0.0/24").await;
@@ -134,7 +134,7 @@ async fn a_move_changes_nothing_in_openstack_and_a_hook_outlives_its_provider() 
         .await
         .unwrap();
     source.cluster_api.stop();
-    let target = Stage::beside(&source).await;
+    let target = IsolatedEnvironment::beside(&source).await;
     let mut second = target.start_manager("manager", &[]);
     second.until_ready().await.unwrap();
     // What was under way when it was paused is over.

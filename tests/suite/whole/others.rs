@@ -8,7 +8,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::stage::{PATIENCE, Stage};
+use super::isolated::{IsolatedEnvironment, PATIENCE};
 use crate::env::{apply::apply, cluster_api, cluster_api::condition, kstatus};
 
 const GROUP: &str = "infrastructure.cluster.x-k8s.io";
@@ -42,7 +42,10 @@ fn identity(name: &str, secret: &str) -> Value {
 }
 
 /// Creates one object of each of these kinds; answers kinds and names.
-pub(super) async fn create_all(stage: &Stage, name: &str) -> Vec<(&'static str, String)> {
+pub(super) async fn create_all(
+    stage: &IsolatedEnvironment,
+    name: &str,
+) -> Vec<(&'static str, String)> {
     let cluster_template = json!({
         "apiVersion": format!("{GROUP}/v1beta2"), "kind": "OpenStackClusterTemplate",
         "metadata": {"name": name, "namespace": "default"},
@@ -71,7 +74,7 @@ pub(super) async fn create_all(stage: &Stage, name: &str) -> Vec<(&'static str, 
     .to_vec()
 }
 
-async fn api(stage: &Stage, kind: &str) -> Api<DynamicObject> {
+async fn api(stage: &IsolatedEnvironment, kind: &str) -> Api<DynamicObject> {
     let admin = stage.kubernetes.admin().await.unwrap();
     if kind == IDENTITY {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(GROUP, "v1alpha1", kind));
@@ -83,7 +86,7 @@ async fn api(stage: &Stage, kind: &str) -> Api<DynamicObject> {
 
 /// The object as soon as `wanted` holds for it.
 async fn until(
-    stage: &Stage,
+    stage: &IsolatedEnvironment,
     kind: &str,
     name: &str,
     what: &str,
@@ -105,7 +108,7 @@ async fn until(
 }
 
 /// The object once a pass over its generation is over.
-pub(super) async fn until_seen(stage: &Stage, kind: &str, name: &str) -> Value {
+pub(super) async fn until_seen(stage: &IsolatedEnvironment, kind: &str, name: &str) -> Value {
     until(stage, kind, name, "was never looked at", |object| {
         object["status"]["observedGeneration"] == object["metadata"]["generation"]
     })
@@ -114,11 +117,11 @@ pub(super) async fn until_seen(stage: &Stage, kind: &str, name: &str) -> Value {
 
 /// What kstatus says of an object.
 fn verdict(object: &Value) -> String {
-    let verdicts = kstatus::judge(std::slice::from_ref(object)).unwrap();
+    let verdicts = kstatus::compute(std::slice::from_ref(object)).unwrap();
     verdicts[0].status.clone()
 }
 
-async fn patch(stage: &Stage, kind: &str, name: &str, patch: Value) {
+async fn patch(stage: &IsolatedEnvironment, kind: &str, name: &str, patch: Value) {
     api(stage, kind)
         .await
         .patch(name, &PatchParams::default(), &Patch::Merge(patch))
@@ -132,7 +135,7 @@ fn ready(object: &Value) -> (&str, &str, &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn templates_credentials_and_pools_are_looked_at_and_told_of() {
-    let stage = Stage::set().await;
+    let stage = IsolatedEnvironment::start().await;
     let mut manager = stage.start_manager("manager", &["--openstackmachinetemplate-concurrency=1"]);
     manager.until_ready().await.unwrap();
     for (kind, name) in create_all(&stage, "one").await {
@@ -163,7 +166,7 @@ async fn templates_credentials_and_pools_are_looked_at_and_told_of() {
 }
 
 /// What a node would have, for two calls, and again for none.
-async fn machine_templates(stage: &Stage) {
+async fn machine_templates(stage: &IsolatedEnvironment) {
     let seen = until_seen(stage, MACHINE_TEMPLATE, "one").await;
     assert_eq!(
         seen["status"]["capacity"],
@@ -199,7 +202,7 @@ async fn machine_templates(stage: &Stage) {
 }
 
 /// Whether a Secret can be used, and never what is in it.
-async fn shared_credentials(stage: &Stage) {
+async fn shared_credentials(stage: &IsolatedEnvironment) {
     let admin = stage.kubernetes.admin().await.unwrap();
     apply(&admin, &[identity("late", "late")]).await.unwrap();
     let told = until(stage, IDENTITY, "late", "is not missed", |object| {
@@ -244,7 +247,7 @@ async fn shared_credentials(stage: &Stage) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_identity_without_a_selector_is_closed_where_the_flag_says_so() {
-    let stage = Stage::set().await;
+    let stage = IsolatedEnvironment::start().await;
     let mut manager = stage.start_manager("manager", &["--cluster-identity-default=deny"]);
     manager.until_ready().await.unwrap();
     let admin = stage.kubernetes.admin().await.unwrap();

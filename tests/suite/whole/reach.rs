@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::stage::{PATIENCE, Stage};
+use super::isolated::{IsolatedEnvironment, PATIENCE};
 use crate::env::cluster_api::condition;
 
 fn open_stack_cluster(name: &str, namespace: &str, filter: Option<&str>) -> Value {
@@ -26,7 +26,7 @@ fn open_stack_cluster(name: &str, namespace: &str, filter: Option<&str>) -> Valu
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_looks_at_its_namespace_and_its_label_only() {
-    let stage = Stage::set().await;
+    let stage = IsolatedEnvironment::start().await;
     let elsewhere = stage.another_namespace("elsewhere").await;
     let mut manager =
         stage.start_manager("manager", &["--namespace=default", "--watch-filter=blue"]);
@@ -108,7 +108,7 @@ async fn it_looks_at_its_namespace_and_its_label_only() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_two_clusters_that_compute_one_name_the_younger_writes_nothing() {
-    let stage = Stage::set().await;
+    let stage = IsolatedEnvironment::start().await;
     let mut manager = stage.start_manager("manager", &[]);
     manager.until_ready().await.unwrap();
     let first = stage.another_namespace("a").await;

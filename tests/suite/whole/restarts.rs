@@ -5,13 +5,13 @@ use std::time::Duration;
 use fake_cloud::{CallMatch, Command, Fault};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
-use super::stage::{SHORT_LEASE, Stage};
+use super::isolated::{IsolatedEnvironment, SHORT_LEASE};
 
 const MACHINES: [&str; 3] = ["cp-0", "cp-1", "cp-2"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_at_ten_random_moments_it_makes_the_same_cluster() {
-    let stage = Stage::set().await;
+    let stage = IsolatedEnvironment::start().await;
     let seed: u64 = rand::random();
     println!("seed {seed}");
     let mut moments = StdRng::seed_from_u64(seed);
@@ -59,7 +59,7 @@ async fn a_frozen_leader_that_thaws_writes_nothing_twice() {
     } else {
         (&SHORT_LEASE[..], Duration::ZERO)
     };
-    let stage = Stage::set().await;
+    let stage = IsolatedEnvironment::start().await;
     // The second serves the webhooks for both, as a Service would send them to whoever is well.
     let without_webhooks = [lease, &["--webhook-port=0"]].concat();
     let mut first = stage.start_manager("first", &without_webhooks);

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt, time::Duration};
 
 use serde_json::Value;
 
-use super::{others, stage::Stage};
+use super::{isolated::IsolatedEnvironment, others};
 use crate::env::apply::documents;
 
 /// One right: what may be done to what.
@@ -218,7 +218,7 @@ fn used(event: &Value) -> Option<(Right, bool)> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_whole_life_needs_exactly_the_shipped_rights() {
-    let stage = Stage::set().await;
+    let stage = IsolatedEnvironment::start().await;
     let mut manager = stage.start_manager("manager", &["--leader-elect"]);
     manager.until_ready().await.unwrap();
     stage.create_cluster("life", "127.78.0.0/24").await;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use capo_api::{ConversionTarget, crds};
-use capo_rs::webhooks::server::{Observer, Ready, Server, Settings};
+use capo_rs::webhooks::server::{Ready, Server, Settings, WebhookObserver};
 use kube::{
     Api, Client,
     api::{ApiResource, DynamicObject, GroupVersionKind, PostParams},
@@ -30,7 +30,7 @@ pub struct Listening {
 impl Listening {
     pub async fn start(
         change: impl FnOnce(&mut Settings),
-        observer: Arc<dyn Observer>,
+        observer: Arc<dyn WebhookObserver>,
     ) -> Result<Self, Error> {
         let authority = Authority::new("webhook test authority")?;
         let folder = tempfile::tempdir()?;

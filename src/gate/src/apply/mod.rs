@@ -188,7 +188,7 @@ fn machine(state: &mut State, name: &ObjectName, desired: Option<Box<DesiredMach
         if moved {
             machine.probe.seen = None;
         }
-        // What is told of a machine rests on them, whatever its gates say.
+        // What is reported of a machine depends on them, whatever its gates decide.
         state.dirty |= moved || machine.want.operator != desired.operator;
         machine.want = *desired;
         moved

@@ -70,7 +70,7 @@ fn is_broken(member: &Member, free: bool) -> bool {
     member.provisioning == ProvisioningStatus::Error || free && member.provisioning.is_pending()
 }
 
-/// Links members anew. Whether every machine lost its member at once, though none was to go.
+/// Links members to machines again. Returns whether every machine lost its member at once though none was to be removed.
 fn relink_finds_none(state: &mut State) -> bool {
     let before = count_linked(state);
     let expected = state
@@ -266,7 +266,7 @@ fn observe_members(
         member
             .lost
             .saw(free && member.provisioning.is_pending(), began.instant);
-        // While an operation is under way it tells of what was before.
+        // During an operation, the read shows the state before it.
         if member.operating == OperatingStatus::Online
             && member.provisioning == ProvisioningStatus::Active
         {

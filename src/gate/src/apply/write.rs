@@ -1,4 +1,4 @@
-//! What came of a write: known from the answer, tried again later, or told as refused.
+//! The outcome of a write: known from the answer, to be repeated later, or reported as refused.
 
 use crate::{
     apply::trouble::in_trouble,
@@ -176,7 +176,7 @@ fn know_detail(state: &mut State, number: u16, detail: MemberDetail) {
     }
 }
 
-/// Weight, admin state and tags may be what they were or what was asked for: a list tells.
+/// Weight, admin state and tags may have the old or the new values; the next list shows which.
 fn forget_detail(state: &mut State, machine: &ObjectName, number: u16) {
     let member = slot_mut(state, machine, number).and_then(|slot| slot.member);
     let Some(port) = port_mut(state, number) else {
@@ -218,7 +218,7 @@ pub(crate) fn refused(state: &mut State, write: &Write, failure: Failure, now: &
         | FailureClass::Auth
         | FailureClass::NoService
         | FailureClass::LeaseLost => {
-            // Nobody knows whether it was done.
+            // It is unknown whether the write was done.
             match write {
                 Write::MakePart { .. }
                 | Write::Attach { .. }

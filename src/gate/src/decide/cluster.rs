@@ -178,7 +178,7 @@ fn worst_member(state: &State) -> Option<GateCause> {
     worst.map(|(_, cause)| cause)
 }
 
-/// Health can be told on the endpoint's port, and it says of no member that it is up.
+/// The monitor of the endpoint's port is usable, and no member of the port is up.
 fn none_serves(state: &State) -> bool {
     let Some(port) = state.ports.first() else {
         return true;

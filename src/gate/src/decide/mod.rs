@@ -73,7 +73,7 @@ pub(crate) fn evaluate(state: &mut State, now: &Now, effects: &mut Vec<Effect>) 
     }
 }
 
-/// Since when which release is asked. Whether others serve is found out anew.
+/// Sets since when each release is decided on. Whether other machines serve is determined again.
 fn note_questions(state: &mut State, now: &Now) {
     for machine in state.machines.values_mut() {
         machine.others = None;

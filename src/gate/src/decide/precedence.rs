@@ -39,17 +39,17 @@ pub(crate) fn bypass<'a>(
     machine: Option<&'a Machine>,
     now: &Now,
 ) -> Option<&'a GateOverride> {
-    words(state, machine)
-        .find(|word| matches!(word, GateOverride::Bypass { until, .. } if *until > now.wall))
+    overrides(state, machine)
+        .find(|found| matches!(found, GateOverride::Bypass { until, .. } if *until > now.wall))
 }
 
 /// The operator's hold, on machine or cluster.
 pub(crate) fn hold<'a>(state: &'a State, machine: Option<&'a Machine>) -> Option<&'a GateOverride> {
-    words(state, machine).find(|word| matches!(word, GateOverride::Hold { .. }))
+    overrides(state, machine).find(|found| matches!(found, GateOverride::Hold { .. }))
 }
 
-/// What the operator wrote, on machine and cluster.
-pub(crate) fn words<'a>(
+/// The overrides of machine and cluster, the machine's first.
+pub(crate) fn overrides<'a>(
     state: &'a State,
     machine: Option<&'a Machine>,
 ) -> impl Iterator<Item = &'a GateOverride> {

@@ -51,7 +51,7 @@ pub(crate) fn is_leaving(machine: &Machine) -> bool {
 
 /// The machine leaves and nothing holds it any more, but its API server still runs and no other one serves: its member stays
 /// in service, or comes back.
-pub(crate) fn stands_in(state: &State, machine: &Machine) -> bool {
+pub(crate) fn is_last_api_server(state: &State, machine: &Machine) -> bool {
     matches!(machine.want.deletion, Deletion::AfterHook { .. })
         && matches!(machine.others, Some(Others::None(..)))
         && machine.want.server.state == ServerState::Active
@@ -61,7 +61,7 @@ pub(crate) fn stands_in(state: &State, machine: &Machine) -> bool {
 
 /// The machine is on its way out, and no member of it is needed any more.
 pub(crate) fn is_not_needed(state: &State, machine: &Machine) -> bool {
-    is_leaving(machine) && !stands_in(state, machine)
+    is_leaving(machine) && !is_last_api_server(state, machine)
 }
 
 /// The member may serve: nothing we know keeps traffic away from it, whatever its provisioning status.
@@ -103,7 +103,7 @@ pub(crate) fn serves(
             Serving::NotYet(Want::OnlineSpan)
         };
     }
-    if monitor_tells(port, index) {
+    if monitor_decides(port, index) {
         return Serving::No(Lack::NotOnline);
     }
     if machine.want.node == Health::Bad || !machine.want.has_node {
@@ -112,9 +112,9 @@ pub(crate) fn serves(
     Serving::Yes(Evidence::Conditions)
 }
 
-/// Whether the health monitor of a port tells which members are up. On an additional port, on which perhaps nothing
+/// Whether the health monitor of a port shows which members are up. On an additional port, on which perhaps nothing
 /// listens, it does where it found one that is.
-fn monitor_tells(port: &Port, index: usize) -> bool {
+fn monitor_decides(port: &Port, index: usize) -> bool {
     if index == 0 {
         return State::monitor_is_usable(port);
     }

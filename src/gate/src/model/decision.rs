@@ -41,19 +41,19 @@ pub(crate) struct GateDecisions {
     pub(crate) finalizer_since: Option<Stamp>,
 }
 
-/// A gate's answer, without words.
+/// A gate's decision, without its messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum GateDecision {
-    /// Nobody asks.
+    /// The gate was not evaluated, because nothing waits for it.
     #[default]
     NotAsked,
-    /// Go ahead.
+    /// It holds nothing.
     Open(GateCause),
-    /// Go ahead, the operator says so.
+    /// It holds nothing, because the operator bypasses it.
     Bypassed,
-    /// Go ahead, as the gates only observe; enforced, it would be held on this cause.
+    /// It holds nothing, because the gates only observe; enforced, it would hold for this cause.
     Observed(GateCause),
-    /// Not yet.
+    /// It holds the machine.
     Held(GateCause),
 }
 

@@ -100,7 +100,7 @@ pub struct DesiredMachine {
     /// The machine is paused or being moved by itself (not its cluster): nothing is written for it.
     pub paused: bool,
     /// Its server in the last read.
-    pub server: ServerSight,
+    pub server: ObservedServer,
     /// How far its deletion is.
     pub deletion: Deletion,
     /// The operator's annotation on the `OpenStackMachine`.
@@ -115,7 +115,7 @@ pub struct DesiredMachine {
 
 /// A server as last read from Nova.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ServerSight {
+pub struct ObservedServer {
     /// What was seen.
     pub state: ServerState,
     /// When the read began, on this process's clock; `None` when it was never read.
@@ -124,7 +124,7 @@ pub struct ServerSight {
     pub down_since: Option<Instant>,
 }
 
-impl ServerSight {
+impl ObservedServer {
     /// So old, with time for the next one, that a gate which rests on it soon couldn't any more.
     const DUE: Duration = Duration::from_secs(40);
 

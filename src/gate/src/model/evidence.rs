@@ -16,7 +16,7 @@ pub(crate) enum Serving {
 pub(crate) enum Evidence {
     /// Its member is ONLINE for long enough.
     Online,
-    /// No monitor tells its health, and Cluster API finds nothing wrong with it.
+    /// No monitor reports its health, and Cluster API finds no fault with it.
     Conditions,
 }
 

@@ -121,25 +121,25 @@ pub struct MachineFinding {
 /// One gate's state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Gate {
-    /// Nobody asks at the moment.
+    /// It was not evaluated, because nothing waits for it at the moment.
     NotAsked,
-    /// Go ahead.
+    /// It holds nothing.
     Open {
         /// Why it is open.
         reason: Reason,
         /// On what evidence.
         message: String,
     },
-    /// Go ahead, because the operator says so.
+    /// It holds nothing, because the operator bypasses it.
     Bypassed {
         /// The operator's reason and expiry.
         message: String,
     },
-    /// Not yet.
+    /// It holds the machine.
     Held {
-        /// Why not.
+        /// Why it holds.
         reason: Reason,
-        /// What was seen, what unblocks.
+        /// What was seen, and what opens it.
         message: String,
         /// Since when it is held.
         since: Timestamp,

@@ -35,7 +35,7 @@ pub enum MetricEvent {
 }
 
 /// Takes what is to be counted; implemented by the metrics.
-pub trait Observer: Send + Sync + 'static {
+pub trait GateObserver: Send + Sync + 'static {
     /// Counts `event`.
     fn record(&self, event: &MetricEvent);
 }
@@ -44,7 +44,7 @@ pub trait Observer: Send + Sync + 'static {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unobserved;
 
-impl Observer for Unobserved {
+impl GateObserver for Unobserved {
     fn record(&self, _: &MetricEvent) {}
 }
 

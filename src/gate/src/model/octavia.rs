@@ -275,7 +275,7 @@ pub enum Change {
     },
 }
 
-/// What an accepted change tells.
+/// Octavia's answer to an accepted change.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Written {
     /// Octavia's id of what was created.

@@ -42,11 +42,11 @@ pub(crate) struct Port {
     pub(crate) listed: Option<Instant>,
     pub(crate) members_due: bool,
     pub(crate) members: Vec<Member>,
-    /// What our own writes told of members that the tree has not shown yet.
+    /// What the answers to our writes showed of members that the tree does not show yet.
     pub(crate) details_ahead: Vec<MemberDetail>,
     /// A list showed this part, the tree did not.
     pub(crate) unseen: Option<PartKind>,
-    /// The unbroken row of reads in which no member was ONLINE though a monitor tells.
+    /// The unbroken row of reads in which no member was ONLINE though a monitor checks them.
     pub(crate) dark: LostRun,
     /// An attempt at a part of it was refused.
     pub(crate) refusal: Option<Refusal>,

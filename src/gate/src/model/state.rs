@@ -292,7 +292,7 @@ impl State {
             })
     }
 
-    /// The last read is so old that it tells nothing.
+    /// The last read is too old to decide on.
     pub(crate) fn is_stale(&self, now: &Now) -> bool {
         self.reads.tree.is_none_or(|read| {
             now.since(read.instant) > self.reads.stale_after.max(self.fresh_for())
@@ -319,7 +319,7 @@ impl State {
             .is_some_and(|desired| desired.cluster.cluster_deleting)
     }
 
-    /// A port on which every member's health is told by a monitor.
+    /// A port on which a monitor reports the health of every member.
     pub(crate) fn monitor_is_usable(port: &Port) -> bool {
         port.monitor.is_some()
             && port.members.iter().any(|member| {

@@ -190,7 +190,7 @@ pub(crate) fn keep(state: &State, desired: &DesiredLoadBalancer, now: &Now) -> O
         .find_map(|port| numbers(port, desired).or_else(|| ranges(port, desired)))
 }
 
-/// Whether every listener, pool and monitor is known to be as it is wanted, where Octavia tells.
+/// Whether every listener, pool and monitor is known to be as desired, as far as Octavia shows it.
 pub(crate) fn is_as_wanted(state: &State) -> bool {
     state.desired.as_ref().is_some_and(|desired| {
         state.reads.structure.is_some()

@@ -16,7 +16,7 @@ use crate::{
     },
     plan::{
         removal_guard::may_remove,
-        todo::{Place, Todo, delete, on_fresh, places},
+        todo::{MemberPlace, Todo, delete, on_fresh, places},
     },
 };
 use capo_core::{GateMode, ObjectName, OperatingStatus, ProvisioningStatus};
@@ -24,11 +24,11 @@ use capo_core::{GateMode, ObjectName, OperatingStatus, ProvisioningStatus};
 /// Puts a drained member back in service whose release was called off.
 pub(crate) fn restore(state: &State, now: &Now) -> Option<Todo> {
     places(state).find_map(|(place, pool)| {
-        let Place { name, machine, .. } = place;
+        let MemberPlace { name, machine, .. } = place;
         let is_held = machine.asked.is_some()
             && machine.stage == Stage::Serving
             && !serving::is_leaving(machine);
-        if !is_held && !serving::stands_in(state, machine) {
+        if !is_held && !serving::is_last_api_server(state, machine) {
             return None;
         }
         let member = place.member()?;
@@ -112,7 +112,7 @@ enum InService {
     None,
 }
 
-fn others_in_service(state: &State, place: Place<'_>) -> InService {
+fn others_in_service(state: &State, place: MemberPlace<'_>) -> InService {
     let monitored = State::monitor_is_usable(place.port);
     let mut found = InService::None;
     for (name, machine) in &state.machines {
@@ -139,7 +139,7 @@ fn others_in_service(state: &State, place: Place<'_>) -> InService {
 }
 
 /// Another machine has an ACTIVE member there, whatever its health.
-fn is_any_other_active(state: &State, place: Place<'_>) -> bool {
+fn is_any_other_active(state: &State, place: MemberPlace<'_>) -> bool {
     state.machines.iter().any(|(name, machine)| {
         let slot = machine.slots.get(place.index);
         let member = slot.and_then(|slot| place.port.members.get(slot.member?));
@@ -157,7 +157,7 @@ pub(crate) fn remove(state: &State, now: &Now) -> Option<Todo> {
     places(state)
         .filter(|(place, _)| serving::is_leaving(place.machine))
         .find_map(|(place, pool)| {
-            let Place {
+            let MemberPlace {
                 machine,
                 slot,
                 port,
@@ -229,7 +229,7 @@ pub(crate) fn remove(state: &State, now: &Now) -> Option<Todo> {
 /// Makes members that are expected and missing.
 pub(crate) fn create(state: &State, desired: &DesiredLoadBalancer, now: &Now) -> Option<Todo> {
     places(state).find_map(|(place, pool)| {
-        let Place {
+        let MemberPlace {
             name,
             machine,
             slot,
@@ -280,8 +280,8 @@ pub(crate) fn create(state: &State, desired: &DesiredLoadBalancer, now: &Now) ->
     })
 }
 
-/// Its member is absent although it is held: perhaps removed by a process that is gone, for a release that
-/// goes on. It comes back if none other serves, or if that can't be told for long.
+/// The machine's member is absent although the machine is held. Perhaps an earlier process removed it for a release that
+/// continues. The member comes back if no other one serves, or if that stays unknown for long.
 fn is_being_released(state: &State, name: &ObjectName, machine: &Machine, now: &Now) -> bool {
     let Some(asked) = machine.asked else {
         return false;

@@ -5,7 +5,7 @@ use crate::{
     model::{call::Operation, clock::Now, evidence::Serving, member::Class, state::State},
     plan::{
         removal_guard::may_remove,
-        todo::{Place, Todo, delete, on_fresh, places},
+        todo::{MemberPlace, Todo, delete, on_fresh, places},
     },
 };
 use capo_core::ProvisioningStatus;
@@ -22,7 +22,7 @@ pub(crate) fn repair(state: &State, now: &Now) -> Option<Todo> {
         return None;
     }
     places(state).find_map(|(place, pool)| {
-        let Place {
+        let MemberPlace {
             name,
             machine,
             slot,
@@ -38,9 +38,9 @@ pub(crate) fn repair(state: &State, now: &Now) -> Option<Todo> {
         }
         let member = place.member()?;
         on_fresh(state, now, || {
-            let anew = member.provisioning == ProvisioningStatus::PendingDelete
+            let recreate = member.provisioning == ProvisioningStatus::PendingDelete
                 || should_replace(state, place, now);
-            if anew && may_remove(state, Some((name, machine)), port, member, now) {
+            if recreate && may_remove(state, Some((name, machine)), port, member, now) {
                 return Some(delete(&place, pool, member));
             }
             Some(place.write(Operation::Repair, place.update(pool, member)))
@@ -48,8 +48,8 @@ pub(crate) fn repair(state: &State, now: &Now) -> Option<Todo> {
     })
 }
 
-/// Whether to delete and create a broken member anew instead of pushing it again.
-fn should_replace(state: &State, place: Place<'_>, now: &Now) -> bool {
+/// Whether a broken member is deleted and created again, instead of pushed again.
+fn should_replace(state: &State, place: MemberPlace<'_>, now: &Now) -> bool {
     if place.machine.may_be_admitted() {
         return place.slot.put_tried
             && state.machines.iter().any(|(name, machine)| {

@@ -37,7 +37,7 @@ pub(crate) fn on_fresh(
 
 /// A machine's place in a pool that takes writes.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct MemberPlace<'a> {
     pub(crate) name: &'a ObjectName,
     pub(crate) machine: &'a Machine,
     pub(crate) index: usize,
@@ -45,7 +45,7 @@ pub(crate) struct Place<'a> {
     pub(crate) slot: &'a Slot,
 }
 
-impl<'a> Place<'a> {
+impl<'a> MemberPlace<'a> {
     pub(crate) fn member(&self) -> Option<&'a Member> {
         self.port.members.get(self.slot.member?)
     }
@@ -73,7 +73,7 @@ impl<'a> Place<'a> {
 }
 
 /// Every machine's places, in pools that take writes now.
-pub(crate) fn places(state: &State) -> impl Iterator<Item = (Place<'_>, &str)> {
+pub(crate) fn places(state: &State) -> impl Iterator<Item = (MemberPlace<'_>, &str)> {
     state
         .machines
         .iter()
@@ -86,7 +86,7 @@ pub(crate) fn places(state: &State) -> impl Iterator<Item = (Place<'_>, &str)> {
                 .enumerate()
                 .filter_map(move |(index, (slot, port))| {
                     let pool = port.pool.as_ref()?;
-                    let place = Place {
+                    let place = MemberPlace {
                         name,
                         machine,
                         index,
@@ -101,7 +101,7 @@ pub(crate) fn places(state: &State) -> impl Iterator<Item = (Place<'_>, &str)> {
         })
 }
 
-pub(crate) fn delete(place: &Place<'_>, pool: &str, member: &Member) -> Todo {
+pub(crate) fn delete(place: &MemberPlace<'_>, pool: &str, member: &Member) -> Todo {
     place.write(
         Operation::Delete,
         Change::DeleteMember {

@@ -63,7 +63,7 @@ pub(crate) fn operator(state: &State, machine: Option<&Machine>, now: &Now) -> S
     if let Some(message) = refused(state, machine) {
         return format!("; the operator's annotation is refused: {message}");
     }
-    precedence::words(state, machine)
+    precedence::overrides(state, machine)
         .find_map(|word| match word {
             GateOverride::Bypass { until, .. } => {
                 Some(format!("; the operator's bypass has ended at {until}"))
@@ -387,7 +387,7 @@ fn evidence_text(evidence: Evidence) -> &'static str {
 
 /// Why the operator's annotation is refused.
 fn refused(state: &State, machine: Option<&Machine>) -> Option<String> {
-    precedence::words(state, machine).find_map(|word| match word {
+    precedence::overrides(state, machine).find_map(|word| match word {
         GateOverride::Refused { message } => Some(message.clone()),
         _ => None,
     })

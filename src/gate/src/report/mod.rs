@@ -337,7 +337,7 @@ fn member_message(
 ) -> String {
     let leaving = serving::is_leaving(machine);
     let tracked = match class {
-        Class::Active if serving::stands_in(state, machine) => {
+        Class::Active if serving::is_last_api_server(state, machine) => {
             "Its Machine is being deleted; it stays in service as long as its API server runs and no other member serves"
                 .to_owned()
         }

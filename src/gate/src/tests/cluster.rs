@@ -3,8 +3,9 @@
 use std::{net::IpAddr, time::Duration};
 
 use crate::{
+    builders,
     model::{
-        desired::{Deletion, DesiredMachine, Health, ServerSight, ServerState},
+        desired::{Deletion, DesiredMachine, ObservedServer, ServerState},
         event::{Answered, Event},
         findings::Gate,
     },
@@ -12,7 +13,7 @@ use crate::{
     report::report,
     tests::world::{Todo, World, address, machine_name},
 };
-use capo_core::{ConditionStatus, GateOverride, ObjectName, Reason};
+use capo_core::{ConditionStatus, ObjectName, Reason};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
@@ -26,22 +27,18 @@ impl World {
     pub(crate) fn add(&mut self, index: u8, admitted: bool, deletion: Deletion) -> ObjectName {
         let name = machine_name(index);
         let want = DesiredMachine {
-            cluster: ObjectName::new("n", "c"),
             uid: Some(format!("{name} 1")),
             machine: Some(name.name.clone()),
             address: Some(address(index)),
             admitted,
-            paused: false,
-            server: ServerSight {
+            server: ObservedServer {
                 state: ServerState::Active,
                 read_at: Some(self.now),
                 down_since: None,
             },
             deletion,
-            operator: GateOverride::None,
-            api_server_pod: Health::Unknown,
-            node: Health::Unknown,
             has_node: admitted,
+            ..builders::machine(ObjectName::new("n", "c"))
         };
         self.offered.remove(&name);
         self.nodes.insert(

@@ -21,7 +21,8 @@ use crate::{
         settings::{Schedule, Settings},
     },
     tests::{
-        histories::{Act, play, recover},
+        acts::{Act, play},
+        histories::recover,
         model::{Fate, failure},
         tidy::{TICK, key, tidy},
         world::{Todo, World, address, machine_name},
@@ -50,7 +51,7 @@ enum Choice {
 
 /// A load balancer, and what may still happen to it.
 #[derive(Clone)]
-struct Place {
+struct Situation {
     world: World,
     faults: u8,
     acts: u8,
@@ -67,7 +68,7 @@ struct Count {
     is_complete: bool,
 }
 
-impl Place {
+impl Situation {
     fn choices(&self) -> Vec<Choice> {
         let world = &self.world;
         let mut choices = Vec::new();
@@ -187,7 +188,7 @@ fn lose(answer: &mut Answered) {
 
 /// Goes through everything that can happen from `start` on, or through `most` states of it; from every
 /// `recover`th state on all gets well.
-fn explore(start: Place, most: usize, recover: usize) -> Count {
+fn explore(start: Situation, most: usize, recover: usize) -> Count {
     let mut count = Count::default();
     let mut seen = HashSet::from([key(&start.world, (start.faults, start.acts, start.claimed))]);
     let choices = start.choices();
@@ -221,7 +222,7 @@ fn explore(start: Place, most: usize, recover: usize) -> Count {
             Ok(false) => {}
             Err(panic) => {
                 let choices = way.iter().filter_map(|(choice, ..)| choice.as_ref());
-                tell(start, choices.chain([&choice]));
+                replay(start, choices.chain([&choice]));
                 resume_unwind(panic);
             }
         }
@@ -238,9 +239,9 @@ fn get_well(mut world: World) {
     recover(&mut world);
 }
 
-/// Goes the way again, and writes down what happens.
-#[allow(clippy::print_stderr, reason = "a test that fails tells why")]
-fn tell<'a>(mut place: Place, way: impl Iterator<Item = &'a Choice>) {
+/// Makes the same choices again, and prints what happens.
+#[allow(clippy::print_stderr, reason = "a test that fails prints why")]
+fn replay<'a>(mut place: Situation, way: impl Iterator<Item = &'a Choice>) {
     place.world.noting = true;
     for choice in way {
         eprintln!("{choice:?}");
@@ -276,7 +277,7 @@ fn settings() -> Settings {
 }
 
 /// Two machines serve behind a settled load balancer.
-fn settled(monitors: bool, faults: u8, acts: u8) -> Place {
+fn settled(monitors: bool, faults: u8, acts: u8) -> Situation {
     let mut world = World::since(Instant::now(), &[6443], Duration::from_secs(1));
     world.settings = settings();
     world.desired.monitor.max_retries_down = 1;
@@ -293,7 +294,7 @@ fn settled(monitors: bool, faults: u8, acts: u8) -> Place {
     // Octavia's operations end when it is their turn.
     world.model.operation = Duration::from_hours(1_000);
     tidy(&mut world);
-    Place {
+    Situation {
         world,
         faults,
         acts,

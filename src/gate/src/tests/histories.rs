@@ -1,229 +1,20 @@
-//! Random histories: machines come and go, Octavia misbehaves, replies get lost, the process dies. The
-//! world checks I1, I2, I3, and that nothing is written twice at once, at every turn; here come I8 and
-//! what must be true in the end.
+//! Random histories. The world checks I1, I2, I3, and that nothing is written twice at once, after every act; this file
+//! checks I8, and the state after the cluster has recovered.
 
 use std::{panic::catch_unwind, time::Duration};
 
 use crate::{
     model::desired::{Deletion, ServerState},
     tests::{
-        model::Fate,
-        world::{Line, Tally, Todo, World, address, machine_name},
+        acts::{Act, act, lead, play},
+        world::{Line, Tally, World},
     },
 };
-use capo_core::{ConditionStatus, FailureClass, GateOverride, ProvisioningStatus};
+use capo_core::{ConditionStatus, FailureClass, ProvisioningStatus};
 
 use proptest::{prelude::*, test_runner::FileFailurePersistence};
 
-#[derive(Debug, Clone)]
-pub(crate) enum Act {
-    Wait(u64),
-    Add(u8),
-    Boot(u8),
-    ApiDown(u8),
-    Delete(u8),
-    OutOfBand(u8),
-    TakeHook(u8),
-    ServerDown(u8),
-    Bypass(u8),
-    Pause,
-    Resume,
-    Restart,
-    Fates(Vec<Fate>),
-    Lines(Vec<Line>),
-    AllError,
-    FailOver,
-    OperatorRemoves(u8),
-    Routable(bool),
-    Latency(u64),
-    Lag(u64),
-    /// The credentials lead to another project, or to the cluster's own again.
-    Elsewhere(bool),
-    /// Somebody else's API server answers the manager at the address of a machine, or does so no more.
-    Stranger(u8),
-    Forget(u8),
-    /// Its finalizer is taken away by hand: it is gone, and its member is not.
-    Vanish(u8),
-}
-
-fn fate() -> impl Strategy<Value = Fate> {
-    prop_oneof![
-        Just(Fate::Fine),
-        Just(Fate::Fails),
-        (1_u64..90).prop_map(Fate::Late),
-        Just(Fate::Lost),
-        (1_u64..400).prop_map(Fate::Hangs),
-        Just(Fate::LostPool),
-        Just(Fate::FailsAll),
-    ]
-}
-
-fn line() -> impl Strategy<Value = Line> {
-    prop_oneof![
-        Just(Line::Down(FailureClass::Transient)),
-        Just(Line::Down(FailureClass::Throttled)),
-        Just(Line::Down(FailureClass::Auth)),
-        Just(Line::Down(FailureClass::Quota)),
-        Just(Line::Down(FailureClass::NotFound)),
-        Just(Line::ReplyLost),
-    ]
-}
-
-pub(crate) fn act() -> impl Strategy<Value = Act> {
-    let who = 1_u8..6;
-    prop_oneof![
-        8 => (1_u64..40).prop_map(Act::Wait),
-        4 => (40_u64..400).prop_map(Act::Wait),
-        4 => who.clone().prop_map(Act::Add),
-        4 => who.clone().prop_map(Act::Boot),
-        1 => who.clone().prop_map(Act::ApiDown),
-        3 => who.clone().prop_map(Act::Delete),
-        1 => who.clone().prop_map(Act::OutOfBand),
-        1 => who.clone().prop_map(Act::TakeHook),
-        1 => who.clone().prop_map(Act::ServerDown),
-        1 => who.clone().prop_map(Act::Bypass),
-        1 => Just(Act::Pause),
-        2 => Just(Act::Resume),
-        2 => Just(Act::Restart),
-        3 => prop::collection::vec(fate(), 1..4).prop_map(Act::Fates),
-        2 => prop::collection::vec(line(), 1..8).prop_map(Act::Lines),
-        1 => Just(Act::AllError),
-        1 => Just(Act::FailOver),
-        1 => who.clone().prop_map(Act::OperatorRemoves),
-        1 => any::<bool>().prop_map(Act::Routable),
-        1 => (1_u64..3_000).prop_map(Act::Latency),
-        1 => (3_000_u64..30_000).prop_map(Act::Latency),
-        1 => any::<bool>().prop_map(Act::Elsewhere),
-        1 => who.clone().prop_map(Act::Stranger),
-        1 => (0_u64..60_000).prop_map(Act::Lag),
-        1 => who.clone().prop_map(Act::Forget),
-        1 => who.prop_map(Act::Vanish),
-    ]
-}
-
-pub(crate) fn play(world: &mut World, act: Act) {
-    world.note(format_args!("{act:?}"));
-    match act {
-        Act::Wait(seconds) => world.run(Duration::from_secs(seconds)),
-        Act::Add(index) => {
-            if !world.nodes.contains_key(&machine_name(index)) {
-                world.add(index, false, Deletion::No);
-            }
-        }
-        Act::Boot(index) => {
-            let standing = world.nodes.get(&machine_name(index)).is_some_and(|node| {
-                !node.gone && !matches!(node.want.deletion, Deletion::Unhooked { .. })
-            });
-            if standing {
-                world.model.up.entry(address(index)).or_insert(world.now);
-            }
-        }
-        Act::ApiDown(index) => {
-            world.fall(address(index));
-        }
-        Act::Delete(index) => deletion(world, index, |since| Deletion::AtHook { since }),
-        Act::OutOfBand(index) => deletion(world, index, |since| Deletion::OutOfBand { since }),
-        Act::TakeHook(index) => {
-            let name = machine_name(index);
-            world.change(&name, |want| {
-                if let Deletion::AtHook { since } = want.deletion {
-                    want.deletion = Deletion::AfterHook { since };
-                }
-            });
-            let is_after = world
-                .nodes
-                .get(&name)
-                .is_some_and(|node| matches!(node.want.deletion, Deletion::AfterHook { .. }));
-            if is_after {
-                // The API server runs on until the control plane provider removes its etcd member.
-                world.later(Duration::from_mins(2), Todo::Unhook(name));
-            }
-        }
-        Act::ServerDown(index) => {
-            world.fall(address(index));
-            world.change(&machine_name(index), |want| {
-                want.server.state = ServerState::Shutoff;
-            });
-        }
-        Act::Bypass(index) => {
-            let until = world.present().wall + jiff::SignedDuration::from_secs(120);
-            world.change(&machine_name(index), |want| {
-                want.operator = GateOverride::Bypass {
-                    until,
-                    reason: "r".to_owned(),
-                };
-            });
-        }
-        Act::Pause => {
-            world.desired.cluster.paused = true;
-            world.hand_over_load_balancer();
-        }
-        Act::Resume => {
-            world.desired.cluster.paused = false;
-            world.hand_over_load_balancer();
-        }
-        Act::Restart => world.restart(),
-        Act::Fates(fates) => world.model.fates = fates,
-        Act::Lines(lines) => world.line = lines.into(),
-        Act::AllError => {
-            for member in world.model.members_mut() {
-                if !member.provisioning.is_pending() {
-                    member.provisioning = ProvisioningStatus::Error;
-                }
-            }
-        }
-        Act::FailOver => world.model.fail_over(),
-        Act::OperatorRemoves(index) => {
-            let free = world.model.provisioning == ProvisioningStatus::Active;
-            if free {
-                for pool in &mut world.model.pools {
-                    pool.members
-                        .retain(|member| member.address != address(index));
-                }
-            }
-        }
-        Act::Routable(routable) => world.routable = routable,
-        Act::Latency(milliseconds) => world.latency = Duration::from_millis(milliseconds),
-        Act::Elsewhere(elsewhere) => lead(world, elsewhere),
-        Act::Stranger(index) => {
-            if !world.strangers.remove(&address(index)) {
-                world.strangers.insert(address(index));
-            }
-        }
-        Act::Lag(milliseconds) => world.lag = Duration::from_millis(milliseconds),
-        Act::Forget(index) => {
-            let name = machine_name(index);
-            let known = world.nodes.get(&name).is_some_and(|node| node.gone);
-            if known {
-                // A new machine may take the name later. A cache that is behind tells of the old one's end before.
-                world.hand_over(&name);
-                world.nodes.remove(&name);
-            }
-        }
-        Act::Vanish(index) => world.turn(Todo::Finish(machine_name(index))),
-    }
-}
-
-/// The controllers notice where the credentials lead, for the load balancer and for every server.
-fn lead(world: &mut World, elsewhere: bool) {
-    world.elsewhere = elsewhere;
-    world.hand_over_load_balancer();
-    let names: Vec<_> = world.nodes.keys().cloned().collect();
-    for name in names {
-        world.hand_over(&name);
-    }
-}
-
-fn deletion(world: &mut World, index: u8, to: impl FnOnce(jiff::Timestamp) -> Deletion) {
-    let since = world.present().wall;
-    world.change(&machine_name(index), |want| {
-        if want.deletion == Deletion::No {
-            want.deletion = to(since);
-        }
-    });
-}
-
-/// Everything is well again, and time enough passes for all to be as it should be.
+/// Ends every fault, and lets enough time pass for the cluster to recover.
 pub(crate) fn recover(world: &mut World) {
     world.note("all is well from here on");
     world.line.clear();
@@ -263,7 +54,7 @@ pub(crate) fn recover(world: &mut World) {
     }
 }
 
-/// What is not as it should be in the end.
+/// The first thing that is wrong after the recovery.
 fn flaw(world: &World) -> Option<String> {
     let staying: Vec<_> = world
         .nodes
@@ -309,9 +100,9 @@ fn flaw(world: &World) -> Option<String> {
         .then(|| format!("I7: {:?}", world.findings.verdict))
 }
 
-/// Where a history takes place.
+/// The load balancer and the network that a history has.
 #[derive(Debug, Clone)]
-struct Stage {
+struct Setting {
     provider: &'static str,
     ports: Vec<u16>,
     /// How many milliseconds Octavia's operations take.
@@ -319,14 +110,14 @@ struct Stage {
     monitors: bool,
 }
 
-fn stage() -> impl Strategy<Value = Stage> {
+fn setting() -> impl Strategy<Value = Setting> {
     (
         prop_oneof![3 => Just("amphora"), 1 => Just("ovn"), 1 => Just("f5")],
         prop_oneof![Just(vec![6443_u16]), Just(vec![6443_u16, 8132])],
         100_u64..8_000,
         prop::bool::weighted(0.8),
     )
-        .prop_map(|(provider, ports, operation, monitors)| Stage {
+        .prop_map(|(provider, ports, operation, monitors)| Setting {
             provider,
             ports,
             operation,
@@ -335,16 +126,16 @@ fn stage() -> impl Strategy<Value = Stage> {
 }
 
 /// Goes through a history quickly; once more, and with notes, if it fails.
-fn history(stage: &Stage, acts: &[Act]) -> Tally {
-    catch_unwind(|| live(stage, acts, false)).unwrap_or_else(|_| live(stage, acts, true))
+fn history(setting: &Setting, acts: &[Act]) -> Tally {
+    catch_unwind(|| live(setting, acts, false)).unwrap_or_else(|_| live(setting, acts, true))
 }
 
-fn live(stage: &Stage, acts: &[Act], noting: bool) -> Tally {
-    let mut world = World::new(&stage.ports, Duration::from_millis(stage.operation));
+fn live(setting: &Setting, acts: &[Act], noting: bool) -> Tally {
+    let mut world = World::new(&setting.ports, Duration::from_millis(setting.operation));
     world.noting = noting;
-    world.model.monitors = stage.monitors;
-    world.model.ovn = stage.provider == "ovn";
-    world.desired.provider = stage.provider.to_owned();
+    world.model.monitors = setting.monitors;
+    world.model.ovn = setting.provider == "ovn";
+    world.desired.provider = setting.provider.to_owned();
     world.hand_over_load_balancer();
     world.add_serving(1);
     world.run(Duration::from_secs(120));
@@ -371,10 +162,10 @@ proptest! {
     })]
     #[test]
     fn invariants_hold_in_every_history(
-        stage in stage(),
+        setting in setting(),
         acts in prop::collection::vec(act(), 1..40),
     ) {
-        history(&stage, &acts);
+        history(&setting, &acts);
     }
 }
 
@@ -400,13 +191,13 @@ fn histories_reach_what_they_are_to_check() {
             .new_tree(&mut runner)
             .map(|tree| tree.current())
             .unwrap_or_default();
-        let stage = Stage {
+        let setting = Setting {
             provider: "amphora",
             ports: vec![6443],
             operation: 1_000,
             monitors: round % 4 != 0,
         };
-        let tally = history(&stage, &acts);
+        let tally = history(&setting, &acts);
         sum.holds += tally.holds;
         sum.releases += tally.releases;
         sum.admissions += tally.admissions;
@@ -434,7 +225,7 @@ fn histories_reach_what_they_are_to_check() {
 /// A release that had begun was opened by the list, and went on when it was held again while another one had begun.
 #[test]
 fn a_release_that_the_list_opened_does_not_go_on_beside_another() {
-    let stage = Stage {
+    let setting = Setting {
         provider: "amphora",
         ports: vec![6443],
         operation: 1_851,
@@ -455,5 +246,5 @@ fn a_release_that_the_list_opened_does_not_go_on_beside_another() {
         Act::Wait(66),
         Act::Add(2),
     ];
-    history(&stage, &acts);
+    history(&setting, &acts);
 }

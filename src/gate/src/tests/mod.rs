@@ -8,6 +8,7 @@
     reason = "tests count in seconds, and play calls as they are made"
 )]
 
+mod acts;
 mod answers;
 mod calls;
 mod canonical;

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use crate::tests::{
+    acts::{Act, act, play},
     canonical::Canonical,
-    histories::{Act, act, play},
     world::World,
 };
 

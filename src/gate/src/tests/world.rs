@@ -10,10 +10,11 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
+    builders,
     model::{
         call::Call,
         clock::Now,
-        desired::{ClusterFacts, DesiredLoadBalancer, Monitor},
+        desired::{ClusterFacts, DesiredLoadBalancer},
         event::{Event, ProbeOutcome},
         findings::Findings,
         proof::EndpointResult,
@@ -26,7 +27,7 @@ use crate::{
         model::{Model, ModelMember},
     },
 };
-use capo_core::{Endpoint, FailureClass, GateOverride, Lookup, ObjectName};
+use capo_core::{Endpoint, FailureClass, ObjectName};
 
 /// What happens to the next calls, before or after Octavia takes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,35 +162,17 @@ impl World {
         let mut settings = Settings::default();
         settings.schedule.jitter = 0.0;
         let desired = DesiredLoadBalancer {
-            generation: 1,
-            enabled: true,
-            id: Lookup::Found("lb".to_owned()),
-            name: NAME.to_owned(),
-            provider: "amphora".to_owned(),
             ports: ports.to_vec(),
-            monitor: Monitor {
-                delay: 10,
-                timeout: 5,
-                max_retries: 5,
-                max_retries_down: 3,
-            },
-            allowed_cidrs: None,
             tags: vec!["t".to_owned()],
-            member_subnet: None,
             cluster: ClusterFacts {
-                paused: false,
-                cluster_deleting: false,
-                initialised: true,
-                operator: GateOverride::None,
-                remote_connection_since: None,
                 endpoint: Some(Endpoint {
                     host: "192.0.2.1".to_owned(),
                     port: ports.first().copied().unwrap_or_default(),
                 }),
                 ca_pem: Some("pem".to_owned()),
-                kubeadm_control_plane: true,
-                machines: Vec::new(),
+                ..builders::cluster_facts()
             },
+            ..builders::load_balancer(NAME, "lb")
         };
         let mut world = Self {
             start,

@@ -1,5 +1,5 @@
-//! The `OpenStackClusterIdentity`: whether its Secret is there and its clouds.yaml can be used. Nothing
-//! of the content is told, and nothing is sent to OpenStack. Secrets are not watched, so a change is seen
+//! The `OpenStackClusterIdentity`: whether its Secret exists and its clouds.yaml can be used. No part of the content is
+//! reported, and nothing is sent to OpenStack. Secrets are not watched, so a change is seen
 //! within the sync period, and within half a minute while something is wrong.
 
 use std::sync::Arc;

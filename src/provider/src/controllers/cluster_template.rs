@@ -1,5 +1,5 @@
-//! The `OpenStackClusterTemplate`: nothing is made of it here. Cluster API copies its spec; that it was
-//! looked at is told, so that tools which wait for it can go on.
+//! The `OpenStackClusterTemplate`. Cluster API copies its spec, and this controller creates nothing for it. It only reports that it has
+//! observed the template, so that tools which wait for that can continue.
 
 use std::sync::Arc;
 

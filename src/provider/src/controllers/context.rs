@@ -10,7 +10,7 @@ pub struct Context {
     /// What all controllers share.
     pub shared: SharedContext,
     /// What the cluster controller has seen.
-    pub(super) clusters: ObjectCache<cluster::memory::Seen>,
+    pub(super) clusters: ObjectCache<cluster::cache::CachedCluster>,
     /// Where control-plane objects are served.
     pub(super) contract_kinds: ContractKinds,
     /// Since when Machines are healthy.

@@ -15,7 +15,7 @@ mod simple_controllers;
 
 pub(crate) use crate::reconcile::health;
 pub use crate::reconcile::{
-    ClusterIdentityDefault, Observer, Outcome, QueueDepth, QueueMetrics, Settings, Stores,
+    ClusterIdentityDefault, Outcome, PassObserver, QueueDepth, QueueMetrics, Settings, Stores,
     UncachedMachines, WatchBreak, capi, deletion_hooks, identity,
 };
 pub use context::Context;

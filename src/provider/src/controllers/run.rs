@@ -10,7 +10,7 @@ use kube::{Client, ResourceExt, runtime::reflector::ObjectRef};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Context, Observer, Settings, Stores,
+    Context, PassObserver, Settings, Stores,
     capi::{self, Cluster, Machine},
     cluster,
     context::Queues,
@@ -49,7 +49,7 @@ pub struct Parts {
     /// The options of this manager.
     pub settings: Settings,
     /// Metrics.
-    pub observer: Arc<dyn Observer>,
+    pub observer: Arc<dyn PassObserver>,
     /// Called once every kind was listed completely.
     pub synced: Box<dyn FnOnce(&Stores) + Send>,
 }
@@ -206,7 +206,7 @@ fn follow_all(
     stores: &Stores,
     queues: &Queues,
     membership: &Membership,
-    observer: &Arc<dyn Observer>,
+    observer: &Arc<dyn PassObserver>,
     shutdown: &CancellationToken,
 ) -> impl Future<Output = ()> + use<> {
     let enqueue = || enqueue(queues.clone(), stores.clone(), membership.clone());

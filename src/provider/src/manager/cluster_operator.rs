@@ -57,7 +57,7 @@ impl LastRollUp {
 }
 
 /// The objects that are summarised, and the places where the result is reported.
-pub(super) struct Report {
+pub(super) struct OperatorReport {
     pub(super) client: Client,
     pub(super) stores: Stores,
     pub(super) metrics: Metrics,
@@ -68,7 +68,7 @@ pub(super) struct Report {
     pub(super) namespace: String,
 }
 
-impl Report {
+impl OperatorReport {
     /// Reports until it is dropped.
     pub(super) async fn keep(self) {
         let mut writer = self.name.as_deref().map(|name| Writer::new(&self, name));
@@ -118,7 +118,7 @@ struct Writer {
 }
 
 impl Writer {
-    fn new(report: &Report, name: &str) -> Self {
+    fn new(report: &OperatorReport, name: &str) -> Self {
         let kind = GroupVersionKind::gvk("config.openshift.io", "v1", "ClusterOperator");
         let resource = ApiResource::from_gvk(&kind);
         Self {

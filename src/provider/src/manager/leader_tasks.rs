@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
-    ManagerError, Settings, cluster_operator::Report, host_name, probes::Readiness,
+    ManagerError, Settings, cluster_operator::OperatorReport, host_name, probes::Readiness,
     storage_migration,
 };
 use crate::{
@@ -116,7 +116,7 @@ pub(super) async fn run(parts: Parts, halt: CancellationToken) {
             .then(|| settings.cluster_operator_name.clone());
         async move {
             if let Ok(stores) = stores.await {
-                let report = Report {
+                let report = OperatorReport {
                     client,
                     stores,
                     metrics,

@@ -71,7 +71,7 @@ impl Default for Migration {
 
 /// The result of a migration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct MigrationReport {
     /// Objects that were patched.
     pub rewritten: usize,
     /// CRDs whose `storedVersions` were cleaned.
@@ -80,7 +80,7 @@ pub struct Report {
     pub failed: Vec<String>,
 }
 
-impl Report {
+impl MigrationReport {
     /// Whether nothing failed. No object is stored in an old version then.
     pub fn is_complete(&self) -> bool {
         self.failed.is_empty()
@@ -118,8 +118,8 @@ pub(super) async fn until_done(client: Client, phases: Phases) {
 
 /// Migrates every kind. An object or a kind that could not be migrated is reported, and the migration continues with
 /// the next one. The future may be dropped at any await.
-pub async fn migrate(client: &Client, migration: Migration) -> Report {
-    let mut report = Report::default();
+pub async fn migrate(client: &Client, migration: Migration) -> MigrationReport {
+    let mut report = MigrationReport::default();
     if migration.phases.is_none() {
         return report;
     }
@@ -217,7 +217,7 @@ async fn kind(
     client: &Client,
     name: &str,
     migration: Migration,
-    report: &mut Report,
+    report: &mut MigrationReport,
 ) -> Result<(), kube::Error> {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let Some(crd) = definitions.get_opt(name).await? else {

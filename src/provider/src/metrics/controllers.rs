@@ -10,7 +10,7 @@ use super::{
     Metrics, catalogue,
     families::{Result, count, counters, gauges, histograms, whole_gauges},
 };
-use crate::reconcile::{Observer, QueueMetrics, WatchBreak};
+use crate::reconcile::{PassObserver, QueueMetrics, WatchBreak};
 use capo_core::Reason;
 
 pub(super) struct Families {
@@ -94,7 +94,7 @@ impl Families {
     }
 }
 
-impl Observer for Metrics {
+impl PassObserver for Metrics {
     fn controller(&self, name: &'static str, workers: u16, queue: Arc<QueueMetrics>) {
         let families = &self.0.controllers;
         for result in ["success", "error", "requeue", "requeue_after"] {

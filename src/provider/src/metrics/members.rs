@@ -9,7 +9,7 @@ use super::{
     families::{Result, counters, histograms},
 };
 use capo_core::Reason;
-use capo_gate::{MetricEvent, Observer, Operation, OperationOutcome};
+use capo_gate::{GateObserver, MetricEvent, Operation, OperationOutcome};
 
 /// The kinds of OpenStack objects that are read regularly, because they change by themselves.
 pub(super) const POLLED: [&str; 3] = ["load-balancer", "server", "floating-ip"];
@@ -74,7 +74,7 @@ impl Families {
     }
 }
 
-impl Observer for Metrics {
+impl GateObserver for Metrics {
     fn record(&self, event: &MetricEvent) {
         let families = &self.0.members;
         match event {

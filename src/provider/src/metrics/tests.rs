@@ -7,7 +7,7 @@ use capo_core::{
     ConditionState, MemberStatus, ObjectName, OperatingStatus, ProvisioningStatus, Reason,
 };
 use capo_gate::{
-    MetricEvent, Observer as _,
+    GateObserver as _, MetricEvent,
     findings::{Findings, Gate, MachineFinding, MemberFinding},
 };
 use capo_openstack::{CallObserver as _, CallOutcome, CallRecord, Service};

@@ -9,7 +9,7 @@ use super::{
     Metrics, catalogue,
     families::{Result, counter, counters, gauge, histograms, seconds, whole_gauges},
 };
-use crate::{http::CertificateObserver, webhooks::server::Observer};
+use crate::{http::CertificateObserver, webhooks::server::WebhookObserver};
 
 pub(super) struct Families {
     requests: IntCounterVec,
@@ -47,7 +47,7 @@ impl CertificateObserver for Metrics {
     }
 }
 
-impl Observer for Metrics {
+impl WebhookObserver for Metrics {
     fn request_began(&self, path: &'static str) {
         self.0.webhooks.in_flight.with_label_values(&[path]).inc();
     }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use kube::{Api, Client, runtime::reflector::Store};
 
 use super::{
-    Observer,
+    PassObserver,
     capi::{Cluster, Machine, WATCH_FILTER_LABEL},
     health_check::MachineHealthCheck,
     identity::SecretVersions,
@@ -34,7 +34,7 @@ pub struct SharedContext {
     /// The objects as last read.
     pub stores: Stores,
     /// Metrics.
-    pub observer: Arc<dyn Observer>,
+    pub observer: Arc<dyn PassObserver>,
 }
 
 /// The options of this manager that controllers depend on.

@@ -29,7 +29,7 @@ mod work_queue;
 
 pub use context::{ClusterIdentityDefault, Settings, SharedContext, Stores};
 pub use object_cache::ObjectCache;
-pub use observer::{Observer, WatchBreak};
+pub use observer::{PassObserver, WatchBreak};
 pub use outcome::Outcome;
 pub use queue_metrics::{QueueDepth, QueueMetrics};
 pub(crate) use step_error::reason_of;

@@ -8,7 +8,7 @@ use super::{Outcome, QueueMetrics, subject::Subject};
 use capo_core::Reason;
 
 /// Receives passes, watches and events. The metrics implement it. Every method does nothing by default.
-pub trait Observer: Send + Sync {
+pub trait PassObserver: Send + Sync {
     /// A controller starts, with at most `workers` passes at the same time. `queue` has the present numbers of waiting
     /// and running passes.
     fn controller(&self, name: &'static str, workers: u16, queue: Arc<QueueMetrics>) {
@@ -57,7 +57,7 @@ pub trait Observer: Send + Sync {
 }
 
 /// The observer of processes without metrics.
-impl Observer for () {}
+impl PassObserver for () {}
 
 /// Why a watch broke.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

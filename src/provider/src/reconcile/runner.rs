@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, field};
 
 use super::{
-    Observer, Outcome, QueueMetrics, WorkQueue, backoff::Backoff, capi::CLUSTER_NAME_LABEL,
+    Outcome, PassObserver, QueueMetrics, WorkQueue, backoff::Backoff, capi::CLUSTER_NAME_LABEL,
     name_of, panicked_pass, subject::Subject,
 };
 use capo_core::ObjectName;
@@ -49,7 +49,7 @@ pub(crate) struct Controller<K: Resource<DynamicType = ()> + 'static, C> {
 #[derive(Clone)]
 pub(crate) struct Runner {
     /// Counts passes.
-    pub observer: Arc<dyn Observer>,
+    pub observer: Arc<dyn PassObserver>,
     /// Writes the condition of an object whose pass panicked.
     pub client: Client,
     /// The pause after a pass that found nothing to do.
@@ -138,7 +138,7 @@ fn reference<K: Resource<DynamicType = ()>>(name: &ObjectName) -> ObjectRef<K> {
 /// The state of one controller while it runs.
 struct State {
     controller: &'static str,
-    observer: Arc<dyn Observer>,
+    observer: Arc<dyn PassObserver>,
     client: Client,
     sync_period: Duration,
     metrics: Arc<QueueMetrics>,

@@ -21,7 +21,7 @@ use kube::{
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
-use super::{Observer, kubernetes_text, name_of};
+use super::{PassObserver, kubernetes_text, name_of};
 use capo_core::ObjectName;
 
 /// The objects that need a pass when another one changes.
@@ -117,7 +117,7 @@ where
     /// the objects to enqueue, and `enqueue` is called for every change that can require a pass.
     pub(crate) async fn run<T: Send>(
         self,
-        (observer, shutdown): (Arc<dyn Observer>, CancellationToken),
+        (observer, shutdown): (Arc<dyn PassObserver>, CancellationToken),
         related: impl Fn(&K, &mut DefaultHasher) + Send,
         route: impl Fn(&K) -> Route<T> + Send,
         enqueue: impl Fn(&T) + Send,

@@ -88,9 +88,9 @@ fn members(before: &Findings, after: &Findings, transitions: &mut Vec<Transition
     }
 }
 
-type Place = (String, u16);
+type MemberKey = (String, u16);
 
-fn by_place(findings: &Findings) -> BTreeMap<Place, SeenMember> {
+fn by_place(findings: &Findings) -> BTreeMap<MemberKey, SeenMember> {
     let status = |member: &MemberFinding| {
         Some((
             (member.machine.clone(), member.port),
@@ -104,7 +104,11 @@ fn by_place(findings: &Findings) -> BTreeMap<Place, SeenMember> {
     findings.members.iter().filter_map(status).collect()
 }
 
-fn member((machine, port): &Place, from: Option<SeenMember>, to: Option<SeenMember>) -> Transition {
+fn member(
+    (machine, port): &MemberKey,
+    from: Option<SeenMember>,
+    to: Option<SeenMember>,
+) -> Transition {
     Transition::Member {
         machine: machine.clone(),
         port: *port,

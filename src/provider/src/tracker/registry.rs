@@ -22,7 +22,7 @@ use super::{
 use crate::reconcile::{Subject, WorkQueue};
 use capo_core::ObjectName;
 use capo_gate::{
-    Observer, Settings,
+    GateObserver, Settings,
     desired::{DesiredLoadBalancer, DesiredMachine},
     findings::{Findings, Publication},
     octavia::Octavia,
@@ -40,7 +40,7 @@ pub struct Membership(Arc<Shared>);
 struct Shared {
     settings: Settings,
     lookup: Arc<dyn MachineLookup>,
-    observer: Arc<dyn Observer>,
+    observer: Arc<dyn GateObserver>,
     prober: Arc<dyn Prober>,
     clusters: Mutex<Clusters>,
     cluster_queue: WorkQueue,
@@ -55,7 +55,7 @@ impl Membership {
     pub fn new(
         settings: Settings,
         lookup: Arc<dyn MachineLookup>,
-        observer: Arc<dyn Observer>,
+        observer: Arc<dyn GateObserver>,
     ) -> Self {
         Self::with_prober(settings, lookup, observer, Arc::new(TlsProber::new()))
     }
@@ -64,7 +64,7 @@ impl Membership {
     pub fn with_prober(
         settings: Settings,
         lookup: Arc<dyn MachineLookup>,
-        observer: Arc<dyn Observer>,
+        observer: Arc<dyn GateObserver>,
         prober: Arc<dyn Prober>,
     ) -> Self {
         Self(Arc::new(Shared {

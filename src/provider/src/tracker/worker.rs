@@ -24,7 +24,7 @@ use super::{
 use crate::reconcile::WorkQueue;
 use capo_core::{ObjectName, Priority};
 use capo_gate::{
-    Call, EndpointReply, EndpointRequest, Now, Observer, Settings,
+    Call, EndpointReply, EndpointRequest, GateObserver, Now, Settings,
     effect::Effect,
     event::{Answered, Event},
     findings::{Findings, MachineFinding, MemberFinding, Publication},
@@ -75,7 +75,7 @@ pub(super) struct Worker {
     pub(super) cluster: ObjectName,
     pub(super) settings: Settings,
     pub(super) lookup: Arc<dyn MachineLookup>,
-    pub(super) observer: Arc<dyn Observer>,
+    pub(super) observer: Arc<dyn GateObserver>,
     pub(super) prober: Arc<dyn Prober>,
     pub(super) inbox: Arc<Inbox>,
     pub(super) findings: Arc<Published>,

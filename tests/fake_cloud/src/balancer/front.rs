@@ -13,7 +13,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::pick::{self, Memory};
+use super::pick::{self, Rotation};
 use crate::octavia::{AppliedListener, AppliedMember, AppliedPool};
 
 /// HAProxy's default: after a failure, a connection is tried three more times.
@@ -25,7 +25,7 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// The state that the connections of one load balancer share.
 #[derive(Debug, Default)]
 pub(crate) struct Common {
-    memories: Mutex<HashMap<String, Memory>>,
+    memories: Mutex<HashMap<String, Rotation>>,
     served: Mutex<HashMap<String, u64>>,
     cuts: Mutex<HashMap<String, CancellationToken>>,
 }
@@ -47,8 +47,8 @@ impl Common {
 
     /// Removes the result of a member that is not checked any more.
     pub(crate) fn forget_check(&self, pool: &str, member: &str) {
-        if let Some(memory) = lock(&self.memories).get_mut(pool) {
-            memory.down.remove(member);
+        if let Some(rotation) = lock(&self.memories).get_mut(pool) {
+            rotation.down.remove(member);
         }
     }
 
@@ -70,9 +70,9 @@ impl Common {
 
     fn next(&self, pool: &AppliedPool, refused: Option<&str>) -> (Option<AppliedMember>, bool) {
         let mut memories = lock(&self.memories);
-        let memory = memories.entry(pool.id.clone()).or_default();
-        let alone = pick::usable(pool, memory).len() < 2;
-        (pick::next(pool, memory, refused), alone)
+        let rotation = memories.entry(pool.id.clone()).or_default();
+        let alone = pick::usable(pool, rotation).len() < 2;
+        (pick::next(pool, rotation, refused), alone)
     }
 
     fn begin(&self, member: &str) -> CancellationToken {

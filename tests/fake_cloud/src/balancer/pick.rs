@@ -7,7 +7,7 @@ use crate::octavia::{AppliedMember, AppliedPool};
 
 /// The state of a pool between connections and across pushes.
 #[derive(Debug, Default)]
-pub(crate) struct Memory {
+pub(crate) struct Rotation {
     /// Members whose checks fail.
     pub(crate) down: HashMap<String, bool>,
     /// Smooth weighted round robin: the current weight of each member.
@@ -15,11 +15,11 @@ pub(crate) struct Memory {
 }
 
 /// The members that may get a connection now. Without any primary member, all backups share the connections.
-pub(crate) fn usable<'a>(pool: &'a AppliedPool, memory: &Memory) -> Vec<&'a AppliedMember> {
+pub(crate) fn usable<'a>(pool: &'a AppliedPool, rotation: &Rotation) -> Vec<&'a AppliedMember> {
     let up = |member: &&AppliedMember| {
         member.enabled
             && (!pool.weighted || member.weight > 0)
-            && !memory.down.get(&member.id).copied().unwrap_or(false)
+            && !rotation.down.get(&member.id).copied().unwrap_or(false)
     };
     let (backups, primaries): (Vec<&AppliedMember>, Vec<&AppliedMember>) = pool
         .members
@@ -36,10 +36,10 @@ pub(crate) fn usable<'a>(pool: &'a AppliedPool, memory: &Memory) -> Vec<&'a Appl
 /// The next member in turn. The member that has just refused is avoided if there is another one.
 pub(crate) fn next(
     pool: &AppliedPool,
-    memory: &mut Memory,
+    rotation: &mut Rotation,
     refused: Option<&str>,
 ) -> Option<AppliedMember> {
-    let mut choice: Vec<AppliedMember> = usable(pool, memory).into_iter().cloned().collect();
+    let mut choice: Vec<AppliedMember> = usable(pool, rotation).into_iter().cloned().collect();
     if choice.len() > 1 {
         choice.retain(|member| Some(member.id.as_str()) != refused);
     }
@@ -52,13 +52,13 @@ pub(crate) fn next(
     };
     let total: i64 = choice.iter().map(weight).sum();
     for member in &choice {
-        *memory.owed.entry(member.id.clone()).or_default() += weight(member);
+        *rotation.owed.entry(member.id.clone()).or_default() += weight(member);
     }
     let chosen = choice
         .into_iter()
-        .max_by_key(|member| memory.owed.get(&member.id).copied().unwrap_or_default())?;
-    *memory.owed.entry(chosen.id.clone()).or_default() -= total;
-    memory
+        .max_by_key(|member| rotation.owed.get(&member.id).copied().unwrap_or_default())?;
+    *rotation.owed.entry(chosen.id.clone()).or_default() -= total;
+    rotation
         .owed
         .retain(|id, _| pool.members.iter().any(|member| member.id == *id));
     Some(chosen)
@@ -91,9 +91,9 @@ mod tests {
         }
     }
 
-    fn turns(pool: &AppliedPool, memory: &mut Memory, count: usize) -> String {
+    fn turns(pool: &AppliedPool, rotation: &mut Rotation, count: usize) -> String {
         (0..count)
-            .filter_map(|_| next(pool, memory, None))
+            .filter_map(|_| next(pool, rotation, None))
             .map(|member| member.id)
             .collect()
     }
@@ -105,7 +105,7 @@ mod tests {
             member("b", 2, false),
             member("c", 0, false),
         ]);
-        let turns = turns(&pool, &mut Memory::default(), 300);
+        let turns = turns(&pool, &mut Rotation::default(), 300);
         assert_eq!(turns.matches('a').count(), 100);
         assert_eq!(turns.matches('b').count(), 200);
         assert_eq!(
@@ -118,22 +118,22 @@ mod tests {
     #[test]
     fn backups_serve_only_when_no_primary_is_up() {
         let pool = pool(vec![member("a", 1, false), member("z", 1, true)]);
-        let mut memory = Memory::default();
-        assert_eq!(turns(&pool, &mut memory, 3), "aaa");
-        memory.down.insert("a".into(), true);
-        assert_eq!(turns(&pool, &mut memory, 2), "zz");
+        let mut rotation = Rotation::default();
+        assert_eq!(turns(&pool, &mut rotation, 3), "aaa");
+        rotation.down.insert("a".into(), true);
+        assert_eq!(turns(&pool, &mut rotation, 2), "zz");
     }
 
     #[test]
     fn the_one_that_refused_is_passed_over_if_it_is_not_the_only_one() {
         let two = pool(vec![member("a", 1, false), member("b", 1, false)]);
         assert_eq!(
-            next(&two, &mut Memory::default(), Some("a")).map(|member| member.id),
+            next(&two, &mut Rotation::default(), Some("a")).map(|member| member.id),
             Some("b".into())
         );
         let one = pool(vec![member("a", 1, false)]);
         assert_eq!(
-            next(&one, &mut Memory::default(), Some("a")).map(|member| member.id),
+            next(&one, &mut Rotation::default(), Some("a")).map(|member| member.id),
             Some("a".into())
         );
     }
@@ -142,7 +142,7 @@ mod tests {
     fn without_weights_every_enabled_member_is_equal() {
         let mut pool = pool(vec![member("a", 0, false), member("b", 5, false)]);
         pool.weighted = false;
-        let turns = turns(&pool, &mut Memory::default(), 10);
+        let turns = turns(&pool, &mut Rotation::default(), 10);
         assert_eq!(turns.matches('a').count(), 5, "weight 0 does not drain");
     }
 }

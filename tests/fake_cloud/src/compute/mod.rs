@@ -3,6 +3,7 @@
 mod create;
 mod flavors;
 mod lifecycle;
+mod representation;
 mod servers;
 
 use std::collections::BTreeMap;

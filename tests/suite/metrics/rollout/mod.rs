@@ -1,9 +1,9 @@
 //! A rollout with every anomaly of the demo and the outages around it, recorded by a real Prometheus: every alert
 //! that should fire fires and no other, every query of every board has an answer, and a scrape is as promised.
 
+mod monitored;
 mod picture;
 mod quick;
-mod stage;
 
 use std::{
     collections::BTreeSet,
@@ -15,7 +15,7 @@ use fake_cloud::FakeCloud;
 use futures::future::join_all;
 use serde_json::{Value, json};
 
-use stage::{PATIENCE, Stage, cloud};
+use monitored::{MonitoredClusters, PATIENCE, cloud};
 use test_support::monitoring::{
     boards,
     exposition::{families, matches_the_catalogue},
@@ -31,7 +31,7 @@ const EXPECTED: [(&str, &str); 12] = [
     ("CapoRolloutGateHeld", "demo demo-cp-1 admission"),
     // The new members are not healthy, so the old one may not go.
     ("CapoRolloutGateHeld", "demo demo-cp-0 release"),
-    // A member that can't be created, and is made anew again and again.
+    // A member whose creation fails again and again.
     ("CapoRolloutGateHeld", "red red-cp-1 admission"),
     // The only member of a cluster fails, and its repairs too.
     ("CapoLBMemberError", "dark dark-cp-0 6443"),
@@ -49,7 +49,7 @@ const EXPECTED: [(&str, &str); 12] = [
 
 /// What may fire. Whether a fifth of a controller's passes fails while three clouds of four are in trouble depends on how
 /// often the others are looked at, and that on how busy this machine is; so does how long the member of `red-cp-1` is in
-/// ERROR before it is made anew.
+/// ERROR before it is recreated.
 const MAY: [(&str, &str); 2] = [
     ("CapoReconcileErrorRatioHigh", "openstackcluster"),
     ("CapoLBMemberError", "red red-cp-1 6443"),
@@ -64,7 +64,7 @@ fn now() -> f64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_real_prometheus_sees_every_anomaly_and_wakes_for_nothing_else() {
-    let stage = Stage::set().await;
+    let stage = MonitoredClusters::start().await;
     let clouds = [
         ("green", cloud().await),
         ("broken", cloud().await),
@@ -163,7 +163,7 @@ async fn a_real_prometheus_sees_every_anomaly_and_wakes_for_nothing_else() {
 
 /// Two machines are added to `demo`, the first of which is held until somebody is woken, and its oldest is taken away,
 /// while the health checks of the new ones fail until somebody is woken again. When that was done.
-async fn roll(stage: &Stage, cloud: &FakeCloud, begun: f64) -> f64 {
+async fn roll(stage: &MonitoredClusters, cloud: &FakeCloud, begun: f64) -> f64 {
     stage.machine("demo", "green", 1).await;
     let told = [
         ("CapoLBMemberStuck", "demo demo-cp-1 6443"),
@@ -215,7 +215,7 @@ fn member(cloud: &FakeCloud, name: &str) -> String {
 
 /// What has fired since `begun`, once all of it has or a busy machine would have come to it.
 async fn until_fired(
-    stage: &Stage,
+    stage: &MonitoredClusters,
     begun: f64,
     wanted: &BTreeSet<(String, String)>,
 ) -> BTreeSet<(String, String)> {
@@ -259,7 +259,7 @@ fn told(labels: &Value) -> (String, String) {
     )
 }
 
-async fn every_query_has_an_answer(stage: &Stage, range: (f64, f64)) {
+async fn every_query_has_an_answer(stage: &MonitoredClusters, range: (f64, f64)) {
     let mut empty = Vec::new();
     for board in boards::all() {
         for panel in &board.panels {

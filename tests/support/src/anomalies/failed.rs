@@ -5,8 +5,9 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{
-    Scenario, scenarios,
-    scene::{Scene, Shape, is_provisioned, tells},
+    Scenario,
+    cluster_under_test::{ClusterUnderTest, Shape, is_provisioned, shows_condition},
+    scenarios,
 };
 
 pub(super) fn all() -> Vec<Scenario> {
@@ -24,51 +25,55 @@ pub(super) fn all() -> Vec<Scenario> {
 
 /// A: the member is deleted and created again, because an update would not plug it.
 async fn a_creation_fails(name: &'static str) {
-    let scene = Scene::with(name, Shape::default(), 1).await;
-    scene.strike(
+    let scenario = ClusterUnderTest::with(name, Shape::default(), 1).await;
+    scenario.command(
         json!({"operation": {"operation": "member-create", "name": "-cp-1", "fail": true,
         "stage": "network", "count": 1}}),
     );
-    scene.slow("loadbalancer_member_delete");
-    let mark = scene.mark();
-    scene.join(1).await;
-    scene
-        .until_told("cp-1", "MemberError", "is in ERROR; it is repaired")
+    scenario.slow("loadbalancer_member_delete");
+    let mark = scenario.mark();
+    scenario.join(1).await;
+    scenario
+        .until_reported("cp-1", "MemberError", "is in ERROR; it is repaired")
         .await;
     // The repair may end before the gauge of this cluster is read.
-    scene
+    scenario
         .until_metric(
             r#"capo_gate_decisions_total{decision="Held",gate="admission",reason="MemberError"}"#,
         )
         .await;
-    scene.until_admitted(1).await;
-    scene
+    scenario.until_admitted(1).await;
+    scenario
         .end_with(mark, &["POST member", "DELETE member", "POST member"])
         .await;
 }
 
 /// A: no other machine may serve, so the member is updated rather than deleted.
 async fn the_first_creation_fails(name: &'static str) {
-    let scene = Scene::with(name, Shape::default(), 0).await;
-    scene.strike(json!({"operation": {"operation": "member-create", "name": "-cp-0", "fail": true, "count": 1}}));
-    scene.slow("loadbalancer_member_update");
-    let mark = scene.mark();
-    scene.join(0).await;
-    scene
-        .until_told("cp-0", "MemberError", "is in ERROR; it is repaired")
+    let scenario = ClusterUnderTest::with(name, Shape::default(), 0).await;
+    scenario.command(json!({"operation": {"operation": "member-create", "name": "-cp-0", "fail": true, "count": 1}}));
+    scenario.slow("loadbalancer_member_update");
+    let mark = scenario.mark();
+    scenario.join(0).await;
+    scenario
+        .until_reported("cp-0", "MemberError", "is in ERROR; it is repaired")
         .await;
-    scene.until_admitted(0).await;
-    scene.end_with(mark, &["POST member", "PUT member"]).await;
+    scenario.until_admitted(0).await;
+    scenario
+        .end_with(mark, &["POST member", "PUT member"])
+        .await;
 }
 
 /// A: the member may still get connections, and is removed once another machine serves.
 async fn a_drain_fails(name: &'static str) {
-    let scene = Scene::with(name, Shape::default(), 2).await;
-    scene.strike(json!({"operation": {"operation": "member-update", "name": "-cp-0", "fail": true, "count": 1}}));
-    let mark = scene.mark();
-    scene.leave(0).await;
-    scene.until_gone(0).await;
-    scene.end_with(mark, &["PUT member", "DELETE member"]).await;
+    let scenario = ClusterUnderTest::with(name, Shape::default(), 2).await;
+    scenario.command(json!({"operation": {"operation": "member-update", "name": "-cp-0", "fail": true, "count": 1}}));
+    let mark = scenario.mark();
+    scenario.leave(0).await;
+    scenario.until_gone(0).await;
+    scenario
+        .end_with(mark, &["PUT member", "DELETE member"])
+        .await;
 }
 
 /// A: 204 was not the deletion.
@@ -78,24 +83,24 @@ async fn a_deletion_fails(name: &'static str) {
 
 /// A deletion that fails and leaves the member: it is requested again, and confirmed by absence.
 pub(super) async fn a_deletion_is_asked_again(name: &'static str, wrong: &Value, left: &str) {
-    let scene = Scene::with(name, Shape::default(), 2).await;
+    let scenario = ClusterUnderTest::with(name, Shape::default(), 2).await;
     let mut operation = json!({"operation": "member-delete", "name": "-cp-0", "count": 1});
     for (key, value) in wrong.as_object().into_iter().flatten() {
         operation[key] = value.clone();
     }
-    scene.strike(json!({"operation": operation}));
-    let mark = scene.mark();
-    scene.leave(0).await;
-    scene
+    scenario.command(json!({"operation": operation}));
+    let mark = scenario.mark();
+    scenario.leave(0).await;
+    scenario
         .until_true("the deletion goes wrong", |truth| {
             truth.status == "ACTIVE" && truth.all("cp-0", 1, left)
         })
         .await;
-    scene
-        .until_metric(&scene.held("release", "MemberDraining"))
+    scenario
+        .until_metric(&scenario.held("release", "MemberDraining"))
         .await;
-    scene.until_gone(0).await;
-    scene
+    scenario.until_gone(0).await;
+    scenario
         .end_with(mark, &["PUT member", "DELETE member", "DELETE member"])
         .await;
 }
@@ -103,50 +108,54 @@ pub(super) async fn a_deletion_is_asked_again(name: &'static str, wrong: &Value,
 /// A later ERROR is noticed, reported and repaired by an update. If that fails too, the member is deleted and created
 /// again, because another machine serves.
 async fn a_settled_member_turns_error(name: &'static str) {
-    let scene = Scene::with(name, Shape::default(), 2).await;
-    let mark = scene.mark();
-    scene.slow("loadbalancer_member_update");
-    scene.strike(json!({"set_status": {"object": scene.member(1), "provisioning": "ERROR"}}));
-    scene
-        .until_told("cp-1", "MemberError", "is in ERROR; it is repaired")
+    let scenario = ClusterUnderTest::with(name, Shape::default(), 2).await;
+    let mark = scenario.mark();
+    scenario.slow("loadbalancer_member_update");
+    scenario
+        .command(json!({"set_status": {"object": scenario.member(1), "provisioning": "ERROR"}}));
+    scenario
+        .until_reported("cp-1", "MemberError", "is in ERROR; it is repaired")
         .await;
-    scene.until_well().await;
-    assert_eq!(scene.writes(mark), ["PUT member"]);
+    scenario.until_well().await;
+    assert_eq!(scenario.writes(mark), ["PUT member"]);
 
-    scene.strike(json!({"operation": {"operation": "member-update", "name": "-cp-1", "fail": true, "count": 1}}));
-    let mark = scene.mark();
-    scene.strike(json!({"set_status": {"object": scene.member(1), "provisioning": "ERROR"}}));
-    let held = scene
+    scenario.command(json!({"operation": {"operation": "member-update", "name": "-cp-1", "fail": true, "count": 1}}));
+    let mark = scenario.mark();
+    scenario
+        .command(json!({"set_status": {"object": scenario.member(1), "provisioning": "ERROR"}}));
+    let held = scenario
         .until_machine(1, "ERROR", |machine| {
-            tells(machine, "False", "MemberError", "")
+            shows_condition(machine, "False", "MemberError", "")
         })
         .await;
     assert!(is_provisioned(&held), "an admitted machine stays so");
-    scene.until_told("c", "MemberError", "cp-1: ").await;
-    scene
-        .until_true("it is made anew", |_| scene.writes(mark).len() == 3)
+    scenario.until_reported("c", "MemberError", "cp-1: ").await;
+    scenario
+        .until_true("the member is recreated", |_| {
+            scenario.writes(mark).len() == 3
+        })
         .await;
-    scene
+    scenario
         .end_with(mark, &["PUT member", "DELETE member", "POST member"])
         .await;
 }
 
 /// B: the load balancer turns ACTIVE three times, seconds before the last members turn ERROR.
 async fn a_batch_fails_group_by_group(name: &'static str) {
-    let scene = Scene::with(name, Shape::default(), 2).await;
-    scene.strike(json!({"hold": {"member": "-cp-2", "status": "PENDING_CREATE", "count": 1}}));
-    scene.join(2).await;
-    scene
-        .until_told("cp-2", "MemberPending", "is PENDING_CREATE")
+    let scenario = ClusterUnderTest::with(name, Shape::default(), 2).await;
+    scenario.command(json!({"hold": {"member": "-cp-2", "status": "PENDING_CREATE", "count": 1}}));
+    scenario.join(2).await;
+    scenario
+        .until_reported("cp-2", "MemberPending", "is PENDING_CREATE")
         .await;
-    scene.strike(
+    scenario.command(
         json!({"operation": {"operation": "member-batch", "anomaly": "B", "gap": 3, "count": 1}}),
     );
-    let mut members = scene.listed();
+    let mut members = scenario.listed();
     members.push(json!({"name": "stranger", "address": "10.6.0.250", "protocol_port": 6443}));
-    let path = format!("pools/{}/members", scene.pool());
-    let mark = scene.mark();
-    scene
+    let path = format!("pools/{}/members", scenario.pool());
+    let mark = scenario.mark();
+    scenario
         .octavia(
             "demo",
             Method::PUT,
@@ -154,54 +163,56 @@ async fn a_batch_fails_group_by_group(name: &'static str) {
             Some(json!({"members": members})),
         )
         .await;
-    scene.leave(0).await;
-    scene
+    scenario.leave(0).await;
+    scenario
         .until_true("a group is unlocked before the next one", |truth| {
             truth.status == "ACTIVE" && truth.all("cp-1", 1, "ERROR")
         })
         .await;
-    scene.until_admitted(2).await;
-    scene.until_gone(0).await;
-    let truth = scene.truth();
+    scenario.until_admitted(2).await;
+    scenario.until_gone(0).await;
+    let truth = scenario.truth();
     assert!(
         truth.members.iter().any(|member| member.name == "stranger"),
         "{truth:?}"
     );
     // Of the members that may serve, only the one of the deleted machine was deleted.
-    let writes = scene.writes(mark);
+    let writes = scenario.writes(mark);
     let deleted = writes
         .iter()
         .filter(|write| *write == "DELETE member")
         .count();
     assert!(deleted <= 2, "{writes:?}");
-    scene.end().await;
+    scenario.end().await;
 }
 
 /// F: every member is in ERROR while all of them serve. A deletion that is requested in the meantime waits.
 async fn a_failed_additive_batch_removes_nobody(name: &'static str) {
-    let scene = Scene::with(name, Shape::default(), 3).await;
-    scene.strike(json!({"operation": {"operation": "member-batch", "anomaly": "F", "count": 1}}));
+    let scenario = ClusterUnderTest::with(name, Shape::default(), 3).await;
+    scenario
+        .command(json!({"operation": {"operation": "member-batch", "anomaly": "F", "count": 1}}));
     // The first repair takes so long that the deletion is requested before any member is ACTIVE again.
-    scene.strike(json!({"operation": {"operation": "member-update", "duration": 15, "count": 1}}));
-    let path = format!("pools/{}/members?additive_only=true", scene.pool());
-    let mark = scene.mark();
-    scene
+    scenario
+        .command(json!({"operation": {"operation": "member-update", "duration": 15, "count": 1}}));
+    let path = format!("pools/{}/members?additive_only=true", scenario.pool());
+    let mark = scenario.mark();
+    scenario
         .octavia("demo", Method::PUT, &path, Some(json!({"members": []})))
         .await;
-    scene.leave(0).await;
-    scene
+    scenario.leave(0).await;
+    scenario
         .until_true("all are in ERROR", |truth| {
             truth.status == "ACTIVE" && truth.members.iter().all(|member| member.status == "ERROR")
         })
         .await;
-    scene
-        .until_told("cp-0", "NoOtherMemberServing", "its member is not ACTIVE")
+    scenario
+        .until_reported("cp-0", "NoOtherMemberServing", "its member is not ACTIVE")
         .await;
-    scene.until_told("c", "MemberError", "").await;
-    scene.until_gone(0).await;
-    scene.until_well().await;
+    scenario.until_reported("c", "MemberError", "").await;
+    scenario.until_gone(0).await;
+    scenario.until_well().await;
     // The machine may be deleted as soon as one other machine serves again, before the third member is repaired.
-    let writes = scene.writes(mark);
+    let writes = scenario.writes(mark);
     assert_eq!(writes[..2], ["PUT member", "PUT member"], "{writes:?}");
     let deleted = writes
         .iter()
@@ -212,18 +223,18 @@ async fn a_failed_additive_batch_removes_nobody(name: &'static str) {
         "the one that leaves, and nobody else: {writes:?}"
     );
     println!("{name}: {writes:?}");
-    scene.end().await;
+    scenario.end().await;
 }
 
 /// H: the member was never applied, so it is deleted and created again.
 async fn the_load_balancer_fails(name: &'static str) {
-    let scene = Scene::empty(name, Shape::default()).await;
-    scene.strike(
+    let scenario = ClusterUnderTest::empty(name, Shape::default()).await;
+    scenario.command(
         json!({"operation": {"operation": "load-balancer-create", "anomaly": "H", "count": 1}}),
     );
-    scene.cluster(Shape::default(), json!({})).await;
-    scene.until_cluster(is_provisioned).await;
-    let writes = scene.writes(0);
+    scenario.cluster(Shape::default(), json!({})).await;
+    scenario.until_cluster(is_provisioned).await;
+    let writes = scenario.writes(0);
     assert_eq!(
         writes[..3],
         [
@@ -233,10 +244,10 @@ async fn the_load_balancer_fails(name: &'static str) {
         ],
         "{writes:?}"
     );
-    scene.join(0).await;
-    scene.until_admitted(0).await;
-    let _: Value = scene
-        .until_cluster(|cluster| tells(cluster, "True", "MembersActive", ""))
+    scenario.join(0).await;
+    scenario.until_admitted(0).await;
+    let _: Value = scenario
+        .until_cluster(|cluster| shows_condition(cluster, "True", "MembersActive", ""))
         .await;
-    scene.end().await;
+    scenario.end().await;
 }

@@ -5,9 +5,9 @@ use serde_json::json;
 
 use super::{
     Scenario,
+    cluster_under_test::{ClusterUnderTest, Shape, is_provisioned, shows_condition},
     failed::a_deletion_is_asked_again,
     scenarios,
-    scene::{Scene, Shape, is_provisioned, tells},
 };
 
 const LOST: &str = "is PENDING though the load balancer is ACTIVE; it is repaired";
@@ -34,18 +34,18 @@ fn anomaly(letter: &str, member: &str) -> serde_json::Value {
 
 /// C: an anomaly that was observed with amphorav2.
 async fn a_creation_is_lost(name: &'static str) {
-    let scene = Scene::with(name, Shape::default(), 1).await;
-    scene.strike(anomaly("C", "-cp-1"));
-    scene.slow("loadbalancer_member_delete");
-    let mark = scene.mark();
-    scene.join(1).await;
-    scene.until_held(1, "MemberPending", "").await;
-    scene
-        .until_told("cp-1", "MemberPending", "is PENDING_CREATE")
+    let scenario = ClusterUnderTest::with(name, Shape::default(), 1).await;
+    scenario.command(anomaly("C", "-cp-1"));
+    scenario.slow("loadbalancer_member_delete");
+    let mark = scenario.mark();
+    scenario.join(1).await;
+    scenario.until_held(1, "MemberPending", "").await;
+    scenario
+        .until_reported("cp-1", "MemberPending", "is PENDING_CREATE")
         .await;
-    scene.until_told("cp-1", "MemberPending", LOST).await;
-    scene.until_admitted(1).await;
-    scene
+    scenario.until_reported("cp-1", "MemberPending", LOST).await;
+    scenario.until_admitted(1).await;
+    scenario
         .end_with(mark, &["POST member", "DELETE member", "POST member"])
         .await;
 }
@@ -56,35 +56,40 @@ async fn a_creation_on_the_second_port_is_lost(name: &'static str) {
         more_ports: &[8443],
         ..Shape::default()
     };
-    let scene = Scene::with(name, shape, 1).await;
-    scene.strike(anomaly("C", "-8443-cp-1"));
-    scene.join(1).await;
-    scene.until_held(1, "MemberPending", "on port 8443").await;
-    let truth = scene.truth();
+    let scenario = ClusterUnderTest::with(name, shape, 1).await;
+    scenario.command(anomaly("C", "-8443-cp-1"));
+    scenario.join(1).await;
+    scenario
+        .until_held(1, "MemberPending", "on port 8443")
+        .await;
+    let truth = scenario.truth();
     let on = |port| truth.of_machine("cp-1").find(|member| member.port == port);
     assert_eq!(
         on(6443).map(|member| member.status.as_str()),
         Some("ACTIVE")
     );
-    scene.until_admitted(1).await;
-    scene.until_well().await;
-    assert_eq!(scene.truth().of_machine("cp-1").count(), scene.ports());
-    scene.end().await;
+    scenario.until_admitted(1).await;
+    scenario.until_well().await;
+    assert_eq!(
+        scenario.truth().of_machine("cp-1").count(),
+        scenario.ports()
+    );
+    scenario.end().await;
 }
 
 /// C: an admitted machine's member is not deleted because of it.
 async fn a_settled_member_turns_pending(name: &'static str) {
-    let scene = Scene::with(name, Shape::default(), 2).await;
-    scene.slow("loadbalancer_member_update");
-    let mark = scene.mark();
-    scene.strike(
-        json!({"set_status": {"object": scene.member(1), "provisioning": "PENDING_UPDATE"}}),
+    let scenario = ClusterUnderTest::with(name, Shape::default(), 2).await;
+    scenario.slow("loadbalancer_member_update");
+    let mark = scenario.mark();
+    scenario.command(
+        json!({"set_status": {"object": scenario.member(1), "provisioning": "PENDING_UPDATE"}}),
     );
-    scene
-        .until_told("cp-1", "MemberPending", "is PENDING_UPDATE")
+    scenario
+        .until_reported("cp-1", "MemberPending", "is PENDING_UPDATE")
         .await;
-    scene.until_told("cp-1", "MemberPending", LOST).await;
-    scene.end_with(mark, &["PUT member"]).await;
+    scenario.until_reported("cp-1", "MemberPending", LOST).await;
+    scenario.end_with(mark, &["PUT member"]).await;
 }
 
 /// C: no worker will ever end the change.
@@ -95,18 +100,18 @@ async fn a_deletion_is_lost(name: &'static str) {
 /// D: listener and pool stay PENDING too, so that every write of a member is answered with 409. The pool is updated
 /// first.
 async fn the_database_is_away(name: &'static str) {
-    let scene = Scene::with(name, Shape::default(), 2).await;
-    scene.strike(json!({"operation": {"operation": "member-create", "name": "-cp-2", "anomaly": "D", "gap": 2, "count": 1}}));
-    let mark = scene.mark();
-    scene.join(2).await;
-    scene
+    let scenario = ClusterUnderTest::with(name, Shape::default(), 2).await;
+    scenario.command(json!({"operation": {"operation": "member-create", "name": "-cp-2", "anomaly": "D", "gap": 2, "count": 1}}));
+    let mark = scenario.mark();
+    scenario.join(2).await;
+    scenario
         .until_true("the load balancer alone is ACTIVE", |truth| {
             truth.status == "ACTIVE" && truth.pools[0].1 == "PENDING_UPDATE"
         })
         .await;
-    scene.until_held(2, "MemberPending", "").await;
-    scene.until_admitted(2).await;
-    scene
+    scenario.until_held(2, "MemberPending", "").await;
+    scenario.until_admitted(2).await;
+    scenario
         .end_with(
             mark,
             &["POST member", "PUT pool", "DELETE member", "POST member"],
@@ -120,78 +125,84 @@ async fn a_provider_forgets_the_member(name: &'static str) {
         provider: "f5",
         ..Shape::default()
     };
-    let scene = Scene::with(name, shape, 1).await;
-    scene.strike(anomaly("J", "-cp-1"));
-    scene.slow("loadbalancer_member_delete");
-    let mark = scene.mark();
-    scene.join(1).await;
-    scene.until_told("cp-1", "MemberPending", LOST).await;
-    scene.until_admitted(1).await;
-    scene
+    let scenario = ClusterUnderTest::with(name, shape, 1).await;
+    scenario.command(anomaly("J", "-cp-1"));
+    scenario.slow("loadbalancer_member_delete");
+    let mark = scenario.mark();
+    scenario.join(1).await;
+    scenario.until_reported("cp-1", "MemberPending", LOST).await;
+    scenario.until_admitted(1).await;
+    scenario
         .until_machine(1, "the profile", |machine| {
-            tells(machine, "True", "MembersActive", "provider profile other")
+            shows_condition(machine, "True", "MembersActive", "provider profile other")
         })
         .await;
-    scene
+    scenario
         .end_with(mark, &["POST member", "DELETE member", "POST member"])
         .await;
 }
 
 /// K: load balancer, pool and listener are ACTIVE seconds before the member.
 async fn the_load_balancer_is_active_early(name: &'static str) {
-    let scene = Scene::with(name, Shape::default(), 1).await;
-    let mark = scene.mark();
-    scene.join_under_an_early_active().await;
-    scene.until_admitted(1).await;
-    scene.end_with(mark, &["POST member"]).await;
+    let scenario = ClusterUnderTest::with(name, Shape::default(), 1).await;
+    let mark = scenario.mark();
+    scenario.join_under_an_early_active().await;
+    scenario.until_admitted(1).await;
+    scenario.end_with(mark, &["POST member"]).await;
 }
 
 /// L: the member is ACTIVE, so that its machine is admitted; the listener is repaired by an update.
 async fn the_worker_dies_before_the_listeners(name: &'static str) {
-    let scene = Scene::with(name, Shape::default(), 1).await;
-    scene.strike(anomaly("L", "-cp-1"));
-    scene.slow("loadbalancer_listener_update");
-    let mark = scene.mark();
-    scene.join(1).await;
-    scene.until_admitted(1).await;
-    scene.until_told("c", "LoadBalancerPending", "").await;
-    scene.end_with(mark, &["POST member", "PUT listener"]).await;
+    let scenario = ClusterUnderTest::with(name, Shape::default(), 1).await;
+    scenario.command(anomaly("L", "-cp-1"));
+    scenario.slow("loadbalancer_listener_update");
+    let mark = scenario.mark();
+    scenario.join(1).await;
+    scenario.until_admitted(1).await;
+    scenario
+        .until_reported("c", "LoadBalancerPending", "")
+        .await;
+    scenario
+        .end_with(mark, &["POST member", "PUT listener"])
+        .await;
 }
 
 /// M: the listener is in ERROR. The cluster's condition Ready shows that at once, and the listener is repaired by an
 /// update.
 async fn a_listener_misses_its_certificate(name: &'static str) {
-    let scene = Scene::with(name, Shape::default(), 1).await;
-    scene.strike(anomaly("M", "-cp-1"));
-    scene.slow("loadbalancer_listener_update");
-    let mark = scene.mark();
-    scene.join(1).await;
-    scene
-        .until_told(
+    let scenario = ClusterUnderTest::with(name, Shape::default(), 1).await;
+    scenario.command(anomaly("M", "-cp-1"));
+    scenario.slow("loadbalancer_listener_update");
+    let mark = scenario.mark();
+    scenario.join(1).await;
+    scenario
+        .until_reported(
             "c",
             "LoadBalancerError",
             "The listener of port 6443 is in ERROR",
         )
         .await;
-    scene.until_admitted(1).await;
-    scene.end_with(mark, &["POST member", "PUT listener"]).await;
+    scenario.until_admitted(1).await;
+    scenario
+        .end_with(mark, &["POST member", "PUT listener"])
+        .await;
 }
 
 /// N: reads do not return a new object for a while. It is not created twice.
 async fn another_node_answers(name: &'static str) {
-    let scene = Scene::with(name, Shape::default(), 1).await;
-    scene.strike(json!({"operation": {"operation": "member-create", "name": "-cp-1", "anomaly": "N", "gap": 4, "count": 1}}));
-    let mark = scene.mark();
-    scene.join(1).await;
-    scene.until_admitted(1).await;
-    let made = scene.writes(mark);
+    let scenario = ClusterUnderTest::with(name, Shape::default(), 1).await;
+    scenario.command(json!({"operation": {"operation": "member-create", "name": "-cp-1", "anomaly": "N", "gap": 4, "count": 1}}));
+    let mark = scenario.mark();
+    scenario.join(1).await;
+    scenario.until_admitted(1).await;
+    let made = scenario.writes(mark);
     assert_eq!(
         made.iter().filter(|write| *write == "POST member").count(),
         1,
         "{made:?}"
     );
     assert!(is_provisioned(
-        &scene.until_cluster(|cluster| !cluster.is_null()).await
+        &scenario.until_cluster(|cluster| !cluster.is_null()).await
     ));
-    scene.end().await;
+    scenario.end().await;
 }

@@ -14,11 +14,11 @@
     reason = "a test's helper fails the test"
 )]
 
+pub mod cluster_under_test;
 mod failed;
 mod lost;
 mod plane;
 mod providers;
-pub mod scene;
 mod situations;
 mod stuck;
 pub mod truth;

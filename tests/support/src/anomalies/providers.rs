@@ -3,8 +3,9 @@
 use serde_json::json;
 
 use super::{
-    Scenario, scenarios,
-    scene::{Scene, Shape, tells},
+    Scenario,
+    cluster_under_test::{ClusterUnderTest, Shape, shows_condition},
+    scenarios,
 };
 
 pub(super) fn all() -> Vec<Scenario> {
@@ -25,20 +26,20 @@ fn ovn() -> Shape {
 }
 
 /// A machine joins and another one is deleted. The condition names the profile.
-async fn plain(scene: Scene, profile: &str, leaving: &[&str]) {
-    let words = format!("provider profile {profile}");
-    scene
+async fn plain(scenario: ClusterUnderTest, profile: &str, leaving: &[&str]) {
+    let text = format!("provider profile {profile}");
+    scenario
         .until_machine(1, "the profile", |machine| {
-            tells(machine, "True", "MembersActive", &words)
+            shows_condition(machine, "True", "MembersActive", &text)
         })
         .await;
-    scene
-        .until_cluster(|cluster| tells(cluster, "True", "MembersActive", &words))
+    scenario
+        .until_cluster(|cluster| shows_condition(cluster, "True", "MembersActive", &text))
         .await;
-    let mark = scene.mark();
-    scene.leave(0).await;
-    scene.until_gone(0).await;
-    scene.end_with(mark, leaving).await;
+    let mark = scenario.mark();
+    scenario.leave(0).await;
+    scenario.until_gone(0).await;
+    scenario.end_with(mark, leaving).await;
 }
 
 async fn amphora(name: &'static str) {
@@ -46,8 +47,8 @@ async fn amphora(name: &'static str) {
         provider: "amphora",
         ..Shape::default()
     };
-    let scene = Scene::with(name, shape, 2).await;
-    plain(scene, "amphora", &["PUT member", "DELETE member"]).await;
+    let scenario = ClusterUnderTest::with(name, shape, 2).await;
+    plain(scenario, "amphora", &["PUT member", "DELETE member"]).await;
 }
 
 async fn the_alias(name: &'static str) {
@@ -55,51 +56,51 @@ async fn the_alias(name: &'static str) {
         provider: "octavia",
         ..Shape::default()
     };
-    let scene = Scene::with(name, shape, 2).await;
-    plain(scene, "amphora", &["PUT member", "DELETE member"]).await;
+    let scenario = ClusterUnderTest::with(name, shape, 2).await;
+    plain(scenario, "amphora", &["PUT member", "DELETE member"]).await;
 }
 
 /// With this provider weight 0 keeps no client away, so it is not set.
 async fn ovn_does_not_drain(name: &'static str) {
-    let scene = Scene::with(name, ovn(), 2).await;
+    let scenario = ClusterUnderTest::with(name, ovn(), 2).await;
     // New members are created disabled, and enabled by a separate write.
-    scene
+    scenario
         .until_true("both are enabled", |truth| {
             truth.members.iter().all(|member| member.up)
         })
         .await;
-    plain(scene, "ovn", &["DELETE member"]).await;
+    plain(scenario, "ovn", &["DELETE member"]).await;
 }
 
 /// A health event reports the load balancer ACTIVE during an operation.
 async fn ovn_reports_active_early(name: &'static str) {
-    let scene = Scene::with(name, ovn(), 1).await;
-    let mark = scene.mark();
-    scene.join_under_an_early_active().await;
-    scene.until_admitted(1).await;
+    let scenario = ClusterUnderTest::with(name, ovn(), 1).await;
+    let mark = scenario.mark();
+    scenario.join_under_an_early_active().await;
+    scenario.until_admitted(1).await;
     // The member is created once and never treated as lost. A PUT enables it, if it was created disabled beside a
     // member that serves.
-    let writes = scene.writes(mark);
+    let writes = scenario.writes(mark);
     let made_once = writes.first().is_some_and(|write| *write == "POST member")
         && writes[1..].iter().all(|write| *write == "PUT member");
     assert!(made_once, "{writes:?}");
-    scene.end().await;
+    scenario.end().await;
 }
 
 /// With OVN a failed creation reads ACTIVE. The machine is admitted with a disabled member, which counts for no other
 /// machine's release until the write that enables it has created it.
 async fn ovn_calls_a_failed_creation_active(name: &'static str) {
-    let scene = Scene::with(name, ovn(), 1).await;
-    scene.strike(json!({"operation": {"operation": "member-create", "name": "-cp-1", "fail": true, "count": 1}}));
-    scene.join(1).await;
-    scene.until_admitted(1).await;
-    scene.leave(0).await;
-    scene
-        .until_told("cp-0", "NoOtherMemberServing", "cp-1: ")
+    let scenario = ClusterUnderTest::with(name, ovn(), 1).await;
+    scenario.command(json!({"operation": {"operation": "member-create", "name": "-cp-1", "fail": true, "count": 1}}));
+    scenario.join(1).await;
+    scenario.until_admitted(1).await;
+    scenario.leave(0).await;
+    scenario
+        .until_reported("cp-0", "NoOtherMemberServing", "cp-1: ")
         .await;
-    scene.until_gone(0).await;
-    let served = scene.truth().in_data_path;
-    assert_eq!(served, [(6443, scene.member(1))]);
-    scene.until_well().await;
-    scene.end().await;
+    scenario.until_gone(0).await;
+    let served = scenario.truth().in_data_path;
+    assert_eq!(served, [(6443, scenario.member(1))]);
+    scenario.until_well().await;
+    scenario.end().await;
 }

@@ -7,8 +7,11 @@ use jiff::{Timestamp, ToSpan as _};
 use serde_json::{Value, json};
 
 use super::{
-    Scenario, scenarios,
-    scene::{Scene, Shape, is_provisioned, tells, told},
+    Scenario,
+    cluster_under_test::{
+        ClusterUnderTest, Shape, condition_text, is_provisioned, shows_condition,
+    },
+    scenarios,
     watch::HOOK,
 };
 use crate::env::cluster_api::condition;
@@ -28,13 +31,13 @@ pub(super) fn all() -> Vec<Scenario> {
 
 /// 4, after initialisation: the machine's server is down, and others serve.
 async fn a_broken_machine_is_remediated(name: &'static str) {
-    let scene = Scene::with(name, Shape::default(), 3).await;
-    scene.strike(json!({"set_server": {"server": "cp-1", "status": "SHUTOFF"}}));
-    scene.strike(json!({"set_status": {"object": scene.member(1), "operating": "ERROR"}}));
-    scene.leave(1).await;
-    scene.until_gone(1).await;
-    scene.until_well().await;
-    let left = scene.truth();
+    let scenario = ClusterUnderTest::with(name, Shape::default(), 3).await;
+    scenario.command(json!({"set_server": {"server": "cp-1", "status": "SHUTOFF"}}));
+    scenario.command(json!({"set_status": {"object": scenario.member(1), "operating": "ERROR"}}));
+    scenario.leave(1).await;
+    scenario.until_gone(1).await;
+    scenario.until_well().await;
+    let left = scenario.truth();
     assert_eq!(
         (
             left.of_machine("cp-0").count(),
@@ -42,160 +45,160 @@ async fn a_broken_machine_is_remediated(name: &'static str) {
         ),
         (1, 1)
     );
-    scene.end().await;
+    scenario.end().await;
 }
 
 /// The last machine that serves is deleted. The message of its hold names what it blocks and the ways to end it.
-async fn hold_the_last_one(name: &'static str) -> Scene {
-    let scene = Scene::with(name, Shape::default(), 2).await;
-    scene.strike(json!({"set_status": {"object": scene.member(1), "operating": "ERROR"}}));
-    scene.hold_the_first().await;
-    scene
+async fn hold_the_last_one(name: &'static str) -> ClusterUnderTest {
+    let scenario = ClusterUnderTest::with(name, Shape::default(), 2).await;
+    scenario.command(json!({"set_status": {"object": scenario.member(1), "operating": "ERROR"}}));
+    scenario.hold_the_first().await;
+    scenario
 }
 
 /// 5: the hold ends as soon as the other machine serves again.
 async fn the_other_member_heals(name: &'static str) {
-    let scene = hold_the_last_one(name).await;
-    scene.strike(json!({"set_status": {"object": scene.member(1), "free": true}}));
-    scene.until_gone(0).await;
-    scene.until_well().await;
-    scene.end().await;
+    let scenario = hold_the_last_one(name).await;
+    scenario.command(json!({"set_status": {"object": scenario.member(1), "free": true}}));
+    scenario.until_gone(0).await;
+    scenario.until_well().await;
+    scenario.end().await;
 }
 
 /// 5: or by the operator's override, with a reason and an end.
 async fn the_operator_lets_it_go(name: &'static str) {
-    let scene = hold_the_last_one(name).await;
-    let machine = scene
+    let scenario = hold_the_last_one(name).await;
+    let machine = scenario
         .until_machine(0, "held", |machine| {
-            tells(machine, "False", "NoOtherMemberServing", "")
+            shows_condition(machine, "False", "NoOtherMemberServing", "")
         })
         .await;
     assert!(
-        told(&machine).contains("KubeadmControlPlane changes nothing else"),
+        condition_text(&machine).contains("KubeadmControlPlane changes nothing else"),
         "{}",
-        told(&machine)
+        condition_text(&machine)
     );
     assert!(
-        told(&machine).contains("bypass until="),
+        condition_text(&machine).contains("bypass until="),
         "{}",
-        told(&machine)
+        condition_text(&machine)
     );
     // With the override the operator accepts that no machine serves for a while.
-    scene.watch.excused.store(true, Ordering::SeqCst);
+    scenario.watch.excused.store(true, Ordering::SeqCst);
     let until = Timestamp::now().checked_add(10.minutes()).unwrap();
     let word = json!({GATE: format!("bypass until={until} reason=both are broken")});
-    scene
+    scenario
         .patch(
             "OpenStackMachine",
             "cp-0",
             json!({"metadata": {"annotations": word}}),
         )
         .await;
-    scene.until_gone(0).await;
-    scene.end().await;
+    scenario.until_gone(0).await;
+    scenario.end().await;
 }
 
 /// 14: the new machine is held for longer than its health check waits, and is deleted. It was never admitted, so that
 /// it is deleted at once, and the old one stays.
 async fn a_health_check_gives_the_new_machine_up(name: &'static str) {
-    let scene = Scene::with(name, Shape::default(), 1).await;
-    scene.strike(json!({"hold": {"member": "-cp-1", "status": "PENDING_CREATE"}}));
-    scene.join(1).await;
-    scene.until_held(1, "MemberPending", "").await;
+    let scenario = ClusterUnderTest::with(name, Shape::default(), 1).await;
+    scenario.command(json!({"hold": {"member": "-cp-1", "status": "PENDING_CREATE"}}));
+    scenario.join(1).await;
+    scenario.until_held(1, "MemberPending", "").await;
     // The machine is deleted while its member still exists, without a wait.
-    scene.watch.excused.store(true, Ordering::SeqCst);
-    scene.leave(1).await;
-    scene.until_gone(1).await;
-    scene
+    scenario.watch.excused.store(true, Ordering::SeqCst);
+    scenario.leave(1).await;
+    scenario.until_gone(1).await;
+    scenario
         .until_true("its member is gone", |truth| {
             truth.of_machine("cp-1").count() == 0
         })
         .await;
-    scene.watch.excused.store(false, Ordering::SeqCst);
-    scene.join(2).await;
-    scene.until_admitted(2).await;
-    scene.until_well().await;
-    assert!(scene.truth().all("cp-0", 1, "ACTIVE"));
-    scene.end().await;
+    scenario.watch.excused.store(false, Ordering::SeqCst);
+    scenario.join(2).await;
+    scenario.until_admitted(2).await;
+    scenario.until_well().await;
+    assert!(scenario.truth().all("cp-0", 1, "ACTIVE"));
+    scenario.end().await;
 }
 
 /// 15: where Octavia supports no monitor, Cluster API's own conditions are the evidence, once they have held for 90 s.
 async fn there_is_no_monitor(name: &'static str) {
-    let scene = Scene::empty(name, Shape::default()).await;
-    scene.strike(json!({"fault": {"match": {"label": "loadbalancer_healthmonitor_create"}, "status": 501,
+    let scenario = ClusterUnderTest::empty(name, Shape::default()).await;
+    scenario.command(json!({"fault": {"match": {"label": "loadbalancer_healthmonitor_create"}, "status": 501,
         "body": r#"{"faultcode": "Server", "faultstring": "Provider does not support a requested option", "debuginfo": null}"#}}));
-    scene.cluster(Shape::default(), json!({})).await;
-    scene.until_cluster(is_provisioned).await;
+    scenario.cluster(Shape::default(), json!({})).await;
+    scenario.until_cluster(is_provisioned).await;
     for index in 0..2 {
-        scene.join(index).await;
-        scene.until_admitted(index).await;
+        scenario.join(index).await;
+        scenario.until_admitted(index).await;
     }
     // Without a monitor a new member is created disabled, and is enabled on that evidence.
-    assert!(scene.truth().of_machine("cp-1").all(|member| !member.up));
-    scene
+    assert!(scenario.truth().of_machine("cp-1").all(|member| !member.up));
+    scenario
         .until_true("it is enabled", |truth| {
             let mut members = truth.members.iter();
             members.all(|member| member.up && member.operating == "NO_MONITOR")
         })
         .await;
-    scene.leave(0).await;
-    scene
-        .until_told(
+    scenario.leave(0).await;
+    scenario
+        .until_reported(
             "cp-0",
             "NoOtherMemberServing",
             "cp-1: healthy, but not for long enough yet",
         )
         .await;
-    scene.until_gone(0).await;
-    scene.until_well().await;
-    scene.end().await;
+    scenario.until_gone(0).await;
+    scenario.until_well().await;
+    scenario.end().await;
 }
 
 /// 17: another control plane has no hook of its own, so that the hook of capo-rs is the only one. The rules are the
 /// same.
 async fn the_control_plane_is_not_kubeadms(name: &'static str) {
-    let scene = Scene::empty(name, Shape::default()).await;
-    scene.cluster(Shape::default(), json!({})).await;
-    scene
+    let scenario = ClusterUnderTest::empty(name, Shape::default()).await;
+    scenario.cluster(Shape::default(), json!({})).await;
+    scenario
         .patch(
             "Cluster",
             "c",
             json!({"spec": {"controlPlaneRef": {"kind": "RKE2ControlPlane"}}}),
         )
         .await;
-    scene.until_cluster(is_provisioned).await;
+    scenario.until_cluster(is_provisioned).await;
     for index in 0..2 {
-        scene.join(index).await;
+        scenario.join(index).await;
         let cleanup = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/kcp-cleanup";
-        scene
+        scenario
             .patch(
                 "Machine",
                 &format!("cp-{index}"),
                 json!({"metadata": {"annotations": {cleanup: null}}}),
             )
             .await;
-        scene.until_admitted(index).await;
+        scenario.until_admitted(index).await;
     }
-    scene
+    scenario
         .until("Machine", "cp-0", "hooked", |machine| {
             machine["metadata"]["annotations"][HOOK] == "capo-rs"
         })
         .await;
-    scene.leave(0).await;
-    scene
+    scenario.leave(0).await;
+    scenario
         .until("Machine", "cp-0", "it waits for us", |machine| {
             machine.is_null()
                 || condition(machine, "Deleting")
                     .is_some_and(|(_, reason, _)| reason == "WaitingForPreTerminateHook")
         })
         .await;
-    scene.until_gone(0).await;
-    scene.until_well().await;
-    let last: Value = scene
+    scenario.until_gone(0).await;
+    scenario.until_well().await;
+    let last: Value = scenario
         .until_machine(1, "the last one", |machine| {
-            tells(machine, "True", "MembersActive", "")
+            shows_condition(machine, "True", "MembersActive", "")
         })
         .await;
     assert!(is_provisioned(&last));
-    scene.end().await;
+    scenario.end().await;
 }

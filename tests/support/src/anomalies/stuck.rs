@@ -5,8 +5,9 @@ use reqwest::Method;
 use serde_json::json;
 
 use super::{
-    Scenario, scenarios,
-    scene::{Scene, Shape, is_provisioned, tells},
+    Scenario,
+    cluster_under_test::{ClusterUnderTest, Shape, is_provisioned, shows_condition},
+    scenarios,
 };
 use crate::env::cluster_api::condition;
 
@@ -24,87 +25,95 @@ fn killed(operation: &str, member: &str, gap: f64) -> serde_json::Value {
 }
 
 async fn a_worker_dies_for_good(name: &'static str) {
-    let scene = Scene::with(name, Shape::default(), 1).await;
-    scene.strike(killed("member-create", "-cp-1", 0.0));
-    let mark = scene.mark();
-    scene.join(1).await;
-    scene.until_held(1, "MemberPending", "").await;
+    let scenario = ClusterUnderTest::with(name, Shape::default(), 1).await;
+    scenario.command(killed("member-create", "-cp-1", 0.0));
+    let mark = scenario.mark();
+    scenario.join(1).await;
+    scenario.until_held(1, "MemberPending", "").await;
     // After the first threshold the cluster's Ready reports it, after the second the metric, and after the last it
     // counts as stuck.
-    scene
+    scenario
         .until_cluster(|cluster| {
             condition(cluster, "Ready").is_some_and(|(status, ..)| status == "False")
         })
         .await;
-    scene
+    scenario
         .until_metric(&format!(
             r#"capo_lb_members_stuck{{cluster_name="c",cluster_namespace="{name}",port="6443"}}"#
         ))
         .await;
-    scene
-        .until_told("c", "MemberPending", "; for far longer than")
+    scenario
+        .until_reported("c", "MemberPending", "; for far longer than")
         .await;
-    scene.until_told("c", "MemberPending", "; stuck").await;
-    assert_eq!(scene.writes(mark), ["POST member"], "nothing can be done");
-    scene.strike(json!({"resume": ""}));
-    scene.until_admitted(1).await;
-    scene.until_well().await;
-    scene
+    scenario
+        .until_reported("c", "MemberPending", "; stuck")
+        .await;
+    assert_eq!(
+        scenario.writes(mark),
+        ["POST member"],
+        "nothing can be done"
+    );
+    scenario.command(json!({"resume": ""}));
+    scenario.until_admitted(1).await;
+    scenario.until_well().await;
+    scenario
         .until_cluster(|cluster| {
             condition(cluster, "Ready").is_some_and(|(status, ..)| status == "True")
         })
         .await;
-    scene.assert_writes(mark, &["POST member"]);
-    scene.end().await;
+    scenario.assert_writes(mark, &["POST member"]);
+    scenario.end().await;
 }
 
 async fn another_worker_takes_over(name: &'static str) {
-    let scene = Scene::with(name, Shape::default(), 1).await;
-    scene.strike(killed("member-create", "-cp-1", 12.0));
-    let mark = scene.mark();
-    scene.join(1).await;
-    scene.until_held(1, "MemberPending", "").await;
-    scene.until_admitted(1).await;
-    scene.end_with(mark, &["POST member"]).await;
+    let scenario = ClusterUnderTest::with(name, Shape::default(), 1).await;
+    scenario.command(killed("member-create", "-cp-1", 12.0));
+    let mark = scenario.mark();
+    scenario.join(1).await;
+    scenario.until_held(1, "MemberPending", "").await;
+    scenario.until_admitted(1).await;
+    scenario.end_with(mark, &["POST member"]).await;
 }
 
 async fn a_worker_dies_in_a_drain(name: &'static str) {
-    let scene = Scene::with(name, Shape::default(), 2).await;
-    scene.strike(killed("member-update", "-cp-0", 0.0));
-    let mark = scene.mark();
-    scene.leave(0).await;
-    scene
+    let scenario = ClusterUnderTest::with(name, Shape::default(), 2).await;
+    scenario.command(killed("member-update", "-cp-0", 0.0));
+    let mark = scenario.mark();
+    scenario.leave(0).await;
+    scenario
         .until_true("the drain hangs", |truth| {
             truth.status == "PENDING_UPDATE" && truth.all("cp-0", 1, "PENDING_UPDATE")
         })
         .await;
-    scene
-        .until_metric(&scene.held("release", "MemberDraining"))
+    scenario
+        .until_metric(&scenario.held("release", "MemberDraining"))
         .await;
-    scene
+    scenario
         .until_cluster(|cluster| {
             condition(cluster, "Ready").is_some_and(|(status, ..)| status == "False")
         })
         .await;
-    assert_eq!(scene.writes(mark), ["PUT member"]);
-    scene.strike(json!({"resume": ""}));
-    scene.until_gone(0).await;
-    scene.end_with(mark, &["PUT member", "DELETE member"]).await;
+    assert_eq!(scenario.writes(mark), ["PUT member"]);
+    scenario.command(json!({"resume": ""}));
+    scenario.until_gone(0).await;
+    scenario
+        .end_with(mark, &["PUT member", "DELETE member"])
+        .await;
 }
 
 /// The steps of an operator without a jobboard: the load balancer is set to ERROR by SQL, then a failover. The manager
 /// does not create the load balancer again in the meantime, because machines depend on it.
 async fn the_operator_frees_it_by_a_failover(name: &'static str) {
-    let scene = Scene::with(name, Shape::default(), 1).await;
-    scene.strike(killed("member-create", "-cp-1", 0.0));
-    let mark = scene.mark();
-    scene.join(1).await;
-    scene.until_held(1, "MemberPending", "").await;
-    let id = scene.truth().id;
-    scene.strike(json!({"set_status": {"object": id, "provisioning": "ERROR"}}));
-    scene
+    let scenario = ClusterUnderTest::with(name, Shape::default(), 1).await;
+    scenario.command(killed("member-create", "-cp-1", 0.0));
+    let mark = scenario.mark();
+    scenario.join(1).await;
+    scenario.until_held(1, "MemberPending", "").await;
+    let id = scenario.truth().id;
+    scenario.command(json!({"set_status": {"object": id, "provisioning": "ERROR"}}));
+    scenario
         .until_cluster(|cluster| {
-            tells(
+            shows_condition(
                 cluster,
                 "False",
                 "LoadBalancerError",
@@ -112,13 +121,13 @@ async fn the_operator_frees_it_by_a_failover(name: &'static str) {
             )
         })
         .await;
-    let held = scene
+    let held = scenario
         .until_machine(1, "held", |machine| {
-            tells(machine, "False", "LoadBalancerError", "")
+            shows_condition(machine, "False", "LoadBalancerError", "")
         })
         .await;
     assert!(!is_provisioned(&held));
-    scene
+    scenario
         .octavia(
             "admin",
             Method::PUT,
@@ -126,6 +135,6 @@ async fn the_operator_frees_it_by_a_failover(name: &'static str) {
             None,
         )
         .await;
-    scene.until_admitted(1).await;
-    scene.end_with(mark, &["POST member"]).await;
+    scenario.until_admitted(1).await;
+    scenario.end_with(mark, &["POST member"]).await;
 }

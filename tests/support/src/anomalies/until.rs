@@ -5,11 +5,11 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{
-    scene::{BEAT, PATIENCE, Scene, is_provisioned, tells},
+    cluster_under_test::{ClusterUnderTest, INTERVAL, PATIENCE, is_provisioned, shows_condition},
     truth::Truth,
 };
 
-impl Scene {
+impl ClusterUnderTest {
     /// The `OpenStackMachine` as soon as `wanted` holds for it.
     pub async fn until_machine(
         &self,
@@ -76,33 +76,33 @@ impl Scene {
     }
 
     /// Waits until the machine is held for this reason with this text, in its condition and in the metrics.
-    pub async fn until_held(&self, index: usize, reason: &str, words: &str) {
-        let what = format!("held for {reason}: {words}");
+    pub async fn until_held(&self, index: usize, reason: &str, text: &str) {
+        let what = format!("held for {reason}: {text}");
         self.until_machine(index, &what, |machine| {
-            tells(machine, "False", reason, words) && !is_provisioned(machine)
+            shows_condition(machine, "False", reason, text) && !is_provisioned(machine)
         })
         .await;
         self.until_metric(&self.held("admission", reason)).await;
     }
 
     /// Waits until the load balancer's condition of an object (`c`, `cp-1`) has had this content, however briefly.
-    pub async fn until_told(&self, name: &str, reason: &str, words: &str) {
+    pub async fn until_reported(&self, name: &str, reason: &str, text: &str) {
         let reason = format!("{reason}: ");
         let seen = tokio::time::timeout(PATIENCE, async {
             while !self
                 .watch
-                .told(name)
+                .reported(name)
                 .iter()
-                .any(|said| said.starts_with(&reason) && said.contains(words))
+                .any(|content| content.starts_with(&reason) && content.contains(text))
             {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         });
         assert!(
             seen.await.is_ok(),
-            "{}: {name} never said {reason}{words:?} but {:#?}\n{:?}",
+            "{}: {name} never reported {reason}{text:?} but {:#?}\n{:?}",
             self.namespace,
-            self.watch.told(name),
+            self.watch.reported(name),
             self.writes(0)
         );
     }
@@ -110,7 +110,7 @@ impl Scene {
     /// Deletes the first machine's Machine and waits until it is held, because the second one does not read ONLINE.
     pub async fn hold_the_first(&self) {
         self.leave(0).await;
-        self.until_told(
+        self.until_reported(
             "cp-0",
             "NoOtherMemberServing",
             "cp-1: its member is not ONLINE",
@@ -141,7 +141,7 @@ impl Scene {
                 if self.plane.metrics().await.lines().any(is_asked_for) {
                     return;
                 }
-                tokio::time::sleep(BEAT).await;
+                tokio::time::sleep(INTERVAL).await;
             }
         });
         assert!(seen.await.is_ok(), "{}: no {series}", self.namespace);
@@ -150,7 +150,7 @@ impl Scene {
     /// Waits until all objects are ACTIVE, in the cloud and in the cluster's condition.
     pub async fn until_well(&self) {
         self.until_true("all is ACTIVE", Truth::is_well).await;
-        self.until_cluster(|cluster| tells(cluster, "True", "MembersActive", ""))
+        self.until_cluster(|cluster| shows_condition(cluster, "True", "MembersActive", ""))
             .await;
     }
 

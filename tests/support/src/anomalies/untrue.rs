@@ -7,8 +7,11 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{
-    Scenario, scenarios,
-    scene::{Scene, Shape, is_provisioned, tells, told},
+    Scenario,
+    cluster_under_test::{
+        ClusterUnderTest, Shape, condition_text, is_provisioned, shows_condition,
+    },
+    scenarios,
     truth::Truth,
 };
 
@@ -26,22 +29,22 @@ pub(super) fn all() -> Vec<Scenario> {
 /// E: another client's batch turns a member ACTIVE whose creation was lost. A member that Octavia reports ACTIVE is
 /// admitted.
 async fn an_additive_batch_whitewashes(name: &'static str) {
-    let scene = Scene::with(name, Shape::default(), 1).await;
-    let mark = scene.mark();
-    lose_the_second_creation(&scene).await;
-    let path = format!("pools/{}/members?additive_only=true", scene.pool());
-    scene
+    let scenario = ClusterUnderTest::with(name, Shape::default(), 1).await;
+    let mark = scenario.mark();
+    lose_the_second_creation(&scenario).await;
+    let path = format!("pools/{}/members?additive_only=true", scenario.pool());
+    scenario
         .octavia("demo", Method::PUT, &path, Some(json!({"members": []})))
         .await;
-    scene.until_admitted(1).await;
-    scene.end_with(mark, &["POST member"]).await;
+    scenario.until_admitted(1).await;
+    scenario.end_with(mark, &["POST member"]).await;
 }
 
 /// C, before the manager has noticed it.
-async fn lose_the_second_creation(scene: &Scene) {
-    scene.strike(json!({"operation": {"operation": "member-create", "name": "-cp-1", "anomaly": "C", "count": 1}}));
-    scene.join(1).await;
-    scene
+async fn lose_the_second_creation(scenario: &ClusterUnderTest) {
+    scenario.command(json!({"operation": {"operation": "member-create", "name": "-cp-1", "anomaly": "C", "count": 1}}));
+    scenario.join(1).await;
+    scenario
         .until_true("the creation is lost", |truth| {
             truth.status == "ACTIVE" && truth.all("cp-1", 1, "PENDING_CREATE")
         })
@@ -50,41 +53,41 @@ async fn lose_the_second_creation(scene: &Scene) {
 
 /// G: the operator's failover ends the changes that hung. No gate opens before the failover has ended.
 async fn a_failover_makes_all_active(name: &'static str) {
-    let scene = Scene::with(name, Shape::default(), 1).await;
-    let mark = scene.mark();
-    lose_the_second_creation(&scene).await;
-    let path = format!("loadbalancers/{}/failover", scene.truth().id);
-    scene.octavia("admin", Method::PUT, &path, None).await;
-    scene.until_admitted(1).await;
-    scene.end_with(mark, &["POST member"]).await;
+    let scenario = ClusterUnderTest::with(name, Shape::default(), 1).await;
+    let mark = scenario.mark();
+    lose_the_second_creation(&scenario).await;
+    let path = format!("loadbalancers/{}/failover", scenario.truth().id);
+    scenario.octavia("admin", Method::PUT, &path, None).await;
+    scenario.until_admitted(1).await;
+    scenario.end_with(mark, &["POST member"]).await;
 }
 
 /// G: ACTIVE opens the admission, because no other evidence exists before the API server listens. The old member is
 /// kept until the new one is seen ONLINE.
 async fn a_push_is_swallowed(name: &'static str) {
-    let scene = Scene::with(name, Shape::default(), 1).await;
-    scene.strike(json!({"operation": {"operation": "member-create", "name": "-cp-1", "anomaly": "G", "count": 1}}));
-    scene.join(1).await;
-    scene.until_admitted(1).await;
-    the_first_is_held_until_a_failover(scene).await;
+    let scenario = ClusterUnderTest::with(name, Shape::default(), 1).await;
+    scenario.command(json!({"operation": {"operation": "member-create", "name": "-cp-1", "anomaly": "G", "count": 1}}));
+    scenario.join(1).await;
+    scenario.until_admitted(1).await;
+    the_first_is_held_until_a_failover(scenario).await;
 }
 
 /// A new member gets no connections although all statuses are ACTIVE. The old machine stays until a failover has
 /// applied the new member.
-async fn the_first_is_held_until_a_failover(scene: Scene) {
-    scene.hold_the_first().await;
-    let path = format!("loadbalancers/{}/failover", scene.truth().id);
-    scene.octavia("admin", Method::PUT, &path, None).await;
-    scene.until_gone(0).await;
-    scene.until_well().await;
-    scene.end().await;
+async fn the_first_is_held_until_a_failover(scenario: ClusterUnderTest) {
+    scenario.hold_the_first().await;
+    let path = format!("loadbalancers/{}/failover", scenario.truth().id);
+    scenario.octavia("admin", Method::PUT, &path, None).await;
+    scenario.until_gone(0).await;
+    scenario.until_well().await;
+    scenario.end().await;
 }
 
 /// I: a load balancer that was created in one request, with its listeners and pools, is taken over by its name. A pool
 /// without a listener that stays PENDING in it does not belong to capo-rs and holds no gate.
 async fn an_unattached_pool_stays_pending(name: &'static str) {
-    let scene = Scene::empty(name, Shape::default()).await;
-    let raw = scene.user("demo").await;
+    let scenario = ClusterUnderTest::empty(name, Shape::default()).await;
+    let raw = scenario.user("demo").await;
     let network = |path: &str| raw.address("network", path);
     let (_, made) = raw
         .send(
@@ -99,7 +102,7 @@ async fn an_unattached_pool_stays_pending(name: &'static str) {
         .send(Method::POST, &network("subnets"), Some(subnet))
         .await;
     let subnet = made["subnet"]["id"].clone();
-    scene.strike(
+    scenario.command(
         json!({"operation": {"operation": "load-balancer-create", "anomaly": "I", "count": 1}}),
     );
     let balancer = format!("k8s-clusterapi-cluster-{name}-c-kubeapi");
@@ -109,10 +112,10 @@ async fn an_unattached_pool_stays_pending(name: &'static str) {
         "listeners": [{"name": port, "protocol": "TCP", "protocol_port": 6443, "default_pool":
             {"name": port, "protocol": "TCP", "lb_algorithm": "ROUND_ROBIN"}}],
         "pools": [{"name": "unattached", "protocol": "TCP", "lb_algorithm": "ROUND_ROBIN"}]}});
-    scene
+    scenario
         .octavia("demo", Method::POST, "loadbalancers", Some(graph))
         .await;
-    scene
+    scenario
         .until_true("the pool stays PENDING", |truth| {
             truth.status == "ACTIVE"
                 && truth
@@ -121,7 +124,7 @@ async fn an_unattached_pool_stays_pending(name: &'static str) {
                     .any(|(_, status)| status == "PENDING_CREATE")
         })
         .await;
-    scene
+    scenario
         .cluster(
             Shape::default(),
             // The address is not routed, which is the operator's task and not part of this test.
@@ -130,68 +133,70 @@ async fn an_unattached_pool_stays_pending(name: &'static str) {
                     "managedLoadBalancer": {"provider": "amphorav2"}}}),
         )
         .await;
-    scene.until_cluster(is_provisioned).await;
-    scene.join(0).await;
-    scene.until_admitted(0).await;
-    scene
-        .until_cluster(|cluster| tells(cluster, "True", "MembersActive", ""))
+    scenario.until_cluster(is_provisioned).await;
+    scenario.join(0).await;
+    scenario.until_admitted(0).await;
+    scenario
+        .until_cluster(|cluster| shows_condition(cluster, "True", "MembersActive", ""))
         .await;
-    let writes = scene.writes(0);
+    let writes = scenario.writes(0);
     assert!(
         !writes.iter().any(|write| write.ends_with("loadbalancer")),
         "{writes:?}"
     );
     assert!(
-        scene
+        scenario
             .truth()
             .pools
             .iter()
             .any(|(_, status)| status == "PENDING_CREATE"),
         "left alone"
     );
-    scene.end().await;
+    scenario.end().await;
 }
 
 /// A pool without a listener is never pushed, while its members still read ACTIVE. The listener is created again, and
 /// no gate opens before that.
 async fn the_listener_is_deleted_by_hand(name: &'static str) {
-    let scene = Scene::with(name, Shape::default(), 2).await;
-    let listeners = scene.octavia("demo", Method::GET, "listeners", None).await;
+    let scenario = ClusterUnderTest::with(name, Shape::default(), 2).await;
+    let listeners = scenario
+        .octavia("demo", Method::GET, "listeners", None)
+        .await;
     let path = format!(
         "listeners/{}",
         listeners["listeners"][0]["id"].as_str().unwrap()
     );
-    let mark = scene.mark();
-    scene.watch.excused.store(true, Ordering::SeqCst);
-    scene.octavia("demo", Method::DELETE, &path, None).await;
-    scene.leave(0).await;
-    scene
-        .until_true("it is made anew", |truth| {
+    let mark = scenario.mark();
+    scenario.watch.excused.store(true, Ordering::SeqCst);
+    scenario.octavia("demo", Method::DELETE, &path, None).await;
+    scenario.leave(0).await;
+    scenario
+        .until_true("the member is recreated", |truth| {
             truth.is_well() && truth.in_data_path.len() == 2 && !truth.listeners.is_empty()
         })
         .await;
-    scene.watch.excused.store(false, Ordering::SeqCst);
-    let machine = scene
+    scenario.watch.excused.store(false, Ordering::SeqCst);
+    let machine = scenario
         .until_machine(0, "still there", |machine| !machine.is_null())
         .await;
     assert!(
         machine["metadata"]["deletionTimestamp"].is_null(),
         "{}",
-        told(&machine)
+        condition_text(&machine)
     );
-    assert_eq!(scene.writes(mark), ["POST listener", "PUT listener"]);
-    scene.until_gone(0).await;
-    scene.until_well().await;
-    scene.end().await;
+    assert_eq!(scenario.writes(mark), ["POST listener", "PUT listener"]);
+    scenario.until_gone(0).await;
+    scenario.until_well().await;
+    scenario.end().await;
 }
 
 /// Another client's batch sets the weight of a drained member again, but the change does not reach the amphora. The
 /// member reads ACTIVE with that weight, and counts for no other machine's release until it is ONLINE.
 async fn a_batch_is_not_applied(name: &'static str) {
-    let scene = Scene::with(name, Shape::default(), 2).await;
-    let path = format!("pools/{}/members", scene.pool());
-    let own = scene.member(1);
-    let mut members = scene.listed();
+    let scenario = ClusterUnderTest::with(name, Shape::default(), 2).await;
+    let path = format!("pools/{}/members", scenario.pool());
+    let own = scenario.member(1);
+    let mut members = scenario.listed();
     let mut weigh = |weight: u64| {
         for member in members.iter_mut().filter(|member| member["name"] == own) {
             member["weight"] = json!(weight);
@@ -199,22 +204,22 @@ async fn a_batch_is_not_applied(name: &'static str) {
         Some(json!({"members": members}))
     };
     let (none, full) = (weigh(0), weigh(1));
-    scene.octavia("demo", Method::PUT, &path, none).await;
+    scenario.octavia("demo", Method::PUT, &path, none).await;
     let has = |truth: &Truth, weight: u64, operating: &str| {
         let mut members = truth.of_machine("cp-1");
         members.all(|member| member.weight == weight && member.operating == operating)
     };
-    scene
+    scenario
         .until_true("it is drained", |truth| has(truth, 0, "DRAINING"))
         .await;
-    scene.strike(
+    scenario.command(
         json!({"operation": {"operation": "member-batch", "anomaly": "not-applied", "count": 1}}),
     );
-    scene.octavia("demo", Method::PUT, &path, full).await;
-    scene
+    scenario.octavia("demo", Method::PUT, &path, full).await;
+    scenario
         .until_true("it reads as if it got connections", |truth| {
             truth.is_well() && has(truth, 1, "DRAINING")
         })
         .await;
-    the_first_is_held_until_a_failover(scene).await;
+    the_first_is_held_until_a_failover(scenario).await;
 }

@@ -28,7 +28,7 @@ pub const HOOK: &str =
 /// A running watch. Dropping it ends it.
 pub struct Watch {
     wrong: Wrong,
-    told: Told,
+    reported: Reported,
     /// From now on no member's removal is the manager's fault: the operator caused it, or the cluster is being deleted.
     pub excused: Arc<AtomicBool>,
     _work: JoinSet<()>,
@@ -38,29 +38,29 @@ impl Watch {
     /// Watches the machines of a namespace, each with a member on this many ports.
     pub fn start(client: &Client, namespace: &str, cloud: &Control, ports: usize) -> Self {
         let wrong = Arc::new(Mutex::new(BTreeSet::new()));
-        let told = Told::default();
+        let reported = Reported::default();
         let excused = Arc::new(AtomicBool::new(false));
         let mut work = JoinSet::new();
-        let mut each = |kind: &str, look: Look| {
+        let mut each = |kind: &str, check: Check| {
             let (wrong, excused) = (Arc::clone(&wrong), Arc::clone(&excused));
             let api = api(client, namespace, kind);
-            let mut look = look;
+            let mut check = check;
             work.spawn(follow(api, move |object| {
-                if let Some(what) = look(object) {
+                if let Some(what) = check(object) {
                     note(&wrong, &excused, what);
                 }
             }));
         };
-        let listen = Arc::clone(&told);
+        let records = Arc::clone(&reported);
         each(
             "OpenStackCluster",
-            Box::new(move |cluster| hear(&listen, cluster)),
+            Box::new(move |cluster| record(&records, cluster)),
         );
-        let listen = Arc::clone(&told);
+        let records = Arc::clone(&reported);
         let mut admitted = judged(cloud.clone(), ports, turns_provisioned, wrong_admission);
         each(
             "OpenStackMachine",
-            Box::new(move |machine| hear(&listen, machine).or_else(|| admitted(machine))),
+            Box::new(move |machine| record(&records, machine).or_else(|| admitted(machine))),
         );
         each(
             "Machine",
@@ -73,16 +73,16 @@ impl Watch {
         ));
         Self {
             wrong,
-            told,
+            reported,
             excused,
             _work: work,
         }
     }
 
     /// The contents that the load balancer's condition of an object (`c`, `cp-1`) has had so far, as `reason: message`.
-    pub fn told(&self, name: &str) -> Vec<String> {
-        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.get(name).cloned().unwrap_or_default()
+    pub fn reported(&self, name: &str) -> Vec<String> {
+        let reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        reported.get(name).cloned().unwrap_or_default()
     }
 
     /// The wrong decisions of the gates, and members that were wrongly removed from the data path.
@@ -93,17 +93,17 @@ impl Watch {
 }
 
 type Wrong = Arc<Mutex<BTreeSet<String>>>;
-type Told = Arc<Mutex<BTreeMap<String, Vec<String>>>>;
-type Look = Box<dyn FnMut(&Value) -> Option<String> + Send>;
+type Reported = Arc<Mutex<BTreeMap<String, Vec<String>>>>;
+type Check = Box<dyn FnMut(&Value) -> Option<String> + Send>;
 
 /// Records the content of an object's condition, if it is new. It never reports a violation.
-fn hear(told: &Told, object: &Value) -> Option<String> {
+fn record(reported: &Reported, object: &Value) -> Option<String> {
     let (_, reason, message) = condition(object, "APIServerLoadBalancerReady")?;
-    let said = format!("{reason}: {message}");
-    let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
-    let all = told.entry(name(object)).or_default();
-    if all.last() != Some(&said) {
-        all.push(said);
+    let content = format!("{reason}: {message}");
+    let mut reported = reported.lock().unwrap_or_else(PoisonError::into_inner);
+    let all = reported.entry(name(object)).or_default();
+    if all.last() != Some(&content) {
+        all.push(content);
     }
     None
 }
@@ -117,14 +117,17 @@ fn note(wrong: &Wrong, excused: &AtomicBool, what: String) {
     }
 }
 
-/// Calls `look` for every object of a kind whenever it changes.
-pub async fn follow(api: kube::Api<kube::api::DynamicObject>, mut look: impl FnMut(&Value) + Send) {
+/// Calls `check` for every object of a kind whenever it changes.
+pub async fn follow(
+    api: kube::Api<kube::api::DynamicObject>,
+    mut check: impl FnMut(&Value) + Send,
+) {
     let objects = watcher(api, watcher::Config::default()).applied_objects();
     let mut objects = objects.into_stream().boxed();
     while let Some(object) = objects.next().await {
         // The watcher starts again by itself after an error.
         if let Ok(Ok(object)) = object.map(serde_json::to_value) {
-            look(&object);
+            check(&object);
         }
     }
 }
@@ -180,7 +183,7 @@ fn judged(
     ports: usize,
     turns: fn(&Value) -> bool,
     wrong: fn(&str, usize, &Truth) -> Option<String>,
-) -> Look {
+) -> Check {
     let mut seen = BTreeSet::new();
     Box::new(move |machine| {
         let name = name(machine);

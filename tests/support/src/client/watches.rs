@@ -51,13 +51,13 @@ impl Watches {
         for _ in 0..count {
             let place = Place::of(&target.read().await?);
             let answer = open(target, &place).await?;
-            let (tell, told) = watch::channel(place.sequence);
-            seen.push(told);
+            let (sender, receiver) = watch::channel(place.sequence);
+            seen.push(receiver);
             let watching = Watching {
                 target: target.clone(),
                 timeline: timeline.clone(),
                 place,
-                tell,
+                sender,
             };
             let stop = stop.clone();
             work.spawn(async move {
@@ -139,7 +139,7 @@ struct Watching {
     target: Target,
     timeline: Timeline,
     place: Place,
-    tell: watch::Sender<u64>,
+    sender: watch::Sender<u64>,
 }
 
 impl Watching {
@@ -171,7 +171,7 @@ impl Watching {
     async fn begin_anew(&mut self) {
         if let Ok(object) = self.target.read().await {
             self.place = Place::of(&object);
-            self.tell.send_replace(self.place.sequence);
+            self.sender.send_replace(self.place.sequence);
         }
     }
 
@@ -226,7 +226,7 @@ impl Watching {
                         format!("after event {} came {}", self.place.sequence, next.sequence);
                     self.timeline.note(What::WatchFailed(text));
                 }
-                self.tell.send_replace(next.sequence);
+                self.sender.send_replace(next.sequence);
                 self.place = next;
             }
         }

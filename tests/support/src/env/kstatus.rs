@@ -12,7 +12,7 @@ use super::{Error, programs};
 
 /// The library's result for one object.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Verdict {
+pub struct ObjectStatus {
     /// `InProgress`, `Failed`, `Current`, `Terminating`, `NotFound` or `Unknown`.
     pub status: String,
     /// Why, for people.
@@ -20,14 +20,14 @@ pub struct Verdict {
 }
 
 /// The library's results for `objects`, in their order.
-pub fn judge(objects: &[Value]) -> Result<Vec<Verdict>, Error> {
+pub fn compute(objects: &[Value]) -> Result<Vec<ObjectStatus>, Error> {
     let mut program = Command::new(programs::kstatus()?)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()?;
     let mut input = program.stdin.take().ok_or("no standard input")?;
     let output = program.stdout.take().ok_or("no standard output")?;
-    let reading = std::thread::spawn(move || -> Result<Vec<Verdict>, String> {
+    let reading = std::thread::spawn(move || -> Result<Vec<ObjectStatus>, String> {
         BufReader::new(output)
             .lines()
             .map(|line| {

@@ -6,10 +6,10 @@ use capo_openstack::load_balancer::{LoadBalancerFilter, MemberStatus, StatusTree
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{PATIENCE, Stage, condition, provisioned};
+use super::{ControlPlane, PATIENCE, condition, provisioned};
 use crate::contract::{CloudUnderTest, Contract, GATE, Kind, Pushes, Raw, until};
 
-impl Stage {
+impl ControlPlane {
     /// Four machines are admitted; three more join.
     pub(super) async fn meets_the_anomalies(
         &self,
@@ -123,14 +123,14 @@ impl Stage {
         .await;
         under.worker_died().await;
         self.held_for(6, "MemberPending").await;
-        let told = |cluster: &Value| {
+        let is_reported = |cluster: &Value| {
             condition(cluster, "APIServerLoadBalancerReady").is_some_and(|(_, reason, message)| {
                 ["MemberPending", "NoOtherMemberServing"].contains(&reason)
                     && message.ends_with("; stuck")
             })
         };
         self.cluster_api
-            .wait_for("OpenStackCluster", &self.cluster, PATIENCE, told)
+            .wait_for("OpenStackCluster", &self.cluster, PATIENCE, is_reported)
             .await
             .unwrap();
         let tree = self.tree(contract).await;

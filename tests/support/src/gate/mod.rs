@@ -39,7 +39,7 @@ const FLAGS: [&str; 5] = [
 ];
 
 /// A cluster of control-plane machines under one manager.
-struct Stage {
+struct ControlPlane {
     cluster: String,
     cluster_api: ClusterApi,
     _manager: Manager,
@@ -49,54 +49,54 @@ struct Stage {
 /// The scenario.
 pub async fn holds_as_long_as_octavia_lies(under: &impl CloudUnderTest) {
     let contract = Contract::with(under).await;
-    let stage = Stage::set(under, &contract.name).await;
+    let control_plane = ControlPlane::create(under, &contract.name).await;
 
-    stage.machine(0).await;
-    stage.until_admitted(0).await;
+    control_plane.machine(0).await;
+    control_plane.until_admitted(0).await;
 
     // PENDING_CREATE under an ACTIVE load balancer.
-    under.hold(&stage.name(1), "PENDING_CREATE").await;
-    stage.machine(1).await;
-    stage.held_for(1, "MemberPending").await;
-    under.release(&stage.name(1)).await;
-    stage.until_admitted(1).await;
+    under.hold(&control_plane.name(1), "PENDING_CREATE").await;
+    control_plane.machine(1).await;
+    control_plane.held_for(1, "MemberPending").await;
+    under.release(&control_plane.name(1)).await;
+    control_plane.until_admitted(1).await;
 
     // A push that takes long: the load balancer is PENDING too.
     under.pushes(Pushes::Slow(15)).await;
-    stage.machine(2).await;
-    stage
+    control_plane.machine(2).await;
+    control_plane
         .held_for(2, "MemberPending LoadBalancerPending MemberMissing")
         .await;
     under.pushes(Pushes::Normal).await;
-    stage.until_admitted(2).await;
+    control_plane.until_admitted(2).await;
 
     // A push that fails: the member is in ERROR, all else is ACTIVE. The first repair comes at once: the member is
     // deleted, which fails too, and created again.
     under.pushes(Pushes::Failing).await;
-    stage.machine(3).await;
-    stage
+    control_plane.machine(3).await;
+    control_plane
         .held_for(
             3,
             "MemberError MemberPending MemberDraining LoadBalancerPending MemberMissing",
         )
         .await;
     assert!(
-        stage.has_seen(3, "MemberError").await,
+        control_plane.has_seen(3, "MemberError").await,
         "the failed push was never called MemberError"
     );
     under.pushes(Pushes::Normal).await;
-    stage.until_admitted(3).await;
+    control_plane.until_admitted(3).await;
 
-    stage.meets_the_anomalies(under, &contract).await;
-    stage.delete_cluster().await;
+    control_plane.meets_the_anomalies(under, &contract).await;
+    control_plane.delete_cluster().await;
     assert_eq!(
-        leftovers(&contract, &stage.cluster).await,
+        leftovers(&contract, &control_plane.cluster).await,
         Vec::<String>::new()
     );
 }
 
-impl Stage {
-    async fn set(under: &impl CloudUnderTest, name: &str) -> Self {
+impl ControlPlane {
+    async fn create(under: &impl CloudUnderTest, name: &str) -> Self {
         let kubernetes = Kubernetes::start().await.unwrap();
         kubernetes.install_cluster_api().await.unwrap();
         let installation = Installation::install(&kubernetes).await.unwrap();

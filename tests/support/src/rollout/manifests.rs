@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{env::Error, rollout::Wish, rollout::workload_cluster::WorkloadCluster};
+use crate::{env::Error, rollout::RolloutOptions, rollout::workload_cluster::WorkloadCluster};
 
 /// The Kubernetes version of every machine.
 const VERSION: &str = "v1.34.4";
@@ -11,12 +11,12 @@ const IDENTITY: (&str, &str) = ("cloud-config", "demo");
 
 /// All objects of one cluster, in the order in which they are applied. The namespace has the cluster's name.
 pub(super) fn documents(
-    wish: &Wish,
+    options: &RolloutOptions,
     workload: &WorkloadCluster,
     clouds_yaml: &str,
     subnet: &str,
 ) -> Result<Vec<Value>, Error> {
-    let name = wish.name;
+    let name = options.name;
     let mut documents = vec![
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
         json!({
@@ -28,8 +28,8 @@ pub(super) fn documents(
     documents.extend(certificates(name, workload)?);
     documents.extend([
         machine_template(name),
-        control_plane(wish),
-        open_stack_cluster(wish, subnet),
+        control_plane(options),
+        open_stack_cluster(options, subnet),
         cluster(name),
     ]);
     Ok(documents)
@@ -37,11 +37,11 @@ pub(super) fn documents(
 
 /// The KubeadmControlPlane of a cluster, and the certificates that it does not make itself. Its template is not in them.
 pub fn control_plane_with_certificates(
-    wish: &Wish,
+    options: &RolloutOptions,
     workload: &WorkloadCluster,
 ) -> Result<Vec<Value>, Error> {
-    let mut documents = certificates(wish.name, workload)?.to_vec();
-    documents.push(control_plane(wish));
+    let mut documents = certificates(options.name, workload)?.to_vec();
+    documents.push(control_plane(options));
     Ok(documents)
 }
 
@@ -83,15 +83,15 @@ fn cluster(name: &str) -> Value {
     })
 }
 
-fn control_plane(wish: &Wish) -> Value {
-    let name = wish.name;
+fn control_plane(options: &RolloutOptions) -> Value {
+    let name = options.name;
     json!({
         "apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "KubeadmControlPlane",
         "metadata": {"name": name, "namespace": name},
         "spec": {
             "version": VERSION,
-            "replicas": wish.replicas,
-            "rollout": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": wish.max_surge}}},
+            "replicas": options.replicas,
+            "rollout": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": options.max_surge}}},
             "machineTemplate": {
                 // Without it KubeadmControlPlane reads the certificate by port-forward to a Pod.
                 "metadata": {"annotations": {"machine.cluster.x-k8s.io/certificates-expiry": "2099-01-01T00:00:00Z"}},
@@ -121,17 +121,17 @@ fn machine_template(name: &str) -> Value {
     })
 }
 
-fn open_stack_cluster(wish: &Wish, subnet: &str) -> Value {
+fn open_stack_cluster(options: &RolloutOptions, subnet: &str) -> Value {
     let mut load_balancer = json!({
-        "provider": wish.provider,
-        "monitor": wish.monitor,
+        "provider": options.provider,
+        "monitor": options.monitor,
     });
-    if !wish.more_ports.is_empty() {
-        load_balancer["additionalPorts"] = json!(wish.more_ports);
+    if !options.more_ports.is_empty() {
+        load_balancer["additionalPorts"] = json!(options.more_ports);
     }
     json!({
         "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackCluster",
-        "metadata": {"name": wish.name, "namespace": wish.name},
+        "metadata": {"name": options.name, "namespace": options.name},
         "spec": {
             "identityRef": {"name": IDENTITY.0, "cloudName": IDENTITY.1},
             "managedSubnets": [{"cidr": subnet}],

@@ -5,8 +5,8 @@ mod look;
 pub mod machines;
 pub mod management_cluster;
 pub mod manifests;
+pub mod proof;
 pub mod results;
-pub mod verdict;
 pub mod workload_cluster;
 
 use std::{
@@ -48,7 +48,7 @@ pub const GATE: &str = "APIServerLoadBalancerReady";
 
 /// The options of a scenario.
 #[derive(Debug, Clone)]
-pub struct Wish {
+pub struct RolloutOptions {
     /// Namespace and name of the cluster. No other scenario uses them.
     pub name: &'static str,
     pub replicas: u32,
@@ -66,7 +66,7 @@ pub struct Wish {
     pub durations: Durations,
 }
 
-impl Default for Wish {
+impl Default for RolloutOptions {
     fn default() -> Self {
         Self {
             name: "",
@@ -107,41 +107,47 @@ pub struct Rollout {
 
 impl Rollout {
     /// Starts everything and creates the cluster. It does not wait for machines.
-    pub async fn start(wish: Wish) -> Self {
+    pub async fn start(options: RolloutOptions) -> Self {
         let management = ManagementCluster::shared().await;
         let client = management.kubernetes.admin().await.unwrap();
         let claim = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let cloud = FakeCloud::start(Options {
-            durations: wish.durations,
+            durations: options.durations,
             ..Options::default()
         })
         .await
         .unwrap();
-        let workload = Arc::new(WorkloadCluster::start(wish.name, &folder(wish.name)).unwrap());
+        let workload =
+            Arc::new(WorkloadCluster::start(options.name, &folder(options.name)).unwrap());
         let mut arguments = vec![
-            format!("--namespace={}", wish.name),
+            format!("--namespace={}", options.name),
             "--webhook-port=0".to_owned(),
         ];
-        arguments.extend(wish.arguments.iter().map(|&argument| argument.to_owned()));
+        arguments.extend(
+            options
+                .arguments
+                .iter()
+                .map(|&argument| argument.to_owned()),
+        );
         let timeline = Timeline::start();
         let watching = (
-            ManagementWatch::start(&client, &timeline, wish.name, wish.name),
-            CloudWatch::start(cloud.control(), &timeline, wish.name, wish.name),
+            ManagementWatch::start(&client, &timeline, options.name, options.name),
+            CloudWatch::start(cloud.control(), &timeline, options.name, options.name),
         );
         let machines = Machines::start(
             machines::Cluster {
                 timeline: timeline.clone(),
                 client: client.clone(),
-                name: wish.name.to_owned(),
+                name: options.name.to_owned(),
                 workload: workload.clone(),
-                more_ports: wish.more_ports.clone(),
+                more_ports: options.more_ports.clone(),
             },
             cloud.control(),
         );
         let rollout = Self {
             client,
-            namespace: wish.name.to_owned(),
-            cluster: wish.name.to_owned(),
+            namespace: options.name.to_owned(),
+            cluster: options.name.to_owned(),
             cloud,
             workload,
             manager: Mutex::new(None),
@@ -154,7 +160,7 @@ impl Rollout {
         rollout.start_manager(&[]).await;
         let subnet = subnet(rollout.claim.local_addr().unwrap().port());
         let documents = manifests::documents(
-            &wish,
+            &options,
             &rollout.workload,
             &secrets::clouds_yaml(&rollout.cloud).unwrap(),
             &subnet,

@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use super::{Call, Member, MemberKey, Remains, Server, Timeline, What};
 
 /// The interval between two reads of the rows. The time of a status is exact all the same, because it is in the row.
-const BEAT: Duration = Duration::from_millis(50);
+const INTERVAL: Duration = Duration::from_millis(50);
 
 /// Watches one cluster in one cloud; ends when dropped.
 #[derive(Debug)]
@@ -41,11 +41,11 @@ impl CloudWatch {
         };
         let mut events = control.events();
         let work = tokio::spawn(async move {
-            let mut beat = tokio::time::interval(BEAT);
-            beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            let mut interval = tokio::time::interval(INTERVAL);
+            interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
             loop {
                 tokio::select! {
-                    _ = beat.tick() => watch.look(),
+                    _ = interval.tick() => watch.look(),
                     event = events.recv() => match event {
                         Ok(event) => watch.server(&event),
                         Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {}

@@ -27,8 +27,8 @@ pub struct ManagementWatch {
     _work: JoinSet<()>,
 }
 
-/// An object as a watch told it, or the name of one that is gone.
-enum Told {
+/// An object as a watch delivered it, or the name of one that is gone.
+enum WatchedObject {
     Is(Value),
     Gone(String),
 }
@@ -37,7 +37,7 @@ impl ManagementWatch {
     /// Starts to watch the cluster of this namespace and name.
     pub fn start(client: &Client, timeline: &Timeline, namespace: &str, cluster: &str) -> Self {
         let mut work = JoinSet::new();
-        let (tell, told) = mpsc::unbounded_channel();
+        let (sender, receiver) = mpsc::unbounded_channel();
         let of_cluster = watcher::Config::default().labels(&format!("{CLUSTER_NAME}={cluster}"));
         let itself = watcher::Config::default().fields(&format!("metadata.name={cluster}"));
         for (kind, config) in [
@@ -48,9 +48,9 @@ impl ManagementWatch {
             ("OpenStackCluster", &itself),
         ] {
             let objects = api(client, namespace, kind);
-            work.spawn(listen(kind, objects, config.clone(), tell.clone()));
+            work.spawn(listen(kind, objects, config.clone(), sender.clone()));
         }
-        work.spawn(write_down(told, timeline.clone()));
+        work.spawn(write_down(receiver, timeline.clone()));
         Self { _work: work }
     }
 
@@ -89,35 +89,38 @@ async fn listen(
     kind: &'static str,
     objects: Api<DynamicObject>,
     config: watcher::Config,
-    tell: mpsc::UnboundedSender<(&'static str, Told)>,
+    sender: mpsc::UnboundedSender<(&'static str, WatchedObject)>,
 ) {
     let mut changes = watcher(objects, config).default_backoff().boxed();
     while let Some(change) = changes.next().await {
-        let told = match change {
+        let object = match change {
             Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => {
                 match serde_json::to_value(object) {
-                    Ok(object) => Told::Is(object),
+                    Ok(object) => WatchedObject::Is(object),
                     Err(_) => continue,
                 }
             }
             Ok(watcher::Event::Delete(object)) => {
-                Told::Gone(object.metadata.name.unwrap_or_default())
+                WatchedObject::Gone(object.metadata.name.unwrap_or_default())
             }
             Ok(watcher::Event::Init | watcher::Event::InitDone) | Err(_) => continue,
         };
-        if tell.send((kind, told)).is_err() {
+        if sender.send((kind, object)).is_err() {
             return;
         }
     }
 }
 
-async fn write_down(mut told: mpsc::UnboundedReceiver<(&'static str, Told)>, timeline: Timeline) {
+async fn write_down(
+    mut receiver: mpsc::UnboundedReceiver<(&'static str, WatchedObject)>,
+    timeline: Timeline,
+) {
     let mut cluster = Whole::default();
     let mut last = Last::default();
-    while let Some((kind, told)) = told.recv().await {
-        let object = match told {
-            Told::Is(object) => object,
-            Told::Gone(name) => {
+    while let Some((kind, change)) = receiver.recv().await {
+        let object = match change {
+            WatchedObject::Is(object) => object,
+            WatchedObject::Gone(name) => {
                 timeline.note(What::Gone(kind, name));
                 continue;
             }
@@ -138,7 +141,7 @@ async fn write_down(mut told: mpsc::UnboundedReceiver<(&'static str, Told)>, tim
     }
 }
 
-/// What was written last of each object: a change of nothing that is kept is not told again.
+/// What was written last of each object: a change of nothing that is kept is not written down again.
 #[derive(Default)]
 struct Last(std::collections::HashMap<(u8, String), What>);
 

@@ -4,6 +4,7 @@
 //! All observers write to [`Timeline`]; [`management`] and [`cloud`] are the two that watch by themselves; [`render`]
 //! prints it for the analysis of a failure.
 
+mod changes;
 pub mod cloud;
 pub mod management;
 pub mod render;
@@ -77,7 +78,7 @@ pub enum What {
     /// The state of a machine's API server.
     ApiServer(String, ApiServer),
     /// A step of the scenario, as text.
-    Scene(String),
+    Remark(String),
     /// The scenario starts a fault.
     Broken(String),
     /// The fault ended, by the scenario or by itself.

@@ -129,14 +129,17 @@ fn a_part_of_it_knows_what_was_before() {
 #[test]
 fn entries_come_in_the_order_of_time_whoever_wrote_first() {
     let timeline = Timeline::start();
-    timeline.note_at(Duration::from_secs(2), What::Scene("second".to_owned()));
-    timeline.note_at(Duration::from_secs(1), What::Scene("first".to_owned()));
-    timeline.note_at(Duration::from_secs(2), What::Scene("third".to_owned()));
-    let told: Vec<What> = timeline
+    timeline.note_at(Duration::from_secs(2), What::Remark("second".to_owned()));
+    timeline.note_at(Duration::from_secs(1), What::Remark("first".to_owned()));
+    timeline.note_at(Duration::from_secs(2), What::Remark("third".to_owned()));
+    let remarks: Vec<What> = timeline
         .entries()
         .into_iter()
         .map(|entry| entry.what)
         .collect();
-    let scene = |text: &str| What::Scene(text.to_owned());
-    assert_eq!(told, [scene("first"), scene("second"), scene("third")]);
+    let remark = |text: &str| What::Remark(text.to_owned());
+    assert_eq!(
+        remarks,
+        [remark("first"), remark("second"), remark("third")]
+    );
 }

@@ -161,20 +161,20 @@ impl Budget {
         }
     }
 
-    fn queue(self: &Arc<Self>, priority: Priority) -> Place {
+    fn queue(self: &Arc<Self>, priority: Priority) -> QueuePlace {
         let turn = Arc::new(Notify::new());
         let mut state = self.lock();
         state.issued += 1;
         let ticket = (Instant::now() + head_start(priority), state.issued);
         state.waiting.insert(ticket, Arc::clone(&turn));
-        Place {
+        QueuePlace {
             budget: Arc::clone(self),
             ticket,
             turn,
         }
     }
 
-    fn attempt(self: &Arc<Self>, place: &Place, start: Instant) -> Step {
+    fn attempt(self: &Arc<Self>, place: &QueuePlace, start: Instant) -> Step {
         let mut state = self.lock();
         let now = Instant::now();
         if let Some(retry_after) = state.circuit.refuses(now) {
@@ -220,13 +220,13 @@ enum Step {
 }
 
 /// A place in the queue, which is given up when this value is dropped.
-struct Place {
+struct QueuePlace {
     budget: Arc<Budget>,
     ticket: Ticket,
     turn: Arc<Notify>,
 }
 
-impl Drop for Place {
+impl Drop for QueuePlace {
     fn drop(&mut self) {
         let mut state = self.budget.lock();
         if state.waiting.remove(&self.ticket).is_some() {

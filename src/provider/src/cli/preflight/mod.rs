@@ -26,7 +26,7 @@ pub(super) struct Choices {
 
 /// What is printed with `-o json`.
 #[derive(Debug, Serialize)]
-struct Report {
+struct PreflightReport {
     findings: Vec<Finding>,
 }
 
@@ -61,7 +61,7 @@ pub(super) fn run(choices: &Choices) -> ExitCode {
         }
     };
     let worst = findings.iter().map(|finding| finding.level).max();
-    let report = Report { findings };
+    let report = PreflightReport { findings };
     let shown = match choices.output {
         Form::Text => text(&report.findings),
         Form::Json => serde_json::to_string_pretty(&report).unwrap_or_default() + "\n",

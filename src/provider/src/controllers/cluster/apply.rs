@@ -144,7 +144,7 @@ pub(crate) async fn gather_facts(pass: &mut Reconcile<'_>) -> capo_gate::desired
         pass.context,
         &pass.name,
         operator.as_deref(),
-        super::is_untouchable(&pass.object, &pass.related),
+        super::is_paused_or_moved(&pass.object, &pass.related),
         known_endpoint(pass.object.spec.control_plane_endpoint.as_ref()),
         &pass.related,
         &mut pass.seen,
@@ -256,5 +256,5 @@ fn report_load_balancer(
         };
         pass.report.load_balancer = LoadBalancerReport::Known(Box::new(state));
     }
-    load_balancer_step::tell(pass, findings.map(Arc::as_ref), LOAD_BALANCER_PAUSE);
+    load_balancer_step::report_condition(pass, findings.map(Arc::as_ref), LOAD_BALANCER_PAUSE);
 }

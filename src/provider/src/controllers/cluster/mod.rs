@@ -6,6 +6,7 @@
 
 mod apply;
 mod bastion;
+pub(super) mod cache;
 mod delete;
 mod desired;
 mod endpoint;
@@ -14,7 +15,6 @@ mod floating_ip;
 mod load_balancer;
 mod machine_floating_ip;
 mod members;
-pub(super) mod memory;
 pub mod names;
 mod network;
 mod networking;
@@ -76,7 +76,7 @@ async fn one_pass(object: &OpenStackCluster, context: &Context) -> Outcome {
         Err(error) => return kubernetes_failed("Reading the owning Cluster", &error),
     };
     let mut pass = Reconcile::new(context, object.clone(), related);
-    if is_untouchable(object, &pass.related) {
+    if is_paused_or_moved(object, &pass.related) {
         return Box::pin(paused(pass)).await;
     }
     pass.report
@@ -122,7 +122,7 @@ fn cluster_name(object: &OpenStackCluster) -> Option<String> {
     }
 }
 
-/// Nobody owns the object yet, or any more.
+/// The object has no owning Cluster, or none any more.
 async fn ownerless(object: &OpenStackCluster, context: &Context) -> Outcome {
     let related = RelatedObjects {
         cluster: None,
@@ -146,7 +146,7 @@ async fn ownerless(object: &OpenStackCluster, context: &Context) -> Outcome {
 }
 
 /// Paused, or being moved: nothing is touched, and membership knows.
-fn is_untouchable(object: &OpenStackCluster, related: &RelatedObjects) -> bool {
+fn is_paused_or_moved(object: &OpenStackCluster, related: &RelatedObjects) -> bool {
     let moving = |meta: &kube::core::ObjectMeta| {
         has_annotation(meta, capi::DELETE_FOR_MOVE_ANNOTATION)
             || has_annotation(meta, capi::PAUSED_ANNOTATION)

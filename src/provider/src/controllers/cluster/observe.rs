@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Resource, ResourceExt, api::ListParams};
 
-use super::memory::Seen;
+use super::cache::CachedCluster;
 use crate::controllers::{
     Context,
     capi::{self, Cluster, ContractReference, Machine},
@@ -23,7 +23,7 @@ use capo_gate::desired::{ClusterFacts, Health};
 const REMOTE_CONNECTION_PROBE: &str = "RemoteConnectionProbe";
 /// How long a CA is good for without another look.
 const AUTHORITY_AGE: Duration = Duration::from_mins(10);
-/// Nobody's CA is larger.
+/// The largest CA that is accepted; real ones have a few kB.
 const LARGEST_AUTHORITY: usize = 64 * 1024;
 
 /// The objects around an `OpenStackCluster`.
@@ -39,7 +39,7 @@ pub(crate) struct RelatedObjects {
     pub control_plane: ControlPlane,
 }
 
-/// What a control-plane object tells.
+/// What is read from a control-plane object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ControlPlane {
     /// It says that it was initialised once, or it can't be read and may have been.
@@ -184,10 +184,10 @@ pub(crate) async fn facts(
     context: &Context,
     name: &ObjectName,
     operator: Option<&str>,
-    untouchable: bool,
+    paused: bool,
     endpoint: Option<Endpoint>,
     related: &RelatedObjects,
-    seen: &mut Seen,
+    seen: &mut CachedCluster,
 ) -> ClusterFacts {
     let connection = related
         .cluster
@@ -200,7 +200,7 @@ pub(crate) async fn facts(
     };
     read_authority(context, &name.namespace, &related.cluster_name, seen, now).await;
     ClusterFacts {
-        paused: untouchable,
+        paused,
         cluster_deleting: related.going(),
         initialised: related.initialised(),
         operator: gate_override_of(operator),
@@ -256,7 +256,7 @@ async fn read_authority(
     context: &Context,
     namespace: &str,
     cluster: &str,
-    seen: &mut Seen,
+    seen: &mut CachedCluster,
     now: Instant,
 ) {
     let fresh = |at: &Instant| now.saturating_duration_since(*at) < AUTHORITY_AGE;

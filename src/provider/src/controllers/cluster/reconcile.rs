@@ -11,9 +11,9 @@ use serde_json::json;
 
 use super::{
     bastion::addresses::{self as bastion, addresses as bastion_addresses},
+    cache::CachedCluster,
     desired::DesiredCluster,
     load_balancer::allowed_cidrs,
-    memory::Seen,
     names::Names,
     observe::RelatedObjects,
     report::{self, Report},
@@ -47,8 +47,8 @@ pub(crate) struct Reconcile<'a> {
     /// The objects around it.
     pub related: RelatedObjects,
     /// What this process saw before.
-    pub seen: Seen,
-    /// What is told at the end.
+    pub seen: CachedCluster,
+    /// What the pass reports at its end.
     pub report: Report,
     /// When the pass began.
     pub now: Instant,
@@ -123,7 +123,7 @@ impl<'a> Reconcile<'a> {
         self.optional_outcomes.push(step_error.outcome);
     }
 
-    /// Notes that something takes its time that another condition tells of.
+    /// Notes a wait that another condition reports.
     pub(crate) fn note_wait(&mut self, outcome: Outcome) {
         self.outcomes.push(outcome);
     }
@@ -261,7 +261,7 @@ impl<'a> Reconcile<'a> {
             .await
         {
             Ok(written) => {
-                // Our own write makes a generation of its own; nothing has to be read anew for it.
+                // The generation that our own write creates requires no new read.
                 let generation = written.metadata.generation.unwrap_or_default();
                 if let Some((seen_for, _)) = &mut self.seen.networking_read {
                     *seen_for = generation;
@@ -299,7 +299,7 @@ impl<'a> Reconcile<'a> {
         let build = |object: &OpenStackCluster| report.status(object, now);
         match patch::write_status(&api, &self.object, build).await {
             Ok(Written::Changed(written)) => {
-                report::tell(&self.context.events, &self.reference(), &self.report);
+                report::publish_problems(&self.context.events, &self.reference(), &self.report);
                 self.object = *written;
                 Ok(())
             }

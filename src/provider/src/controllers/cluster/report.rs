@@ -1,4 +1,4 @@
-//! What a pass tells: conditions, status, events. Building the status is a plain function.
+//! What a pass reports: conditions, status, events. Building the status is a plain function.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::Value;
 
-use super::{failure_domains::plan::Zone, load_balancer::KnownLoadBalancer, memory::Networking};
+use super::{cache::Networking, failure_domains::plan::Zone, load_balancer::KnownLoadBalancer};
 use crate::{
     controllers::cluster::members,
     kubernetes::{
@@ -89,14 +89,14 @@ impl Report {
         self.conditions.push((kind, verdict));
     }
 
-    /// Tells one condition unless it was told already in this pass.
+    /// Tells one condition unless it was published already in this pass.
     pub(crate) fn set_condition_if_unset(&mut self, kind: &'static str, verdict: ConditionState) {
         if self.condition(kind).is_none() {
             self.conditions.push((kind, verdict));
         }
     }
 
-    /// What was told of a condition in this pass.
+    /// What was published of a condition in this pass.
     pub(crate) fn condition(&self, kind: &str) -> Option<&ConditionState> {
         self.conditions
             .iter()
@@ -314,9 +314,9 @@ fn router_status(router: &Router) -> RouterStatus {
     }
 }
 
-/// Tells of conditions that turned out bad, each text once. Ordinary progress is no news.
-pub(crate) fn tell(events: &Events, about: &ObjectReference, report: &Report) {
-    let mut told = BTreeSet::new();
+/// Publishes an event for each condition that shows a problem, each text once. Ordinary progress is not published.
+pub(crate) fn publish_problems(events: &Events, about: &ObjectReference, report: &Report) {
+    let mut published = BTreeSet::new();
     for (kind, verdict) in &report.conditions {
         let bad = match verdict.status {
             ConditionStatus::False => !is_progress(verdict.reason),
@@ -330,7 +330,7 @@ pub(crate) fn tell(events: &Events, about: &ObjectReference, report: &Report) {
             ),
             ConditionStatus::True => false,
         };
-        if bad && *kind != kind::PAUSED && told.insert(verdict.message.as_str()) {
+        if bad && *kind != kind::PAUSED && published.insert(verdict.message.as_str()) {
             events.warning(about, verdict.reason, "Reconcile", &verdict.message);
         }
     }
@@ -367,7 +367,7 @@ pub(crate) fn in_closed_set(reason: Reason) -> Reason {
     }
 }
 
-/// The name under which membership and memory know an object.
+/// The name under which worker and cache know an object.
 pub(crate) fn name_of(object: &OpenStackCluster) -> ObjectName {
     ObjectName::new(
         object.metadata.namespace.clone().unwrap_or_default(),

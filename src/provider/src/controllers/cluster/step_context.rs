@@ -1,4 +1,4 @@
-//! What the steps of one pass share: the cloud, what is desired, what is known, and who is told.
+//! What the steps of one pass share: the cloud, what is desired, what is known, and where events go.
 
 use std::time::Duration;
 

@@ -3,15 +3,15 @@
 use ipnet::IpNet;
 
 use super::{
+    cache::CachedCluster,
     desired::{DEFAULT_MONITOR, DesiredCluster, DesiredLoadBalancer},
-    memory::Seen,
 };
 use capo_core::Lookup;
 use capo_gate::desired::{self as tracker, ClusterFacts};
 
 /// Whether everything is known that the tracker needs: which load balancer it is, if any, and the subnet that its members
 /// must have where they are in another network. A member that was created without it would never be corrected.
-pub(crate) fn is_load_balancer_known(seen: &Seen, desired: &DesiredLoadBalancer) -> bool {
+pub(crate) fn is_load_balancer_known(seen: &CachedCluster, desired: &DesiredLoadBalancer) -> bool {
     let networking = &seen.networking;
     match seen.load_balancer {
         Lookup::Unknown => false,
@@ -34,7 +34,7 @@ pub(crate) struct DesiredTracking<'a> {
     /// The generation of the cluster.
     pub generation: i64,
     /// What was read of the cluster.
-    pub seen: &'a Seen,
+    pub seen: &'a CachedCluster,
     /// What the spec asks for.
     pub desired: &'a DesiredCluster,
     /// Who may connect; `None` while that is unknown.
@@ -66,7 +66,7 @@ impl DesiredTracking<'_> {
 }
 
 /// The subnet of members, where the load balancer is in another network.
-fn member_subnet(seen: &Seen) -> Option<String> {
+fn member_subnet(seen: &CachedCluster) -> Option<String> {
     let networking = &seen.networking;
     let own = networking.load_balancer_network.found()?;
     let cluster = networking.network.found()?;
@@ -101,7 +101,7 @@ mod tests {
             allowed_cidrs: None,
             monitor: DEFAULT_MONITOR,
         };
-        let mut seen = Seen {
+        let mut seen = CachedCluster {
             load_balancer: Lookup::Found(KnownLoadBalancer {
                 id: "lb".to_owned(),
                 name: "lb".to_owned(),
@@ -110,7 +110,7 @@ mod tests {
                 vip_port: None,
                 tags: Vec::new(),
             }),
-            ..Seen::default()
+            ..CachedCluster::default()
         };
         assert!(!is_load_balancer_known(&seen, &desired));
         seen.networking.network = Lookup::Found(network("a"));

@@ -18,7 +18,7 @@ use crate::{
 use capo_api::v1alpha1::OpenStackServer;
 use capo_core::{Lookup, gate_override};
 use capo_gate::{
-    desired::{Deletion, DesiredMachine, Health, ServerSight, ServerState},
+    desired::{Deletion, DesiredMachine, Health, ObservedServer, ServerState},
     findings::MachineFinding,
 };
 
@@ -177,20 +177,20 @@ impl Pass<'_> {
                 .is_some_and(|machine| machine.is_admitted())
     }
 
-    fn server_sight(&self) -> ServerSight {
+    fn server_sight(&self) -> ObservedServer {
         if let Some(seen) = &self.observation {
             return seen.server;
         }
         if self.is_deleting() && self.around.server.is_none() {
             // Its object went after it.
             let now = Instant::now();
-            return ServerSight {
+            return ObservedServer {
                 state: ServerState::Absent,
                 read_at: Some(now),
-                down_since: now.checked_sub(ServerSight::DOWN_FOR),
+                down_since: now.checked_sub(ObservedServer::DOWN_FOR),
             };
         }
-        ServerSight {
+        ObservedServer {
             state: ServerState::Other,
             read_at: None,
             down_since: None,

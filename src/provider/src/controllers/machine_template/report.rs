@@ -1,4 +1,4 @@
-//! What is told of a template in its status. Plain functions.
+//! The status of a template. Plain functions.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -40,7 +40,7 @@ impl Report {
         }
     }
 
-    /// Nobody can be asked. That is all there is to do for a template of a ClusterClass, say.
+    /// There are no credentials with which to look the flavor up, as for a template of a ClusterClass. The pass is complete.
     pub(super) fn without_credentials() -> Self {
         Self {
             paused: false,
@@ -150,7 +150,7 @@ mod tests {
         (status, conditions)
     }
 
-    fn told(of: [(&str, &str, &str); 3]) -> Vec<(String, String, String)> {
+    fn expected(of: [(&str, &str, &str); 3]) -> Vec<(String, String, String)> {
         of.map(|(a, b, c)| (a.to_owned(), b.to_owned(), c.to_owned()))
             .to_vec()
     }
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(status["capacity"], json!({"cpu": "4"}));
         assert_eq!(
             conditions,
-            told([
+            expected([
                 ("Ready", "True", "Ready"),
                 ("OpenStackAuthenticationSucceeded", "True", "Ready"),
                 ("Paused", "False", "NotPaused"),
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(status["capacity"], json!({"cpu": "2"}));
         assert_eq!(
             conditions,
-            told([
+            expected([
                 ("Ready", "False", "NotReady"),
                 (
                     "OpenStackAuthenticationSucceeded",

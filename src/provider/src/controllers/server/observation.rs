@@ -16,7 +16,7 @@ use parking_lot::{Mutex, MutexGuard};
 use super::creations::IN_DOUBT;
 use capo_api::v1alpha1::OpenStackServer;
 use capo_core::ObjectName;
-use capo_gate::desired::{ServerSight, ServerState};
+use capo_gate::desired::{ObservedServer, ServerState};
 
 /// The last look at each server, by the name of its `OpenStackServer`. Cheap to clone.
 #[derive(Debug, Clone, Default)]
@@ -33,7 +33,7 @@ struct Shared {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observation {
     /// What the gates ask for.
-    pub server: ServerSight,
+    pub server: ObservedServer,
     /// Its addresses; the last ones known while it is absent.
     pub addresses: Vec<ServerAddress>,
 }
@@ -140,7 +140,7 @@ fn next(
         .and_then(|before| before.server.down_since)
         .unwrap_or(read_at);
     Observation {
-        server: ServerSight {
+        server: ObservedServer {
             state,
             read_at: Some(read_at),
             down_since: down.then_some(first),

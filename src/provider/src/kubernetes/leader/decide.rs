@@ -10,7 +10,7 @@ use k8s_openapi::{api::coordination::v1::LeaseSpec, apimachinery::pkg::apis::met
 /// are never compared with ours: a lease has expired when it did not change for its own duration while this process
 /// watched it.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Seen {
+pub(super) struct ObservedLease {
     pub(super) spec: LeaseSpec,
     pub(super) since: Instant,
 }
@@ -24,7 +24,7 @@ pub(super) enum Decision {
     Wait,
 }
 
-impl Seen {
+impl ObservedLease {
     /// The knowledge after reading `spec` at `now`.
     pub(super) fn after(previous: Option<Self>, spec: LeaseSpec, now: Instant) -> Self {
         match previous {
@@ -37,7 +37,7 @@ impl Seen {
 /// The decision for `identity`. `seen` is `None` when there is no lease. `duration` is this process's setting; a lease
 /// with a duration of its own lasts that long.
 pub(super) fn decide(
-    seen: Option<&Seen>,
+    seen: Option<&ObservedLease>,
     identity: &str,
     duration: Duration,
     now: Instant,
@@ -53,7 +53,7 @@ pub(super) fn decide(
             ..LeaseSpec::default()
         })
     };
-    let Some(Seen { spec, since }) = seen else {
+    let Some(ObservedLease { spec, since }) = seen else {
         return write(MicroTime(wall_clock), 0);
     };
     let transitions = spec.lease_transitions.unwrap_or(0);
@@ -99,7 +99,7 @@ mod tests {
         api::coordination::v1::LeaseSpec, apimachinery::pkg::apis::meta::v1::MicroTime,
     };
 
-    use super::{Decision, Seen, decide, released, whole_seconds};
+    use super::{Decision, ObservedLease, decide, released, whole_seconds};
 
     const DURATION: Duration = Duration::from_secs(15);
 
@@ -116,7 +116,7 @@ mod tests {
 
     fn decide_after(spec: LeaseSpec, passed: Duration) -> Decision {
         let since = Instant::now();
-        let seen = Seen { spec, since };
+        let seen = ObservedLease { spec, since };
         decide(
             Some(&seen),
             "me",
@@ -157,13 +157,13 @@ mod tests {
     #[test]
     fn a_renewal_during_the_wait_restarts_the_wait() {
         let start = Instant::now();
-        let seen = Seen::after(None, held_by("other", 0), start);
+        let seen = ObservedLease::after(None, held_by("other", 0), start);
         let mut renewed = held_by("other", 0);
         renewed.renew_time = Some(MicroTime(Timestamp::now()));
         let later = start + Duration::from_secs(14);
-        let seen = Seen::after(Some(seen), renewed.clone(), later);
+        let seen = ObservedLease::after(Some(seen), renewed.clone(), later);
         assert_eq!(seen.since, later);
-        let unchanged = Seen::after(Some(seen), renewed, later + Duration::from_secs(5));
+        let unchanged = ObservedLease::after(Some(seen), renewed, later + Duration::from_secs(5));
         assert_eq!(unchanged.since, later);
     }
 

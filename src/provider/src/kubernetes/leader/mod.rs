@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use capo_core::GateMode;
 use capo_openstack::LeaseToken;
-use decide::{Decision, Seen, decide, released};
+use decide::{Decision, ObservedLease, decide, released};
 
 /// The Lease's name: CAPO's, so that CAPO and capo-rs never lead at the same time.
 pub const LEASE_NAME: &str = "controller-leader-election-capo";
@@ -43,7 +43,7 @@ pub struct Election {
     mode: GateMode,
     /// The latest version of the lease that this process knows, to replace it without reading it again.
     known: Option<Lease>,
-    seen: Option<Seen>,
+    seen: Option<ObservedLease>,
     renewed: Instant,
 }
 
@@ -208,7 +208,7 @@ impl Election {
         self.seen = known
             .as_ref()
             .and_then(|lease| lease.spec.clone())
-            .map(|spec| Seen::after(self.seen.take(), spec, begun));
+            .map(|spec| ObservedLease::after(self.seen.take(), spec, begun));
         let decision = decide(
             self.seen.as_ref(),
             &self.identity,
@@ -247,7 +247,10 @@ impl Election {
         };
         self.renewed = begun;
         self.token.extend_until(begun + self.timing.renew_deadline);
-        self.seen = written.spec.clone().map(|spec| Seen { spec, since: begun });
+        self.seen = written
+            .spec
+            .clone()
+            .map(|spec| ObservedLease { spec, since: begun });
         self.known = Some(written);
         Ok(Attempt::Held)
     }

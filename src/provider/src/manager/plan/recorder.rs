@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::{Judgement, KubernetesWrite, ObjectPlan, OpenStackWrite, Plan, Refusal};
 use crate::{
     kubernetes::{conditions::kind, dry_run},
-    reconcile::{Observer, Outcome, Subject},
+    reconcile::{Outcome, PassObserver, Subject},
 };
 use capo_core::{FailureClass, ObjectName, Reason};
 use capo_openstack::{CallObserver, UnsentWrite};
@@ -146,7 +146,7 @@ impl CallObserver for Recorder {
     }
 }
 
-impl Observer for Recorder {
+impl PassObserver for Recorder {
     fn pass_over(&self, object: &Subject, outcome: &Outcome) {
         let result = match outcome {
             // A pass without the lease has reached a write, which is recorded elsewhere.

@@ -13,27 +13,16 @@ use futures::{FutureExt, StreamExt, future::BoxFuture};
 
 use super::*;
 use crate::tracker::inbox::Claim;
-use capo_core::GateOverride;
 use capo_core::{FailureClass, OperatingStatus, Priority, ProvisioningStatus};
-use capo_gate::Unobserved;
 use capo_gate::{
-    desired::{
-        ClusterFacts, Deletion, DesiredLoadBalancer, DesiredMachine, Health, Monitor, ServerSight,
-        ServerState,
-    },
+    Unobserved, builders,
+    desired::{DesiredLoadBalancer, DesiredMachine, Monitor, ServerState},
     octavia::{
         Answer, Change, Failure, ListenerRead, MemberDetail, MonitorRead, PoolRead, Structure,
         Tree, Written,
     },
 };
 use capo_openstack::Withdrawal;
-
-const NUMBERS: Monitor = Monitor {
-    delay: 10,
-    timeout: 5,
-    max_retries: 5,
-    max_retries_down: 3,
-};
 
 /// A load balancer that never changes.
 struct Quiet;
@@ -82,7 +71,7 @@ impl Octavia for Quiet {
     }
 
     fn monitor(&self, _: &str, _: Priority) -> BoxFuture<'static, Answer<Monitor>> {
-        std::future::ready(Ok(NUMBERS)).boxed()
+        std::future::ready(Ok(builders::MONITOR)).boxed()
     }
 
     fn write(&self, change: &Change, _: Priority) -> BoxFuture<'static, Answer<Written>> {
@@ -216,50 +205,13 @@ fn name(name: &str) -> ObjectName {
 
 /// A load balancer whose id and name are the same.
 fn load_balancer(id: &str) -> DesiredLoadBalancer {
-    DesiredLoadBalancer {
-        generation: 1,
-        enabled: true,
-        id: capo_core::Lookup::Found(id.to_owned()),
-        name: id.to_owned(),
-        provider: "amphora".to_owned(),
-        ports: vec![6443],
-        monitor: NUMBERS,
-        allowed_cidrs: None,
-        tags: Vec::new(),
-        member_subnet: None,
-        cluster: ClusterFacts {
-            paused: false,
-            cluster_deleting: false,
-            initialised: false,
-            operator: GateOverride::None,
-            remote_connection_since: None,
-            endpoint: None,
-            ca_pem: None,
-            kubeadm_control_plane: true,
-            machines: Vec::new(),
-        },
-    }
+    let mut desired = builders::load_balancer(id, id);
+    desired.cluster.initialised = false;
+    desired
 }
 
 fn machine(cluster: &str) -> DesiredMachine {
-    DesiredMachine {
-        cluster: name(cluster),
-        uid: None,
-        machine: None,
-        address: None,
-        admitted: false,
-        paused: false,
-        server: ServerSight {
-            state: ServerState::Other,
-            read_at: None,
-            down_since: None,
-        },
-        deletion: Deletion::No,
-        operator: GateOverride::None,
-        api_server_pod: Health::Unknown,
-        node: Health::Unknown,
-        has_node: false,
-    }
+    builders::machine(name(cluster))
 }
 
 /// Load balancers named like their clusters, with complete input.

@@ -7,7 +7,7 @@ mod observer;
 mod routes;
 
 pub use crate::http::{CertificateError, CertificateObserver, MinimumTls};
-pub use observer::Observer;
+pub use observer::WebhookObserver;
 
 use std::{
     io,
@@ -149,7 +149,7 @@ impl Server {
     /// Reads the certificate and binds the address.
     pub async fn bind(
         settings: Settings,
-        observer: Arc<dyn Observer>,
+        observer: Arc<dyn WebhookObserver>,
     ) -> Result<Self, ServerError> {
         let limits = settings.limits;
         let certificates = Certificates::read(

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::CertificateObserver;
 
 /// Receives an event for every request and for every use of the certificate. `()` ignores all of them.
-pub trait Observer: CertificateObserver {
+pub trait WebhookObserver: CertificateObserver {
     /// A request to a known path began.
     fn request_began(&self, path: &'static str) {
         let _ = path;
@@ -17,4 +17,4 @@ pub trait Observer: CertificateObserver {
     }
 }
 
-impl Observer for () {}
+impl WebhookObserver for () {}

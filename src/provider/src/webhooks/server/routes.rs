@@ -9,7 +9,7 @@ use hyper::body::{Body, Incoming};
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
-use super::{Limits, Observer};
+use super::{Limits, WebhookObserver};
 use crate::{
     http::{Response, text},
     webhooks::{
@@ -29,7 +29,7 @@ const KIB: usize = 1 << 10;
 
 pub(super) struct Routes {
     limits: Limits,
-    observer: Arc<dyn Observer>,
+    observer: Arc<dyn WebhookObserver>,
     /// KiB of bodies that may still be read.
     budget: Semaphore,
     /// The number of reviews that may be processed at the same time. More of them than cores would only use more
@@ -72,7 +72,7 @@ impl Route {
 struct Refusal(StatusCode, String);
 
 impl Routes {
-    pub(super) fn new(limits: Limits, observer: Arc<dyn Observer>) -> Self {
+    pub(super) fn new(limits: Limits, observer: Arc<dyn WebhookObserver>) -> Self {
         let largest = limits.conversion_bytes.max(limits.admission_bytes);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {

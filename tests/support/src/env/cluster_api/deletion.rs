@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use super::{
     super::Error,
     CONTROL_PLANE_HOOK, api,
-    script::{Stage, going, name_of},
+    script::{Script, going, name_of},
 };
 
 const PRE_DRAIN_PREFIX: &str = "pre-drain.delete.hook.machine.cluster.x-k8s.io";
 const HOOK_PREFIX: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io";
 
-impl Stage {
+impl Script {
     /// Order of Cluster API's core: pre-drain hooks where there is a node to drain and `another` control-plane
     /// machine stays, pre-terminate hooks, infrastructure, the Machine itself. The control plane drops its own
     /// hook when no other is left, or at once before Kubernetes 1.31.

@@ -4,7 +4,7 @@
 //! Played: owner references and labels on infrastructure objects, the copy of `providerID` once an
 //! OpenStackMachine is provisioned, the node that joins, the conditions that name it healthy ([`script`]);
 //! deletion with pre-drain and pre-terminate hooks, the control plane's own hook last from Kubernetes 1.31
-//! on ([`deletion`]). It looks at the world every [`BEAT`] and does the next thing, so a test waits for what
+//! on ([`deletion`]). It looks at the world every [`INTERVAL`] and does the next thing, so a test waits for what
 //! it wants to see and never for the script.
 
 mod deletion;
@@ -21,10 +21,10 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::Error;
-use script::Stage;
+use script::Script;
 
 /// The default interval of the script.
-pub const BEAT: Duration = Duration::from_millis(100);
+pub const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Part of every machine's boot data, which is secret: tests search for it where it must not occur.
 pub const BOOTSTRAP_CANARY: &str = "canary-bootstrap-data-55de";
@@ -39,7 +39,7 @@ const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
 pub struct ClusterApi {
     client: Client,
     namespace: String,
-    beat: Duration,
+    interval: Duration,
     work: JoinHandle<()>,
 }
 
@@ -52,23 +52,23 @@ impl Drop for ClusterApi {
 impl ClusterApi {
     /// Starts to play in `namespace`.
     pub fn play(client: Client, namespace: &str) -> Self {
-        Self::play_every(client, namespace, BEAT)
+        Self::play_every(client, namespace, INTERVAL)
     }
 
     /// Starts the script in `namespace`, with an interval that leaves an API server time for many namespaces.
-    pub fn play_every(client: Client, namespace: &str, beat: Duration) -> Self {
-        let stage = Stage::new(client.clone(), namespace);
+    pub fn play_every(client: Client, namespace: &str, interval: Duration) -> Self {
+        let script = Script::new(client.clone(), namespace);
         let work = tokio::spawn(async move {
             loop {
                 // A conflict or a restarting API server is handled in the next step.
-                let _ = stage.beat().await;
-                tokio::time::sleep(beat).await;
+                let _ = script.carry_out().await;
+                tokio::time::sleep(interval).await;
             }
         });
         Self {
             client,
             namespace: namespace.to_owned(),
-            beat,
+            interval,
             work,
         }
     }
@@ -186,7 +186,7 @@ impl ClusterApi {
                         return;
                     }
                 }
-                tokio::time::sleep(self.beat / 2).await;
+                tokio::time::sleep(self.interval / 2).await;
             }
         })
         .await;

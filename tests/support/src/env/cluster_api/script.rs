@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use super::{super::Error, CLUSTER_NAME, CONTROL_PLANE, api};
 
 /// The namespace it plays in.
-pub(super) struct Stage {
+pub(super) struct Script {
     pub client: Client,
     pub namespace: String,
 }
 
-impl Stage {
+impl Script {
     pub(super) fn new(client: Client, namespace: &str) -> Self {
         Self {
             client,
@@ -24,7 +24,7 @@ impl Stage {
     }
 
     /// Reads all objects and carries out the next step of each.
-    pub(super) async fn beat(&self) -> Result<(), Error> {
+    pub(super) async fn carry_out(&self) -> Result<(), Error> {
         let clusters = self.list("Cluster").await?;
         let machines = self.list("Machine").await?;
         for cluster in &clusters {

@@ -12,7 +12,7 @@ use capo_core::ObjectName;
 use capo_gate::{Schedule, Settings, Unobserved};
 use capo_openstack::{ClientSettings, Clouds, LeaseToken, NoObserver};
 use capo_rs::{
-    controllers::{self, Observer, Parts, UncachedMachines},
+    controllers::{self, Parts, PassObserver, UncachedMachines},
     tracker::{Membership, prober::TlsProber},
 };
 use serde_json::json;
@@ -32,7 +32,7 @@ pub(super) struct Passes {
     servers: Arc<AtomicU64>,
 }
 
-impl Observer for Passes {
+impl PassObserver for Passes {
     fn pass(&self, controller: &'static str, _: &'static str, _: Duration) {
         let counter = match controller {
             "openstackcluster" => &self.clusters,

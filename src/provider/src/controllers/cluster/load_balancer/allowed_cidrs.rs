@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, net::IpAddr};
 
 use ipnet::IpNet;
 
-use crate::controllers::cluster::memory::Networking;
+use crate::controllers::cluster::cache::Networking;
 use capo_core::Lookup;
 
 /// The ranges of the spec and those of the cluster itself, IPv4 and in order. Without a restriction in the spec

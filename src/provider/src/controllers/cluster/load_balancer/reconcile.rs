@@ -23,7 +23,7 @@ use capo_core::{
 use capo_gate::findings::Findings;
 use capo_openstack::load_balancer::LoadBalancer;
 
-/// Leave to delete a load balancer in ERROR and make it anew; the value is its id.
+/// The annotation that allows deleting a load balancer in ERROR and creating it again; its value is the id.
 pub(crate) const REBUILD_ANNOTATION: &str = "infrastructure.cluster.x-k8s.io/rebuild-load-balancer";
 /// How soon to look again for something that is being deleted.
 const SOON: Duration = Duration::from_secs(2);
@@ -253,8 +253,12 @@ pub(crate) async fn floating_ip(
     Ok(address)
 }
 
-/// Tells the load balancer's condition: a step of ours that failed goes before what its task found.
-pub(crate) fn tell(pass: &mut Reconcile<'_>, findings: Option<&Findings>, pause: Duration) {
+/// Reports the condition of the load balancer: a step that failed in this pass goes before what the worker found.
+pub(crate) fn report_condition(
+    pass: &mut Reconcile<'_>,
+    findings: Option<&Findings>,
+    pause: Duration,
+) {
     if let Some(own) = pass.report.condition(CONDITION).cloned() {
         if pass.object.spec.control_plane_endpoint.is_none() {
             pass.report
@@ -272,7 +276,7 @@ pub(crate) fn tell(pass: &mut Reconcile<'_>, findings: Option<&Findings>, pause:
                 .set_condition(CONDITION, findings.verdict.clone());
             pass.report.balancer_counts = findings.counts_in_ready;
         }
-        // Not read by this process yet; an older word stays until then.
+        // Not read by this process yet; an older condition stays until then.
         None => pass.report.balancer_counts = false,
     }
     if !findings.is_some_and(|findings| findings.infrastructure_ready) {

@@ -182,7 +182,7 @@ mod tests {
         }
     }
 
-    fn words(role: Role, inputs: &RuleInputs) -> Vec<String> {
+    fn texts(role: Role, inputs: &RuleInputs) -> Vec<String> {
         desired(role, inputs)
             .iter()
             .map(|DesiredRule { rule, .. }| {
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn the_control_planes_rules() {
         assert_eq!(
-            words(Role::ControlPlane, &inputs()),
+            texts(Role::ControlPlane, &inputs()),
             [
                 "out4 any *",
                 "out6 any *",
@@ -237,14 +237,14 @@ mod tests {
             ],
             ..inputs()
         };
-        let control_plane = words(Role::ControlPlane, &dual);
+        let control_plane = texts(Role::ControlPlane, &dual);
         for rule in ["in4 tcp 6443 *", "in6 tcp 6443 *", "in6 tcp 2379-2380 cp"] {
             assert!(
                 control_plane.contains(&rule.to_owned()),
                 "{control_plane:?}"
             );
         }
-        let worker = words(Role::Worker, &dual);
+        let worker = texts(Role::Worker, &dual);
         let from_subnet = "in6 tcp 30000-32767 fd00:6::/64".to_owned();
         assert!(worker.contains(&from_subnet), "{worker:?}");
     }
@@ -252,7 +252,7 @@ mod tests {
     #[test]
     fn the_workers_rules() {
         assert_eq!(
-            words(Role::Worker, &inputs()),
+            texts(Role::Worker, &inputs()),
             [
                 "out4 any *",
                 "out6 any *",
@@ -275,7 +275,7 @@ mod tests {
             ..inputs()
         };
         assert_eq!(
-            words(Role::ControlPlane, &inputs),
+            texts(Role::ControlPlane, &inputs),
             [
                 "out4 any *",
                 "out6 any *",
@@ -285,7 +285,7 @@ mod tests {
                 "in4 any w",
             ]
         );
-        assert!(words(Role::Worker, &inputs).contains(&"in4 any cp".to_owned()));
+        assert!(texts(Role::Worker, &inputs).contains(&"in4 any cp".to_owned()));
     }
 
     #[test]
@@ -294,9 +294,9 @@ mod tests {
             api_ports: BTreeSet::from([443, 6443]),
             ..inputs()
         };
-        let words = words(Role::ControlPlane, &inputs);
-        assert!(words.contains(&"in4 tcp 443 *".to_owned()));
-        assert!(words.contains(&"in4 tcp 6443 *".to_owned()));
+        let texts = texts(Role::ControlPlane, &inputs);
+        assert!(texts.contains(&"in4 tcp 443 *".to_owned()));
+        assert!(texts.contains(&"in4 tcp 6443 *".to_owned()));
     }
 
     #[test]
@@ -306,10 +306,10 @@ mod tests {
             ..inputs()
         };
         for role in [Role::ControlPlane, Role::Worker] {
-            assert!(words(role, &inputs).contains(&"in4 tcp 22 b".to_owned()));
+            assert!(texts(role, &inputs).contains(&"in4 tcp 22 b".to_owned()));
         }
         assert_eq!(
-            words(Role::Bastion, &inputs),
+            texts(Role::Bastion, &inputs),
             ["out4 any *", "out6 any *", "in4 tcp 22 *"]
         );
     }
@@ -324,7 +324,7 @@ mod tests {
             ..inputs()
         };
         for role in [Role::ControlPlane, Role::Worker] {
-            let (single, dual) = (words(role, &inputs()), words(role, &dual));
+            let (single, dual) = (texts(role, &inputs()), texts(role, &dual));
             assert!(single.iter().all(|rule| dual.contains(rule)));
             let ingress = |family: &str| {
                 let all = dual.iter().filter(|rule| rule.starts_with(family));
@@ -332,7 +332,7 @@ mod tests {
             };
             assert_eq!(ingress("in4"), ingress("in6"), "{dual:?}");
         }
-        let workers = words(Role::Worker, &dual);
+        let workers = texts(Role::Worker, &dual);
         assert!(workers.contains(&"in6 udp 30000-32767 2001:db8::/64".to_owned()));
         assert!(!workers.contains(&"in4 udp 30000-32767 2001:db8::/64".to_owned()));
     }
@@ -347,7 +347,7 @@ mod tests {
             control_plane_rules: vec![mine.clone(), mine],
             ..inputs()
         };
-        let twice = words(Role::ControlPlane, &inputs)
+        let twice = texts(Role::ControlPlane, &inputs)
             .iter()
             .filter(|word| *word == "in4 tcp 6443 *")
             .count();

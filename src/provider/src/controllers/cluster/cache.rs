@@ -21,7 +21,7 @@ use capo_openstack::{
 
 /// What this process has seen of one cluster.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Seen {
+pub(crate) struct CachedCluster {
     /// The load balancer, by the last lookup in the cluster's project.
     pub load_balancer: Lookup<KnownLoadBalancer>,
     /// The cloud whose project was found to be the cluster's. Other credentials for the same object are verified before
@@ -55,7 +55,7 @@ pub(crate) struct Seen {
     pub deletion: DeletionProgress,
 }
 
-impl Seen {
+impl CachedCluster {
     /// Whether these credentials were found to lead to the cluster's project.
     pub(crate) fn is_verified(&self, cloud: &Cloud) -> bool {
         self.verified_cloud.as_ref() == Some(cloud)

@@ -31,7 +31,7 @@ use crate::{
 pub const PATIENCE: Duration = Duration::from_mins(4);
 
 /// The interval of Cluster API's script, and of repeated checks.
-pub const BEAT: Duration = Duration::from_secs(1);
+pub const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The shape of a scenario's cluster.
 #[derive(Debug, Clone, Copy)]
@@ -55,7 +55,7 @@ impl Default for Shape {
 }
 
 /// A cluster `c` in a namespace and a cloud of its own.
-pub struct Scene {
+pub struct ClusterUnderTest {
     pub plane: &'static Plane,
     pub namespace: String,
     pub cloud: FakeCloud,
@@ -65,7 +65,7 @@ pub struct Scene {
     ports: usize,
 }
 
-impl Scene {
+impl ClusterUnderTest {
     /// A cloud, a namespace with credentials, and no cluster yet.
     pub async fn empty(namespace: &str, shape: Shape) -> Self {
         let plane = Plane::shared().await;
@@ -103,7 +103,7 @@ impl Scene {
         Self {
             plane,
             namespace: namespace.to_owned(),
-            cluster_api: ClusterApi::play_every(admin.clone(), namespace, BEAT),
+            cluster_api: ClusterApi::play_every(admin.clone(), namespace, INTERVAL),
             watch: Watch::start(&admin, namespace, cloud.control(), ports),
             admin,
             cloud,
@@ -114,19 +114,19 @@ impl Scene {
     /// A provisioned cluster with this many control-plane machines that Cluster API has admitted. Every member that was
     /// created disabled has been enabled, so that no write is due when a scenario begins.
     pub async fn with(namespace: &str, shape: Shape, machines: usize) -> Self {
-        let scene = Self::empty(namespace, shape).await;
-        scene.cluster(shape, json!({})).await;
-        scene.until_cluster(is_provisioned).await;
+        let scenario = Self::empty(namespace, shape).await;
+        scenario.cluster(shape, json!({})).await;
+        scenario.until_cluster(is_provisioned).await;
         for index in 0..machines {
-            scene.join(index).await;
-            scene.until_admitted(index).await;
-            scene
+            scenario.join(index).await;
+            scenario.until_admitted(index).await;
+            scenario
                 .until_true("every member is enabled", |truth| {
                     truth.members.iter().all(|member| member.up)
                 })
                 .await;
         }
-        scene
+        scenario
     }
 
     /// Creates the cluster; `change` is merged into the spec of the `OpenStackCluster`.
@@ -142,13 +142,13 @@ impl Scene {
     }
 
     /// Sends a command to the fake cloud.
-    pub fn strike(&self, command: Value) {
+    pub fn command(&self, command: Value) {
         self.control().run(command).unwrap();
     }
 
     /// The next call with this label takes seconds, so that the state before its repair can be observed.
     pub fn slow(&self, label: &str) {
-        self.strike(json!({"fault": {"match": {"label": label}, "delay": 8, "count": 1}}));
+        self.command(json!({"fault": {"match": {"label": label}, "delay": 8, "count": 1}}));
     }
 
     /// The actual state of the load balancer in the cloud.
@@ -156,7 +156,7 @@ impl Scene {
         Truth::of(self.control())
     }
 
-    /// The present moment, for [`Scene::writes`].
+    /// The present moment, for [`ClusterUnderTest::writes`].
     pub fn mark(&self) -> u64 {
         self.control().last_call()
     }
@@ -218,7 +218,7 @@ impl Scene {
 
     /// Creates the second machine. The load balancer is ACTIVE seconds before its member.
     pub async fn join_under_an_early_active(&self) {
-        self.strike(
+        self.command(
             json!({"operation": {"operation": "member-create", "name": "-cp-1", "anomaly": "K",
             "duration": 8, "count": 1}}),
         );
@@ -301,7 +301,7 @@ impl Scene {
             "a pool was written to as a whole"
         );
         self.watch.excused.store(true, Ordering::SeqCst);
-        self.strike(json!({"clear": "all"}));
+        self.command(json!({"clear": "all"}));
         self.cluster_api.delete("Cluster", "c").await.unwrap();
         self.until("Cluster", "c", "the end", Value::is_null).await;
         let name = format!("k8s-clusterapi-cluster-{}-c", self.namespace);
@@ -345,13 +345,13 @@ pub fn is_provisioned(object: &Value) -> bool {
 }
 
 /// Whether the load balancer's condition has this status, reason and text.
-pub fn tells(object: &Value, status: &str, reason: &str, words: &str) -> bool {
-    condition(object, "APIServerLoadBalancerReady").is_some_and(|(told, why, message)| {
-        told == status && why == reason && message.contains(words)
+pub fn shows_condition(object: &Value, status: &str, reason: &str, text: &str) -> bool {
+    condition(object, "APIServerLoadBalancerReady").is_some_and(|(found, why, message)| {
+        found == status && why == reason && message.contains(text)
     })
 }
 
 /// The content of an object's condition, for messages.
-pub fn told(object: &Value) -> String {
+pub fn condition_text(object: &Value) -> String {
     format!("{:?}", condition(object, "APIServerLoadBalancerReady"))
 }

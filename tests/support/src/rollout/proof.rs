@@ -15,7 +15,7 @@ use crate::{
 const WATCHES: usize = 3;
 
 /// The result of a rollout.
-pub struct Verdict {
+pub struct RolloutResult {
     /// Rules that were broken.
     pub broken: Vec<Violation>,
     /// The costs, while the client sent requests.
@@ -42,7 +42,9 @@ impl Proof {
             .await
             .unwrap();
         let watches = Watches::start(&target, WATCHES, &timeline).await.unwrap();
-        timeline.note(What::Scene("the client begins to ask".to_owned()));
+        timeline.note(What::Remark(
+            "the client begins to send requests".to_owned(),
+        ));
         Self {
             from: timeline.clock().now(),
             requests: Requests::start(target, &timeline),
@@ -55,21 +57,21 @@ impl Proof {
     /// Stops the client and deletes the cluster. Fails the test, with the whole timeline, if a rule was broken from the
     /// cluster's beginning to its end. The figures are those of the time in which the client asked.
     pub async fn end(self, rollout: Rollout, promises: &Promises) -> Figures {
-        let verdict = self.verdict(&rollout, promises).await;
-        if !verdict.broken.is_empty() {
+        let result = self.finish(&rollout, promises).await;
+        if !result.broken.is_empty() {
             let cluster = &rollout.cluster;
-            let mut text = format!("{cluster}: {} rules broken\n", verdict.broken.len());
-            for violation in &verdict.broken {
+            let mut text = format!("{cluster}: {} rules broken\n", result.broken.len());
+            for violation in &result.broken {
                 let _ = writeln!(text, "  {violation}");
             }
-            panic!("{text}\n{}", verdict.page);
+            panic!("{text}\n{}", result.page);
         }
-        results::write(&rollout.cluster, &verdict.figures);
-        verdict.figures
+        results::write(&rollout.cluster, &result.figures);
+        result.figures
     }
 
     /// Stops the client, deletes the cluster, and checks everything that was recorded.
-    pub async fn verdict(self, rollout: &Rollout, promises: &Promises) -> Verdict {
+    pub async fn finish(self, rollout: &Rollout, promises: &Promises) -> RolloutResult {
         let timeline = self.timeline.clone();
         let from = self.from;
         self.stop().await;
@@ -83,7 +85,7 @@ impl Proof {
         let page = render(&entries);
         let file = folder(&rollout.cluster).join("timeline.txt");
         std::fs::write(&file, &page).unwrap();
-        Verdict {
+        RolloutResult {
             figures: Figures::of(&entries, from, until),
             broken,
             page,
@@ -97,7 +99,7 @@ impl Proof {
         drop(self.writer);
         self.watches.finish(written).await;
         let text = "the client has stopped".to_owned();
-        self.timeline.note(What::Scene(text));
+        self.timeline.note(What::Remark(text));
     }
 }
 

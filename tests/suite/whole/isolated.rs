@@ -19,16 +19,16 @@ pub(crate) const SHORT_LEASE: [&str; 4] = [
 ];
 
 /// A management cluster and a cloud of one's own: managers elect, so two tests can't share them.
-pub(crate) struct Stage {
+pub(crate) struct IsolatedEnvironment {
     pub(crate) kubernetes: Kubernetes,
     pub(crate) cloud: Arc<FakeCloud>,
     pub(crate) cluster_api: ClusterApi,
     installation: Installation,
 }
 
-impl Stage {
+impl IsolatedEnvironment {
     /// Sets everything up but the manager.
-    pub(crate) async fn set() -> Self {
+    pub(crate) async fn start() -> Self {
         let cloud = FakeCloud::start(Options {
             durations: Durations {
                 server_build: 0.5,

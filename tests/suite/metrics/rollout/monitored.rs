@@ -15,7 +15,7 @@ use crate::{
 /// More than anything takes on a busy machine.
 pub(super) const PATIENCE: Duration = Duration::from_mins(10);
 
-pub(super) struct Stage {
+pub(super) struct MonitoredClusters {
     // Dropped in this order.
     pub(super) prometheus: Prometheus,
     manager: Manager,
@@ -41,8 +41,8 @@ pub(super) async fn cloud() -> FakeCloud {
     .unwrap()
 }
 
-impl Stage {
-    pub(super) async fn set() -> Self {
+impl MonitoredClusters {
+    pub(super) async fn start() -> Self {
         let kubernetes = Kubernetes::start().await.unwrap();
         kubernetes.install_cluster_api().await.unwrap();
         let installation = Installation::install(&kubernetes).await.unwrap();

@@ -9,7 +9,7 @@ use crate::{
 
 /// Everything at a moment.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Scene {
+pub(crate) struct Snapshot {
     /// Control-plane machines in the order in which they were created.
     pub machines: Vec<Row>,
     /// What the client has seen, once it asks.
@@ -46,8 +46,8 @@ pub(crate) struct Client {
     pub longest: Option<(Duration, String)>,
 }
 
-/// The scene at `now`.
-pub(crate) fn of(entries: &[Entry], now: Duration) -> Scene {
+/// The snapshot at `now`.
+pub(crate) fn of(entries: &[Entry], now: Duration) -> Snapshot {
     let mut world = World::default();
     let mut servers: BTreeMap<&str, &'static str> = BTreeMap::new();
     let mut order: Vec<&str> = Vec::new();
@@ -114,7 +114,7 @@ pub(crate) fn of(entries: &[Entry], now: Duration) -> Scene {
             message: gate.map_or("", |gate| gate.message.as_str()).to_owned(),
         })
     });
-    Scene {
+    Snapshot {
         machines: shown.collect(),
         client,
     }

@@ -1,0 +1,69 @@
+//! A settled load balancer and its machines, for the tests and benches of several crates.
+
+use crate::model::desired::{
+    ClusterFacts, Deletion, DesiredLoadBalancer, DesiredMachine, Health, Monitor, ObservedServer,
+    ServerState,
+};
+use capo_core::{GateOverride, Lookup, ObjectName};
+
+/// The values that CAPO gives a health monitor.
+pub const MONITOR: Monitor = Monitor {
+    delay: 10,
+    timeout: 5,
+    max_retries: 5,
+    max_retries_down: 3,
+};
+
+/// An initialised cluster of a `KubeadmControlPlane`.
+pub fn cluster_facts() -> ClusterFacts {
+    ClusterFacts {
+        paused: false,
+        cluster_deleting: false,
+        initialised: true,
+        operator: GateOverride::None,
+        remote_connection_since: None,
+        endpoint: None,
+        ca_pem: None,
+        kubeadm_control_plane: true,
+        machines: Vec::new(),
+    }
+}
+
+/// The load balancer of such a cluster on port 6443. `id` is Octavia's id of it.
+pub fn load_balancer(name: &str, id: &str) -> DesiredLoadBalancer {
+    DesiredLoadBalancer {
+        generation: 1,
+        enabled: true,
+        id: Lookup::Found(id.into()),
+        name: name.to_owned(),
+        provider: "amphora".to_owned(),
+        ports: vec![6443],
+        monitor: MONITOR,
+        allowed_cidrs: None,
+        tags: Vec::new(),
+        member_subnet: None,
+        cluster: cluster_facts(),
+    }
+}
+
+/// A machine of `cluster` that was not admitted, and whose server was not read.
+pub fn machine(cluster: ObjectName) -> DesiredMachine {
+    DesiredMachine {
+        cluster,
+        uid: None,
+        machine: None,
+        address: None,
+        admitted: false,
+        paused: false,
+        server: ObservedServer {
+            state: ServerState::Other,
+            read_at: None,
+            down_since: None,
+        },
+        deletion: Deletion::No,
+        operator: GateOverride::None,
+        api_server_pod: Health::Unknown,
+        node: Health::Unknown,
+        has_node: false,
+    }
+}

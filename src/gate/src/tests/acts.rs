@@ -1,0 +1,222 @@
+//! What happens in a random history: machines come and go, Octavia misbehaves, replies get lost, the process dies.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use crate::{
+    model::desired::{Deletion, ServerState},
+    tests::{
+        model::Fate,
+        world::{Line, Todo, World, address, machine_name},
+    },
+};
+use capo_core::{FailureClass, GateOverride, ProvisioningStatus};
+
+#[derive(Debug, Clone)]
+pub(crate) enum Act {
+    Wait(u64),
+    Add(u8),
+    Boot(u8),
+    ApiDown(u8),
+    Delete(u8),
+    OutOfBand(u8),
+    TakeHook(u8),
+    ServerDown(u8),
+    Bypass(u8),
+    Pause,
+    Resume,
+    Restart,
+    Fates(Vec<Fate>),
+    Lines(Vec<Line>),
+    AllError,
+    FailOver,
+    OperatorRemoves(u8),
+    Routable(bool),
+    Latency(u64),
+    Lag(u64),
+    /// The credentials lead to another project, or to the cluster's own again.
+    Elsewhere(bool),
+    /// Somebody else's API server answers the manager at the address of a machine, or does so no more.
+    Stranger(u8),
+    Forget(u8),
+    /// Its finalizer is taken away by hand: it is gone, and its member is not.
+    Vanish(u8),
+}
+
+fn fate() -> impl Strategy<Value = Fate> {
+    prop_oneof![
+        Just(Fate::Fine),
+        Just(Fate::Fails),
+        (1_u64..90).prop_map(Fate::Late),
+        Just(Fate::Lost),
+        (1_u64..400).prop_map(Fate::Hangs),
+        Just(Fate::LostPool),
+        Just(Fate::FailsAll),
+    ]
+}
+
+fn line() -> impl Strategy<Value = Line> {
+    prop_oneof![
+        Just(Line::Down(FailureClass::Transient)),
+        Just(Line::Down(FailureClass::Throttled)),
+        Just(Line::Down(FailureClass::Auth)),
+        Just(Line::Down(FailureClass::Quota)),
+        Just(Line::Down(FailureClass::NotFound)),
+        Just(Line::ReplyLost),
+    ]
+}
+
+pub(crate) fn act() -> impl Strategy<Value = Act> {
+    let who = 1_u8..6;
+    prop_oneof![
+        8 => (1_u64..40).prop_map(Act::Wait),
+        4 => (40_u64..400).prop_map(Act::Wait),
+        4 => who.clone().prop_map(Act::Add),
+        4 => who.clone().prop_map(Act::Boot),
+        1 => who.clone().prop_map(Act::ApiDown),
+        3 => who.clone().prop_map(Act::Delete),
+        1 => who.clone().prop_map(Act::OutOfBand),
+        1 => who.clone().prop_map(Act::TakeHook),
+        1 => who.clone().prop_map(Act::ServerDown),
+        1 => who.clone().prop_map(Act::Bypass),
+        1 => Just(Act::Pause),
+        2 => Just(Act::Resume),
+        2 => Just(Act::Restart),
+        3 => prop::collection::vec(fate(), 1..4).prop_map(Act::Fates),
+        2 => prop::collection::vec(line(), 1..8).prop_map(Act::Lines),
+        1 => Just(Act::AllError),
+        1 => Just(Act::FailOver),
+        1 => who.clone().prop_map(Act::OperatorRemoves),
+        1 => any::<bool>().prop_map(Act::Routable),
+        1 => (1_u64..3_000).prop_map(Act::Latency),
+        1 => (3_000_u64..30_000).prop_map(Act::Latency),
+        1 => any::<bool>().prop_map(Act::Elsewhere),
+        1 => who.clone().prop_map(Act::Stranger),
+        1 => (0_u64..60_000).prop_map(Act::Lag),
+        1 => who.clone().prop_map(Act::Forget),
+        1 => who.prop_map(Act::Vanish),
+    ]
+}
+
+pub(crate) fn play(world: &mut World, act: Act) {
+    world.note(format_args!("{act:?}"));
+    match act {
+        Act::Wait(seconds) => world.run(Duration::from_secs(seconds)),
+        Act::Add(index) => {
+            if !world.nodes.contains_key(&machine_name(index)) {
+                world.add(index, false, Deletion::No);
+            }
+        }
+        Act::Boot(index) => {
+            let standing = world.nodes.get(&machine_name(index)).is_some_and(|node| {
+                !node.gone && !matches!(node.want.deletion, Deletion::Unhooked { .. })
+            });
+            if standing {
+                world.model.up.entry(address(index)).or_insert(world.now);
+            }
+        }
+        Act::ApiDown(index) => {
+            world.fall(address(index));
+        }
+        Act::Delete(index) => deletion(world, index, |since| Deletion::AtHook { since }),
+        Act::OutOfBand(index) => deletion(world, index, |since| Deletion::OutOfBand { since }),
+        Act::TakeHook(index) => {
+            let name = machine_name(index);
+            world.change(&name, |want| {
+                if let Deletion::AtHook { since } = want.deletion {
+                    want.deletion = Deletion::AfterHook { since };
+                }
+            });
+            let is_after = world
+                .nodes
+                .get(&name)
+                .is_some_and(|node| matches!(node.want.deletion, Deletion::AfterHook { .. }));
+            if is_after {
+                // The API server runs on until the control plane provider removes its etcd member.
+                world.later(Duration::from_mins(2), Todo::Unhook(name));
+            }
+        }
+        Act::ServerDown(index) => {
+            world.fall(address(index));
+            world.change(&machine_name(index), |want| {
+                want.server.state = ServerState::Shutoff;
+            });
+        }
+        Act::Bypass(index) => {
+            let until = world.present().wall + jiff::SignedDuration::from_secs(120);
+            world.change(&machine_name(index), |want| {
+                want.operator = GateOverride::Bypass {
+                    until,
+                    reason: "r".to_owned(),
+                };
+            });
+        }
+        Act::Pause => {
+            world.desired.cluster.paused = true;
+            world.hand_over_load_balancer();
+        }
+        Act::Resume => {
+            world.desired.cluster.paused = false;
+            world.hand_over_load_balancer();
+        }
+        Act::Restart => world.restart(),
+        Act::Fates(fates) => world.model.fates = fates,
+        Act::Lines(lines) => world.line = lines.into(),
+        Act::AllError => {
+            for member in world.model.members_mut() {
+                if !member.provisioning.is_pending() {
+                    member.provisioning = ProvisioningStatus::Error;
+                }
+            }
+        }
+        Act::FailOver => world.model.fail_over(),
+        Act::OperatorRemoves(index) => {
+            let free = world.model.provisioning == ProvisioningStatus::Active;
+            if free {
+                for pool in &mut world.model.pools {
+                    pool.members
+                        .retain(|member| member.address != address(index));
+                }
+            }
+        }
+        Act::Routable(routable) => world.routable = routable,
+        Act::Latency(milliseconds) => world.latency = Duration::from_millis(milliseconds),
+        Act::Elsewhere(elsewhere) => lead(world, elsewhere),
+        Act::Stranger(index) => {
+            if !world.strangers.remove(&address(index)) {
+                world.strangers.insert(address(index));
+            }
+        }
+        Act::Lag(milliseconds) => world.lag = Duration::from_millis(milliseconds),
+        Act::Forget(index) => {
+            let name = machine_name(index);
+            let known = world.nodes.get(&name).is_some_and(|node| node.gone);
+            if known {
+                // A new machine may take the name later. A cache that is behind tells of the old one's end before.
+                world.hand_over(&name);
+                world.nodes.remove(&name);
+            }
+        }
+        Act::Vanish(index) => world.turn(Todo::Finish(machine_name(index))),
+    }
+}
+
+/// The controllers notice where the credentials lead, for the load balancer and for every server.
+pub(crate) fn lead(world: &mut World, elsewhere: bool) {
+    world.elsewhere = elsewhere;
+    world.hand_over_load_balancer();
+    let names: Vec<_> = world.nodes.keys().cloned().collect();
+    for name in names {
+        world.hand_over(&name);
+    }
+}
+
+fn deletion(world: &mut World, index: u8, to: impl FnOnce(jiff::Timestamp) -> Deletion) {
+    let since = world.present().wall;
+    world.change(&machine_name(index), |want| {
+        if want.deletion == Deletion::No {
+            want.deletion = to(since);
+        }
+    });
+}
