@@ -106,6 +106,69 @@ async fn it_looks_at_its_namespace_and_its_label_only() {
     );
 }
 
+/// An OpenStackServer as CAPO writes it, which puts the label on its owner only.
+fn server_of(machine: &Value) -> Value {
+    let name = &machine["metadata"]["name"];
+    json!({
+        "apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1", "kind": "OpenStackServer",
+        "metadata": {
+            "name": name, "namespace": "default",
+            "finalizers": ["openstackserver.infrastructure.cluster.x-k8s.io"],
+            "ownerReferences": [{
+                "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "OpenStackMachine", "name": name,
+                "uid": machine["metadata"]["uid"], "controller": true,
+            }],
+        },
+        "spec": {
+            "identityRef": {"name": "cloud-config", "cloudName": "demo"},
+            "image": {"filter": {"name": "ubuntu-kube"}}, "flavor": "m1.small", "sshKeyName": "",
+            "ports": [{"network": {"filter": {"name": "public"}}}],
+        },
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_belongs_to_the_shard_of_its_machine() {
+    let stage = Stage::set().await;
+    let admin = stage.kubernetes.admin().await.unwrap();
+    let mut manager = stage.start_manager("manager", &["--watch-filter=blue"]);
+    manager.until_ready().await.unwrap();
+    // The one that is looked at comes last: by then there was time for the others.
+    for (name, shard) in [("kept", "red"), ("leaving", "red"), ("ours", "blue")] {
+        let machine = json!({
+            "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "OpenStackMachine",
+            "metadata": {"name": name, "namespace": "default", "labels": {"cluster.x-k8s.io/watch-filter": shard}},
+            "spec": {"flavor": "m1.small", "image": {"filter": {"name": "ubuntu-kube"}}},
+        });
+        crate::env::apply::apply(&admin, &[machine]).await.unwrap();
+        let machine = stage.cluster_api.get("OpenStackMachine", name).await;
+        let server = server_of(&machine.unwrap().unwrap());
+        crate::env::apply::apply(&admin, &[server]).await.unwrap();
+        if name == "leaving" {
+            let deleted = stage.cluster_api.delete("OpenStackServer", name).await;
+            deleted.unwrap();
+        }
+    }
+    stage
+        .cluster_api
+        .wait_for("OpenStackServer", "ours", PATIENCE, |server| {
+            server["status"]["ready"] == true
+        })
+        .await
+        .unwrap();
+    for name in ["kept", "leaving"] {
+        let server = stage.cluster_api.get("OpenStackServer", name).await;
+        let server = server.unwrap().unwrap();
+        assert_eq!(server["status"]["conditions"], Value::Null, "{name}");
+        assert_eq!(
+            server["metadata"]["finalizers"],
+            json!(["openstackserver.infrastructure.cluster.x-k8s.io"]),
+            "{name}"
+        );
+        assert_eq!(stage.cloud.control().leftovers(name), [], "{name}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_two_clusters_that_compute_one_name_the_younger_writes_nothing() {
     let stage = IsolatedEnvironment::start().await;
