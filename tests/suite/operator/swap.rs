@@ -69,6 +69,7 @@ async fn by_server_side_apply_and_back() {
     ))
     .await;
     let _rolling_out = site.roll_out().await;
+    let of_capo = installed(&site).await;
     for before in ["healthy", "cluster-api", "backup"] {
         site.run(&block(before)).await;
     }
@@ -106,10 +107,17 @@ async fn by_server_side_apply_and_back() {
         series(14, 0, "v1beta1").as_bytes(),
     );
     configure(&site, &capo, &[]);
-    for step in ["back-hooks", "back-converter", "back-storage", "back-capo"] {
+    for step in [
+        "back-hooks",
+        "back-converter",
+        "back-storage",
+        "back-capo",
+        "back-leftovers",
+    ] {
         site.run(&block(step)).await;
     }
     is_capos(&site).await;
+    assert_eq!(installed(&site).await, of_capo, "nothing of ours is left");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -128,6 +136,21 @@ async fn by_server_side_apply_alone() {
     ))
     .await;
     assert_eq!(site.is_ours().await, 10);
+}
+
+/// The objects of the provider that is installed, and those of ours that stayed.
+async fn installed(site: &Site) -> Vec<String> {
+    let kinds = "clusterrole,clusterrolebinding,role,rolebinding,serviceaccount,service,deployment,poddisruptionbudget,\
+        networkpolicy,priorityclass,certificates.cert-manager.io,issuers.cert-manager.io,customresourcedefinition,\
+        validatingwebhookconfiguration";
+    let names = site
+        .run(&format!(
+            "kubectl get {kinds} -A -l cluster.x-k8s.io/provider=infrastructure-openstack -o name"
+        ))
+        .await;
+    let mut names: Vec<String> = names.lines().map(str::to_owned).collect();
+    names.sort();
+    names
 }
 
 /// A release in the local repository of `site`.
@@ -239,6 +262,11 @@ async fn by_clusterctl() {
         .get("-n capo-system providers.clusterctl.cluster.x-k8s.io infrastructure-openstack")
         .await;
     assert_eq!(inventory["version"], "v1.0.0");
+    site.run(&block("back-inventory")).await;
+    let inventory = site
+        .get("-n capo-system providers.clusterctl.cluster.x-k8s.io infrastructure-openstack")
+        .await;
+    assert_eq!(inventory["version"], "v0.14.7");
     let after = site.get("openstackfloatingippool kept").await;
     assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"]);
     assert_ne!(after["metadata"]["uid"], Value::Null);

@@ -3,7 +3,7 @@
 /// What an operator reads.
 pub const PAGE: &str = include_str!("../../../docs/migrate-from-capo.md");
 /// The blocks that tests/suite/operator/swap.rs runs against CAPO's release, without a cluster.
-pub const RUN_ON_THE_RELEASE: [&str; 11] = [
+pub const RUN_ON_THE_RELEASE: [&str; 13] = [
     "healthy",
     "cluster-api",
     "backup",
@@ -15,6 +15,8 @@ pub const RUN_ON_THE_RELEASE: [&str; 11] = [
     "back-converter",
     "back-storage",
     "back-capo",
+    "back-leftovers",
+    "back-inventory",
 ];
 /// The blocks that tests/takeover runs against clusters of CAPO.
 pub const RUN_ON_CLUSTERS: [&str; 3] = ["preflight", "plan", "verify"];
