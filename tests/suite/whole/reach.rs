@@ -129,7 +129,7 @@ fn server_of(machine: &Value) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_belongs_to_the_shard_of_its_machine() {
-    let stage = Stage::set().await;
+    let stage = IsolatedEnvironment::start().await;
     let admin = stage.kubernetes.admin().await.unwrap();
     let mut manager = stage.start_manager("manager", &["--watch-filter=blue"]);
     manager.until_ready().await.unwrap();
