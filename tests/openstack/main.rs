@@ -9,7 +9,7 @@
 use std::{path::PathBuf, process::Stdio, time::Duration};
 
 use contract::{Access, CloudUnderTest, Kind, Pushes};
-use test_support::{contract, contract_tests, env, gate};
+use test_support::{contract, contract_tests, gate};
 use tokio::process::Command;
 
 contract_tests!(real);

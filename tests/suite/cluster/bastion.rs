@@ -33,12 +33,20 @@ async fn with_bastion(stage: &Environment, bastion: Value) -> Value {
     until_bastion(stage).await
 }
 
-/// The OpenStackCluster as soon as its bastion is ready for the present generation.
+/// The OpenStackCluster as soon as its bastion is ready for the present generation. A pass that stops before the bastion
+/// leaves the condition as it was, with the generation that it was judged for.
 async fn until_bastion(stage: &Environment) -> Value {
     stage
         .until("OpenStackCluster", "c1", |cluster| {
-            is(cluster, "BastionReady", "True")
-                && cluster["status"]["observedGeneration"] == cluster["metadata"]["generation"]
+            let conditions = cluster["status"]["conditions"].as_array();
+            let ready = conditions
+                .into_iter()
+                .flatten()
+                .find(|condition| condition["type"] == "BastionReady");
+            ready.is_some_and(|ready| {
+                ready["status"] == "True"
+                    && ready["observedGeneration"] == cluster["metadata"]["generation"]
+            })
         })
         .await
 }

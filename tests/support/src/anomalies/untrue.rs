@@ -63,10 +63,11 @@ async fn a_failover_makes_all_active(name: &'static str) {
 }
 
 /// G: ACTIVE opens the admission, because no other evidence exists before the API server listens. The old member is
-/// kept until the new one is seen ONLINE.
+/// kept until the new one is seen ONLINE. The swallowed push is the one that enables the new member: a later one would apply
+/// what an earlier one had lost.
 async fn a_push_is_swallowed(name: &'static str) {
     let scenario = ClusterUnderTest::with(name, Shape::default(), 1).await;
-    scenario.command(json!({"operation": {"operation": "member-create", "name": "-cp-1", "anomaly": "G", "count": 1}}));
+    scenario.command(json!({"operation": {"operation": "member-update", "name": "-cp-1", "anomaly": "G", "count": 1}}));
     scenario.join(1).await;
     scenario.until_admitted(1).await;
     the_first_is_held_until_a_failover(scenario).await;
