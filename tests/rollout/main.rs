@@ -10,4 +10,4 @@
 
 mod scenarios;
 
-use test_support::{anomalies, client, env, invariants, rollout, timeline};
+use test_support::{anomalies, env, invariants, rollout, timeline};

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::complete;
+use super::{complete, stays_hooked};
 use crate::{
     env::cluster_api::condition,
     invariants::Promises,
@@ -36,12 +36,7 @@ async fn a_deleted_load_balancer_is_made_again() {
             |cluster| condition(cluster, "Ready").is_some_and(|(is, ..)| is == "False"),
         )
         .await;
-    let begun = Instant::now();
-    while begun.elapsed() < Duration::from_secs(10) {
-        let machine = rollout.get("Machine", victim).await.unwrap();
-        assert!(machine["metadata"]["annotations"][HOOK].is_string());
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
+    stays_hooked(&rollout, victim, Duration::from_secs(10)).await;
     rollout.mends(json!({"clear": "operations"}));
     rollout
         .until_object("Machine", victim, "is gone", Value::is_null)

@@ -9,14 +9,19 @@ mod disturbed;
 mod endings;
 mod held;
 mod many;
+mod mistaken;
 mod modes;
 mod octavia;
 mod plain;
+mod still_alive;
+mod unanswered;
+
+use std::time::{Duration, Instant};
 
 use crate::{
     invariants::figures::{Figures, Hold},
     rollout::proof::Proof,
-    rollout::{Rollout, RolloutOptions},
+    rollout::{HOOK, Rollout, RolloutOptions},
 };
 
 /// The gate's reasons while it waits for something that takes its time.
@@ -28,6 +33,18 @@ async fn complete(options: RolloutOptions) -> (Rollout, Proof) {
     rollout.until_complete().await;
     let proof = Proof::begin(&rollout).await;
     (rollout, proof)
+}
+
+/// Checks for a while that a Machine which is being deleted keeps our hook.
+async fn stays_hooked(rollout: &Rollout, machine: &str, how_long: Duration) {
+    let begun = Instant::now();
+    while begun.elapsed() < how_long {
+        let object = rollout.get("Machine", machine).await;
+        let is_hooked =
+            object.is_some_and(|machine| machine["metadata"]["annotations"][HOOK].is_string());
+        assert!(is_hooked, "{machine} was let go");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
 }
 
 /// A machine that is replaced may cost 12 calls to Octavia, 26 with three ports, and one more for every 5 s in which somebody's

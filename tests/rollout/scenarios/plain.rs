@@ -48,6 +48,17 @@ async fn three_replicas_with_three_ports() {
     replace_all(options, None).await;
 }
 
+/// OVN's provider, which neither drains nor tries another member, with health monitors.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_replicas_behind_ovn() {
+    let options = RolloutOptions {
+        name: "plain-ovn",
+        provider: "ovn",
+        ..RolloutOptions::default()
+    };
+    replace_all(options, None).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_replicas_slow() {
     let options = RolloutOptions {

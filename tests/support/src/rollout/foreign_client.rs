@@ -1,6 +1,6 @@
 //! Another client that may change the load balancer.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use reqwest::Method;
 use serde_json::json;
@@ -48,6 +48,19 @@ impl ForeignClient {
                 _ => panic!("{status} {said}"),
             }
         }
+    }
+
+    /// Deletes the project's only port with this address.
+    pub async fn delete_port_at(&self, address: IpAddr) {
+        let list = self.0.address("network", "ports");
+        let query = format!("{list}?fixed_ips=ip_address%3D{address}");
+        let (_, found) = self.0.send(Method::GET, &query, None).await;
+        let id = found["ports"][0]["id"].as_str().unwrap();
+        let (status, said) = self
+            .0
+            .send(Method::DELETE, &format!("{list}/{id}"), None)
+            .await;
+        assert_eq!(status, 204, "{said}");
     }
 
     /// Changes the load balancer repeatedly, whenever it accepts a change, with this pause in between.
