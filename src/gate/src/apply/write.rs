@@ -92,7 +92,8 @@ pub(crate) fn accepted(
         Write::ReplacePart { port, .. } => {
             state.reads.structure_due = true;
             if let Some(port) = port_mut(state, *port) {
-                // It is made again as soon as it is gone. The count stays, so that replacements become rare.
+                // The part is created again as soon as the deleted one is gone. The count of attempts stays, so that
+                // the pauses between replacements grow.
                 port.attempts.next = None;
                 port.pushed = None;
                 port.members_due = true;
