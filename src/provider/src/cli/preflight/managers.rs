@@ -4,8 +4,12 @@
 use std::ffi::OsString;
 
 use clap::Parser;
-use k8s_openapi::api::apps::v1::Deployment;
-use kube::{Api, Client, ResourceExt as _, api::ListParams};
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{ApiResource, ListParams},
+    core::{NotUsed, Object},
+};
+use serde::Deserialize;
 
 use super::findings::{About, Code, Level};
 use crate::{
@@ -70,9 +74,36 @@ impl Reach {
     }
 }
 
+/// A Deployment with nothing but the arguments of its containers: the generated types of a whole Pod would make the program
+/// several hundred kB larger.
+type Deployment = Object<DeploymentSpec, NotUsed>;
+
+#[derive(Debug, Clone, Deserialize)]
+struct DeploymentSpec {
+    template: PodTemplate,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct PodTemplate {
+    spec: PodSpec,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct PodSpec {
+    containers: Vec<Container>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Container {
+    name: String,
+    #[serde(default)]
+    args: Vec<String>,
+}
+
 /// Reads the Deployments of managers in all namespaces.
 pub(super) async fn read(client: &Client) -> Managers {
-    let deployments: Api<Deployment> = Api::all(client.clone());
+    let kind = ApiResource::erase::<k8s_openapi::api::apps::v1::Deployment>(&());
+    let deployments: Api<Deployment> = Api::all_with(client.clone(), &kind);
     let listed = deployments.list(&ListParams::default().labels(LABEL)).await;
     let listed =
         listed.map_err(|error| format!("reading Deployments: {}", kubernetes_text(&error)))?;
@@ -86,14 +117,13 @@ impl From<Deployment> for Manager {
             deployment.namespace().unwrap_or_default(),
             deployment.name_any()
         );
-        let containers = deployment.spec.template.spec.map(|spec| spec.containers);
-        let containers = containers.unwrap_or_default();
+        let containers = deployment.spec.template.spec.containers;
         let manager = containers
             .into_iter()
             .find(|container| container.name == "manager");
         Self {
             name,
-            arguments: manager.and_then(|manager| manager.args).unwrap_or_default(),
+            arguments: manager.map(|manager| manager.args).unwrap_or_default(),
         }
     }
 }
