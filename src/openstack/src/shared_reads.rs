@@ -16,8 +16,8 @@ use crate::{
     image::{Image, ImageFilter},
     load_balancer::{HealthMonitor, HealthMonitorFilter, Listener, Pool},
     network::{
-        Network, NetworkFilter, Port, PortFilter, SecurityGroup, SecurityGroupFilter, Subnet,
-        SubnetFilter,
+        Network, NetworkFilter, Port, PortFilter, ProjectNetworking, SecurityGroup,
+        SecurityGroupFilter, Subnet, SubnetFilter,
     },
     read_cache::{Read, ReadCache},
 };
@@ -302,6 +302,20 @@ impl SharedReads<'_> {
         let groups = self.cache().security_groups.of(filter);
         let read = || self.0.security_groups(filter, priority);
         groups.get(age, read).await
+    }
+
+    /// The networking of the project as hashes, read at most `age` ago.
+    pub async fn project_networking(
+        &self,
+        age: Duration,
+        priority: Priority,
+    ) -> Result<Arc<ProjectNetworking>, Error> {
+        let read = || async {
+            ProjectNetworking::read(self.0, priority)
+                .await
+                .map(Arc::new)
+        };
+        self.cache().project_networking.get(age, read).await
     }
 
     /// The availability zones, read at most `age` ago.

@@ -1,10 +1,15 @@
 //! What somebody changed by hand, and services that fail after a restart.
 
+use std::time::Duration;
+
+use fake_cloud::Call;
+use futures::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 use test_support::{
     contract::{Access, Raw},
     env::{Environment, environment::is},
+    waiting::until,
 };
 
 use super::quick;
@@ -197,4 +202,59 @@ async fn the_primary_subnet_has_the_vip_and_a_router_without_an_external_network
     for name in ["primary", "internal"] {
         stage.delete(name).await;
     }
+}
+
+/// The lists of subnets since call number `mark`, and whether each was asked for one network only.
+fn subnet_lists(stage: &Environment, mark: u64) -> Vec<bool> {
+    let of_one_network = |call: &Call| call.query.iter().any(|(key, _)| key == "network_id");
+    let calls = stage.cloud.control().calls_since(mark);
+    let lists = calls.iter().filter(|call| call.label == "subnet_list");
+    lists.map(of_one_network).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clusters_of_a_project_share_the_lists_that_show_what_was_changed_by_hand() {
+    let mut stage = Environment::in_namespace("drift-shared")
+        .cloud(quick())
+        .start()
+        .await;
+    let spec = json!({"managedSecurityGroups": {"allowAllInClusterTraffic": true}});
+    let names = ["c1", "c2", "c3", "c4", "c5"];
+    let made = join_all(names.map(|name| ready(&stage, name, spec.clone()))).await;
+    stage.stop().await;
+    stage.sync_period = Duration::from_secs(4);
+    stage.start().await;
+
+    // The first passes of the new process read each cluster by itself. The shared lists take their place.
+    let mut mark = stage.cloud.control().last_call();
+    until(
+        "three lists of subnets in a row are of the project",
+        async || {
+            let lists = subnet_lists(&stage, mark);
+            if lists.contains(&true) {
+                mark = stage.cloud.control().last_call();
+            }
+            (lists.len() >= 3 && !lists.contains(&true)).then_some(())
+        },
+    )
+    .await;
+
+    let group = &made[2]["status"]["controlPlaneSecurityGroup"]["id"];
+    let rules = || {
+        let cloud = stage.cloud.control().dump();
+        let rules = cloud["network"]["security_group_rules"].as_array().unwrap();
+        let of_group = rules
+            .iter()
+            .filter(|rule| rule["security_group_id"] == *group);
+        of_group.map(|rule| rule["id"].clone()).collect::<Vec<_>>()
+    };
+    let before = rules();
+    let user = User::of(&stage).await;
+    let path = format!("security-group-rules/{}", before[0].as_str().unwrap());
+    user.send(Method::DELETE, &path, Value::Null).await;
+    until("the rule is there again", async || {
+        let now = rules();
+        (now.len() == before.len() && now != before).then_some(())
+    })
+    .await;
 }

@@ -3,6 +3,7 @@
 mod floating_ips;
 mod networks;
 mod ports;
+mod project_networking;
 mod routers;
 mod security_groups;
 mod tags;
@@ -15,6 +16,7 @@ pub use networks::{
     SubnetUpdate,
 };
 pub use ports::{AddressPair, NewPort, Port, PortFilter, PortStatus, PortUpdate};
+pub use project_networking::{ProjectNetworking, ROUTER_INTERFACE_OWNERS};
 pub use routers::{
     ExternalGateway, NewRouter, Router, RouterFilter, RouterInterface, RouterUpdate,
 };

@@ -104,8 +104,8 @@ pub struct PortFilter {
     pub network_id: Option<NetworkId>,
     /// The id of the server or router that uses it.
     pub device_id: Option<String>,
-    /// The kind of its user: `compute:nova`, `network:router_interface`, …
-    pub device_owner: Option<String>,
+    /// Any of these kinds of its user: `compute:nova`, `network:router_interface`, …
+    pub device_owners: Vec<String>,
     /// Has this address.
     pub ip_address: Option<IpAddr>,
     /// By tags.
@@ -184,7 +184,10 @@ impl Cloud {
         push_some(query, "project_id", filter.project_id.as_ref());
         push_some(query, "network_id", filter.network_id.as_ref());
         push_some(query, "device_id", filter.device_id.as_ref());
-        push_some(query, "device_owner", filter.device_owner.as_ref());
+        // Neutron reads a repeated key as a list of alternatives.
+        for owner in &filter.device_owners {
+            push_some(query, "device_owner", Some(owner));
+        }
         if let Some(address) = filter.ip_address {
             query.push(("fixed_ips", format!("ip_address={address}")));
         }

@@ -52,14 +52,16 @@ pub(crate) struct Entry<V> {
 
 impl<V> Entry<V> {
     /// Whether a list that is read now serves a caller of this object: one that waits, or one that will probably come
-    /// before the list is too old for it.
-    fn gains_by_a_list(&self, now: Instant) -> bool {
+    /// before the list is too old for it. `of_waiting` is the greatest age that a caller accepts who waits now: while objects
+    /// settle their callers accept younger answers only, and afterwards all of them become patient together.
+    fn gains_by_a_list(&self, now: Instant, of_waiting: Duration) -> bool {
+        let tolerance = self.tolerance.max(of_waiting);
         let requested_lately =
-            now.duration_since(self.requested_at) <= RECENTLY.max(self.tolerance.saturating_mul(3));
+            now.duration_since(self.requested_at) <= RECENTLY.max(tolerance.saturating_mul(3));
         let is_old = self
             .outcome
             .as_ref()
-            .is_none_or(|outcome| now.duration_since(outcome.sent_at) > self.tolerance / 2);
+            .is_none_or(|outcome| now.duration_since(outcome.sent_at) > tolerance / 2);
         self.wanted_since.is_some() || (requested_lately && is_old)
     }
 }
@@ -198,17 +200,18 @@ impl<K: Clone + Eq + Hash + Ord, V: Clone> Batch<K, V> {
 
     /// The objects that callers wait for, in order, and how to read them.
     pub(crate) fn due(&mut self, now: Instant) -> (Vec<K>, ReadPlan) {
-        let mut keys: Vec<K> = self
-            .entries
-            .iter()
-            .filter(|(_, entry)| entry.wanted_since.is_some())
-            .map(|(key, _)| key.clone())
-            .collect();
+        let waiting = || {
+            let entries = self.entries.iter();
+            entries.filter(|(_, entry)| entry.wanted_since.is_some())
+        };
+        let mut keys: Vec<K> = waiting().map(|(key, _)| key.clone()).collect();
         keys.sort();
+        let tolerance = waiting().map(|(_, entry)| entry.tolerance).max();
+        let tolerance = tolerance.unwrap_or_default();
         let gaining = self
             .entries
             .values()
-            .filter(|entry| entry.gains_by_a_list(now))
+            .filter(|entry| entry.gains_by_a_list(now, tolerance))
             .count();
         let requested_lately =
             |entry: &&Entry<V>| now.duration_since(entry.requested_at) <= RECENTLY;
@@ -378,6 +381,23 @@ mod tests {
             let (due, how) = batch.due(at(requested_again));
             assert_eq!((due, how), (vec![1], expected), "read at {age}");
         }
+    }
+
+    #[test]
+    fn objects_that_have_settled_share_their_first_read_afterwards_too() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut batch: Batch<u32, &str> = Batch::by_id();
+        for key in 1..=5 {
+            // While it settled, the caller wanted an answer of that moment.
+            assert!(batch.result(&key, at(0), at(0)).is_none());
+            batch.read(&key, Ok("x"), at(0), at(0));
+        }
+        assert!(batch.result(&1, at(300), at(600)).is_none());
+        assert_eq!(batch.due(at(600)), (vec![1], ReadPlan::List));
+        // A caller that accepts nothing older than its request says nothing about the others.
+        assert!(batch.result(&1, at(600), at(600)).is_none());
+        assert_eq!(batch.due(at(600)), (vec![1], ReadPlan::OneByOne));
     }
 
     #[test]

@@ -15,7 +15,8 @@ use crate::{
     image::{Image, ImageFilter},
     load_balancer::{HealthMonitor, Listener, Pool},
     network::{
-        Network, NetworkFilter, Port, SecurityGroup, SecurityGroupFilter, Subnet, SubnetFilter,
+        Network, NetworkFilter, Port, ProjectNetworking, SecurityGroup, SecurityGroupFilter,
+        Subnet, SubnetFilter,
     },
 };
 use aged::Aged;
@@ -42,6 +43,7 @@ pub(crate) struct ReadCache {
     pub(crate) networks: ByKey<NetworkFilter, Vec<Network>>,
     pub(crate) subnets: ByKey<SubnetFilter, Vec<Subnet>>,
     pub(crate) security_groups: ByKey<SecurityGroupFilter, Vec<SecurityGroup>>,
+    pub(crate) project_networking: Aged<Arc<ProjectNetworking>>,
 }
 
 impl Default for ReadCache {
@@ -63,6 +65,7 @@ impl Default for ReadCache {
             networks: ByKey::default(),
             subnets: ByKey::default(),
             security_groups: ByKey::default(),
+            project_networking: Aged::default(),
         }
     }
 }

@@ -81,6 +81,12 @@ impl<T> ObjectCache<T> {
         change(&mut entry.value)
     }
 
+    /// For how many objects `is_counted` holds.
+    pub fn count(&self, is_counted: impl Fn(&T) -> bool) -> usize {
+        let entries = self.0.lock();
+        entries.values().filter(|it| is_counted(&it.value)).count()
+    }
+
     /// Removes an object that does not exist any more.
     pub fn forget(&self, name: &ObjectName) {
         self.0.lock().remove(name);

@@ -1,6 +1,12 @@
 //! The pass over a cluster that is not being deleted: each step changes only what is missing, and none waits.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use super::{
     bastion,
@@ -169,6 +175,7 @@ async fn act(
         pause: GROUP_PAUSE,
         events: &pass.context.events,
         object: &reference,
+        has_changed: AtomicBool::new(false),
     };
     // Gates depend on the load balancer: nothing else that may fail stands before this lookup.
     let Some(plan) = look_up_and_verify(pass, &context).await else {
@@ -195,6 +202,9 @@ async fn act(
         pass.settle(step);
     }
     bastion::reconcile(pass, &context).await;
+    if context.has_changed.load(Ordering::Relaxed) {
+        pass.seen.settled_networking = None;
+    }
 }
 
 /// Looks up the load balancer and verifies that the credentials lead to the cluster's project. `None` where they do not,

@@ -11,6 +11,7 @@ use super::{
     network::NetworkState,
     networking::Turn,
     security_groups::Groups,
+    settled_networking::SettledNetworking,
 };
 use crate::controllers::health::Track;
 use capo_core::{Lookup, ids::ProjectId};
@@ -39,6 +40,8 @@ pub(crate) struct CachedCluster {
     pub networking: Networking,
     /// For which generation and when all of the networking was read without an error.
     pub networking_read: Option<(i64, Instant)>,
+    /// What the lists of the project showed of the networking when a pass found nothing to change in it.
+    pub settled_networking: Option<SettledNetworking>,
     /// Which of the objects that hardly ever change is read next.
     pub turn: Turn,
     /// Nova's availability zones, and when they were read.

@@ -25,6 +25,7 @@ mod report;
 mod resolve;
 mod router;
 mod security_groups;
+mod settled_networking;
 mod spec;
 mod step_context;
 mod tracking;

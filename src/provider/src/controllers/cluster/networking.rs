@@ -6,7 +6,7 @@ use super::{
     desired::Reference,
     network::{self, NetworkState},
     reconcile::Reconcile,
-    router, security_groups,
+    router, security_groups, settled_networking,
     spec::problems::{Part, Problem, has_problem},
     step_context::StepContext,
 };
@@ -92,19 +92,24 @@ pub(crate) async fn networking(
     pass: &mut Reconcile<'_>,
     context: &StepContext<'_>,
     problems: &[Problem],
-    scope: Scope,
+    mut scope: Scope,
 ) {
     if scope == Scope::Nothing {
-        for kind in [
-            kind::NETWORK_READY,
-            kind::ROUTER_READY,
-            kind::SECURITY_GROUPS_READY,
-        ] {
-            pass.good(kind);
+        return all_good(pass);
+    }
+    let lists = settled_networking::lists(pass, context).await;
+    if let (Scope::Part(_), Some(lists)) = (scope, &lists) {
+        if settled_networking::is_unchanged(pass, lists) {
+            pass.seen.networking_read = Some((pass.generation(), pass.now));
+            if let Some((_, read_at)) = &mut pass.seen.floating_ip {
+                *read_at = pass.now;
+            }
+            return all_good(pass);
         }
-        return;
+        scope = Scope::All;
     }
     pass.seen.networking_read = None;
+    pass.seen.settled_networking = None;
     let external = if scope.includes(Turn::ExternalNetwork) {
         let external = network::external(context, &context.desired.external).await;
         pass.settle(external).map(Lookup::from)
@@ -147,7 +152,20 @@ pub(crate) async fn networking(
         pass.seen.networking_read = Some((pass.generation(), pass.now));
         if let Scope::Part(turn) = scope {
             pass.seen.turn = turn.next();
+        } else {
+            settled_networking::keep(pass, lists.as_deref());
         }
+    }
+}
+
+/// Nothing has changed since these parts were read.
+fn all_good(pass: &mut Reconcile<'_>) {
+    for kind in [
+        kind::NETWORK_READY,
+        kind::ROUTER_READY,
+        kind::SECURITY_GROUPS_READY,
+    ] {
+        pass.good(kind);
     }
 }
 

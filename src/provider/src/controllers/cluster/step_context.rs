@@ -1,6 +1,9 @@
 //! What the steps of one pass share: the cloud, what is desired, what is known, and where events go.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use k8s_openapi::api::core::v1::ObjectReference;
 
@@ -30,6 +33,8 @@ pub(crate) struct StepContext<'a> {
     pub events: &'a Events,
     /// The object, for events.
     pub object: &'a ObjectReference,
+    /// Whether a step has changed anything in OpenStack.
+    pub has_changed: AtomicBool,
 }
 
 /// Ids from the status.
@@ -95,6 +100,7 @@ impl StepContext<'_> {
     ) {
         let (done, kind) = (verb.done(), object.as_str());
         tracing::info!(resource = kind, name, id, change, "{done} in OpenStack");
+        self.has_changed.store(true, Ordering::Relaxed);
         let colon = if change.is_empty() { "" } else { ": " };
         let space = if name.is_empty() { "" } else { " " };
         let note = format!("{done} {kind}{space}{name} with id {id}{colon}{change}");

@@ -6,7 +6,7 @@ mod services;
 mod steps;
 mod waiting;
 
-use std::time::Duration;
+use std::{sync::atomic::AtomicBool, time::Duration};
 
 use kube::ResourceExt;
 
@@ -102,6 +102,7 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
         pause: SOON,
         events: &pass.context.events,
         object: &told,
+        has_changed: AtomicBool::new(false),
     };
     let step = take_down(&mut pass, &context).await;
     match step {
@@ -135,6 +136,7 @@ async fn verify_project(pass: &mut Reconcile<'_>, desired: &DesiredCluster, iden
         pause: SOON,
         events: &pass.context.events,
         object: &reference,
+        has_changed: AtomicBool::new(false),
     };
     // What becomes of the load balancer is decided once no Machine is left.
     if let Some(found) = look_up_and_verify(pass, &context).await {

@@ -25,12 +25,20 @@ pub(crate) async fn zones(pass: &mut Reconcile<'_>, context: &StepContext<'_>, s
         .as_ref()
         .filter(|(_, at)| !is_turn && age(at) < oldest)
         .map(|(names, _)| names.clone());
+    // All clusters of the cloud share the list.
+    let (shared, shared_age) = (
+        context.cloud.shared_reads(),
+        pass.context.settings.sync_period / 2,
+    );
     let names = match fresh {
         Some(names) => names,
-        None => match context.cloud.availability_zones(Priority::Settling).await {
+        None => match shared
+            .availability_zones(shared_age, Priority::Settling)
+            .await
+        {
             Ok(zones) => {
-                let available = zones.into_iter().filter(|zone| zone.available);
-                let names: Vec<String> = available.map(|zone| zone.name).collect();
+                let available = zones.iter().filter(|zone| zone.available);
+                let names: Vec<String> = available.map(|zone| zone.name.clone()).collect();
                 pass.seen.zones = Some((names.clone(), pass.now));
                 names
             }

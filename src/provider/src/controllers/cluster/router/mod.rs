@@ -17,8 +17,8 @@ use capo_core::Reason;
 use capo_openstack::{
     Error,
     network::{
-        ExternalGateway, FixedIp, Network, NewRouter, Port, PortFilter, Router, RouterFilter,
-        RouterInterface, RouterUpdate, Subnet, Tagged,
+        ExternalGateway, FixedIp, Network, NewRouter, Port, PortFilter, ROUTER_INTERFACE_OWNERS,
+        Router, RouterFilter, RouterInterface, RouterUpdate, Subnet, Tagged,
     },
 };
 
@@ -259,12 +259,7 @@ pub(crate) async fn interfaces(context: &StepContext<'_>, router: &str) -> StepR
 
 /// A port that joins a router to a subnet, by its owner.
 pub(crate) fn is_interface(device_owner: &str) -> bool {
-    matches!(
-        device_owner,
-        "network:router_interface"
-            | "network:router_interface_distributed"
-            | "network:ha_router_replicated_interface"
-    )
+    ROUTER_INTERFACE_OWNERS.contains(&device_owner)
 }
 
 fn is_joined(subnet: &Subnet, there: &[Port]) -> bool {

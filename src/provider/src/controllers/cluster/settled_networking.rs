@@ -1,0 +1,122 @@
+//! Whether the networking is as it was when a pass found nothing to change in it: by lists that all clusters of a project
+//! share, instead of reads for each cluster.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use super::{cache::CachedCluster, reconcile::Reconcile, step_context::StepContext};
+use capo_core::{Lookup, Priority};
+use capo_openstack::network::ProjectNetworking;
+
+/// As many clusters of one project share the lists at least. For fewer, reading what belongs to each of them costs less
+/// than the six lists do.
+const SHARED_BY: usize = 4;
+/// After so many sync periods a cluster is read by itself all the same: the lists do not show what lies in other projects,
+/// nor a second object of a managed name.
+const PERIODS: u32 = 12;
+
+/// What the lists showed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SettledNetworking {
+    generation: i64,
+    /// The objects of the cluster, as one hash.
+    hash: u64,
+    /// When the pass began that read the cluster by itself and found nothing to change.
+    verified_at: Instant,
+}
+
+impl SettledNetworking {
+    /// Whether lists with this hash say that nothing has changed since then.
+    fn holds(&self, generation: i64, hash: u64, sync_period: Duration, now: Instant) -> bool {
+        self.generation == generation
+            && self.hash == hash
+            && now.saturating_duration_since(self.verified_at) < sync_period * PERIODS
+    }
+}
+
+/// The lists of the project, if enough clusters share them. They are read before anything of the cluster itself, so that a
+/// change that comes in between shows as another hash in the next pass.
+pub(crate) async fn lists(
+    pass: &Reconcile<'_>,
+    context: &StepContext<'_>,
+) -> Option<Arc<ProjectNetworking>> {
+    let is_of_cloud = |seen: &CachedCluster| seen.is_verified(context.cloud);
+    if pass.context.clusters.count(is_of_cloud) < SHARED_BY {
+        return None;
+    }
+    // The networking is read at most every half sync period, so that the lists are younger than what was read last.
+    let age = pass.context.settings.sync_period / 5 * 2;
+    let shared = context.cloud.shared_reads();
+    match shared.project_networking(age, Priority::Steady).await {
+        Ok(lists) => Some(lists),
+        Err(error) => {
+            tracing::debug!(%error, "Listing the networking of the project failed");
+            None
+        }
+    }
+}
+
+/// Whether the lists show everything as it was when a pass found nothing to change.
+pub(crate) fn is_unchanged(pass: &Reconcile<'_>, lists: &ProjectNetworking) -> bool {
+    let sync_period = pass.context.settings.sync_period;
+    match (&pass.seen.settled_networking, hash(&pass.seen, lists)) {
+        (Some(settled), Some(hash)) => {
+            settled.holds(pass.generation(), hash, sync_period, pass.now)
+        }
+        _ => false,
+    }
+}
+
+/// Keeps what the lists show after a pass that read all of the cluster's networking.
+pub(crate) fn keep(pass: &mut Reconcile<'_>, lists: Option<&ProjectNetworking>) {
+    let hash = lists.and_then(|lists| hash(&pass.seen, lists));
+    pass.seen.settled_networking = hash.map(|hash| SettledNetworking {
+        generation: pass.generation(),
+        hash,
+        verified_at: pass.now,
+    });
+}
+
+/// The hash of everything that a pass reads of the cluster's networking; `None` where the lists lack some of it.
+fn hash(seen: &CachedCluster, lists: &ProjectNetworking) -> Option<u64> {
+    let networking = &seen.networking;
+    let networks = [&networking.network, &networking.load_balancer_network];
+    let networks = networks.into_iter().filter_map(Lookup::found);
+    let mut ids: Vec<&str> = Vec::new();
+    for state in networks {
+        ids.push(&state.network.id);
+        ids.extend(state.subnets.iter().map(|subnet| subnet.id.as_str()));
+    }
+    ids.extend(networking.router.found().map(|router| router.id.as_str()));
+    if let Some(groups) = networking.groups.found() {
+        ids.extend([groups.control_plane.0.as_str(), &groups.worker.0]);
+        ids.extend(groups.bastion.as_ref().map(|(id, _)| id.as_str()));
+    }
+    let floating_ip = seen.floating_ip.as_ref();
+    ids.extend(floating_ip.map(|(floating_ip, _)| floating_ip.id.as_str()));
+    lists.hash_of(ids)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_holds_for_the_same_spec_and_objects_and_for_twelve_sync_periods() {
+        let (now, minutes) = (Instant::now(), Duration::from_mins);
+        let settled = SettledNetworking {
+            generation: 1,
+            hash: 7,
+            verified_at: now,
+        };
+        let holds = |generation, hash, later| {
+            settled.holds(generation, hash, minutes(10), now + minutes(later))
+        };
+        assert!(holds(1, 7, 10) && holds(1, 7, 119));
+        assert!(!holds(1, 7, 120), "it is read by itself now and then");
+        assert!(!holds(2, 7, 10), "the spec is another one");
+        assert!(!holds(1, 8, 10), "an object has changed");
+    }
+}
