@@ -39,9 +39,9 @@ fn gate(reason: Reason) -> Option<(&'static str, &'static str)> {
         Reason::MemberError => (
             "Octavia failed to apply a change of a member. ERROR shows nothing about traffic: a member that served \
              usually continues to serve. A new machine is held, so nothing else is replaced.",
-            "The manager repairs it: the member of a machine that is not admitted yet is deleted and created again; for an \
-             admitted machine the member's values are written again, after 1, 2, 5 and then every 10 minutes. If the repair \
-             keeps failing, look at the amphora and at the logs of octavia-worker.",
+            "The manager repairs it at once, then after 1, 2, 5, then every 10 minutes: the member of a machine that is not \
+             admitted yet is deleted and created again; for an admitted machine the member's values are written again. If \
+             the repair keeps failing, look at the amphora and at the logs of octavia-worker.",
         ),
         Reason::MemberMissing => (
             "A member that should be in a pool does not exist. Every new machine passes through this state; if the machine \
@@ -50,9 +50,11 @@ fn gate(reason: Reason) -> Option<(&'static str, &'static str)> {
              message names the reason: a quota, or an address that another member has.",
         ),
         Reason::MemberDraining => (
-            "The machine is being removed: its members get weight 0, are deleted, and must be absent in two reads before they \
-             count as removed.",
-            "Two reads without the member. The manager repeats a deletion that failed in Octavia.",
+            "A step of the machine's release is under way, or another machine is released first: requests are sent through \
+             the endpoint, the machine's members get no new connections, requests must be answered without it, its members \
+             are deleted and must be absent in two reads, and the requests are made again.",
+            "The steps end by themselves, and if requests fail, the members come back. The manager repeats a deletion that \
+             failed in Octavia.",
         ),
         Reason::MemberUnknown => (
             "A member has a status that this version does not know, or another member has its address under another name. \
@@ -73,26 +75,29 @@ fn gate(reason: Reason) -> Option<(&'static str, &'static str)> {
              the API, annotate the OpenStackCluster with infrastructure.cluster.x-k8s.io/rebuild-load-balancer=ID.",
         ),
         Reason::NoOtherMemberServing => (
-            "The machine to delete is the last one known to serve a port of the API server. Its deletion waits, and \
-             KubeadmControlPlane changes nothing else in this control plane in the meantime. The message names what every \
-             other machine lacks.",
-            "Another machine serves: its member is ACTIVE and steadily ONLINE, or its API server answers /readyz. Repair what \
-             the message names. To delete the machine anyway, annotate its OpenStackMachine with \
-             infrastructure.cluster.x-k8s.io/load-balancer-gate: bypass until=<RFC 3339> reason=<text>.",
+            "The machine to delete is the last one known to serve a port of the API server, or requests through the endpoint \
+             were not answered by an API server of this cluster. Its deletion waits, and KubeadmControlPlane changes nothing \
+             else in this control plane in the meantime. The message names what every other machine lacks, or what was \
+             requested and what came back.",
+            "Another machine serves: its member is ACTIVE and steadily ONLINE, or, where no health monitor shows that, its Node \
+             is healthy; and the endpoint answers. Repair what the message names. To delete the machine anyway, annotate its \
+             OpenStackMachine with infrastructure.cluster.x-k8s.io/load-balancer-gate: bypass until=<RFC 3339> reason=<text>.",
         ),
         Reason::HealthUnavailable => (
-            "It is unknown whether the members serve: the pool has no usable health monitor, and the manager can't reach the \
-             API servers at their own addresses.",
-            "Allow the manager to reach the machines' API port, give the pool a health monitor, or wait until Cluster API has \
-             found the machine's API server and node healthy for 90 seconds.",
+            "It is unknown whether the other machines serve: no health monitor shows it, and Cluster API shows no healthy Node; \
+             or the manager does not reach the control-plane endpoint, so that no request can prove it.",
+            "Give the pool a health monitor, or repair the Nodes. Allow the manager to reach the endpoint. Where it can't, the \
+             deletion continues when the others have served for 90 seconds without a break and the Cluster's condition \
+             RemoteConnectionProbe is True.",
         ),
         Reason::ServerNotReady => (
             "The machine's server is not ACTIVE yet, or has no address yet, so no member can be created for it.",
             "Nova finishes the server. If that takes long, see the condition InstanceReady of the same object.",
         ),
         Reason::NotYetObserved => (
-            "The manager has not read the load balancer since it started. A gate opens only on what was read.",
-            "The first read, within seconds of the start. If it does not come, check that the manager runs and leads \
+            "The manager has not read the load balancer since it started, or is reading it again. A gate opens only on what was \
+             read after the last change.",
+            "The next read, within seconds. If it does not come, check that the manager runs and leads \
              (/readyz, leader_election_master_status), and that the object is not paused.",
         ),
         Reason::AmbiguousMatch => (
@@ -126,7 +131,8 @@ fn gate(reason: Reason) -> Option<(&'static str, &'static str)> {
         ),
         Reason::QuotaExceeded => (
             "A quota of the OpenStack project is used up; the message names the resource.",
-            "Raise the quota or delete unused resources. The manager tries again every 30 seconds to 5 minutes.",
+            "Raise the quota or delete unused resources. The manager tries again with growing pauses, 5 minutes at most; for a load \
+             balancer member 10 minutes.",
         ),
         Reason::OperatorHold => (
             "The annotation infrastructure.cluster.x-k8s.io/load-balancer-gate on the OpenStackCluster or the \
