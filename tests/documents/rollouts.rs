@@ -13,10 +13,10 @@ const HEAD: &str = "\
 # Rollouts, measured
 
 Written by `make rollout`; [how they are made](https://github.com/capo-rs/capo-rs/blob/main/tests/rollout/README.md). Real Cluster API managers replace control-plane machines
-behind the fake cloud's load balancer while a client asks through it, 20 times a second. Octavia's calls are those of the whole time in
-which the client asked; where the whole Cluster is deleted or off line anyway no client asks. Those that are called `off-` run with
-`--load-balancer-gate=off` and show what the others are spared; two of them end when 100 requests have failed. In `balancer-lost` somebody
-deletes the load balancer, so that nobody can serve until it is made again.
+behind the fake cloud's load balancer while a client sends 20 requests a second through it. The Octavia calls are those that were made while the
+client was sending. A dash means that no client was sending, because the Cluster is deleted or offline anyway. Scenarios whose names begin with
+`off-` run with `--load-balancer-gate=off` and show what happens without the gate; two of them end when 100 requests have failed. In `balancer-lost`
+another client deletes the load balancer, so that no machine can serve until it is created again.
 
 | scenario | what happens | machines replaced | longest hold | requests sent | failed | Octavia calls | seconds |
 |---|---|---:|---|---:|---:|---:|---:|
