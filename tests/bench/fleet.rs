@@ -184,11 +184,15 @@ async fn until_provisioned(scene: &Scene, kind: &str, wanted: usize, clusters: u
 
 /// Waits until no write was sent for a while: members that joined are enabled by then.
 async fn until_quiet(control: &Control) {
-    loop {
-        let since = control.last_call();
-        tokio::time::sleep(Duration::from_secs(30)).await;
-        if control.calls_since(since).iter().all(is_read) {
-            return;
+    let begun = Instant::now();
+    let mut since = control.last_call();
+    let mut quiet = Instant::now();
+    while quiet.elapsed() < Duration::from_secs(30) {
+        assert!(begun.elapsed() < PERIOD, "the manager still writes");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let calls = control.calls_since(since);
+        if let Some(write) = calls.iter().rfind(|call| !is_read(call)) {
+            (since, quiet) = (write.sequence, Instant::now());
         }
     }
 }

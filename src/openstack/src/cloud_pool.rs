@@ -85,6 +85,9 @@ impl Clouds {
             return Ok(Cloud(Arc::clone(shared)));
         }
         known.forget_unused(now);
+        for remark in profile.remarks() {
+            tracing::warn!(cloud = profile.name(), "In the clouds.yaml, {remark}");
+        }
         let shared = Arc::new(self.shared(&mut known, profile.clone())?);
         known.clouds.insert(profile, (Arc::clone(&shared), now));
         Ok(Cloud(shared))

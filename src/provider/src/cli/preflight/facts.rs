@@ -61,6 +61,8 @@ pub(super) struct ClusterFacts {
 #[derive(Debug, Clone)]
 pub(super) struct CloudFacts {
     pub(super) interface: Interface,
+    /// The settings of the clouds.yaml that have no effect, or make the connection less safe.
+    pub(super) remarks: Vec<String>,
     /// Octavia's version; not read for a cluster without a load balancer.
     pub(super) octavia: Option<ApiVersion>,
     /// The regions of the cloud, in the order of the catalogue, where the credentials name none of them.
@@ -177,6 +179,7 @@ impl CloudFacts {
         let regions = cloud.regions_to_choose_from().await;
         let mut facts = Self {
             interface: cloud.profile().interface(),
+            remarks: cloud.profile().remarks().to_vec(),
             octavia: None,
             regions: regions.map_err(|error| error.to_string())?,
             quotas: Vec::new(),

@@ -40,6 +40,7 @@ pub(super) enum Code {
     ManagerArguments,
     IdentityOpenToEveryNamespace,
     EndpointInterface,
+    SettingIgnored,
     RegionMissing,
     NotSupported,
     InvalidSpec,
@@ -62,6 +63,7 @@ impl Code {
             Self::ManagerArguments => "ManagerArguments",
             Self::IdentityOpenToEveryNamespace => "IdentityOpenToEveryNamespace",
             Self::EndpointInterface => "EndpointInterface",
+            Self::SettingIgnored => "SettingIgnored",
             Self::RegionMissing => "RegionMissing",
             Self::NotSupported => "NotSupported",
             Self::InvalidSpec => "InvalidSpec",
@@ -229,6 +231,10 @@ fn of_cloud(cloud: &CloudFacts, restricts_clients: bool, about: &mut About<'_>) 
                 cloud.interface.name()
             ),
         );
+    }
+    for remark in &cloud.remarks {
+        let text = format!("in its clouds.yaml, {remark}");
+        about.find(Level::Note, Code::SettingIgnored, text);
     }
     if let Some(version) = cloud.octavia
         && restricts_clients

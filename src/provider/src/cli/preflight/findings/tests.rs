@@ -17,6 +17,7 @@ fn cluster() -> ClusterFacts {
         object: subject(),
         cloud: Ok(CloudFacts {
             interface: Interface::Public,
+            remarks: Vec::new(),
             octavia: Some(ApiVersion::new(2, 27)),
             regions: Vec::new(),
             quotas: Vec::new(),
@@ -76,7 +77,7 @@ fn every_fact_that_matters_is_found() {
             limit: 4,
         }
     }
-    let cases: [(OfFacts, Level, Code); 14] = [
+    let cases: [(OfFacts, Level, Code); 15] = [
         (
             |facts| facts.cluster_api = vec!["v1beta1".to_owned()],
             Level::Problem,
@@ -96,6 +97,11 @@ fn every_fact_that_matters_is_found() {
             |facts| cloud(facts).interface = Interface::Internal,
             Level::Problem,
             Code::EndpointInterface,
+        ),
+        (
+            |facts| cloud(facts).remarks = vec!["cacert names a file".to_owned()],
+            Level::Note,
+            Code::SettingIgnored,
         ),
         (
             |facts| cloud(facts).octavia = Some(ApiVersion::new(2, 9)),
