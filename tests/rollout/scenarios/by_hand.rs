@@ -142,6 +142,50 @@ async fn a_dead_machine_is_let_go_and_replaced() {
     proof.end(rollout, &Promises::default()).await;
 }
 
+/// The same while the members of the others are in ERROR, so that the gate can't tell whether any of them serves. Nothing gets
+/// worse when the dead one goes, so KubeadmControlPlane replaces it and nobody has to bypass the gate.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_machine_is_let_go_though_the_members_of_the_others_are_in_error() {
+    let rollout = Rollout::start(RolloutOptions {
+        name: "dead-error",
+        ..RolloutOptions::default()
+    })
+    .await;
+    rollout.until_complete().await;
+    let machines = rollout.machines().await;
+    let (dead, others) = machines.split_first().unwrap();
+    rollout.machines.crash(dead);
+    rollout
+        .until_object("Machine", dead, "has an unhealthy API server", |machine| {
+            condition(machine, "APIServerPodHealthy").is_some_and(|(is, ..)| is == "False")
+        })
+        .await;
+    for other in others {
+        rollout.breaks(json!({"hold": {"member": other, "status": "ERROR", "now": true}}));
+    }
+    // What has settled is looked at every 5 min; a manager that starts looks at once.
+    rollout.start_manager(&[]).await;
+    for other in others {
+        rollout.until_seen(other, "MemberError").await;
+    }
+    let proof = Proof::begin(&rollout).await;
+    rollout.delete("Machine", dead).await;
+    rollout
+        .until_object("Machine", dead, "is gone", Value::is_null)
+        .await;
+    let new = rollout.machine_after(&machines).await;
+    rollout.until_admitted(&new).await;
+    rollout.mends(json!({"release": ""}));
+    rollout.until_complete().await;
+    // The rules of a release ask for another one that serves.
+    let promises = Promises {
+        excused: vec![dead.clone()],
+        ..Promises::default()
+    };
+    let figures = proof.end(rollout, &promises).await;
+    assert_eq!(figures.failed, 0);
+}
+
 /// Situation 6: three become one, one after the other, and the one is never touched.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_become_one() {

@@ -186,8 +186,8 @@ fn open_gate(reason: Reason) -> Option<(&'static str, &'static str)> {
             "Nothing needs to be done: Cluster API deletes the machine.",
         ),
         Reason::MachineDoesNotServe => (
-            "APIServerPodHealthy of the Machine is False, and on every port a health monitor has found its member down for \
-             long, or it has no member. Nothing gets worse when it goes.",
+            "APIServerPodHealthy of the Machine was False before its deletion began, and on every port a health monitor has \
+             found its member down for long, or it has no member. Nothing gets worse when it goes.",
             "Nothing needs to be done: Cluster API deletes the machine.",
         ),
         Reason::ControlPlaneNotInitialized => (

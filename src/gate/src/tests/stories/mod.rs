@@ -2,6 +2,7 @@
 
 mod addresses;
 mod after_hook;
+mod dead;
 mod freshness;
 mod jobboard;
 mod leader;

@@ -291,52 +291,6 @@ fn a_server_is_gone_only_in_the_load_balancer_in_which_its_member_was_seen() {
 }
 
 #[test]
-fn a_dead_machine_leaves_though_no_other_serves() {
-    let mut world = world(1);
-    world.fall(address(1));
-    world.change(&machine_name(1), |want| want.api_server_pod = Health::Bad);
-    world.delete(&machine_name(1));
-    world.run(seconds(20));
-    assert!(!gone(&world, 1));
-    world.run(seconds(120));
-    assert!(gone(&world, 1));
-    assert_eq!(world.tally.requests, 0);
-}
-
-#[test]
-fn a_machine_that_only_its_monitor_or_only_cluster_api_finds_dead_is_held() {
-    for by_monitor in [true, false] {
-        let mut world = world(1);
-        if by_monitor {
-            world.fall(address(1));
-        } else {
-            world.change(&machine_name(1), |want| want.api_server_pod = Health::Bad);
-        }
-        world.delete(&machine_name(1));
-        world.run(seconds(1_800));
-        assert!(!gone(&world, 1), "{by_monitor}");
-    }
-}
-
-#[test]
-fn the_last_one_that_serves_does_not_hold_up_a_dead_one_behind_it() {
-    let mut world = World::new(&[6443], SECOND);
-    world.model.monitors = false;
-    world.add_serving(1);
-    world.add_serving(2);
-    world.run(seconds(200));
-    // Without a monitor nothing but Cluster API shows that the second one is dead.
-    world.fall(address(2));
-    world.change(&machine_name(2), |want| want.api_server_pod = Health::Bad);
-    world.delete(&machine_name(1));
-    world.run(seconds(30));
-    world.delete(&machine_name(2));
-    world.run(seconds(120));
-    assert!(gone(&world, 2) && !gone(&world, 1));
-    assert_eq!(held(&world, 1), Some(Reason::NoOtherMemberServing));
-}
-
-#[test]
 fn a_release_that_has_begun_is_not_undone_when_cluster_api_drains_the_node_once_more() {
     let mut world = world(2);
     world.model.operation = seconds(5);

@@ -107,9 +107,11 @@ impl Script {
             .collect();
         for condition in &mut conditions {
             if condition["type"] == "APIServerPodHealthy" && condition["reason"] != "Deleting" {
-                condition["status"] = json!("False");
+                if condition["status"] != "False" {
+                    condition["status"] = json!("False");
+                    condition["lastTransitionTime"] = json!(now);
+                }
                 condition["reason"] = json!("Deleting");
-                condition["lastTransitionTime"] = json!(now);
             }
         }
         conditions.push(

@@ -1,0 +1,86 @@
+//! Machines whose API servers are down while their servers are ACTIVE.
+
+use super::{SECOND, gone, held, member_of, seconds, world};
+use crate::{
+    model::desired::Health,
+    tests::world::{World, address, machine_name},
+};
+use capo_core::{ProvisioningStatus, Reason};
+
+#[test]
+fn a_dead_machine_leaves_though_no_other_serves() {
+    let mut world = world(1);
+    world.fall(address(1));
+    world.change(&machine_name(1), |want| want.api_server_pod = Health::Bad);
+    world.delete(&machine_name(1));
+    world.run(seconds(20));
+    assert!(!gone(&world, 1));
+    world.run(seconds(120));
+    assert!(gone(&world, 1));
+    assert_eq!(world.tally.requests, 0);
+}
+
+#[test]
+fn a_dead_machine_leaves_though_the_members_of_the_others_are_in_error() {
+    let mut world = world(3);
+    world.fall(address(1));
+    world.change(&machine_name(1), |want| want.api_server_pod = Health::Bad);
+    for index in [2, 3] {
+        // Nothing repairs them.
+        world.change(&machine_name(index), |want| want.paused = true);
+    }
+    for member in world.model.members_mut() {
+        if member.address != address(1) {
+            member.provisioning = ProvisioningStatus::Error;
+        }
+    }
+    world.delete(&machine_name(1));
+    world.run(seconds(150));
+    assert!(gone(&world, 1));
+    assert_eq!(member_of(&world, 1), None);
+    assert_eq!(member_of(&world, 2), Some(ProvisioningStatus::Error));
+}
+
+#[test]
+fn a_dead_machine_at_the_head_of_the_line_does_not_hold_up_a_live_one_behind_it() {
+    let mut world = world(3);
+    world.fall(address(1));
+    world.delete(&machine_name(1));
+    world.run(seconds(1));
+    world.delete(&machine_name(2));
+    world.run(seconds(300));
+    assert!(gone(&world, 1) && gone(&world, 2) && !gone(&world, 3));
+}
+
+#[test]
+fn a_machine_that_only_its_monitor_or_only_cluster_api_finds_dead_is_held() {
+    for by_monitor in [true, false] {
+        let mut world = world(1);
+        if by_monitor {
+            world.fall(address(1));
+        } else {
+            world.change(&machine_name(1), |want| want.api_server_pod = Health::Bad);
+        }
+        world.delete(&machine_name(1));
+        world.run(seconds(1_800));
+        assert!(!gone(&world, 1), "{by_monitor}");
+    }
+}
+
+#[test]
+fn the_last_one_that_serves_does_not_hold_up_a_dead_one_behind_it() {
+    let mut world = World::new(&[6443], SECOND);
+    world.model.monitors = false;
+    world.add_serving(1);
+    world.add_serving(2);
+    world.run(seconds(200));
+    // Without a monitor nothing but Cluster API shows that the second one is dead.
+    world.fall(address(2));
+    world.change(&machine_name(2), |want| want.api_server_pod = Health::Bad);
+    world.delete(&machine_name(1));
+    world.run(seconds(30));
+    world.delete(&machine_name(2));
+    world.run(seconds(120));
+    assert!(gone(&world, 2) && !gone(&world, 1));
+    assert_eq!(held(&world, 1), Some(Reason::NoOtherMemberServing));
+}
