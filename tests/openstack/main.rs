@@ -128,3 +128,8 @@ impl CloudUnderTest for RealOpenStack {
 async fn the_gate_holds_as_long_as_octavia_lies() {
     Box::pin(gate::holds_as_long_as_octavia_lies(&real().await)).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_gate_lets_machines_go_that_others_replace() {
+    Box::pin(gate::lets_machines_go(&real().await, "amphorav2")).await;
+}

@@ -1,6 +1,6 @@
 //! The contract suite against the fake cloud, a cloud of its own for each check.
 
-use fake_cloud::{Command, Durations, FakeCloud, Hold, OperationRule, Options};
+use fake_cloud::{AssumedHealth, Command, Durations, FakeCloud, Hold, OperationRule, Options};
 use serde_json::json;
 
 use crate::contract::{Access, CloudUnderTest, Kind, Pushes};
@@ -9,7 +9,11 @@ use test_support::contract_tests;
 contract_tests!(fake);
 
 async fn fake() -> Fake {
-    let options = Options {
+    Fake(FakeCloud::start(options()).await.unwrap())
+}
+
+fn options() -> Options {
+    Options {
         durations: Durations {
             load_balancer_create: 0.3,
             operation: 0.2,
@@ -18,8 +22,7 @@ async fn fake() -> Fake {
             ..Durations::default()
         },
         ..Options::default()
-    };
-    Fake(FakeCloud::start(options).await.unwrap())
+    }
 }
 
 struct Fake(FakeCloud);
@@ -107,4 +110,25 @@ async fn the_gate_holds_as_long_as_octavia_lies() {
         &fake().await,
     ))
     .await;
+}
+
+/// Behind amphorae that do not run, as those of the real services that tests use: nobody sends clients or health.
+async fn lets_machines_go(provider: &str) {
+    let options = Options {
+        data_path: false,
+        assumed_health: AssumedHealth::Silent,
+        ..options()
+    };
+    let cloud = Fake(FakeCloud::start(options).await.unwrap());
+    Box::pin(test_support::gate::lets_machines_go(&cloud, provider)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_gate_lets_machines_go_that_others_replace() {
+    lets_machines_go("amphorav2").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_gate_lets_machines_go_where_weights_are_ignored() {
+    lets_machines_go("ovn").await;
 }

@@ -24,6 +24,17 @@ pub struct Manager {
 impl Manager {
     /// Starts it with `kubeconfig` and `arguments`; its log is `manager.log` in `folder`.
     pub fn start(folder: &Path, kubeconfig: &Path, arguments: &[&str]) -> Result<Self, Error> {
+        Self::start_with(folder, kubeconfig, arguments, Vec::new())
+    }
+
+    /// The same with these variables in its environment.
+    pub fn start_with(
+        folder: &Path,
+        kubeconfig: &Path,
+        arguments: &[&str],
+        mut variables: Vec<(String, String)>,
+    ) -> Result<Self, Error> {
+        variables.push(("NO_COLOR".to_owned(), "1".to_owned()));
         let (health, diagnostics) = (free_port()?, free_port()?);
         let mut all = vec![
             format!("--kubeconfig={}", kubeconfig.display()),
@@ -38,7 +49,7 @@ impl Manager {
         let process = Guarded::start(&Program {
             path: &binary(),
             arguments: all,
-            variables: vec![("NO_COLOR".to_owned(), "1".to_owned())],
+            variables,
             log: folder.join("manager.log"),
             remove_after: None,
         })?;

@@ -3,11 +3,12 @@
 //! A cluster with three kinds of bad members under an ACTIVE load balancer: one that stays PENDING_CREATE, one whose
 //! push takes long, one whose push fails; then the further anomalies ([`anomalies`]). The gate must hold, with the
 //! right reason, until the anomaly ends, and then open. `make test` runs this on the fake cloud and `make
-//! test-openstack` on a real OpenStack.
+//! test-openstack` on a real OpenStack. Then the same of releases ([`releases`]).
 
 #![allow(clippy::unwrap_used, reason = "a test's helper fails the test")]
 
 mod anomalies;
+mod releases;
 
 use std::time::{Duration, Instant};
 
@@ -21,8 +22,13 @@ use serde_json::{Value, json};
 
 use crate::{
     contract::{CloudUnderTest, Contract, GATE, Pushes},
-    env::{ClusterApi, Installation, Kubernetes, apply, cluster_api::condition, manager::Manager},
+    env::{
+        ClusterApi, DataPath, Installation, Kubernetes, apply, cluster_api::condition,
+        manager::Manager,
+    },
 };
+
+pub use releases::lets_machines_go;
 
 /// More time than any step takes on a real OpenStack on two busy cores.
 const PATIENCE: Duration = Duration::from_mins(4);
@@ -49,7 +55,7 @@ struct ControlPlane {
 /// The scenario.
 pub async fn holds_as_long_as_octavia_lies(under: &impl CloudUnderTest) {
     let contract = Contract::with(under).await;
-    let control_plane = ControlPlane::create(under, &contract.name).await;
+    let control_plane = ControlPlane::create(under, &contract.name, "amphorav2", None).await;
 
     control_plane.machine(0).await;
     control_plane.until_admitted(0).await;
@@ -96,20 +102,29 @@ pub async fn holds_as_long_as_octavia_lies(under: &impl CloudUnderTest) {
 }
 
 impl ControlPlane {
-    async fn create(under: &impl CloudUnderTest, name: &str) -> Self {
+    /// Where the manager is to reach the endpoint, a data path is played.
+    async fn create(
+        under: &impl CloudUnderTest,
+        name: &str,
+        provider: &str,
+        data_path: Option<&DataPath>,
+    ) -> Self {
         let kubernetes = Kubernetes::start().await.unwrap();
         kubernetes.install_cluster_api().await.unwrap();
         let installation = Installation::install(&kubernetes).await.unwrap();
         let webhooks = installation.arguments();
         let arguments: Vec<&str> = webhooks.iter().map(String::as_str).chain(FLAGS).collect();
-        let mut manager =
-            Manager::start(kubernetes.folder(), &installation.kubeconfig, &arguments).unwrap();
+        let variables = data_path.map(DataPath::variables).unwrap_or_default();
+        let (folder, kubeconfig) = (kubernetes.folder(), &installation.kubeconfig);
+        let mut manager = Manager::start_with(folder, kubeconfig, &arguments, variables).unwrap();
         manager.until_ready().await.unwrap();
         let admin: Client = kubernetes.admin().await.unwrap();
-        apply::apply(&admin, &[credentials(under)]).await.unwrap();
+        let mut secrets = vec![credentials(under)];
+        secrets.extend(data_path.map(|data_path| authority(name, data_path)));
+        apply::apply(&admin, &secrets).await.unwrap();
         let cluster_api = ClusterApi::play(admin, "default");
         cluster_api
-            .create_cluster(name, open_stack_cluster(name))
+            .create_cluster(name, open_stack_cluster(name, provider))
             .await
             .unwrap();
         cluster_api
@@ -216,7 +231,17 @@ fn credentials(under: &impl CloudUnderTest) -> Value {
     })
 }
 
-fn open_stack_cluster(name: &str) -> Value {
+/// The Secret with the cluster's CA.
+fn authority(cluster: &str, data_path: &DataPath) -> Value {
+    let authority = data_path.authority();
+    json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": format!("{cluster}-ca"), "namespace": "default"},
+        "stringData": {"tls.crt": authority.certificate(), "tls.key": authority.key()},
+    })
+}
+
+fn open_stack_cluster(name: &str, provider: &str) -> Value {
     json!({
         "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackCluster",
         "metadata": {"name": name, "namespace": "default"},
@@ -224,7 +249,7 @@ fn open_stack_cluster(name: &str) -> Value {
             "identityRef": {"name": "cloud-config", "cloudName": "test"},
             "managedSubnets": [{"cidr": "10.6.0.0/24"}],
             "managedSecurityGroups": {"allowAllInClusterTraffic": true},
-            "apiServer": {"managedLoadBalancer": {"provider": "amphorav2"}},
+            "apiServer": {"managedLoadBalancer": {"provider": provider}},
         },
     })
 }

@@ -1,0 +1,164 @@
+//! Machines that go: out of rotation, a proof, the deletion of the member, a second proof, and only then the hook.
+
+use std::{
+    net::IpAddr,
+    time::{Duration, Instant},
+};
+
+use capo_gate::Settings;
+use capo_openstack::load_balancer::Member;
+use serde_json::Value;
+
+use super::{ControlPlane, PATIENCE, WATCHED, condition, leftovers};
+use crate::{
+    contract::{CloudUnderTest, Contract, until},
+    env::{
+        DataPath,
+        data_path::{Request, is_in_service},
+    },
+    rollout::HOOK,
+};
+
+/// Two of three machines go one after the other. While the second one goes, the changes of its member reach nobody.
+pub async fn lets_machines_go(under: &impl CloudUnderTest, provider: &str) {
+    let contract = Contract::with(under).await;
+    let data_path = DataPath::start(contract.cloud.clone(), &contract.name)
+        .await
+        .unwrap();
+    let control_plane =
+        ControlPlane::create(under, &contract.name, provider, Some(&data_path)).await;
+    for index in 0..3 {
+        control_plane.machine(index).await;
+        control_plane.until_admitted(index).await;
+    }
+    // A newcomer is enabled once its API server is known to be up.
+    until("every member is in service", async || {
+        let members = data_path.members().await.unwrap_or_default();
+        members.len() == 3 && members.iter().all(is_in_service)
+    })
+    .await;
+
+    let first = control_plane.address(&data_path, 0).await;
+    control_plane.delete_machine(0).await;
+    control_plane.until_let_go(&data_path, 0).await;
+    assert_proven(&data_path.take_requests(), first);
+
+    let second = control_plane.address(&data_path, 1).await;
+    data_path.stick(Some(second));
+    control_plane.delete_machine(1).await;
+    control_plane.stays_because_of_an_answer(1, second).await;
+    until("the member is back in service", async || {
+        let members = data_path.members().await.unwrap_or_default();
+        let own = members.iter().find(|one| one.address == Some(second));
+        own.is_some_and(is_in_service)
+    })
+    .await;
+    let requests = data_path.take_requests();
+    assert!(requests.iter().all(|one| one.answered_by == second));
+    assert!(
+        requests.iter().any(|one| is_drained(one, second)),
+        "never out of rotation: {requests:#?}"
+    );
+    data_path.stick(None);
+    control_plane.until_let_go(&data_path, 1).await;
+    assert_proven(&data_path.take_requests(), second);
+
+    control_plane.delete_cluster().await;
+    assert_eq!(
+        leftovers(&contract, &control_plane.cluster).await,
+        Vec::<String>::new()
+    );
+}
+
+impl ControlPlane {
+    async fn delete_machine(&self, index: usize) {
+        self.cluster_api
+            .delete("Machine", &self.name(index))
+            .await
+            .unwrap();
+    }
+
+    /// The address of the machine's member.
+    async fn address(&self, data_path: &DataPath, index: usize) -> IpAddr {
+        let members = data_path.members().await.unwrap();
+        let own = self.member_of(&members, index).unwrap();
+        own.address.unwrap()
+    }
+
+    fn member_of<'a>(&self, members: &'a [Member], index: usize) -> Option<&'a Member> {
+        let end = format!("-{}", self.name(index));
+        members.iter().find(|member| member.name.ends_with(&end))
+    }
+
+    /// Waits until our hook is gone, when the member must be too, and then until the Machine is.
+    async fn until_let_go(&self, data_path: &DataPath, index: usize) {
+        let name = self.name(index);
+        self.cluster_api
+            .wait_for("Machine", &name, PATIENCE, |machine| !is_hooked(machine))
+            .await
+            .unwrap();
+        let members = data_path.members().await.unwrap();
+        assert!(
+            self.member_of(&members, index).is_none(),
+            "{name} was let go with a member: {members:#?}"
+        );
+        self.cluster_api
+            .wait_for("Machine", &name, PATIENCE, Value::is_null)
+            .await
+            .unwrap();
+    }
+
+    /// Waits until the proof has failed, then watches for [`WATCHED`] that the machine is held for it.
+    async fn stays_because_of_an_answer(&self, index: usize, own: IpAddr) {
+        let name = self.name(index);
+        let is_unproven = |machine: &Value| {
+            condition(machine, "APIServerLoadBalancerReady").is_some_and(|(is, reason, message)| {
+                (is, reason) == ("False", "NoOtherMemberServing")
+                    && message.contains("too few requests through the endpoint were answered")
+                    && message.contains(&own.to_string())
+            })
+        };
+        self.cluster_api
+            .wait_for("OpenStackMachine", &name, PATIENCE, is_unproven)
+            .await
+            .unwrap();
+        let begun = Instant::now();
+        while begun.elapsed() < WATCHED {
+            let machine = self.cluster_api.get("OpenStackMachine", &name).await;
+            let machine = machine.unwrap().unwrap();
+            assert!(is_unproven(&machine), "another reason: {machine:#}");
+            let machine = self.cluster_api.get("Machine", &name).await;
+            let machine = machine.unwrap().unwrap();
+            assert!(is_hooked(&machine), "{name} was let go");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+fn is_hooked(machine: &Value) -> bool {
+    machine["metadata"]["annotations"][HOOK].is_string()
+}
+
+/// The member of this address was there and out of rotation.
+fn is_drained(request: &Request, address: IpAddr) -> bool {
+    let mut members = request.members.iter();
+    members.any(|member| {
+        member.address == Some(address) && (member.weight == 0 || !member.admin_state_up)
+    })
+}
+
+/// Others answered as many requests as a proof asks for while the member was out of rotation, and again without it.
+fn assert_proven(requests: &[Request], left: IpAddr) {
+    let by_others = || requests.iter().filter(|one| one.answered_by != left);
+    let drained = by_others().filter(|one| is_drained(one, left)).count();
+    let is_absent = |one: &&Request| {
+        let mut members = one.members.iter();
+        members.all(|member| member.address != Some(left))
+    };
+    let absent = by_others().filter(is_absent).count();
+    let needed = usize::try_from(Settings::default().proof_answers).unwrap();
+    assert!(
+        drained >= needed && absent >= needed,
+        "{drained} and {absent} of {needed} answers: {requests:#?}"
+    );
+}
