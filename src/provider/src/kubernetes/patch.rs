@@ -18,7 +18,7 @@ pub const FIELD_MANAGER: &str = "capo-rs";
 pub enum Written<K> {
     /// The object already had this status.
     Unchanged,
-    /// The status was written; this is the object as the API server returned it.
+    /// The status was written; this is the object as the API server returned it, with the generation that was judged.
     Changed(Box<K>),
     /// The object does not exist any more.
     Gone,
@@ -26,6 +26,9 @@ pub enum Written<K> {
 
 /// Gives `object` the status that `build` returns, by a merge patch of the difference. When another client wrote in
 /// between, `build` runs again with the fresh object, so that conditions of other clients are never overwritten.
+///
+/// What is written was found out for the spec of `object`, so every object here has the generation of `object`: a
+/// generation that another client's write made in between must not read as observed before a pass has looked at it.
 pub async fn write_status<K>(
     api: &Api<K>,
     object: &K,
@@ -34,6 +37,10 @@ pub async fn write_status<K>(
 where
     K: Resource + Clone + Serialize + DeserializeOwned + std::fmt::Debug,
 {
+    let as_judged = |mut now: K| {
+        now.meta_mut().generation = object.meta().generation;
+        now
+    };
     let mut fresh: Option<K> = None;
     let mut tries = 0;
     loop {
@@ -55,10 +62,10 @@ where
             .patch_status(&current.name_any(), &params, &Patch::Merge(&patch))
             .await
         {
-            Ok(written) => return Ok(Written::Changed(Box::new(written))),
+            Ok(written) => return Ok(Written::Changed(Box::new(as_judged(written)))),
             Err(error) if is_conflict(&error) && tries < TRIES => {
                 match api.get_opt(&object.name_any()).await? {
-                    Some(now) if now.uid() == object.uid() => fresh = Some(now),
+                    Some(now) if now.uid() == object.uid() => fresh = Some(as_judged(now)),
                     _ => return Ok(Written::Gone),
                 }
             }
@@ -182,7 +189,81 @@ pub fn difference(before: &Value, after: &Value) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        convert::Infallible,
+        sync::Arc,
+        task::{Context, Poll},
+    };
+
+    use capo_api::v1beta2::OpenStackClusterTemplate;
+    use futures::{FutureExt, future::BoxFuture};
+    use http::{Method, Request, Response};
+    use kube::client::{Body, Client};
+    use parking_lot::Mutex;
+
     use super::*;
+
+    fn template(version: &str, generation: i64) -> Value {
+        json!({
+            "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackClusterTemplate",
+            "metadata": {"name": "t", "namespace": "n", "uid": "u", "resourceVersion": version, "generation": generation},
+            "spec": {"template": {"spec": {"identityRef": {"name": "c", "cloudName": "c"}}}},
+        })
+    }
+
+    /// An API server whose object got another spec before the first patch: it refuses that patch and takes the next.
+    #[derive(Clone, Default)]
+    struct ApiServer {
+        patches: Arc<Mutex<Vec<Value>>>,
+    }
+
+    impl tower::Service<Request<Body>> for ApiServer {
+        type Response = Response<Body>;
+        type Error = Infallible;
+        type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, request: Request<Body>) -> Self::Future {
+            let patches = Arc::clone(&self.patches);
+            async move {
+                let is_patch = *request.method() == Method::PATCH;
+                let body = request.into_body().collect_bytes().await.unwrap();
+                let mut answer = (200, template("2", 3));
+                if is_patch {
+                    if patches.lock().is_empty() {
+                        let conflict = json!({"apiVersion": "v1", "kind": "Status", "status": "Failure",
+                            "reason": "Conflict", "code": 409, "message": "changed"});
+                        answer = (409, conflict);
+                    }
+                    let patch: Value = serde_json::from_slice(&body).unwrap();
+                    patches.lock().push(patch);
+                }
+                let (status, answer) = answer;
+                let body = Body::from(serde_json::to_vec(&answer).unwrap());
+                Ok(Response::builder().status(status).body(body).unwrap())
+            }
+            .boxed()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_status_belongs_to_the_generation_that_was_judged_whatever_was_written_meanwhile() {
+        let server = ApiServer::default();
+        let api: Api<OpenStackClusterTemplate> =
+            Api::namespaced(Client::new(server.clone(), "n"), "n");
+        let judged: OpenStackClusterTemplate = serde_json::from_value(template("1", 2)).unwrap();
+        let build = |fresh: &OpenStackClusterTemplate| json!({"observedGeneration": fresh.metadata.generation});
+        let written = write_status(&api, &judged, build).await.unwrap();
+        let patch = |version: &str| json!({"metadata": {"resourceVersion": version}, "status": {"observedGeneration": 2}});
+        assert_eq!(*server.patches.lock(), [patch("1"), patch("2")]);
+        let Written::Changed(written) = written else {
+            panic!("{written:?}")
+        };
+        assert_eq!(written.metadata.generation, Some(2));
+    }
 
     #[test]
     fn equal_values_make_no_patch() {

@@ -167,12 +167,15 @@ impl Creations {
             return Ok(());
         }
         let patch = Patch::Merge(json!({"metadata": {"annotations": {IN_DOUBT: wanted}}}));
-        let written = self
+        let mut written = self
             .api
             .patch(&self.owner.name, &PatchParams::default(), &patch)
             .await
             .map_err(|error| kubernetes_failed("Recording a creation", &error))?;
-        *self.object.lock() = written;
+        let mut object = self.object.lock();
+        // The pass has judged this generation, and another client may have made a newer one meanwhile.
+        written.metadata.generation = object.metadata.generation;
+        *object = written;
         Ok(())
     }
 
