@@ -108,6 +108,9 @@ impl Membership {
                 return;
             }
             Some(running) => {
+                if differs_in_parts(&running.desired, &desired) {
+                    running.findings.unsettle();
+                }
                 running.desired = desired.clone();
                 running.client.clone_from(&client);
                 running
@@ -307,6 +310,14 @@ impl Membership {
     fn lock(&self) -> MutexGuard<'_, Clusters> {
         self.0.clusters.lock()
     }
+}
+
+/// Whether listeners, pools or monitors are wanted otherwise, perhaps for the same generation.
+fn differs_in_parts(old: &DesiredLoadBalancer, new: &DesiredLoadBalancer) -> bool {
+    old.id != new.id
+        || old.ports != new.ports
+        || old.monitor != new.monitor
+        || old.allowed_cidrs != new.allowed_cidrs
 }
 
 #[cfg(test)]

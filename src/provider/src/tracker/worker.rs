@@ -46,6 +46,14 @@ impl Published {
         self.0.read().clone()
     }
 
+    /// What was seen says nothing of what is wanted from now on. The worker's next publication does.
+    pub(super) fn unsettle(&self) {
+        let mut published = self.0.write();
+        if let Some(findings) = published.as_mut() {
+            Arc::make_mut(findings).settled_generation = None;
+        }
+    }
+
     fn put(&self, findings: Arc<Findings>) -> Option<Arc<Findings>> {
         self.0.write().replace(findings)
     }

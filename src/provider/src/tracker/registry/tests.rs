@@ -247,6 +247,21 @@ async fn a_read_without_changes_updates_the_time_and_enqueues_no_object() {
     assert!(publications.next().now_or_never().is_none());
 }
 
+/// The ranges of a generation become known one after the other: the bastion's address after those of the spec.
+#[tokio::test(start_paused = true)]
+async fn what_was_seen_as_wanted_is_not_what_is_wanted_now() {
+    let membership = settled(&["a"]).await;
+    let seen = || membership.findings(&name("a")).unwrap().settled_generation;
+    assert_eq!(seen(), Some(1));
+    let mut desired = load_balancer("a");
+    desired.cluster.initialised = true;
+    membership.set_load_balancer(&name("a"), Some(Quiet), desired.clone());
+    assert_eq!(seen(), Some(1), "the parts are wanted as before");
+    desired.allowed_cidrs = Some(vec!["192.0.2.0/24".parse().unwrap()]);
+    membership.set_load_balancer(&name("a"), Some(Quiet), desired);
+    assert_eq!(seen(), None);
+}
+
 /// The kinds of input that wait for a worker.
 fn waiting(membership: &Membership, cluster: &str) -> [bool; 5] {
     let clusters = membership.lock();
