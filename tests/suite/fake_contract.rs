@@ -15,7 +15,8 @@ async fn fake() -> Fake {
 fn options() -> Options {
     Options {
         durations: Durations {
-            load_balancer_create: 0.3,
+            // Long enough for every check of what is refused meanwhile.
+            load_balancer_create: 3.0,
             operation: 0.2,
             // A load balancer is ACTIVE before its listeners, here long enough for every check to meet it.
             step: 0.3,

@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use test_support::env::{Environment, environment::is};
+use test_support::{
+    env::{Environment, environment::is},
+    waiting::until,
+};
 
 use super::quick;
 use crate::env::cluster_api::condition;
@@ -116,7 +119,11 @@ async fn every_bad_input_names_object_field_found_and_right_and_heals_when_mende
         stage.one_more_pass(case.name).await;
     }
     for case in &cases {
-        let warnings = stage.warnings(case.name).await;
+        let warnings = until("a warning", async || {
+            let warnings = stage.warnings(case.name).await;
+            (!warnings.is_empty()).then_some(warnings)
+        })
+        .await;
         assert_eq!(warnings.len(), 1, "{}: {warnings:#?}", case.name);
     }
     // Three of them are mended in their Secret, which no watch tells us of.
@@ -162,14 +169,17 @@ async fn an_odd_value_is_reported_and_stops_nothing_else() {
         allowed.contains("192.0.2.0/24") && !allowed.contains("\"x\""),
         "{allowed}"
     );
-    let warnings = stage.warnings("c1").await;
     for words in [
         ["managedLoadBalancer.provider", "carrier-pigeon"],
         ["managedLoadBalancer.flavor", "huge"],
         ["managedLoadBalancer.allowedCIDRs[0]", "\"x\""],
     ] {
         let told = |note: &String| words.iter().all(|word| note.contains(word));
-        assert!(warnings.iter().any(told), "{words:?}: {warnings:#?}");
+        until(&format!("a warning with {words:?}"), async || {
+            let warnings = stage.warnings("c1").await;
+            warnings.iter().any(told).then_some(())
+        })
+        .await;
     }
     // Neutron stores the protocol of the rule for IPv6 under another name, which is no difference.
     let mark = stage.cloud.control().last_call();

@@ -3,7 +3,10 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use test_support::env::{Environment, environment::is};
+use test_support::{
+    env::{Environment, environment::is},
+    waiting::until,
+};
 
 use super::quick;
 use crate::contract::{Access, Raw};
@@ -121,6 +124,18 @@ async fn a_bastion_is_created_replaced_switched_off_and_created_again() {
         .await;
     let ranges = &allowed["status"]["apiServerManagedLoadBalancer"]["allowedCIDRs"];
     assert!(ranges.as_array().unwrap().contains(&json!(RANGE)));
+    // The status shows the ranges before they are in force.
+    until("the listener lets the bastion in", async || {
+        let cloud = stage.cloud.control().dump();
+        let balancer = &cloud["load_balancers"][0];
+        let mut ranges = balancer["listeners"][0]["allowed_cidrs"]
+            .as_array()
+            .into_iter()
+            .flatten();
+        let is_applied = balancer["provisioning_status"] == "ACTIVE";
+        (is_applied && ranges.any(|range| *range == json!(own))).then_some(())
+    })
+    .await;
 
     // Restored from a backup: no status, and uids of before.
     stage.one_more_pass("c1").await;

@@ -6,7 +6,7 @@ use super::scene::{
     PRE_TERMINATE, address, annotate, balancer_name, cluster, create, has_joined, is_hooked, join,
     member, stranger, until_held, until_warned,
 };
-use test_support::env::{Environment, environment::status_and_reason};
+use test_support::env::{Environment, environment::is};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hook_is_ours_by_its_key_and_put_back_while_nothing_is_deleted() {
@@ -155,10 +155,11 @@ async fn a_member_left_at_an_old_address_is_replaced_and_a_foreign_one_is_left_a
         2,
         "{left:?}"
     );
-    assert_eq!(
-        status_and_reason(&stage.get("OpenStackMachine", "m2").await, "Ready").0,
-        "True"
-    );
+    stage
+        .until("OpenStackMachine", "m2", |machine| {
+            is(machine, "Ready", "True")
+        })
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,7 +5,10 @@ use serde_json::{Value, json};
 
 use super::scene::{cluster, create, gate, is_provisioned, join, until_held, until_warned};
 use crate::{
-    env::{Environment, environment::status_and_reason},
+    env::{
+        Environment,
+        environment::{is, status_and_reason},
+    },
     env::{apply::apply, cluster_api::condition},
     machine::machine_spec,
 };
@@ -85,10 +88,11 @@ async fn a_second_machine_for_one_server_gets_nothing_and_takes_nothing_with_it(
     stage.cluster_api.delete("Machine", "copy").await.unwrap();
     stage.until("Machine", "copy", Value::is_null).await;
     assert_eq!(stage.calls("server_delete"), 0);
-    assert_eq!(
-        status_and_reason(&stage.get("OpenStackMachine", "m0").await, "Ready").0,
-        "True"
-    );
+    stage
+        .until("OpenStackMachine", "m0", |machine| {
+            is(machine, "Ready", "True")
+        })
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -76,7 +76,6 @@ async fn without_a_monitor_what_cluster_api_finds_wrong_holds_and_nothing_else_d
             gate(machine).0 == "True"
         })
         .await;
-    super::joining::until_enabled(&stage, "m1").await;
     pod_health(&stage, "m1", "False").await;
     stage.cluster_api.delete("Machine", "m0").await.unwrap();
     until_held(

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::scene::{cluster, create, gate, is_provisioned, join, until_held};
+use super::scene::{accepted, cluster, create, gate, is_provisioned, join, until_held};
 use capo_core::Priority;
-use test_support::env::Environment;
+use test_support::{env::Environment, waiting::until};
 
 fn balancer(cluster: &Value) -> &str {
     cluster["status"]["apiServerManagedLoadBalancer"]["id"]
@@ -17,17 +17,22 @@ async fn where_the_status_tree_is_denied_or_absent_lists_lead_to_the_same_verdic
     for (namespace, status) in [("tree-denied", 403), ("tree-absent", 404)] {
         let stage = Environment::in_namespace(namespace).start().await;
         stage.command(
-            json!({"fault": {"match": {"label": "loadbalancer_status_get"}, "status": status}}),
+            json!({"fault": {"match": {"label": "loadbalancer_status_tree"}, "status": status}}),
         );
         cluster(&stage, "10.6.0.0/24", "amphora").await;
         join(&stage, &["m0"]).await;
         // A member that fails holds its machine until it is repaired.
         stage.command(json!({"operation": {"operation": "member-create", "name": "-m1", "fail": true, "count": 1}}));
-        stage.command(json!({"fault": {"match": {"label": "loadbalancer_member_delete"}, "delay": 2, "count": 1}}));
+        let locked = json!({"match": {"label": "loadbalancer_member_delete"}, "status": 409});
+        let locked = stage.command(json!({"fault": locked}))["id"].clone();
         create(&stage, "m1").await;
         until_held(&stage, "m1", "MemberError", &["port 6443"]).await;
-        let joined = stage.until("OpenStackMachine", "m1", is_provisioned).await;
-        assert_eq!(gate(&joined).1, "MembersActive", "{status}");
+        stage.command(json!({"remove_fault": locked}));
+        stage
+            .until("OpenStackMachine", "m1", |machine| {
+                is_provisioned(machine) && gate(machine).1 == "MembersActive"
+            })
+            .await;
         // A release ends, with the member first.
         stage.cluster_api.delete("Machine", "m0").await.unwrap();
         stage.until("Machine", "m0", Value::is_null).await;
@@ -40,10 +45,11 @@ async fn where_the_status_tree_is_denied_or_absent_lists_lead_to_the_same_verdic
         // An absent load balancer is told apart from an absent tree.
         let old = balancer(&settled).to_owned();
         let cloud = stage.openstack();
-        cloud
-            .delete_load_balancer(&old.as_str().into(), Priority::Gate)
-            .await
-            .unwrap();
+        let id = old.as_str().into();
+        until("the deletion is accepted", async || {
+            accepted(cloud.delete_load_balancer(&id, Priority::Gate).await)
+        })
+        .await;
         stage
             .until("OpenStackCluster", "c1", |cluster| {
                 !balancer(cluster).is_empty()

@@ -1,23 +1,11 @@
 //! Members that join where no health monitor keeps clients away from an API server that is not up yet.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::scene::{JOINING, cluster, first_up, join, member, member_writes};
-use test_support::{env::Environment, waiting::PATIENCE};
+use capo_openstack::load_balancer::MemberUpdate;
 
-/// Comes back when the machine's member gets traffic and its tag is off.
-pub(super) async fn until_enabled(stage: &Environment, name: &str) {
-    let begun = Instant::now();
-    loop {
-        let found = member(stage, name).await.unwrap();
-        if found.admin_state_up {
-            assert!(!found.tags.iter().any(|tag| tag == JOINING), "{found:?}");
-            return;
-        }
-        assert!(begun.elapsed() < PATIENCE, "never enabled: {found:?}");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-}
+use super::scene::{JOINING, cluster, first_up, join, member, member_writes, until_held, update};
+use test_support::env::Environment;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_that_joins_serving_ones_gets_traffic_when_its_api_server_is_up() {
@@ -34,7 +22,8 @@ async fn a_member_that_joins_serving_ones_gets_traffic_when_its_api_server_is_up
     assert_eq!(writes.len(), 1, "{writes:#?}");
     let body = writes[0].body.as_ref().unwrap();
     assert_ne!(body["member"]["admin_state_up"], false);
-    // The next one comes in disabled, and is enabled when KubeadmControlPlane finds its API server healthy.
+    // The next one comes in disabled, and is enabled when KubeadmControlPlane finds its API server healthy: only then
+    // `join` comes back.
     let before = stage.cloud.control().last_call();
     join(&stage, &["m1"]).await;
     let writes = created(before);
@@ -48,7 +37,6 @@ async fn a_member_that_joins_serving_ones_gets_traffic_when_its_api_server_is_up
             .iter()
             .any(|tag| tag == JOINING)
     );
-    until_enabled(&stage, "m1").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -56,19 +44,13 @@ async fn a_member_that_an_operator_took_down_stays_down_and_does_not_count() {
     let stage = Environment::in_namespace("admin-down").start().await;
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join(&stage, &["m0", "m1"]).await;
-    let down = member(&stage, "m1").await.unwrap();
-    let pool = super::scene::pool(&stage).await;
-    let update = capo_openstack::load_balancer::MemberUpdate {
+    let down = MemberUpdate {
         admin_state_up: Some(false),
-        ..Default::default()
+        ..MemberUpdate::default()
     };
-    stage
-        .openstack()
-        .update_member(&pool.id, &down.id, &update, capo_core::Priority::Gate)
-        .await
-        .unwrap();
+    update(&stage, "m1", down).await;
     stage.cluster_api.delete("Machine", "m0").await.unwrap();
-    super::scene::until_held(&stage, "m0", "NoOtherMemberServing", &["m1: its member is"]).await;
+    until_held(&stage, "m0", "NoOtherMemberServing", &["m1: its member is"]).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert!(!member(&stage, "m1").await.unwrap().admin_state_up);
     assert!(!stage.get("Machine", "m0").await["metadata"].is_null());

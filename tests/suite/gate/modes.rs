@@ -6,10 +6,9 @@ use serde_json::Value;
 
 use super::{
     api_server::ApiServer,
-    joining::until_enabled,
     scene::{
         PRE_TERMINATE, cluster, create, first_up, gate, has, is_provisioned, join_unhealthy,
-        member, operating, until_held,
+        member, operating, until_enabled, until_held, until_seen,
     },
 };
 use test_support::env::Environment;
@@ -93,8 +92,10 @@ async fn observing_says_that_a_release_would_be_held() {
             .await;
     }
     operating(&stage, "m1", "ERROR").await;
-    // So that there is time to look: Nova takes long.
-    stage.command(serde_json::json!({"server_rule": {"name": "m0", "delete": 8}}));
+    until_seen(&stage, "m1", "ERROR").await;
+    // So that there is time to look: Nova deletes nothing until then.
+    let refused = serde_json::json!({"match": {"label": "server_delete"}, "status": 409});
+    let refused = stage.command(serde_json::json!({"fault": refused}))["id"].clone();
     stage.cluster_api.delete("Machine", "m0").await.unwrap();
     let going = stage
         .until("OpenStackMachine", "m0", |machine| {
@@ -106,5 +107,6 @@ async fn observing_says_that_a_release_would_be_held() {
         message.contains("No other member is known to serve port 6443"),
         "{message}"
     );
+    stage.command(serde_json::json!({"remove_fault": refused}));
     stage.until("Machine", "m0", Value::is_null).await;
 }

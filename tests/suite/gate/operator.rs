@@ -57,7 +57,7 @@ async fn a_bypass_lets_in_shows_everywhere_and_runs_out() {
         &stage,
         "OpenStackMachine",
         "m1",
-        bypass(SignedDuration::from_secs(8)),
+        bypass(SignedDuration::from_hours(1)),
     )
     .await;
     stage.until("OpenStackMachine", "m1", is_provisioned).await;
@@ -68,7 +68,14 @@ async fn a_bypass_lets_in_shows_everywhere_and_runs_out() {
             (status, reason) == ("True", "OperatorBypass") && message.contains("ticket 12")
         })
         .await;
-    // Over: the same word opens nothing any more, and says so.
+    // Over: the word opens nothing any more, and says so.
+    annotate(
+        &stage,
+        "OpenStackMachine",
+        "m1",
+        bypass(SignedDuration::from_secs(5)),
+    )
+    .await;
     stage
         .until("OpenStackMachine", "m1", |machine| {
             gate(machine).1 == "MembersActive"

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::scene::{
     CONTROL_PLANE_HOOK, PRE_DRAIN, PRE_TERMINATE, cluster, has, has_joined, member, operating,
-    until_held,
+    until_enabled, until_held, until_seen,
 };
 use crate::{env::Environment, env::cluster_api::condition, machine::machine_spec};
 
@@ -17,6 +17,7 @@ async fn join_old(stage: &Environment, names: &[&str]) {
             .await
             .unwrap();
         has_joined(stage, name).await;
+        until_enabled(stage, name).await;
         assert!(has(&stage.get("Machine", name).await, PRE_DRAIN), "{name}");
     }
 }
@@ -27,6 +28,7 @@ async fn an_old_machine_is_held_before_its_node_is_drained() {
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join_old(&stage, &["m0", "m1"]).await;
     operating(&stage, "m1", "ERROR").await;
+    until_seen(&stage, "m1", "ERROR").await;
     stage.cluster_api.delete("Machine", "m0").await.unwrap();
     until_held(
         &stage,

@@ -9,9 +9,8 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use serde_json::{Value, json};
 
-use super::{
-    joining::until_enabled,
-    scene::{PRE_TERMINATE, first_up, has, is_hooked, join_unhealthy, member, until_held},
+use super::scene::{
+    PRE_TERMINATE, first_up, has, is_hooked, join_unhealthy, member, until_enabled, until_held,
 };
 use crate::{env::Environment, env::apply::apply};
 

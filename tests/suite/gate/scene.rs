@@ -2,13 +2,15 @@
 
 use std::net::IpAddr;
 
-use capo_core::Priority;
+use capo_core::{Priority, ProvisioningStatus};
 use capo_openstack::load_balancer::{LoadBalancerFilter, Member, MemberUpdate, NewMember, Pool};
 use k8s_openapi::api::events::v1::Event;
 use kube::{Api, api::ListParams};
 use serde_json::{Value, json};
 
 use super::api_server::ApiServer;
+use test_support::waiting::until;
+
 use crate::{
     env::{Authority, apply::apply, cluster_api::condition},
     env::{Environment, environment::identity},
@@ -58,11 +60,13 @@ pub(super) async fn create(stage: &Environment, name: &str) {
         .unwrap();
 }
 
-/// Creates control-plane machines one after the other, as a control plane does.
+/// Creates control-plane machines one after the other, as a control plane does. The member of a newcomer is enabled by a
+/// write after its machine was admitted; that write is over too.
 pub(super) async fn join(stage: &Environment, names: &[&str]) {
     for name in names {
         create(stage, name).await;
         has_joined(stage, name).await;
+        until_enabled(stage, name).await;
     }
 }
 
@@ -73,6 +77,19 @@ pub(super) async fn has_joined(stage: &Environment, name: &str) {
             machine["status"]["nodeRef"].is_object() && is_hooked(machine)
         })
         .await;
+}
+
+/// Comes back when the machine's member gets traffic, its tag is off, and Octavia has applied that.
+pub(super) async fn until_enabled(stage: &Environment, name: &str) {
+    until("the member is enabled", async || {
+        let found = member(stage, name).await?;
+        let is_applied = found.provisioning_status == ProvisioningStatus::Active;
+        if found.admin_state_up {
+            assert!(!found.tags.iter().any(|tag| tag == JOINING), "{found:?}");
+        }
+        (found.admin_state_up && is_applied).then_some(())
+    })
+    .await;
 }
 
 /// A cluster whose members' health nobody tells, and its first machine `m0`, whose API server is up.
@@ -191,14 +208,10 @@ pub(super) async fn stranger(stage: &Environment, name: &str, address: IpAddr) -
         admin_state_up: true,
         tags: Vec::new(),
     };
-    // Octavia may be at work on one of ours.
-    loop {
-        match cloud.create_member(&pool.id, &new, Priority::Gate).await {
-            Ok(member) => return member,
-            Err(error) => assert!(error.class().is_conflict(), "{error}"),
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-    }
+    until("the member is accepted", async || {
+        accepted(cloud.create_member(&pool.id, &new, Priority::Gate).await)
+    })
+    .await
 }
 
 /// Writes of members since call number `since`, as `PUT <name or id> <body>`.
@@ -222,6 +235,17 @@ pub(super) async fn operating(stage: &Environment, machine: &str, status: &str) 
     stage.command(
         json!({"set_status": {"object": member.id, "kind": "member", "operating": status}}),
     );
+}
+
+/// Comes back when the status of the OpenStackCluster shows that capo-rs has read this of a machine's member.
+pub(super) async fn until_seen(stage: &Environment, machine: &str, operating: &str) {
+    stage
+        .until("OpenStackCluster", "c1", |cluster| {
+            let members = &cluster["status"]["apiServerManagedLoadBalancer"]["members"];
+            let mut own = members.as_array().into_iter().flatten();
+            own.any(|member| member["machine"] == machine && member["operatingStatus"] == operating)
+        })
+        .await;
 }
 
 /// Sets or removes annotations.
@@ -259,19 +283,13 @@ pub(super) async fn warnings(stage: &Environment, kind: &str, name: &str) -> Vec
 
 /// Comes back when a warning about an object has all of these words.
 pub(super) async fn until_warned(stage: &Environment, kind: &str, name: &str, words: &[&str]) {
-    let begun = std::time::Instant::now();
-    loop {
+    let what = format!("a warning about {kind} {name} with {words:?}");
+    until(&what, async || {
         let warnings = warnings(stage, kind, name).await;
         let told = |warning: &String| words.iter().all(|word| warning.contains(word));
-        if warnings.iter().any(told) {
-            return;
-        }
-        assert!(
-            begun.elapsed() < test_support::waiting::PATIENCE,
-            "no warning about {kind} {name} with {words:?}: {warnings:#?}"
-        );
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-    }
+        warnings.iter().any(told).then_some(())
+    })
+    .await;
 }
 
 /// What KubeadmControlPlane finds of the machine's API server from now on.
@@ -288,22 +306,35 @@ pub(super) async fn pod_health(stage: &Environment, name: &str, status: &str) {
         .await;
 }
 
+/// Changes a machine's member by hand, as soon as Octavia accepts that.
+pub(super) async fn update(stage: &Environment, machine: &str, update: MemberUpdate) {
+    let (cloud, pool) = (stage.openstack(), pool(stage).await);
+    let member = member(stage, machine).await.unwrap();
+    until("the update is accepted", async || {
+        let updated = cloud.update_member(&pool.id, &member.id, &update, Priority::Gate);
+        accepted(updated.await)
+    })
+    .await;
+}
+
+/// The answer of Octavia; `None` while it is at work on the load balancer.
+pub(super) fn accepted<T>(answer: Result<T, capo_openstack::Error>) -> Option<T> {
+    match answer {
+        Err(error) if error.class().is_conflict() => None,
+        answer => Some(answer.unwrap()),
+    }
+}
+
 /// Another machine joins, and its member waits for its API server, which KubeadmControlPlane finds unhealthy.
 pub(super) async fn join_unhealthy(stage: &Environment, name: &str) {
     join(stage, &[name]).await;
-    super::joining::until_enabled(stage, name).await;
     pod_health(stage, name, "False").await;
-    let (pool, waiting) = (pool(stage).await, member(stage, name).await.unwrap());
-    let mut tags = waiting.tags;
+    let mut tags = member(stage, name).await.unwrap().tags;
     tags.push(JOINING.to_owned());
-    let update = MemberUpdate {
+    let waits = MemberUpdate {
         admin_state_up: Some(false),
         tags: Some(tags),
         ..MemberUpdate::default()
     };
-    stage
-        .openstack()
-        .update_member(&pool.id, &waiting.id, &update, Priority::Gate)
-        .await
-        .unwrap();
+    update(stage, name, waits).await;
 }

@@ -94,7 +94,7 @@ impl Recorder {
                     counts.current += 1;
                 }
                 "InProgress" => counts.in_progress += 1,
-                "Terminating" => counts.terminating += 1,
+                "Terminating" => {}
                 other => panic!("{kind} {name} is {other}: {}: {object:#}", verdict.message),
             }
             counts.last = verdict.status;
@@ -105,16 +105,30 @@ impl Recorder {
 
     /// Comes back when the last revision reads as `status`.
     async fn until(&self, kind: &str, name: &str, status: &str) -> Counts {
+        self.until_counted(kind, name, |counts| counts.last == status)
+            .await
+    }
+
+    /// Comes back when this generation has read as done, and the last revision does.
+    async fn until_done(&self, kind: &str, name: &str, generation: i64) -> Counts {
+        let is_done =
+            |counts: &Counts| counts.last == "Current" && counts.done.contains(&generation);
+        self.until_counted(kind, name, is_done).await
+    }
+
+    async fn until_counted(
+        &self,
+        kind: &str,
+        name: &str,
+        wanted: impl Fn(&Counts) -> bool,
+    ) -> Counts {
         let begun = std::time::Instant::now();
         loop {
             let counts = self.judge(kind, name);
-            if counts.last == status {
+            if wanted(&counts) {
                 return counts;
             }
-            assert!(
-                begun.elapsed() < PATIENCE,
-                "{kind} {name}: never {status}: {counts:#?}"
-            );
+            assert!(begun.elapsed() < PATIENCE, "{kind} {name}: {counts:#?}");
             tokio::time::sleep(std::time::Duration::from_millis(200)).await;
         }
     }
@@ -126,7 +140,6 @@ struct Counts {
     current: usize,
     /// Generations that read as done.
     done: BTreeSet<i64>,
-    terminating: usize,
     last: String,
     object: Value,
 }
@@ -222,18 +235,10 @@ async fn nothing_reads_as_done_before_it_is() {
         .patch("done", &PatchParams::default(), &Patch::Merge(ranges))
         .await
         .unwrap();
-    let begun = std::time::Instant::now();
-    loop {
-        let counts = recorder.until("OpenStackCluster", "done", "Current").await;
-        if counts.done.contains(&changed.metadata.generation.unwrap()) {
-            break;
-        }
-        assert!(
-            begun.elapsed() < PATIENCE,
-            "the change never reads as done: {counts:?}"
-        );
-        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-    }
+    let changed = changed.metadata.generation.unwrap();
+    recorder
+        .until_done("OpenStackCluster", "done", changed)
+        .await;
 
     // A failure: it is told, and stays in progress.
     run(
@@ -274,12 +279,9 @@ async fn nothing_reads_as_done_before_it_is() {
         .unwrap();
     let right = name_secret("cloud-config").await;
     let counts = recorder
-        .until("OpenStackMachine", "done-cp", "Current")
+        .until_done("OpenStackMachine", "done-cp", right)
         .await;
-    assert!(
-        counts.done.contains(&right) && !counts.done.contains(&wrong),
-        "{counts:?}"
-    );
+    assert!(!counts.done.contains(&wrong), "{counts:?}");
 
     stage.delete_cluster("done").await;
     for (kind, name) in [
@@ -287,7 +289,6 @@ async fn nothing_reads_as_done_before_it_is() {
         ("OpenStackMachine", "done-cp"),
         ("OpenStackServer", "done-cp"),
     ] {
-        let counts = recorder.judge(kind, name);
-        assert!(counts.terminating > 0, "{kind}: {counts:?}");
+        recorder.until(kind, name, "Terminating").await;
     }
 }

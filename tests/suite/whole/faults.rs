@@ -9,7 +9,7 @@ use super::isolated::{IsolatedEnvironment, PATIENCE, SHORT_LEASE};
 use crate::env::{apply::apply, cluster_api::condition};
 
 /// A call that hangs lasts for 30 s: who waits for its end is not gone by then. The promise is 3 s (`make deep`).
-const STOP: Duration = Duration::from_secs(10);
+const STOP: Duration = Duration::from_secs(20);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_stops_at_once_while_octavia_never_answers() {

@@ -10,12 +10,12 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::env::{ClusterApi, Installation, Kubernetes, Manager, apply::apply};
 
-/// Lease times that let a test see a lease end.
+/// Lease times that let a test see a lease end, and a busy machine keep one.
 pub(crate) const SHORT_LEASE: [&str; 4] = [
     "--leader-elect",
-    "--leader-elect-lease-duration=3s",
-    "--leader-elect-renew-deadline=2s",
-    "--leader-elect-retry-period=500ms",
+    "--leader-elect-lease-duration=12s",
+    "--leader-elect-renew-deadline=10s",
+    "--leader-elect-retry-period=1s",
 ];
 
 /// A management cluster and a cloud of one's own: managers elect, so two tests can't share them.

@@ -9,6 +9,8 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::isolated::{IsolatedEnvironment, PATIENCE};
+use test_support::{anomalies::truth::Truth, waiting::until};
+
 use crate::env::cluster_api::{api, condition};
 
 const HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/capo-load-balancer-member";
@@ -116,6 +118,13 @@ async fn a_move_changes_nothing_in_openstack_and_a_hook_outlives_its_provider() 
             .await
             .unwrap();
     }
+    // A newcomer is admitted before its member is enabled.
+    until("every member is enabled", async || {
+        let truth = Truth::of(source.cloud.control());
+        let is_enabled = truth.members.len() == 2 && truth.members.iter().all(|member| member.up);
+        (is_enabled && truth.is_well()).then_some(())
+    })
+    .await;
     let before = source.kubernetes.admin().await.unwrap();
 
     // Paused, and copied to a management cluster where the provider runs too.
@@ -246,7 +255,7 @@ async fn a_move_changes_nothing_in_openstack_and_a_hook_outlives_its_provider() 
 
     // The provider is taken away: its hook, which names it, stays until somebody takes it off.
     second.process.signal("TERM").unwrap();
-    second.process.wait(Duration::from_secs(10)).unwrap();
+    second.process.wait(PATIENCE).unwrap();
     target_api.delete("Machine", "cp-1").await.unwrap();
     let waits = |reason: &'static str| {
         move |machine: &Value| {

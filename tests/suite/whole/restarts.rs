@@ -4,9 +4,14 @@ use std::time::Duration;
 
 use fake_cloud::{CallMatch, Command, Fault};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+use serde_json::Value;
 
-use super::isolated::{IsolatedEnvironment, SHORT_LEASE};
+use super::isolated::{IsolatedEnvironment, PATIENCE, SHORT_LEASE};
+use test_support::waiting::until;
 
+/// The longest that a cluster or machine takes although its managers are killed: a creation that a kill leaves in doubt
+/// is repeated after 130 s, and the kills go on meanwhile.
+const DISTURBED: Duration = Duration::from_mins(8);
 const MACHINES: [&str; 3] = ["cp-0", "cp-1", "cp-2"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -18,19 +23,28 @@ async fn killed_at_ten_random_moments_it_makes_the_same_cluster() {
     let mut manager = stage.start_manager("0", &[]);
     manager.until_ready().await.unwrap();
     let alive = tokio::sync::Mutex::new(());
+    let provisioned = async |kind: &str, name: &str| {
+        let is_provisioned =
+            |object: &Value| object["status"]["initialization"]["provisioned"] == true;
+        let cluster_api = &stage.cluster_api;
+        cluster_api
+            .wait_for(kind, name, DISTURBED, is_provisioned)
+            .await
+            .unwrap();
+    };
     let script = async {
         {
             let _alive = alive.lock().await;
-            stage.create_cluster("killed", "127.79.0.0/24").await;
+            stage.create_cluster("killed", "127.96.0.0/24").await;
         }
-        stage.until_provisioned("OpenStackCluster", "killed").await;
+        provisioned("OpenStackCluster", "killed").await;
         for machine in MACHINES {
             {
                 // The webhooks die with the manager: objects are created while it lives.
                 let _alive = alive.lock().await;
                 stage.create_machine("killed", machine, true).await;
             }
-            stage.until_provisioned("OpenStackMachine", machine).await;
+            provisioned("OpenStackMachine", machine).await;
         }
     };
     let killer = async {
@@ -39,7 +53,7 @@ async fn killed_at_ten_random_moments_it_makes_the_same_cluster() {
             tokio::time::sleep(moment).await;
             let _dead = alive.lock().await;
             manager.process.signal("KILL").unwrap();
-            manager.process.wait(Duration::from_secs(5)).unwrap();
+            manager.process.wait(PATIENCE).unwrap();
             manager = stage.start_manager(&life.to_string(), &[]);
             manager.until_ready().await.unwrap();
         }
@@ -76,21 +90,18 @@ async fn a_frozen_leader_that_thaws_writes_nothing_twice() {
                 label: Some("server_create".to_owned()),
                 ..CallMatch::default()
             },
-            delay: 1.0,
+            delay: 5.0,
             count: Some(1),
             ..Fault::default()
         })))
         .unwrap();
     stage.create_machine("frozen", "cp-0", true).await;
-    let under_way = || {
-        control
-            .calls_since(0)
-            .iter()
-            .any(|call| call.label == "server_create")
-    };
-    while !under_way() {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    until("the server is being created", async || {
+        let calls = control.calls_since(0);
+        let is_under_way = calls.iter().any(|call| call.label == "server_create");
+        is_under_way.then_some(())
+    })
+    .await;
     first.process.signal("STOP").unwrap();
     let frozen = std::time::Instant::now();
     second.until_logged("Leading").await.unwrap();
@@ -98,10 +109,7 @@ async fn a_frozen_leader_that_thaws_writes_nothing_twice() {
     tokio::time::sleep(frozen_for.saturating_sub(frozen.elapsed())).await;
     let before = control.last_call();
     first.process.signal("CONT").unwrap();
-    assert_eq!(
-        first.process.wait(Duration::from_secs(10)).unwrap().code(),
-        Some(1)
-    );
+    assert_eq!(first.process.wait(PATIENCE).unwrap().code(), Some(1));
     first
         .until_logged("the leader lease was lost")
         .await

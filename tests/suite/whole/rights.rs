@@ -1,10 +1,13 @@
 //! The shipped roles: enough for a whole life of a cluster, and nothing in them that is never used.
 
-use std::{collections::BTreeSet, fmt, time::Duration};
+use std::{collections::BTreeSet, fmt};
 
 use serde_json::Value;
 
-use super::{isolated::IsolatedEnvironment, others};
+use super::{
+    isolated::{IsolatedEnvironment, PATIENCE},
+    others,
+};
 use crate::env::apply::documents;
 
 /// One right: what may be done to what.
@@ -238,13 +241,7 @@ async fn a_whole_life_needs_exactly_the_shipped_rights() {
     stage.assert_nothing_is_left_of("life");
     // An orderly stop uses the right to give the lease back.
     manager.process.signal("TERM").unwrap();
-    assert!(
-        manager
-            .process
-            .wait(Duration::from_secs(5))
-            .unwrap()
-            .success()
-    );
+    assert!(manager.process.wait(PATIENCE).unwrap().success());
 
     let mut needed = BTreeSet::new();
     let mut refused = BTreeSet::new();

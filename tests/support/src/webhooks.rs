@@ -3,7 +3,7 @@
 use std::{
     path::Path,
     sync::{Arc, OnceLock},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use capo_api::{ConversionTarget, crds};
@@ -15,7 +15,10 @@ use kube::{
 use serde_json::{Value, json};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use crate::env::{Authority, Error, Kubernetes, apply};
+use crate::{
+    env::{Authority, Error, Kubernetes, apply},
+    waiting::PATIENCE,
+};
 
 /// A listener that ends with the test.
 pub struct Listening {
@@ -147,14 +150,15 @@ async fn until_refused(client: &Client) -> Result<(), Error> {
         dry_run: true,
         ..PostParams::default()
     };
-    for _ in 0..400 {
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
         match api.create(&parameters, &wrong).await {
             Err(kube::Error::Api(status)) if status.message.contains("providerID") => return Ok(()),
             Err(other) => return Err(other.into()),
             Ok(_) => tokio::time::sleep(Duration::from_millis(25)).await,
         }
     }
-    Err("the validating webhooks are not in force after 10 s".into())
+    Err(format!("the validating webhooks are not in force after {PATIENCE:?}").into())
 }
 
 /// Creates a namespace if it does not exist.

@@ -146,9 +146,10 @@ impl ClusterUnderTest {
         self.control().run(command).unwrap();
     }
 
-    /// The next call with this label takes seconds, so that the state before its repair can be observed.
+    /// The next call with this label takes seconds, so that the state before its repair can be observed, on a busy machine
+    /// too.
     pub fn slow(&self, label: &str) {
-        self.command(json!({"fault": {"match": {"label": label}, "delay": 8, "count": 1}}));
+        self.command(json!({"fault": {"match": {"label": label}, "delay": 20, "count": 1}}));
     }
 
     /// The actual state of the load balancer in the cloud.

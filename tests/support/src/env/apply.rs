@@ -1,7 +1,5 @@
 //! Server-side apply of any documents.
 
-use std::time::Duration;
-
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client,
@@ -12,6 +10,7 @@ use kube::{
 use serde_json::Value;
 
 use super::Error;
+use crate::waiting::PATIENCE;
 
 /// The documents of a YAML stream.
 pub fn documents(yaml: &str) -> Result<Vec<Value>, Error> {
@@ -67,11 +66,11 @@ pub async fn apply(client: &Client, documents: &[Value]) -> Result<(), Error> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     for name in definitions {
         tokio::time::timeout(
-            Duration::from_secs(30),
+            PATIENCE,
             await_condition(api.clone(), &name, is_crd_established()),
         )
         .await
-        .map_err(|_| format!("{name} was not established within 30 s"))??;
+        .map_err(|_| format!("{name} was not established within {PATIENCE:?}"))??;
     }
     Ok(())
 }

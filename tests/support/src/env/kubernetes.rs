@@ -4,9 +4,10 @@
 //! Namespace never finishes, no ServiceAccount is made by itself. Ready in about 3 s, 480 MB.
 
 use std::{
+    collections::BTreeSet,
     net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
-    sync::OnceLock,
+    sync::{Mutex, OnceLock, PoisonError},
 };
 
 use k8s_openapi::api::{authentication::v1::TokenRequest, core::v1::ServiceAccount};
@@ -258,9 +259,17 @@ pub async fn client(kubeconfig: &Path) -> Result<Client, Error> {
     Ok(Client::try_from(config)?)
 }
 
-/// A port of the loopback address that was free a moment ago.
+/// A port of the loopback address that was free a moment ago. No port is returned twice, because whoever asked for it may
+/// not listen yet.
 pub fn free_port() -> Result<u16, Error> {
-    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+    static RETURNED: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    loop {
+        let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
+        let mut returned = RETURNED.lock().unwrap_or_else(PoisonError::into_inner);
+        if returned.insert(port) {
+            return Ok(port);
+        }
+    }
 }
 
 fn base64(text: &str) -> String {

@@ -9,9 +9,10 @@ use http_body_util::{BodyExt as _, Empty};
 use hyper_util::rt::TokioIo;
 
 use super::{Error, Guarded, guarded::Program, kubernetes::free_port};
+use crate::waiting::PATIENCE;
 
-/// The time limit for each step of the manager.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The time limit for one request to the manager.
+const REQUEST: Duration = Duration::from_secs(30);
 
 /// A running `capo-rs`; killed when dropped, and with this process.
 pub struct Manager {
@@ -155,7 +156,7 @@ pub async fn get(url: &str) -> Result<(u16, String), Error> {
         let body = answer.into_body().collect().await?.to_bytes();
         Ok::<_, Error>((status, String::from_utf8_lossy(&body).into_owned()))
     };
-    tokio::time::timeout(Duration::from_secs(5), get)
+    tokio::time::timeout(REQUEST, get)
         .await
-        .map_err(|_| format!("no answer from {url} within 5 s"))?
+        .map_err(|_| format!("no answer from {url} within {REQUEST:?}"))?
 }

@@ -71,6 +71,7 @@ impl ControlPlane {
         contract: &Contract,
     ) {
         let before = self.ids(contract).await;
+        let since = self.log().len();
         under.pushes(Pushes::Failing).await;
         self.additive_batch(contract).await;
         self.until_tree(contract, "every member is in ERROR", |tree| {
@@ -80,7 +81,7 @@ impl ControlPlane {
         })
         .await;
         under.pushes(Pushes::Normal).await;
-        assert!(self.has_seen(1, "MemberError").await);
+        self.until_error_is_reported(1, since).await;
         self.until_all_active(contract).await;
         assert_eq!(
             self.ids(contract).await,
@@ -94,8 +95,9 @@ impl ControlPlane {
         let before = self.ids(contract).await;
         let tree = self.tree(contract).await;
         let name = self.member(&tree, 1).unwrap().name.clone();
+        let since = self.log().len();
         under.write_status(Kind::Member, &name, "ERROR").await;
-        assert!(self.has_seen(1, "MemberError").await);
+        self.until_error_is_reported(1, since).await;
         let machine = self
             .cluster_api
             .get("OpenStackMachine", &self.name(1))

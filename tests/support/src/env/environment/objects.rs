@@ -105,10 +105,12 @@ impl Environment {
             .unwrap()
     }
 
-    /// The OpenStackCluster as soon as it is provisioned and Ready.
+    /// The OpenStackCluster as soon as it is provisioned and Ready, and all that its generation asks for is done.
     pub async fn until_ready(&self, name: &str) -> Value {
         self.until("OpenStackCluster", name, |object| {
-            object["status"]["initialization"]["provisioned"] == true && is(object, "Ready", "True")
+            object["status"]["initialization"]["provisioned"] == true
+                && is(object, "Ready", "True")
+                && object["status"]["observedGeneration"] == object["metadata"]["generation"]
         })
         .await
     }

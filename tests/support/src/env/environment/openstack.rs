@@ -4,16 +4,13 @@ use std::collections::BTreeMap;
 
 use capo_core::Priority;
 use capo_openstack::{
-    Cloud, CloudProfile, LeaseToken,
+    ClientSettings, Cloud, CloudProfile, LeaseToken,
     network::{NewNetwork, NewSubnet},
 };
 use k8s_openapi::ByteString;
 use serde_json::Value;
 
-use super::{
-    Environment,
-    controllers::{clouds, quick_client},
-};
+use super::{Environment, controllers::clouds};
 
 impl Environment {
     /// A client of the cloud's user.
@@ -21,7 +18,12 @@ impl Environment {
         let yaml = ByteString(self.cloud.clouds_yaml().into_bytes());
         let data = BTreeMap::from([("clouds.yaml".to_owned(), yaml)]);
         let profile = CloudProfile::from_secret(&data, "demo", None).unwrap();
-        clouds(quick_client(), LeaseToken::unlimited())
+        let settings = ClientSettings {
+            qps: 200.0,
+            burst: 200,
+            ..ClientSettings::default()
+        };
+        clouds(settings, LeaseToken::unlimited())
             .cloud(profile)
             .unwrap()
     }
