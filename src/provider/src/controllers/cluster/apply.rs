@@ -18,6 +18,7 @@ use super::{
     not_colliding, observe, project,
     reconcile::{Published, Reconcile},
     report::{LoadBalancerReport, LoadBalancerState},
+    settled_networking,
     spec::{
         self,
         problems::{Part, Problem, has_problem},
@@ -185,7 +186,7 @@ async fn act(
     pass.publish(desired, problems, published);
     let scope = networking::scope(pass);
     zones(pass, &context, scope).await;
-    networking(pass, &context, problems, scope).await;
+    let lists = networking(pass, &context, problems, scope).await;
     pass.report.networking = pass.seen.networking.clone();
     match (&desired.load_balancer, plan) {
         (None, _) => pass.report.load_balancer = LoadBalancerReport::None,
@@ -204,6 +205,8 @@ async fn act(
     bastion::reconcile(pass, &context).await;
     if context.has_changed.load(Ordering::Relaxed) {
         pass.seen.settled_networking = None;
+    } else if let Some(lists) = lists {
+        settled_networking::keep(pass, &lists);
     }
 }
 

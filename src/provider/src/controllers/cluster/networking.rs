@@ -1,6 +1,6 @@
 //! Network, router and security groups in a pass.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     desired::Reference,
@@ -13,7 +13,7 @@ use super::{
 use crate::kubernetes::conditions::kind;
 use crate::reconcile::StepResult;
 use capo_core::Lookup;
-use capo_openstack::network::Network;
+use capo_openstack::network::{Network, ProjectNetworking};
 
 /// What a pass reads of the networking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,15 +87,17 @@ pub(crate) fn scope(pass: &Reconcile<'_>) -> Scope {
 }
 
 /// Network, router and groups, as far as `scope` says. Each part goes as far as it can without the others, and keeps what
-/// was read of it before where it fails.
+/// was read of it before where it fails. Returns the shared lists that were read before all of it, for
+/// [`settled_networking::keep`], where nothing failed.
 pub(crate) async fn networking(
     pass: &mut Reconcile<'_>,
     context: &StepContext<'_>,
     problems: &[Problem],
     mut scope: Scope,
-) {
+) -> Option<Arc<ProjectNetworking>> {
     if scope == Scope::Nothing {
-        return all_good(pass);
+        all_good(pass);
+        return None;
     }
     let lists = settled_networking::lists(pass, context).await;
     if let (Scope::Part(_), Some(lists)) = (scope, &lists) {
@@ -104,7 +106,8 @@ pub(crate) async fn networking(
             if let Some((_, read_at)) = &mut pass.seen.floating_ip {
                 *read_at = pass.now;
             }
-            return all_good(pass);
+            all_good(pass);
+            return None;
         }
         scope = Scope::All;
     }
@@ -152,10 +155,9 @@ pub(crate) async fn networking(
         pass.seen.networking_read = Some((pass.generation(), pass.now));
         if let Scope::Part(turn) = scope {
             pass.seen.turn = turn.next();
-        } else {
-            settled_networking::keep(pass, lists.as_deref());
         }
     }
+    lists.filter(|_| complete)
 }
 
 /// Nothing has changed since these parts were read.

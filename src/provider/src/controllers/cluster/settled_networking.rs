@@ -69,10 +69,9 @@ pub(crate) fn is_unchanged(pass: &Reconcile<'_>, lists: &ProjectNetworking) -> b
     }
 }
 
-/// Keeps what the lists show after a pass that read all of the cluster's networking.
-pub(crate) fn keep(pass: &mut Reconcile<'_>, lists: Option<&ProjectNetworking>) {
-    let hash = lists.and_then(|lists| hash(&pass.seen, lists));
-    pass.seen.settled_networking = hash.map(|hash| SettledNetworking {
+/// Keeps what the lists show after a pass that read all of the cluster's networking and changed nothing.
+pub(crate) fn keep(pass: &mut Reconcile<'_>, lists: &ProjectNetworking) {
+    pass.seen.settled_networking = hash(&pass.seen, lists).map(|hash| SettledNetworking {
         generation: pass.generation(),
         hash,
         verified_at: pass.now,

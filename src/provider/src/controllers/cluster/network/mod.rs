@@ -8,7 +8,7 @@ mod references;
 pub(crate) use self::references::{of_load_balancer, subnet_by};
 use self::{
     plan::{NetworkPlan, SubnetPlan},
-    references::{Fields, existing, network_by},
+    references::{Fields, existing, external_networks, network_by},
 };
 use super::{
     desired::{DesiredExternalNetwork, DesiredNetwork, ManagedNetwork},
@@ -66,17 +66,10 @@ pub(crate) async fn external(
                 external: Some(true),
                 ..NetworkFilter::default()
             };
-            let found = context
-                .cloud
-                .networks(&filter, Priority::Settling)
+            let doing = "Looking for the external network";
+            let found = external_networks(context, &filter)
                 .await
-                .map_err(|e| {
-                    failed(
-                        Reason::OpenStackError,
-                        "Looking for the external network",
-                        &e,
-                    )
-                })?;
+                .map_err(|e| failed(Reason::OpenStackError, doing, &e))?;
             let what = format!(
                 "OpenStackCluster {}: spec.externalNetwork is not set and \"any external network\"",
                 context.desired.object

@@ -1,5 +1,7 @@
 //! Networks and subnets of the user's, by id or by filter.
 
+use std::time::Duration;
+
 use super::{NetworkState, failed, subnets_of};
 use crate::controllers::cluster::{
     desired::{DesiredLoadBalancer, Reference},
@@ -9,7 +11,13 @@ use crate::controllers::cluster::{
 use crate::kubernetes::conditions::kind::NETWORK_READY;
 use crate::reconcile::{StepError, StepResult};
 use capo_core::{Priority, Reason};
-use capo_openstack::network::{Network, NetworkFilter, Subnet, SubnetFilter};
+use capo_openstack::{
+    Error,
+    network::{Network, NetworkFilter, Subnet, SubnetFilter},
+};
+
+/// How old a list of external networks may be. One that was just created is seen so much later.
+const EXTERNAL_AGE: Duration = Duration::from_mins(1);
 
 /// The load balancer's own network. Without subnets in the spec, Octavia chooses one.
 pub(crate) async fn of_load_balancer(
@@ -130,6 +138,17 @@ pub(super) async fn existing(
     Ok(NetworkState { network, subnets })
 }
 
+/// External networks belong to nobody's cluster and hardly ever change: the clusters of a cloud share one list of them.
+pub(super) async fn external_networks(
+    context: &StepContext<'_>,
+    filter: &NetworkFilter,
+) -> Result<Vec<Network>, Error> {
+    let shared = context.cloud.shared_reads();
+    shared
+        .networks(filter, EXTERNAL_AGE, Priority::Settling)
+        .await
+}
+
 /// A network of the user's.
 pub(super) async fn network_by(
     context: &StepContext<'_>,
@@ -154,11 +173,12 @@ pub(super) async fn network_by(
                 external: external.or(filter.external),
                 ..filter.clone()
             };
-            let found = context
-                .cloud
-                .networks(&filter, Priority::Settling)
-                .await
-                .map_err(|e| failed(Reason::OpenStackError, &doing, &e))?;
+            let found = if external == Some(true) {
+                external_networks(context, &filter).await
+            } else {
+                context.cloud.networks(&filter, Priority::Settling).await
+            };
+            let found = found.map_err(|e| failed(Reason::OpenStackError, &doing, &e))?;
             let what = format!("OpenStackCluster {object}: {field}.filter");
             resolve(found, None, |n: &Network| &n.id).exactly_one(NETWORK_READY, &what)
         }
