@@ -137,7 +137,7 @@ async fn pairs_that_neutron_refuses_are_shown_and_the_server_stays_ready() {
         .unwrap();
     stage.until("OpenStackMachine", "w1", is_ready).await;
     assert_eq!(pairs(&stage, "w1-0").await, ["10.6.0.100"]);
-    stage.command(json!({"fault": {"match": {"label": "port_update"}, "status": 403, "count": 1}}));
+    stage.command(json!({"fault": {"match": {"label": "port_update"}, "status": 403}}));
     let change = json!({"spec": {"ports": [ports(&["10.8.0.0/24"])[0]]}});
     stage.patch("OpenStackMachine", "w1", change).await;
     let refused = stage
@@ -150,6 +150,7 @@ async fn pairs_that_neutron_refuses_are_shown_and_the_server_stays_ready() {
         ("True", "Ready")
     );
     assert_eq!(refused["status"]["initialization"]["provisioned"], true);
+    stage.command(json!({"clear": "faults"}));
     let healed = stage.until("OpenStackMachine", "w1", is_ready).await;
     assert_eq!(condition(&healed, "PortsReady"), None);
     assert_eq!(pairs(&stage, "w1-0").await, ["10.8.0.0/24"]);

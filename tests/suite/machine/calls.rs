@@ -49,7 +49,11 @@ async fn a_control_plane_machine_costs_twelve_calls_and_further_ones_eight() {
                 machine["status"]["initialization"]["provisioned"] == true
             })
             .await;
-        let calls = calls(&stage, since);
+        // A member that joins others gets traffic after its machine was admitted, which may be over by now.
+        let calls = calls(&stage, since).into_iter();
+        let calls: Vec<Call> = calls
+            .take_while(|call| call.label != "loadbalancer_member_update")
+            .collect();
         let at: Vec<_> = calls
             .iter()
             .map(|call| (call.at, call.label.as_str()))

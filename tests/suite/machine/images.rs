@@ -91,10 +91,15 @@ async fn an_image_object_is_missed_by_name_waited_for_and_used() {
     apply(&stage.admin, &[other]).await.unwrap();
     stage
         .until("OpenStackServer", "w2", |server| {
-            status_and_reason(server, "Ready") == ("True", "Ready")
+            status_and_reason(server, "InstanceReady").1 != "DependencyFailed"
         })
         .await;
     assert!(changed.elapsed().as_secs() < 45, "{:?}", changed.elapsed());
+    stage
+        .until("OpenStackServer", "w2", |server| {
+            status_and_reason(server, "Ready") == ("True", "Ready")
+        })
+        .await;
 }
 
 /// The id of the cloud's image `cirros`.

@@ -11,6 +11,8 @@ use tokio::{
     net::TcpStream,
 };
 
+use test_support::waiting::PATIENCE;
+
 use crate::env::{
     Authority, Kubernetes, Manager, apply::apply, manager::get, prometheus::promtool,
 };
@@ -51,7 +53,7 @@ impl Serving {
         let begun = Instant::now();
         while TcpStream::connect(self.address()).await.is_err() {
             assert!(
-                begun.elapsed() < Duration::from_secs(30),
+                begun.elapsed() < PATIENCE,
                 "{}",
                 self.manager.process.last_lines(10)
             );
@@ -84,7 +86,7 @@ impl Serving {
         let begun = Instant::now();
         while self.status(Some(authority)).await.is_err() {
             assert!(
-                begun.elapsed() < Duration::from_mins(1),
+                begun.elapsed() < PATIENCE,
                 "{}",
                 self.manager.process.last_lines(10)
             );
@@ -136,8 +138,7 @@ async fn endless_and_huge_requests_are_cut() {
     let connect = async || TcpStream::connect(serving.address()).await.unwrap();
     let answer = async |stream: &mut TcpStream| {
         let mut told = Vec::new();
-        let read =
-            tokio::time::timeout(Duration::from_secs(30), stream.read_to_end(&mut told)).await;
+        let read = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut told)).await;
         assert!(read.is_ok(), "the connection stays open");
         String::from_utf8_lossy(&told).into_owned()
     };
@@ -174,10 +175,8 @@ async fn endless_and_huge_requests_are_cut() {
 
     // A head that never comes to its end, byte by byte.
     let mut stream = connect().await;
-    let begun = Instant::now();
     stream.write_all(b"GET /metrics HT").await.unwrap();
     answer(&mut stream).await;
-    assert!(begun.elapsed() < Duration::from_mins(1));
 
     // Nothing of it hurt.
     let (status, text) = get(&serving.manager.metrics_url()).await.unwrap();

@@ -59,9 +59,15 @@ impl Listening {
 /// Writes a new certificate as `tls.crt` and `tls.key`.
 pub fn write_pair(authority: &Authority, folder: &Path) -> Result<(), Error> {
     let pair = authority.server(&["127.0.0.1", "localhost"])?;
-    std::fs::write(folder.join("tls.crt"), pair.certificate)?;
-    std::fs::write(folder.join("tls.key"), pair.key)?;
-    Ok(())
+    write_at_once(&folder.join("tls.crt"), &pair.certificate)?;
+    write_at_once(&folder.join("tls.key"), &pair.key)
+}
+
+/// Writes a file so that nobody reads half of it.
+pub fn write_at_once(path: &Path, content: &str) -> Result<(), Error> {
+    let new = path.with_extension("new");
+    std::fs::write(&new, content)?;
+    Ok(std::fs::rename(new, path)?)
 }
 
 /// A kube-apiserver with the definitions of capo-rs, whose webhooks are served by this process.
@@ -151,14 +157,19 @@ async fn until_refused(client: &Client) -> Result<(), Error> {
         ..PostParams::default()
     };
     let begun = Instant::now();
-    while begun.elapsed() < PATIENCE {
-        match api.create(&parameters, &wrong).await {
+    loop {
+        let last = match api.create(&parameters, &wrong).await {
             Err(kube::Error::Api(status)) if status.message.contains("providerID") => return Ok(()),
-            Err(other) => return Err(other.into()),
-            Ok(_) => tokio::time::sleep(Duration::from_millis(25)).await,
+            Err(other) => other.to_string(),
+            Ok(_) => "an invalid object was accepted".to_owned(),
+        };
+        if begun.elapsed() > PATIENCE {
+            let error =
+                format!("the validating webhooks are not in force after {PATIENCE:?}: {last}");
+            return Err(error.into());
         }
+        tokio::time::sleep(Duration::from_millis(25)).await;
     }
-    Err(format!("the validating webhooks are not in force after {PATIENCE:?}").into())
 }
 
 /// Creates a namespace if it does not exist.

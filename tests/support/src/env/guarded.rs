@@ -16,6 +16,7 @@ use std::{
 };
 
 use super::Error;
+use crate::waiting::PATIENCE;
 
 const GUARD: &str = r#"
 exec 3<&0
@@ -92,8 +93,8 @@ impl Guarded {
             if let Ok(text) = std::fs::read_to_string(&pid_file) {
                 break text.trim().parse()?;
             }
-            if started.elapsed() > Duration::from_secs(10) {
-                return Err(format!("{name} did not start within 10 s").into());
+            if started.elapsed() > PATIENCE {
+                return Err(format!("{name} did not start within {PATIENCE:?}").into());
             }
             std::thread::sleep(Duration::from_millis(2));
         };

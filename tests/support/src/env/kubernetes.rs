@@ -4,10 +4,13 @@
 //! Namespace never finishes, no ServiceAccount is made by itself. Ready in about 3 s, 480 MB.
 
 use std::{
-    collections::BTreeSet,
     net::{SocketAddr, TcpListener},
+    ops::Range,
     path::{Path, PathBuf},
-    sync::{Mutex, OnceLock, PoisonError},
+    sync::{
+        OnceLock,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
 use k8s_openapi::api::{authentication::v1::TokenRequest, core::v1::ServiceAccount};
@@ -22,6 +25,9 @@ use tempfile::TempDir;
 use super::{Authority, Error, Etcd, Guarded, api_server, api_server::ApiServer, apply};
 
 const CLUSTER_API: &str = include_str!("../../crds/cluster-api.yaml");
+
+/// Below those that Linux gives out by itself, which begin at 32768.
+const PORTS: Range<u16> = 18_000..30_000;
 
 /// Every request of the provider (a ServiceAccount of capo-system) is recorded without its body,
 /// so that granted rights can be compared with used ones; nothing else is.
@@ -259,17 +265,20 @@ pub async fn client(kubeconfig: &Path) -> Result<Client, Error> {
     Ok(Client::try_from(config)?)
 }
 
-/// A port of the loopback address that was free a moment ago. No port is returned twice, because whoever asked for it may
-/// not listen yet.
+/// A port of the loopback address that was free a moment ago. This process gets none twice, and the kernel gives none of them
+/// to whoever asks for any port, so that nobody takes it before the program that it is for.
 pub fn free_port() -> Result<u16, Error> {
-    static RETURNED: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
-    loop {
-        let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
-        let mut returned = RETURNED.lock().unwrap_or_else(PoisonError::into_inner);
-        if returned.insert(port) {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    // Processes begin at different places.
+    let first = std::process::id().wrapping_mul(7_919);
+    for _ in PORTS {
+        let next = first.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+        let port = PORTS.start + u16::try_from(next % u32::from(PORTS.end - PORTS.start))?;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return Ok(port);
         }
     }
+    Err(format!("no port of {PORTS:?} is free").into())
 }
 
 fn base64(text: &str) -> String {
