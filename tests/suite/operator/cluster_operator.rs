@@ -1,9 +1,6 @@
 //! The report in a ClusterOperator: written where one is asked for and the kind is served, and never read.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex};
 
 use futures::StreamExt;
 use kube::{
@@ -12,6 +9,7 @@ use kube::{
     runtime::watcher::{Config, Event, watcher},
 };
 use serde_json::{Value, json};
+use test_support::waiting::PATIENCE;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::until;
@@ -102,7 +100,7 @@ async fn it_is_reported_and_changes_nothing() {
     let log = std::fs::read_to_string(manager.process.log()).unwrap();
     assert!(!log.contains("Reporting failed"), "{log}");
     manager.process.signal("TERM").unwrap();
-    manager.process.wait(Duration::from_secs(10)).unwrap();
+    manager.process.wait(PATIENCE).unwrap();
 
     // Where it is: created, and filled.
     apply(&admin, &documents(DEFINITION).unwrap())
@@ -149,6 +147,10 @@ async fn it_is_reported_and_changes_nothing() {
         .patch_status(NAME, &PatchParams::default(), &Patch::Merge(&untrue))
         .await
         .unwrap();
+    // Its creation lasts longer than the time between two sums.
+    let slow =
+        json!({"operation": {"operation": "load-balancer-create", "duration": 20, "count": 1}});
+    stage.cloud.control().run(slow).unwrap();
     stage.create_cluster("report", "127.76.0.0/24").await;
     until("the cluster is progress", async || {
         let object = reports.get(NAME).await.unwrap();

@@ -4,7 +4,7 @@
 use std::{
     path::{Path, PathBuf},
     process::{Command, Output},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use kube::{
@@ -13,8 +13,9 @@ use kube::{
     core::{ApiResource, GroupVersionKind},
 };
 use serde_json::json;
-use test_support::{repository, webhooks::Served};
+use test_support::{repository, waiting::PATIENCE, webhooks::Served};
 
+use super::until;
 use crate::env::{ClusterApiManagers, apply, programs};
 
 const VERSION: &str = "v1.0.0";
@@ -188,15 +189,11 @@ async fn a_variable_that_is_missing_is_named() {
 
 /// A ClusterClass is used by a Cluster only once Cluster API has read its variables, so the first tries may be refused.
 async fn until_applied(client: &kube::Client, flavor: &str, documents: &[serde_json::Value]) {
-    let mut last = String::new();
-    for _ in 0..60 {
-        match apply::apply(client, documents).await {
-            Ok(()) => return,
-            Err(error) => last = error.to_string(),
-        }
+    let begun = Instant::now();
+    while let Err(error) = apply::apply(client, documents).await {
+        assert!(begun.elapsed() < PATIENCE, "{flavor}: {error}");
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
-    panic!("{flavor}: {last}");
 }
 
 /// The object of this kind that the topology controller made for the cluster.
@@ -209,11 +206,8 @@ async fn until_made(client: &kube::Client, kind: &str) -> DynamicObject {
     let api: Api<DynamicObject> =
         Api::namespaced_with(client.clone(), &namespace("topology"), &resource);
     let owned = ListParams::default().labels("cluster.x-k8s.io/cluster-name=demo");
-    for _ in 0..120 {
-        if let Some(object) = api.list(&owned).await.unwrap().items.pop() {
-            return object;
-        }
-        tokio::time::sleep(Duration::from_millis(500)).await;
-    }
-    panic!("Cluster API made no {kind}");
+    until(&format!("Cluster API makes an {kind}"), async || {
+        api.list(&owned).await.ok()?.items.pop()
+    })
+    .await
 }

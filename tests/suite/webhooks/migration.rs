@@ -14,7 +14,10 @@ use kube::{
 use serde_json::{Value, json};
 
 use crate::env::apply;
-use test_support::webhooks::{Served, api, namespace, object};
+use test_support::{
+    waiting::until,
+    webhooks::{Served, api, namespace, object},
+};
 
 const DEFINITION: &str = "openstackmachinetemplates.infrastructure.cluster.x-k8s.io";
 const KIND: &str = "OpenStackMachineTemplate";
@@ -57,7 +60,7 @@ async fn what_capo_stored_is_rewritten() {
     };
     // The API server takes up the other storage version a moment later: until it has, objects would be
     // stored in the old one, which the definition's status then does not name.
-    until(async || stored_versions(&client).await == ["v1beta2", "v1beta1"]).await;
+    until_stored(&client, &["v1beta2", "v1beta1"]).await;
     let mut names = Vec::new();
     for number in 0..30 {
         let name = format!("t-{number}");
@@ -67,7 +70,6 @@ async fn what_capo_stored_is_rewritten() {
         names.push(name);
     }
     store_as(&client, "v1beta2").await;
-    until(async || stored_versions(&client).await.len() == 2).await;
     let before: Vec<Value> = contents(&new, &names).await;
     let migrator = migrator(&served).await;
 
@@ -164,12 +166,9 @@ async fn contents(new: &Api<kube::api::DynamicObject>, names: &[String]) -> Vec<
     all
 }
 
-async fn until(mut holds: impl AsyncFnMut() -> bool) {
-    for _ in 0..200 {
-        if holds().await {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("it did not come about within 10 s");
+async fn until_stored(client: &Client, versions: &[&str]) {
+    until("the definition's status names the versions", async || {
+        (stored_versions(client).await == versions).then_some(())
+    })
+    .await;
 }
