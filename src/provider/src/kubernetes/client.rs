@@ -7,6 +7,7 @@ use std::{
 };
 
 use http::Request;
+use hyper_util::client::proxy::matcher::Matcher;
 use kube::{
     Client, Config,
     client::ClientBuilder,
@@ -55,9 +56,15 @@ pub(crate) async fn config(kubeconfig: Option<&Path>) -> Result<Config, ConnectE
                 source,
             };
             let file = Kubeconfig::read_from(path).map_err(wrong)?;
-            Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+            let clusters = file.clusters.iter().filter_map(|it| it.cluster.as_ref());
+            let proxies: Vec<String> = clusters.filter_map(|it| it.proxy_url.clone()).collect();
+            let mut config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
                 .await
-                .map_err(wrong)?
+                .map_err(wrong)?;
+            if !is_proxy_meant(&config, &proxies, &Matcher::from_env()) {
+                config.proxy_url = None;
+            }
+            config
         }
         None => Config::incluster()?,
     };
@@ -65,6 +72,18 @@ pub(crate) async fn config(kubeconfig: Option<&Path>) -> Result<Config, ConnectE
     config.default_retry = false;
     config.connect_timeout = Some(Duration::from_secs(5));
     Ok(config)
+}
+
+/// Whether the proxy of the configuration is meant for the Kubernetes API: it is one of the kubeconfig's own `proxies`, or the
+/// environment does not except the API's address. kube compares `NO_PROXY` with the address of the proxy itself.
+fn is_proxy_meant(config: &Config, proxies: &[String], environment: &Matcher) -> bool {
+    let proxy = config.proxy_url.as_ref().map(ToString::to_string);
+    let is_own = |proxy: &String| {
+        proxies
+            .iter()
+            .any(|own| own.trim_end_matches('/') == proxy.trim_end_matches('/'))
+    };
+    proxy.as_ref().is_some_and(is_own) || environment.intercept(&config.cluster_url).is_some()
 }
 
 /// A client for commands that run once, from a kubeconfig or the Pod's own ServiceAccount.
@@ -170,6 +189,30 @@ async fn version(client: &Client) -> Result<(), NoAnswer> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_proxy_of_the_environment_is_not_meant_for_excepted_addresses() {
+        let environment = Matcher::builder()
+            .https("http://proxy:3128")
+            .no("127.0.0.0/8,.cluster.example")
+            .build();
+        let own = ["http://own:8080".to_owned()];
+        for (api, proxy, meant) in [
+            ("https://127.0.0.1:6443", "http://proxy:3128", false),
+            (
+                "https://api.cluster.example:6443",
+                "http://proxy:3128",
+                false,
+            ),
+            ("https://elsewhere.example:6443", "http://proxy:3128", true),
+            ("https://127.0.0.1:6443", "http://own:8080", true),
+        ] {
+            let mut config = Config::new(api.parse().unwrap());
+            config.proxy_url = Some(proxy.parse().unwrap());
+            let found = is_proxy_meant(&config, &own, &environment);
+            assert_eq!(found, meant, "{api} by {proxy}");
+        }
+    }
 
     #[test]
     fn the_api_is_gone_after_three_failures_in_a_row_and_back_with_one_answer() {
