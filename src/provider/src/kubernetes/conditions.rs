@@ -10,6 +10,9 @@ use capo_core::{ConditionState, ConditionStatus};
 /// Cluster API refuses longer messages, and copies these into its Machine and Cluster.
 const LONGEST_MESSAGE: usize = 32_768;
 
+/// The reason that Cluster API gives to a condition without one, which the type of a condition does not allow.
+pub(crate) const NO_REASON: &str = "NoReasonReported";
+
 /// The types of the conditions that capo-rs writes.
 pub mod kind {
     /// The summary of all the others.
@@ -52,10 +55,17 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// Starts from the conditions `existing` of an object at `generation`.
+    /// Starts from the conditions `existing` of an object at `generation`. Those that CAPO wrote without a reason get one, because
+    /// the API server refuses a status that has a condition without.
     pub fn new(existing: &[Condition], generation: i64, now: Timestamp) -> Self {
+        let mut list = existing.to_vec();
+        for condition in &mut list {
+            if condition.reason.is_empty() {
+                NO_REASON.clone_into(&mut condition.reason);
+            }
+        }
         Self {
-            list: existing.to_vec(),
+            list,
             generation,
             now,
         }
@@ -208,6 +218,24 @@ mod tests {
         let mut conditions = Conditions::new(existing, generation, at(now));
         conditions.set(kind::NETWORK_READY, verdict);
         conditions.get(kind::NETWORK_READY).unwrap().clone()
+    }
+
+    #[test]
+    fn a_condition_that_capo_wrote_without_a_reason_gets_one() {
+        let now = Timestamp::UNIX_EPOCH;
+        let of_capo = Condition {
+            type_: "InstanceReady".to_owned(),
+            status: "True".to_owned(),
+            reason: String::new(),
+            message: String::new(),
+            last_transition_time: Time(now),
+            observed_generation: None,
+        };
+        let mut conditions = Conditions::new(&[of_capo], 1, now);
+        conditions.set(kind::PAUSED, &ConditionState::met(Reason::Paused));
+        let list = conditions.into_list();
+        let reasons: Vec<&str> = list.iter().map(|it| it.reason.as_str()).collect();
+        assert_eq!(reasons, [NO_REASON, "Paused"]);
     }
 
     #[test]

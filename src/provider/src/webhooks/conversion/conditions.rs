@@ -3,12 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::lazy_json::{Node, Object};
+use crate::kubernetes::conditions::NO_REASON;
 use crate::webhooks::json::{Path, WrongType};
 
 const CONDITIONS: &str = "conditions";
-
-/// The reason that Cluster API gives to a condition without one. v1beta2 requires a reason.
-const NO_REASON: &str = "NoReasonReported";
 
 /// One condition has two names: CAPO's v1beta1 writes the first, and its v1beta2 the second.
 const INGRESS_V1BETA1: &str = "APIServerIngressReadyCondition";
