@@ -167,8 +167,7 @@ impl Site {
     /// Waits until nothing is left of it, neither in Kubernetes nor in the cloud.
     pub(crate) async fn is_deleted(&self) -> Result<(), String> {
         let v = Version::V1Beta1;
-        self.until("OpenStackCluster", &self.name, v, Value::is_null)
-            .await?;
+        self.until("Cluster", &self.name, v, Value::is_null).await?;
         let left = self
             .cloud
             .control()

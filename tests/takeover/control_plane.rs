@@ -17,7 +17,11 @@ use test_support::{
     timeline::Timeline,
 };
 
-use crate::site::{Site, Version};
+use crate::{
+    cluster_class,
+    kinds::Kind,
+    site::{Site, Version},
+};
 
 /// A hook of somebody else: its Machine stays, deleting, and its API server serves, until it is taken off.
 const HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/of-the-test";
@@ -32,6 +36,7 @@ pub(crate) struct ControlPlane {
 impl ControlPlane {
     pub(crate) fn start(
         name: &'static str,
+        replicas: u32,
         client: Client,
         cloud: &FakeCloud,
         logs: &Path,
@@ -47,6 +52,7 @@ impl ControlPlane {
         Self {
             options: RolloutOptions {
                 name,
+                replicas,
                 ..RolloutOptions::default()
             },
             workload,
@@ -66,10 +72,19 @@ impl ControlPlane {
         documents
     }
 
+    /// What is applied of a Cluster from a ClusterClass, in the order in which it is admitted.
+    pub(crate) fn of_class(&self, of_cluster: &Value, of_machines: &Value) -> Vec<Value> {
+        let name = self.options.name;
+        let mut documents = cluster_class::class(name, of_cluster, self.documents(of_machines));
+        documents.push(cluster_class::cluster(name, self.options.replicas));
+        documents
+    }
+
     /// Waits until every replica is up to date and ready, and no rollout is under way.
     pub(crate) async fn until_complete(&self, site: &Site) -> Result<(), String> {
         let wanted = self.options.replicas;
-        site.until("KubeadmControlPlane", &site.name, Version::V1Beta2, |it| {
+        let name = site.referred("controlPlaneRef").await?;
+        site.until("KubeadmControlPlane", &name, Version::V1Beta2, |it| {
             let status = &it["status"];
             let counts = ["replicas", "upToDateReplicas", "readyReplicas"];
             counts.iter().all(|count| status[*count] == wanted)
@@ -84,10 +99,17 @@ impl ControlPlane {
         // It is later than the creation of every machine: both are in whole seconds.
         tokio::time::sleep(Duration::from_secs(1)).await;
         let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
-        let change = json!({"spec": {"rollout": {"after": now.to_string()}}});
-        site.patch("KubeadmControlPlane", &site.name, Version::V1Beta2, change)
-            .await;
-        site.until("KubeadmControlPlane", &site.name, Version::V1Beta2, |it| {
+        let name = site.referred("controlPlaneRef").await?;
+        let rollout = json!({"rollout": {"after": now.to_string()}});
+        let (kind, of, change) = match site.kind {
+            Kind::ClusterClass => {
+                let change = json!({"spec": {"topology": {"controlPlane": rollout}}});
+                ("Cluster", &site.name, change)
+            }
+            _ => ("KubeadmControlPlane", &name, json!({"spec": rollout})),
+        };
+        site.patch(kind, of, Version::V1Beta2, change).await;
+        site.until("KubeadmControlPlane", &name, Version::V1Beta2, |it| {
             condition(it, "RollingOut").is_some_and(|(is, ..)| is == "True")
         })
         .await

@@ -55,6 +55,8 @@ pub(crate) enum Kind {
     FloatingIpPool,
     /// Somebody renamed the router in OpenStack.
     RenamedRouter,
+    /// A real control plane and workers that Cluster API's topology controller makes from a ClusterClass.
+    ClusterClass,
     /// A real control plane, CAPO stops in the middle of its rolling update.
     RollingUpdate,
     HeldMember,
@@ -64,7 +66,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 24] = [
+    pub(crate) const ALL: [Self; 25] = [
         Self::Plain,
         Self::Bastion,
         Self::BastionWithAllowedCidrs,
@@ -84,6 +86,7 @@ impl Kind {
         Self::Trunks,
         Self::FloatingIpPool,
         Self::RenamedRouter,
+        Self::ClusterClass,
         Self::RollingUpdate,
         Self::HeldMember,
         Self::DeletingMachine,
@@ -113,6 +116,7 @@ impl Kind {
             Self::Trunks => "trunks",
             Self::FloatingIpPool => "floating_ip_pool",
             Self::RenamedRouter => "renamed_router",
+            Self::ClusterClass => "cluster_class",
             Self::RollingUpdate => "rolling_update",
             Self::HeldMember => "held_member",
             Self::DeletingMachine => "deleting_machine",
@@ -174,7 +178,7 @@ impl Kind {
             | Self::DeletingMachine
             | Self::DeletingCluster
             | Self::HalfCreatedCluster => {}
-            Self::RollingUpdate => {
+            Self::RollingUpdate | Self::ClusterClass => {
                 // What the rollouts of tests/rollout have too.
                 spec["apiServerLoadBalancer"] = json!({"enabled": true, "provider": "amphorav2",
                     "monitor": {"delay": 1, "timeout": 1, "maxRetries": 3, "maxRetriesDown": 2}});

@@ -19,6 +19,7 @@
 
 mod asking;
 mod cloud;
+mod cluster_class;
 mod control_plane;
 mod course;
 mod kinds;
@@ -64,6 +65,7 @@ kinds! {
     trunks,
     floating_ip_pool,
     renamed_router,
+    cluster_class,
     rolling_update,
     held_member,
     deleting_machine,

@@ -13,6 +13,10 @@ pub(crate) struct Found {
     pub kind: Kind,
     /// CAPO's cluster is complete.
     pub made: Result<(), String>,
+    /// What CAPO has left on its objects just before it is stopped is known.
+    pub marked: Result<(), String>,
+    /// Its Machines and templates just before a swap.
+    pub present: Vec<String>,
     /// `capo-rs plan` lists nothing, lists a rule that is missing, and changes nothing.
     pub planned: Result<(), String>,
     /// capo-rs looked at every object twice while its gate only observes, and twice with the gate in force.
@@ -39,6 +43,8 @@ impl Found {
         Self {
             kind,
             made: not_reached(),
+            marked: not_reached(),
+            present: Vec::new(),
             planned: not_reached(),
             taken_over: not_reached(),
             written_by_capo_rs: Vec::new(),
@@ -75,6 +81,7 @@ impl Found {
     pub(crate) fn judge(&self) {
         let none: &[String] = &[];
         assert_eq!(self.made, Ok(()), "CAPO makes the cluster");
+        assert_eq!(self.marked, Ok(()), "names and marks of CAPO");
         assert_eq!(self.planned, Ok(()), "what is planned before");
         assert_eq!(
             self.written_by_capo_rs, none,

@@ -61,15 +61,14 @@ impl Site {
             ..Options::default()
         };
         let cloud = FakeCloud::start(options).await.unwrap();
-        let control_plane = match Moment::of(kind) {
-            Moment::RollingUpdate => Some(ControlPlane::start(
-                "rolling-update",
-                client.clone(),
-                &cloud,
-                logs,
-            )),
+        let control_plane = match kind {
+            Kind::RollingUpdate => Some(("rolling-update", 3)),
+            Kind::ClusterClass => Some(("cluster-class", 1)),
             _ => None,
         };
+        let control_plane = control_plane.map(|(name, replicas)| {
+            ControlPlane::start(name, replicas, client.clone(), &cloud, logs)
+        });
         let site = Self {
             kind,
             cloud,
@@ -95,9 +94,10 @@ impl Site {
 
     /// The machines that it has from the beginning, besides those of a real control plane.
     pub(crate) fn first_machines(&self) -> &'static [&'static str] {
-        match self.control_plane {
-            Some(_) => &["w-0"],
-            None => &["cp-0", "w-0"],
+        match self.kind {
+            Kind::ClusterClass => &[],
+            Kind::RollingUpdate => &["w-0"],
+            _ => &["cp-0", "w-0"],
         }
     }
 
@@ -143,6 +143,13 @@ impl Site {
         self.apply(&secret).await?;
         self.apply(&self.kind.before(&self.cloud, name).await)
             .await?;
+        if let Some(control_plane) = &self.control_plane
+            && self.kind == Kind::ClusterClass
+        {
+            let machine = self.kind.machine_specification(Version::V1Beta1);
+            let documents = control_plane.of_class(&spec, &machine);
+            return self.until_applied(&documents).await;
+        }
         let mut cluster = json!({
             "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
             "metadata": {"name": name, "namespace": name},
@@ -211,7 +218,7 @@ impl Site {
         self.apply(&documents).await
     }
 
-    async fn apply(&self, documents: &[Value]) -> Result<(), String> {
+    pub(crate) async fn apply(&self, documents: &[Value]) -> Result<(), String> {
         apply::apply(&self.client, documents)
             .await
             .map_err(|error| error.to_string())
@@ -219,7 +226,7 @@ impl Site {
 
     fn api(&self, kind: &str, version: Version) -> Api<DynamicObject> {
         let (group, version) = match (kind, version) {
-            ("Cluster" | "Machine", _) => ("cluster.x-k8s.io", "v1beta2"),
+            ("Cluster" | "Machine" | "MachineDeployment", _) => ("cluster.x-k8s.io", "v1beta2"),
             ("KubeadmControlPlane", _) => ("controlplane.cluster.x-k8s.io", "v1beta2"),
             ("IPAddressClaim" | "IPAddress", _) => ("ipam.cluster.x-k8s.io", "v1beta2"),
             ("OpenStackServer" | "OpenStackFloatingIPPool", _) => {
@@ -244,6 +251,16 @@ impl Site {
             }
             _ => Value::Null,
         }
+    }
+
+    /// The name of the object that a field of its Cluster refers to, once it is set.
+    pub(crate) async fn referred(&self, field: &str) -> Result<String, String> {
+        let v = Version::V1Beta2;
+        let set = |cluster: &Value| cluster["spec"][field]["name"].is_string();
+        self.until("Cluster", &self.name, v, set).await?;
+        let cluster = self.get("Cluster", &self.name, v).await;
+        let name = cluster["spec"][field]["name"].as_str();
+        Ok(name.unwrap_or_default().to_owned())
     }
 
     /// All its objects of a kind.
