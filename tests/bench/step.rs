@@ -269,6 +269,7 @@ fn tree() -> Tree {
                 provisioning: ProvisioningStatus::Active,
                 monitor: Some(MonitorRead {
                     id: "monitor".to_owned(),
+                    monitor_type: capo_core::MonitorType::Tcp,
                     provisioning: ProvisioningStatus::Active,
                 }),
                 members: (1..=3)

@@ -230,7 +230,8 @@ async fn listeners_pools_and_monitors() {
     let new = NewHealthMonitor {
         pool_id: "p1".into(),
         name: "lb-6443".into(),
-        monitor_type: MonitorType::TlsHello,
+        monitor_type: MonitorType::Https,
+        url_path: Some("/readyz".into()),
         delay: 10,
         timeout: 5,
         max_retries: 5,
@@ -240,7 +241,8 @@ async fn listeners_pools_and_monitors() {
     let (_, body) = test
         .the_request("POST", "/lb/v2/lbaas/healthmonitors")
         .await;
-    assert_eq!(body["healthmonitor"]["type"], "TLS-HELLO");
+    let asks = ["type", "url_path"].map(|field| body["healthmonitor"][field].clone());
+    assert_eq!(asks, [json!("HTTPS"), json!("/readyz")]);
     let update = HealthMonitorUpdate {
         delay: Some(5),
         ..Default::default()

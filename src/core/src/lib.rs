@@ -26,6 +26,6 @@ pub use gate_override::GateOverride;
 pub use gate_state::GateState;
 pub use lookup::Lookup;
 pub use object_name::ObjectName;
-pub use octavia::{MemberStatus, OperatingStatus, Provider, ProvisioningStatus};
+pub use octavia::{MemberStatus, MonitorType, OperatingStatus, Provider, ProvisioningStatus};
 pub use priority::Priority;
 pub use reason::Reason;

@@ -50,6 +50,26 @@ wire_enum! {
     }
 }
 
+wire_enum! {
+    /// How a health monitor checks.
+    pub enum MonitorType {
+        /// A TCP connection.
+        Tcp = "TCP",
+        /// An HTTP answer.
+        Http = "HTTP",
+        /// An HTTPS answer.
+        Https = "HTTPS",
+        /// A TLS greeting.
+        TlsHello = "TLS-HELLO",
+        /// An echo.
+        Ping = "PING",
+        /// A UDP packet that is not refused.
+        UdpConnect = "UDP-CONNECT",
+        /// An SCTP association.
+        Sctp = "SCTP",
+    }
+}
+
 /// The provisioning status of a member that is expected or found. A status of Octavia that this version does not know
 /// is `Unknown`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -39,6 +39,7 @@ pub fn load_balancer(name: &str, id: &str) -> DesiredLoadBalancer {
         provider: "amphora".to_owned(),
         ports: vec![6443],
         monitor: MONITOR,
+        monitor_type: None,
         allowed_cidrs: None,
         tags: Vec::new(),
         member_subnet: None,

@@ -2,15 +2,19 @@
 
 use capo_core::Priority;
 use capo_openstack::{
-    load_balancer::{LoadBalancer, LoadBalancerFilter, NewLoadBalancer},
+    load_balancer::{
+        HealthMonitorFilter, LoadBalancer, LoadBalancerFilter, MonitorType, NewLoadBalancer,
+    },
     network::NetworkFilter,
 };
-use fake_cloud::{Command, Provisioning, SetStatus};
+use fake_cloud::{Command, Options, Provisioning, SetStatus};
+use k8s_openapi::api::events::v1::Event;
+use kube::{Api, api::ListParams};
 use serde_json::{Value, json};
 
 use test_support::{
     env::{Environment, environment::is},
-    waiting::PATIENCE,
+    waiting::{PATIENCE, until},
 };
 
 use super::quick;
@@ -80,10 +84,12 @@ async fn one_that_vanished_is_made_anew_behind_the_same_address() {
         })
         .await;
     assert_eq!(endpoint(&second), endpoint(&first));
-    assert_eq!(
-        second["status"]["apiServerManagedLoadBalancer"]["ip"],
-        endpoint(&first)
-    );
+    let addresses = |object: &Value| {
+        let status = &object["status"]["apiServerManagedLoadBalancer"];
+        ["ip", "internalIP"].map(|field| status[field].clone())
+    };
+    assert_eq!(addresses(&second), addresses(&first));
+    assert_eq!(addresses(&first)[0], endpoint(&first));
     assert_eq!(balancers(&stage, "c1").await.len(), 1);
     stage.delete("c1").await;
 }
@@ -194,5 +200,106 @@ async fn two_of_one_name_stop_everything_until_one_is_gone() {
         tokio::time::timeout(PATIENCE, gone).await.unwrap();
     }
     stage.until_ready("c1").await;
+    stage.delete("c1").await;
+}
+
+/// Name and type of every health monitor, in the order of their ports.
+async fn monitors(stage: &Environment) -> Vec<(String, MonitorType)> {
+    let filter = HealthMonitorFilter::default();
+    let openstack = stage.openstack();
+    let mut monitors: Vec<_> = openstack
+        .health_monitors(&filter, Priority::Gate)
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|monitor| (monitor.name, monitor.monitor_type))
+        .collect();
+    monitors.sort();
+    monitors
+}
+
+fn monitor_of(kind: &str) -> Value {
+    json!({"apiServer": {"managedLoadBalancer": {"monitor": {"type": kind}}}})
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_monitor_of_the_endpoint_asks_by_https_where_the_provider_can() {
+    use MonitorType::{Https, Tcp};
+    let stage = Environment::in_namespace("balancer-monitor")
+        .cloud(quick())
+        .start()
+        .await;
+    let more_ports = json!({"apiServer": {"managedLoadBalancer": {"additionalPorts": [9345]}}});
+    stage
+        .cluster_api
+        .create_cluster("c1", stage.cluster("c1", more_ports))
+        .await
+        .unwrap();
+    stage.until_ready("c1").await;
+    let mark = stage.cloud.control().last_call();
+    for (kind, expected) in [("HTTPS", Https), ("TCP", Tcp)] {
+        let patch = json!({"spec": monitor_of(kind)});
+        stage.patch("OpenStackCluster", "c1", patch).await;
+        stage
+            .until("OpenStackCluster", "c1", |object| {
+                object["status"]["observedGeneration"] == object["metadata"]["generation"]
+                    && is(object, "Ready", "True")
+            })
+            .await;
+        let types: Vec<_> = monitors(&stage)
+            .await
+            .into_iter()
+            .map(|(_, kind)| kind)
+            .collect();
+        assert_eq!(types, [expected, Tcp]);
+    }
+    let calls = stage.cloud.control().calls_since(mark);
+    let bodies: Vec<_> = calls
+        .iter()
+        .filter(|call| call.label == "loadbalancer_healthmonitor_create")
+        .map(|call| call.body.clone().unwrap_or_default()["healthmonitor"]["url_path"].clone())
+        .collect();
+    assert_eq!(bodies, [json!("/readyz"), Value::Null]);
+    stage.delete("c1").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_ovn_is_the_clouds_default_events_say_what_it_cannot_do() {
+    let options = Options {
+        default_provider: "ovn".to_owned(),
+        ..quick()
+    };
+    let stage = Environment::in_namespace("balancer-monitor-ovn")
+        .cloud(options)
+        .start()
+        .await;
+    let mut change = monitor_of("HTTPS");
+    change["apiServer"]["managedLoadBalancer"]["allowedCIDRs"] = json!(["192.0.2.0/24"]);
+    stage
+        .cluster_api
+        .create_cluster("c1", stage.cluster("c1", change))
+        .await
+        .unwrap();
+    let made = stage.until_ready("c1").await;
+    let ranges = &made["status"]["apiServerManagedLoadBalancer"]["allowedCIDRs"];
+    assert_eq!(*ranges, Value::Null, "every address may connect");
+    let kinds: Vec<_> = monitors(&stage)
+        .await
+        .into_iter()
+        .map(|(_, kind)| kind)
+        .collect();
+    assert_eq!(kinds, [MonitorType::Tcp]);
+    let events: Api<Event> = Api::namespaced(stage.admin.clone(), &stage.namespace);
+    for text in [
+        "monitor.type HTTPS is not in force",
+        "allowedCIDRs is not in force",
+    ] {
+        until(text, async || {
+            let list = events.list(&ListParams::default()).await.unwrap();
+            let mut notes = list.items.iter().filter_map(|event| event.note.as_ref());
+            notes.any(|note| note.contains(text)).then_some(())
+        })
+        .await;
+    }
     stage.delete("c1").await;
 }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{NetworkParam, NetworkStatusWithSubnets, SubnetParam};
-use crate::schema;
+use crate::{schema, wire::wire_enum};
 
 /// The endpoint of the API servers and what is in front of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -69,10 +69,25 @@ pub struct ApiServerLoadBalancer {
     pub monitor: Option<LoadBalancerMonitor>,
 }
 
+wire_enum! {
+    /// What the load balancer does to find out whether an API server is up.
+    pub enum LoadBalancerMonitorType {
+        /// It opens a connection.
+        Tcp = "TCP",
+        /// It requests /readyz, and expects the status 200.
+        Https = "HTTPS",
+    }
+}
+
 /// How the load balancer checks the API servers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct LoadBalancerMonitor {
+    /// TCP: the load balancer opens connections. HTTPS: it also requests /readyz from the API servers, which must answer 200
+    /// without credentials; additional ports are checked by TCP. Absent: TCP for a new monitor, and an existing one keeps
+    /// its type.
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub monitor_type: Option<LoadBalancerMonitorType>,
     /// Seconds between two checks. 0 or absent: 10.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0), transform = schema::since_v1beta2(schema::int32))]

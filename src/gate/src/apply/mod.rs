@@ -298,7 +298,7 @@ fn answered(
                     });
                     accepted(state, &write, call.sets, began.instant, now, written);
                 }
-                Err(failure) => refused(state, &write, failure, now),
+                Err(failure) => refused(state, &write, call.sets.as_ref(), failure, now),
             }
         }
         // The shell answered with something else than was asked: as good as no answer.

@@ -129,9 +129,11 @@ fn observe_port(
         port.members_due = true;
     }
     changed.visible |= observe_part(&mut port.pool, read, free, began);
-    let read = pool
-        .and_then(|pool| pool.monitor.as_ref())
-        .map(|monitor| (monitor.id.as_str(), &monitor.provisioning));
+    let monitor = pool.and_then(|pool| pool.monitor.as_ref());
+    port.monitor_type = monitor
+        .map(|monitor| monitor.monitor_type.clone())
+        .unwrap_or_default();
+    let read = monitor.map(|monitor| (monitor.id.as_str(), &monitor.provisioning));
     if port.monitor.as_ref().map(|part| part.id.as_str()) != read.map(|(id, _)| id)
         && port.monitor.is_some()
     {

@@ -14,7 +14,7 @@ use crate::{
         state::{Ladder, State},
     },
 };
-use capo_core::{FailureClass, ObjectName};
+use capo_core::{FailureClass, MonitorType, ObjectName};
 
 /// What was read before says nothing any more: it may have been done, or something else is there.
 pub(crate) fn is_unsettling(failure: &Failure) -> bool {
@@ -70,7 +70,7 @@ pub(crate) fn accepted(
                     port.cidrs = cidrs.map(sorted);
                 }
                 (PartKind::Pool, _) => port.members_due = false,
-                (PartKind::Monitor, Some(Sets::Numbers(numbers))) => {
+                (PartKind::Monitor, Some(Sets::Monitor(_, numbers))) => {
                     port.numbers = Some(numbers);
                     port.numbers_due = false;
                 }
@@ -97,6 +97,14 @@ pub(crate) fn accepted(
                 port.attempts.next = None;
                 port.pushed = None;
                 port.members_due = true;
+                port.numbers_due = true;
+            }
+        }
+        Write::Retype { port } => {
+            state.reads.structure_due = true;
+            if let Some(port) = port_mut(state, *port) {
+                port.retypes.made(now.instant);
+                port.refusal = None;
                 port.numbers_due = true;
             }
         }
@@ -189,7 +197,13 @@ fn forget_detail(state: &mut State, machine: &ObjectName, number: u16) {
     }
 }
 
-pub(crate) fn refused(state: &mut State, write: &Write, failure: Failure, now: &Now) {
+pub(crate) fn refused(
+    state: &mut State,
+    write: &Write,
+    sets: Option<&Sets>,
+    failure: Failure,
+    now: &Now,
+) {
     state.dirty = true;
     match failure.class {
         FailureClass::Locked | FailureClass::Conflict => {
@@ -224,7 +238,8 @@ pub(crate) fn refused(state: &mut State, write: &Write, failure: Failure, now: &
                 Write::MakePart { .. }
                 | Write::Attach { .. }
                 | Write::Cidrs { .. }
-                | Write::ReplacePart { .. } => {
+                | Write::ReplacePart { .. }
+                | Write::Retype { .. } => {
                     state.reads.structure_due = true;
                 }
                 Write::Numbers { port } => {
@@ -248,7 +263,13 @@ pub(crate) fn refused(state: &mut State, write: &Write, failure: Failure, now: &
             } = write
                 && let Some(port) = port_mut(state, *port)
             {
-                port.monitor_refused = true;
+                // A monitor that connects by TCP is better than none.
+                match sets {
+                    Some(Sets::Monitor(wanted, _)) if *wanted != MonitorType::Tcp => {
+                        port.type_refused = true;
+                    }
+                    _ => port.monitor_refused = true,
+                }
                 return;
             }
         }
@@ -271,6 +292,7 @@ fn attempted(state: &mut State, write: &Write, now: &Now, refusal: Refusal) {
         | Write::Attach { port }
         | Write::RepairPart { port, .. }
         | Write::ReplacePart { port, .. }
+        | Write::Retype { port }
         | Write::Numbers { port }
         | Write::Cidrs { port } => {
             if let Some(port) = port_mut(state, *port) {

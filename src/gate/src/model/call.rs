@@ -3,7 +3,7 @@
 use ipnet::IpNet;
 
 use crate::model::{clock::Stamp, desired::Monitor, octavia::Change, part::PartKind};
-use capo_core::ObjectName;
+use capo_core::{MonitorType, ObjectName};
 
 /// A call to Octavia.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,6 +48,8 @@ pub(crate) struct InFlight {
 pub(crate) enum Sets {
     /// A listener's source ranges.
     Cidrs(Option<Vec<IpNet>>),
+    /// A new monitor's type and numbers.
+    Monitor(MonitorType, Monitor),
     /// A monitor's numbers.
     Numbers(Monitor),
 }
@@ -62,9 +64,12 @@ impl Sets {
             | Change::UpdateListener { allowed_cidrs, .. } => {
                 Some(Self::Cidrs(allowed_cidrs.clone()))
             }
-            Change::CreateMonitor { numbers, .. } | Change::UpdateMonitor { numbers, .. } => {
-                Some(Self::Numbers(*numbers))
-            }
+            Change::CreateMonitor {
+                monitor_type,
+                numbers,
+                ..
+            } => Some(Self::Monitor(monitor_type.clone(), *numbers)),
+            Change::UpdateMonitor { numbers, .. } => Some(Self::Numbers(*numbers)),
             _ => None,
         }
     }
@@ -92,6 +97,8 @@ pub(crate) enum Write {
     RepairPart { port: u16, part: PartKind },
     /// A listener, pool or monitor that stays in ERROR is deleted, to be made again.
     ReplacePart { port: u16, part: PartKind },
+    /// A monitor of another type than the desired one is deleted, to be made again: Octavia does not change the type.
+    Retype { port: u16 },
     /// A monitor gets its numbers.
     Numbers { port: u16 },
     /// A listener gets its source ranges.

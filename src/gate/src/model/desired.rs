@@ -11,7 +11,7 @@ use std::{
 use ipnet::IpNet;
 use jiff::Timestamp;
 
-use capo_core::{Endpoint, GateOverride, Lookup, ObjectName};
+use capo_core::{Endpoint, GateOverride, Lookup, MonitorType, ObjectName};
 
 /// One cluster's API server load balancer, keyed by the name of its `OpenStackCluster`.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,6 +32,9 @@ pub struct DesiredLoadBalancer {
     pub ports: Vec<u16>,
     /// The health monitor of every pool.
     pub monitor: Monitor,
+    /// How health monitors check; `None` leaves that of existing ones alone, and new ones connect by TCP. The port of the
+    /// endpoint alone may be checked by HTTPS: what listens on the others is unknown.
+    pub monitor_type: Option<MonitorType>,
     /// Source ranges that may connect; `None` leaves the listeners' setting alone (provider can't, or unset).
     pub allowed_cidrs: Option<Vec<IpNet>>,
     /// Tags for listeners, pools and members.

@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use ipnet::IpNet;
 
 use crate::model::{desired::Monitor, part::PartKind};
-use capo_core::{FailureClass, OperatingStatus, Priority, ProvisioningStatus};
+use capo_core::{FailureClass, MonitorType, OperatingStatus, Priority, ProvisioningStatus};
 
 /// The calls a membership task makes. Implemented for the OpenStack client, and by models in tests.
 pub trait Octavia: Send + Sync + 'static {
@@ -97,6 +97,8 @@ pub struct PoolRead {
 pub struct MonitorRead {
     /// Octavia's id.
     pub id: String,
+    /// How it checks.
+    pub monitor_type: MonitorType,
     /// Its provisioning status.
     pub provisioning: ProvisioningStatus,
 }
@@ -211,12 +213,14 @@ pub enum Change {
         /// Its name, sent as it is.
         name: String,
     },
-    /// POST a TCP health monitor.
+    /// POST a health monitor.
     CreateMonitor {
         /// The pool.
         pool: String,
         /// Its name.
         name: String,
+        /// How it checks.
+        monitor_type: MonitorType,
         /// Its numbers.
         numbers: Monitor,
     },

@@ -11,7 +11,7 @@ use crate::model::{
     octavia::MemberDetail,
     part::{LostRun, Part, PartKind},
 };
-use capo_core::ProvisioningStatus;
+use capo_core::{MonitorType, ProvisioningStatus};
 
 /// Listener, pool, monitor and members of one port.
 #[expect(
@@ -30,6 +30,12 @@ pub(crate) struct Port {
     pub(crate) monitor: Option<Part>,
     /// The provider has no such monitor.
     pub(crate) monitor_refused: bool,
+    /// How the monitor checks; unknown where none was read.
+    pub(crate) monitor_type: MonitorType,
+    /// The provider has no monitor of the desired type.
+    pub(crate) type_refused: bool,
+    /// The deletions of monitors of another type than the desired one.
+    pub(crate) retypes: Attempts,
     /// An unattached pool of our name.
     pub(crate) stray_pool: Option<String>,
     /// More than one object answers to our name, or another one sits on our port.
@@ -77,6 +83,9 @@ impl Port {
             pool: None,
             monitor: None,
             monitor_refused: false,
+            monitor_type: MonitorType::default(),
+            type_refused: false,
+            retypes: Attempts::default(),
             stray_pool: None,
             ambiguous: None,
             cidrs: None,

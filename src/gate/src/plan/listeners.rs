@@ -15,7 +15,7 @@ use crate::{
     },
     plan::todo::{Todo, on_fresh},
 };
-use capo_core::ProvisioningStatus;
+use capo_core::{MonitorType, ProvisioningStatus};
 
 /// Makes what is missing, and pushes again what is broken, port by port.
 pub(crate) fn make_or_repair(
@@ -96,6 +96,9 @@ fn make(state: &State, desired: &DesiredLoadBalancer, port: &Port) -> Option<Tod
         Change::CreateMonitor {
             pool: pool.id.clone(),
             name: port.name.clone(),
+            monitor_type: wanted_type(port, desired)
+                .cloned()
+                .unwrap_or(MonitorType::Tcp),
             numbers: desired.monitor,
         },
     )
@@ -173,21 +176,60 @@ fn may_replace(state: &State, port: &Port, kind: PartKind, now: &Now) -> bool {
         });
     let loses_nothing = match kind {
         PartKind::Listener | PartKind::Pool => port.members.is_empty(),
-        PartKind::Monitor => {
-            let mut machines = state.machines.values();
-            machines.all(|machine| machine.want.deletion == Deletion::No)
-        }
+        PartKind::Monitor => nobody_leaves(state),
     };
     was_pushed && loses_nothing
 }
 
-/// Keeps monitors at their numbers and listeners at their source ranges.
+/// No machine is being deleted.
+fn nobody_leaves(state: &State) -> bool {
+    let mut machines = state.machines.values();
+    machines.all(|machine| machine.want.deletion == Deletion::No)
+}
+
+/// How the monitor of a port should check; `None` where that is left as it is.
+fn wanted_type<'a>(port: &Port, desired: &'a DesiredLoadBalancer) -> Option<&'a MonitorType> {
+    let is_endpoint = desired.ports.first() == Some(&port.number);
+    let can_be =
+        |wanted: &&MonitorType| **wanted == MonitorType::Tcp || is_endpoint && !port.type_refused;
+    desired.monitor_type.as_ref().filter(can_be)
+}
+
+/// Whether the monitor is known to be of another type than the desired one.
+fn has_other_type(port: &Port, desired: &DesiredLoadBalancer) -> bool {
+    let is_known = port.monitor_type != MonitorType::default();
+    is_known && wanted_type(port, desired).is_some_and(|wanted| *wanted != port.monitor_type)
+}
+
+/// Deletes a monitor of another type than the desired one; then it is created again. As long as there is none, members
+/// get traffic whatever their health is.
+fn retype(state: &State, port: &Port, desired: &DesiredLoadBalancer, now: &Now) -> Option<Todo> {
+    let monitor = port.monitor.as_ref()?;
+    let may = port.retypes.may(now.instant) && nobody_leaves(state);
+    if !may || !has_other_type(port, desired) {
+        return None;
+    }
+    let todo = Todo::Write(
+        Write::Retype { port: port.number },
+        Change::DeletePart {
+            kind: PartKind::Monitor,
+            id: monitor.id.clone(),
+        },
+    );
+    on_fresh(state, now, || Some(todo))
+}
+
+/// Keeps monitors at their type and numbers, and listeners at their source ranges.
 pub(crate) fn keep(state: &State, desired: &DesiredLoadBalancer, now: &Now) -> Option<Todo> {
     state
         .ports
         .iter()
         .filter(|port| port.is_ready() && port.attempts.may(now.instant))
-        .find_map(|port| numbers(port, desired).or_else(|| ranges(port, desired)))
+        .find_map(|port| {
+            retype(state, port, desired, now)
+                .or_else(|| numbers(port, desired))
+                .or_else(|| ranges(port, desired))
+        })
 }
 
 /// Whether every listener, pool and monitor is known to be as desired, as far as Octavia shows it.
@@ -203,6 +245,7 @@ pub(crate) fn is_as_wanted(state: &State) -> bool {
                 port.is_ready()
                     && !numbers_unread
                     && !ranges_unread
+                    && !has_other_type(port, desired)
                     && numbers(port, desired).is_none()
                     && ranges(port, desired).is_none()
             })

@@ -118,6 +118,7 @@ fn gate_waits_for(state: &State, write: &Write) -> bool {
         }),
         Write::RepairPart { .. }
         | Write::ReplacePart { .. }
+        | Write::Retype { .. }
         | Write::Numbers { .. }
         | Write::Cidrs { .. }
         | Write::Prune { .. } => false,

@@ -15,7 +15,7 @@ use crate::model::{
         MonitorRead, PoolDetail, PoolRead, Structure, Tree,
     },
 };
-use capo_core::{FailureClass, OperatingStatus, ProvisioningStatus};
+use capo_core::{FailureClass, MonitorType, OperatingStatus, ProvisioningStatus};
 
 /// What becomes of the next operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +58,7 @@ pub(crate) struct ModelPool {
     pub(crate) listener: Option<String>,
     pub(crate) provisioning: ProvisioningStatus,
     pub(crate) monitor: Option<(String, Monitor, ProvisioningStatus)>,
+    pub(crate) monitor_type: MonitorType,
     pub(crate) members: Vec<ModelMember>,
 }
 
@@ -99,6 +100,8 @@ pub(crate) struct Model {
     pub(crate) pools: Vec<ModelPool>,
     pub(crate) operation: Duration,
     pub(crate) monitors: bool,
+    /// The provider has monitors that connect by TCP only.
+    pub(crate) only_tcp: bool,
     /// As the OVN provider: a new member is called ONLINE, weights are ignored.
     pub(crate) ovn: bool,
     /// Nothing listens on this port.
@@ -127,6 +130,7 @@ impl Model {
             pools: Vec::new(),
             operation,
             monitors: true,
+            only_tcp: false,
             ovn: false,
             dark_port: None,
             never_programmed: BTreeSet::new(),
@@ -330,6 +334,7 @@ impl Model {
                         .as_ref()
                         .map(|(id, _, provisioning)| MonitorRead {
                             id: id.clone(),
+                            monitor_type: pool.monitor_type.clone(),
                             provisioning: provisioning.clone(),
                         }),
                     members: pool

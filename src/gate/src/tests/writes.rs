@@ -6,7 +6,7 @@ use crate::{
     model::octavia::{Answer, Change, Written},
     tests::model::{Fate, Model, ModelListener, ModelMember, ModelPool, Running, detail, failure},
 };
-use capo_core::{FailureClass, ProvisioningStatus};
+use capo_core::{FailureClass, MonitorType, ProvisioningStatus};
 
 impl Model {
     /// As Octavia: the pool must be ACTIVE, then the load balancer.
@@ -87,13 +87,19 @@ impl Model {
                     listener: Some(listener),
                     provisioning: ProvisioningStatus::PendingCreate,
                     monitor: None,
+                    monitor_type: MonitorType::default(),
                     members: Vec::new(),
                 });
                 id
             }
             Change::UpdatePool { id, .. } => id,
-            Change::CreateMonitor { pool, numbers, .. } => {
-                if !self.monitors {
+            Change::CreateMonitor {
+                pool,
+                numbers,
+                monitor_type,
+                ..
+            } => {
+                if !self.monitors || self.only_tcp && monitor_type != MonitorType::Tcp {
                     return Err(failure(FailureClass::NotImplemented));
                 }
                 let id = self.id("monitor");
@@ -103,6 +109,7 @@ impl Model {
                     return Err(failure(FailureClass::Duplicate));
                 }
                 pool.monitor = Some((id.clone(), numbers, ProvisioningStatus::PendingCreate));
+                pool.monitor_type = monitor_type;
                 id
             }
             Change::UpdateMonitor { id, numbers } => {

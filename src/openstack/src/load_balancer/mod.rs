@@ -5,8 +5,9 @@ mod status_tree;
 mod types;
 mod wire;
 
+pub use capo_core::MonitorType;
 pub use status_tree::{ListenerStatus, MemberStatus, MonitorStatus, PoolStatus, StatusTree};
-pub use types::{LbAlgorithm, ListenerProtocol, MonitorType, PoolProtocol};
+pub use types::{LbAlgorithm, ListenerProtocol, PoolProtocol};
 pub use wire::{
     HealthMonitor, HealthMonitorFilter, HealthMonitorUpdate, Listener, ListenerUpdate,
     LoadBalancer, LoadBalancerFilter, LoadBalancerFlavor, Member, MemberUpdate, NewHealthMonitor,

@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, net::IpAddr};
 
 use serde::Deserialize;
 
-use super::types::MonitorType;
+use super::MonitorType;
 use crate::wire::{null_as_default, parsed};
 use capo_core::ids::{ListenerId, LoadBalancerId, MemberId, MonitorId, PoolId};
 use capo_core::{OperatingStatus, ProvisioningStatus};

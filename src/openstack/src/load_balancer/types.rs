@@ -47,23 +47,3 @@ wire_enum! {
         SourceIpPort = "SOURCE_IP_PORT",
     }
 }
-
-wire_enum! {
-    /// How a health monitor checks.
-    pub enum MonitorType {
-        /// A TCP connection.
-        Tcp = "TCP",
-        /// An HTTP answer.
-        Http = "HTTP",
-        /// An HTTPS answer.
-        Https = "HTTPS",
-        /// A TLS greeting.
-        TlsHello = "TLS-HELLO",
-        /// An echo.
-        Ping = "PING",
-        /// A UDP packet that is not refused.
-        UdpConnect = "UDP-CONNECT",
-        /// An SCTP association.
-        Sctp = "SCTP",
-    }
-}

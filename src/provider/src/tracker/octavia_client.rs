@@ -23,6 +23,9 @@ use capo_openstack::{
     },
 };
 
+/// The page of an API server that answers 200, which is what Octavia expects, once the API server is ready.
+const READYZ: &str = "/readyz";
+
 /// The OpenStack client, as the gate's workers call it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OctaviaClient(pub Cloud);
@@ -207,12 +210,15 @@ async fn write(cloud: &Cloud, change: Change, priority: Priority) -> Result<Writ
         Change::CreateMonitor {
             pool,
             name,
+            monitor_type,
             numbers,
         } => {
+            let asks = monitor_type == MonitorType::Https;
             let new = NewHealthMonitor {
                 pool_id: pool.into(),
                 name,
-                monitor_type: MonitorType::Tcp,
+                monitor_type,
+                url_path: asks.then(|| READYZ.to_owned()),
                 delay: numbers.delay,
                 timeout: numbers.timeout,
                 max_retries: numbers.max_retries,
@@ -322,6 +328,7 @@ fn tree_read(tree: &StatusTree) -> Tree {
             provisioning: ProvisioningStatus::from(pool.provisioning_status.as_str()),
             monitor: pool.health_monitor.as_ref().map(|monitor| MonitorRead {
                 id: monitor.id.to_string(),
+                monitor_type: monitor.monitor_type.clone(),
                 provisioning: ProvisioningStatus::from(monitor.provisioning_status.as_str()),
             }),
             members: pool

@@ -58,6 +58,7 @@ async fn read_pool(cloud: &Cloud, pool: &Pool, priority: Priority) -> Result<Poo
         Some(id) => match cloud.health_monitor(id, priority).await {
             Ok(monitor) => Some(MonitorRead {
                 id: monitor.id.into(),
+                monitor_type: monitor.monitor_type,
                 provisioning: monitor.provisioning_status,
             }),
             Err(error) if error.is_not_found() => None,

@@ -18,6 +18,11 @@ pub(super) const ADDITIONS: &[(&str, &str, &str)] = &[
         "what is known of each member",
     ),
     (
+        "openstackcluster",
+        "oadBalancer.monitor.type",
+        "a check that keeps clients away from an API server that is not up",
+    ),
+    (
         "openstackmachines.",
         "status.activeMembers",
         "members at a glance",

@@ -225,6 +225,7 @@ pub async fn from_nothing_to_nothing(under: &impl CloudUnderTest) {
         pool_id: pools[0].id.clone(),
         name: contract.name.clone(),
         monitor_type: MonitorType::Tcp,
+        url_path: None,
         delay: 10,
         timeout: 5,
         max_retries: 5,
@@ -245,6 +246,22 @@ pub async fn from_nothing_to_nothing(under: &impl CloudUnderTest) {
     assert_eq!(
         (&in_tree.id, &in_tree.monitor_type),
         (&made.id, &MonitorType::Tcp)
+    );
+    // The type can't be changed: a monitor of another one takes the place of the deleted one.
+    cloud.delete_health_monitor(&made.id, GATE).await.unwrap();
+    active(&contract, &lb.id).await;
+    let asking = NewHealthMonitor {
+        monitor_type: MonitorType::Https,
+        url_path: Some("/readyz".to_owned()),
+        ..monitor
+    };
+    let made = cloud.create_health_monitor(&asking, GATE).await.unwrap();
+    active(&contract, &lb.id).await;
+    let seen = tree(&contract, &lb.id).await;
+    let in_tree = seen.pools[0].health_monitor.as_ref().unwrap();
+    assert_eq!(
+        (&in_tree.id, &in_tree.monitor_type),
+        (&made.id, &MonitorType::Https)
     );
     let listed: BTreeSet<_> = cloud
         .pools(&lb.id, GATE)
@@ -346,6 +363,7 @@ pub async fn what_octavia_refuses(under: &impl CloudUnderTest) {
         pool_id: balancer.pool.id.clone(),
         name: contract.name.clone(),
         monitor_type: MonitorType::Tcp,
+        url_path: None,
         delay: 5,
         timeout: 5,
         max_retries: 0,

@@ -7,10 +7,10 @@ use crate::{
     model::{desired::Deletion, event::Event, octavia::Change},
     tests::{
         model::{Fate, Model},
-        world::{Line, World, machine_name},
+        world::{AtEndpoint, Line, World, machine_name},
     },
 };
-use capo_core::{ProvisioningStatus, Reason};
+use capo_core::{MonitorType, ProvisioningStatus, Reason};
 
 #[test]
 fn structure_is_made_once_even_when_replies_are_lost() {
@@ -200,4 +200,71 @@ fn a_pool_in_error_is_replaced_only_while_nothing_is_in_it() {
         assert_eq!(before[1] != after[1], replaced);
         assert!(world.findings.infrastructure_ready);
     }
+}
+
+fn monitor_types(world: &World) -> Vec<MonitorType> {
+    let pools = world.model.pools.iter();
+    pools.map(|pool| pool.monitor_type.clone()).collect()
+}
+
+fn want_type(world: &mut World, wanted: Option<MonitorType>) {
+    world.desired.generation += 1;
+    world.desired.monitor_type = wanted;
+    world.hand_over_load_balancer();
+}
+
+/// Octavia can't change the type, so the monitor is deleted and created again. Each port is whole before the next one.
+#[test]
+fn a_monitor_of_another_type_is_replaced_on_the_port_of_the_endpoint_alone() {
+    use MonitorType::{Https, Tcp};
+    let mut world = World::new(&[6443, 8132], SECOND);
+    world.add_serving(1);
+    world.run(seconds(400));
+    // What listens on an additional port is unknown.
+    for (wanted, expected) in [(Https, [Https, Tcp]), (Tcp, [Tcp, Tcp])] {
+        world.model.writes.clear();
+        want_type(&mut world, Some(wanted));
+        world.run(seconds(200));
+        assert_eq!(monitor_types(&world), expected);
+        assert_eq!(world.model.writes.len(), 2, "{:?}", world.model.writes);
+        let generation = Some(world.desired.generation);
+        assert_eq!(world.findings.settled_generation, generation);
+        assert!(world.findings.infrastructure_ready);
+    }
+    // Without a wish the type of an existing one stays.
+    want_type(&mut world, Some(Https));
+    world.run(seconds(200));
+    world.model.writes.clear();
+    want_type(&mut world, None);
+    world.run(seconds(2_400));
+    assert!(world.model.writes.is_empty(), "{:?}", world.model.writes);
+}
+
+#[test]
+fn the_type_of_a_monitor_is_not_changed_while_a_machine_leaves() {
+    let mut world = world(2);
+    // Its proof never succeeds.
+    world.endpoint = AtEndpoint::Stranger;
+    world.delete(&machine_name(1));
+    want_type(&mut world, Some(MonitorType::Https));
+    world.run(seconds(600));
+    assert!(held(&world, 1).is_some());
+    assert_eq!(monitor_types(&world), [MonitorType::Tcp]);
+    world.endpoint = AtEndpoint::LoadBalancer;
+    world.run(seconds(1_200));
+    assert!(gone(&world, 1));
+    assert_eq!(monitor_types(&world), [MonitorType::Https]);
+}
+
+#[test]
+fn a_provider_without_monitors_of_the_desired_type_gets_one_that_connects() {
+    let mut world = world(1);
+    world.model.only_tcp = true;
+    world.model.writes.clear();
+    want_type(&mut world, Some(MonitorType::Https));
+    world.run(seconds(4_000));
+    assert_eq!(monitor_types(&world), [MonitorType::Tcp]);
+    assert!(world.findings.infrastructure_ready);
+    // One deletion, the refused POST, and the one that was accepted.
+    assert!(world.model.writes.len() <= 3, "{:?}", world.model.writes);
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    load_balancer::types::MonitorType,
+    load_balancer::MonitorType,
     wire::{Reference, null_as_default, yes},
 };
 use capo_core::ids::{MonitorId, PoolId, ProjectId};
@@ -63,6 +63,9 @@ pub struct NewHealthMonitor {
     /// Its kind of check.
     #[serde(rename = "type")]
     pub monitor_type: MonitorType,
+    /// The page that a check by HTTP or HTTPS requests. Octavia refuses it with other types.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url_path: Option<String>,
     /// Seconds between two checks.
     pub delay: u32,
     /// Seconds until a check counts as failed. Octavia refuses a value above the delay.

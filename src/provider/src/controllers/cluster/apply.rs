@@ -24,7 +24,7 @@ use super::{
         problems::{Part, Problem, has_problem},
     },
     step_context::StepContext,
-    tracking::supports_allowed_cidrs,
+    tracking::{supports_allowed_cidrs, unsupported},
 };
 use crate::reconcile::{StepError, StepResult};
 use crate::{
@@ -114,24 +114,16 @@ fn report_problems(pass: &mut Reconcile<'_>, desired: &DesiredCluster, problems:
             ));
         }
     }
-    let restricted = desired
-        .load_balancer
-        .as_ref()
-        .is_some_and(|lb| lb.allowed_cidrs.is_some());
-    let provider = pass
-        .seen
-        .load_balancer
-        .found()
-        .map(|lb| lb.provider.as_str());
-    if restricted && provider.is_some_and(|provider| !supports_allowed_cidrs(provider)) {
-        let note = format!(
-            "OpenStackCluster {}: spec.apiServer.managedLoadBalancer.allowedCIDRs is not in force, because Octavia's \
-             provider {} does not support it: every address may connect",
-            desired.object,
-            provider.unwrap_or_default()
-        );
-        let events = &pass.context.events;
-        events.warning(&pass.reference(), Reason::NotSupported, "Reconcile", &note);
+    let found = pass.seen.load_balancer.found();
+    if let (Some(lb), Some(found)) = (&desired.load_balancer, found) {
+        for limit in unsupported(lb, &found.provider) {
+            let note = format!(
+                "OpenStackCluster {}: spec.apiServer.managedLoadBalancer.{limit}",
+                desired.object
+            );
+            let events = &pass.context.events;
+            events.warning(&pass.reference(), Reason::NotSupported, "Reconcile", &note);
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use super::{
     security_groups::rule::Rule,
     spec::problems::{Part, Problem},
 };
+use capo_core::MonitorType;
 use capo_gate::desired::Monitor;
 use capo_openstack::network::{AllocationPool, NetworkFilter, RouterFilter, SubnetFilter};
 
@@ -147,6 +148,8 @@ pub(crate) struct DesiredLoadBalancer {
     pub allowed_cidrs: Option<Vec<IpNet>>,
     /// The health monitors' numbers.
     pub monitor: Monitor,
+    /// How health monitors check; `None` where the spec does not say.
+    pub monitor_type: Option<MonitorType>,
 }
 
 impl DesiredCluster {

@@ -6,7 +6,7 @@ use super::{
     cache::CachedCluster,
     desired::{DEFAULT_MONITOR, DesiredCluster, DesiredLoadBalancer},
 };
-use capo_core::Lookup;
+use capo_core::{Lookup, MonitorType};
 use capo_gate::desired::{self as tracker, ClusterFacts};
 
 /// Whether everything is known that the tracker needs: which load balancer it is, if any, and the subnet that its members
@@ -27,6 +27,31 @@ pub(crate) fn is_load_balancer_known(seen: &CachedCluster, desired: &DesiredLoad
 /// Whether a provider of Octavia can restrict who connects.
 pub(crate) fn supports_allowed_cidrs(provider: &str) -> bool {
     provider != "ovn"
+}
+
+/// Whether a provider of Octavia has health monitors of a type. OVN's connect only.
+pub(crate) fn supports_monitor_type(provider: &str, wanted: &MonitorType) -> bool {
+    provider != "ovn" || *wanted == MonitorType::Tcp
+}
+
+/// What the spec asks for and a provider of Octavia can't do, each as a sentence that begins with the field.
+pub(crate) fn unsupported(desired: &DesiredLoadBalancer, provider: &str) -> Vec<String> {
+    let mut sentences = Vec::new();
+    if desired.allowed_cidrs.is_some() && !supports_allowed_cidrs(provider) {
+        sentences.push(format!(
+            "allowedCIDRs is not in force, because Octavia's provider {provider} does not support it: every address may \
+             connect"
+        ));
+    }
+    if let Some(wanted) = &desired.monitor_type
+        && !supports_monitor_type(provider, wanted)
+    {
+        sentences.push(format!(
+            "monitor.type {wanted} is not in force, because Octavia's provider {provider} does not support it: the check \
+             is a connection by TCP"
+        ));
+    }
+    sentences
 }
 
 /// The load balancer as its tracker needs it.
@@ -55,9 +80,12 @@ impl DesiredTracking<'_> {
             allowed_cidrs: self
                 .allowed_cidrs
                 .filter(|_| load_balancer.is_some() && supports_allowed_cidrs(&provider)),
-            provider,
             ports: self.desired.ports(),
             monitor: load_balancer.map_or(DEFAULT_MONITOR, |spec| spec.monitor),
+            monitor_type: load_balancer
+                .and_then(|spec| spec.monitor_type.clone())
+                .filter(|wanted| supports_monitor_type(&provider, wanted)),
+            provider,
             tags: self.desired.tags.clone(),
             member_subnet: member_subnet(self.seen),
             cluster: facts,
@@ -100,6 +128,7 @@ mod tests {
             additional_ports: Vec::new(),
             allowed_cidrs: None,
             monitor: DEFAULT_MONITOR,
+            monitor_type: None,
         };
         let mut seen = CachedCluster {
             load_balancer: Lookup::Found(KnownLoadBalancer {

@@ -13,7 +13,7 @@ use futures::{FutureExt, StreamExt, future::BoxFuture};
 
 use super::*;
 use crate::tracker::inbox::Claim;
-use capo_core::{FailureClass, OperatingStatus, Priority, ProvisioningStatus};
+use capo_core::{FailureClass, MonitorType, OperatingStatus, Priority, ProvisioningStatus};
 use capo_gate::{
     Unobserved, builders,
     desired::{DesiredLoadBalancer, DesiredMachine, Monitor, ServerState},
@@ -44,6 +44,7 @@ impl Octavia for Quiet {
             provisioning: provisioning.clone(),
             monitor: Some(MonitorRead {
                 id: "monitor".to_owned(),
+                monitor_type: MonitorType::Tcp,
                 provisioning: provisioning.clone(),
             }),
             members: Vec::new(),

@@ -10,6 +10,7 @@ use super::{
 
 pub(super) fn validate(change: &Change<'_>, errors: &mut Vec<FieldError>) {
     security_group_rules(change, errors);
+    monitor_type(change, errors);
     let Some(old) = change.old else { return };
     let rules = Rules {
         old,
@@ -83,6 +84,27 @@ fn security_group_rules(change: &Change<'_>, errors: &mut Vec<FieldError>) {
                 ));
             }
         }
+    }
+}
+
+/// Refuses a type of health monitor that the provider in the spec does not have. One that the object already has is
+/// accepted, because it must not prevent unrelated changes.
+fn monitor_type(change: &Change<'_>, errors: &mut Vec<FieldError>) {
+    const FIELD: &str = "/spec/apiServer/managedLoadBalancer/monitor/type";
+    const PROVIDER: &str = "/spec/apiServer/managedLoadBalancer/provider";
+    let wanted = change.new.pointer(FIELD);
+    if change.old.is_some_and(|old| old.pointer(FIELD) == wanted) {
+        return;
+    }
+    let provider = change.new.pointer(PROVIDER).and_then(Value::as_str);
+    if let Some(wanted) = wanted.filter(|wanted| wanted.as_str() == Some("HTTPS"))
+        && provider == Some("ovn")
+    {
+        errors.push(FieldError::invalid(
+            "spec.apiServer.managedLoadBalancer.monitor.type",
+            wanted,
+            "the health monitors of Octavia's provider ovn only open connections: TCP is needed",
+        ));
     }
 }
 

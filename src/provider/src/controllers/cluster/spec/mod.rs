@@ -23,8 +23,10 @@ use super::{
     network::pool,
 };
 use capo_api::v1beta2::{
-    ApiServer, ApiServerLoadBalancer, ManagedSecurityGroups, OpenStackClusterSpec, SubnetSpec,
+    ApiServer, ApiServerLoadBalancer, LoadBalancerMonitorType, ManagedSecurityGroups,
+    OpenStackClusterSpec, SubnetSpec,
 };
+use capo_core::MonitorType;
 use capo_gate::desired::Monitor;
 
 /// What the spec asks for, and everything in it that can't be used. Each problem stops the changes of its own part.
@@ -257,6 +259,11 @@ fn load_balancer(api_server: &ApiServer, problems: &mut Problems<'_>) -> Desired
             max_retries: number(monitor.max_retries, 5),
             max_retries_down: number(monitor.max_retries_down, 3),
         },
+        monitor_type: monitor.monitor_type.and_then(|wanted| match wanted {
+            LoadBalancerMonitorType::Tcp => Some(MonitorType::Tcp),
+            LoadBalancerMonitorType::Https => Some(MonitorType::Https),
+            LoadBalancerMonitorType::Unknown(_) => None,
+        }),
     }
 }
 

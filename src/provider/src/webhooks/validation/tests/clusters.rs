@@ -19,6 +19,7 @@ fn a_clusters_mutable_fields_may_change() {
         json!({"apiServer": {"managedLoadBalancer": {"allowedCIDRs": []}}}),
         json!({"apiServer": {"managedLoadBalancer": {"allowedCIDRs": ["0.0.0.0/0", "10.0.0.0/8"]}}}),
         json!({"apiServer": {"managedLoadBalancer": {"monitor": {"delay": 5, "timeout": 2}}}}),
+        json!({"apiServer": {"managedLoadBalancer": {"monitor": {"type": "HTTPS"}}}}),
         json!({"apiServer": {"managedLoadBalancer": {"monitor": null}}}),
         json!({"managedSecurityGroups": {"allowAllInClusterTraffic": true}}),
         json!({"managedSecurityGroups": {"clusterNodesSecurityGroupRules": null}}),
@@ -329,6 +330,36 @@ fn a_rule_has_one_other_side() {
     let more = patched(&bad, &json!({"metadata": {"finalizers": ["x"]}}));
     assert_eq!(
         errors(Kind::Cluster, Some(&bad), &more),
+        Vec::<String>::new()
+    );
+}
+
+#[test]
+fn a_monitor_asks_by_https_only_where_the_provider_can() {
+    let of = |provider: Value, wanted: Value| {
+        let balancer = json!({"provider": provider, "monitor": {"type": wanted}});
+        cluster(json!({"apiServer": {"managedLoadBalancer": balancer}}))
+    };
+    let refused = [
+        "spec.apiServer.managedLoadBalancer.monitor.type: Invalid value: \"HTTPS\": the health monitors of Octavia's \
+        provider ovn only open connections: TCP is needed",
+    ];
+    let by_tcp = of(json!("ovn"), json!("TCP"));
+    let by_https = of(json!("ovn"), json!("HTTPS"));
+    for old in [None, Some(&by_tcp)] {
+        assert_eq!(errors(Kind::Cluster, old, &by_https), refused);
+    }
+    for good in [
+        by_tcp,
+        of(json!("amphora"), json!("HTTPS")),
+        of(Value::Null, json!("HTTPS")),
+    ] {
+        assert_eq!(errors(Kind::Cluster, None, &good), Vec::<String>::new());
+    }
+    // What the object has already must not prevent other changes.
+    let more = patched(&by_https, &json!({"metadata": {"finalizers": ["x"]}}));
+    assert_eq!(
+        errors(Kind::Cluster, Some(&by_https), &more),
         Vec::<String>::new()
     );
 }
