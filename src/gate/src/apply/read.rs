@@ -141,6 +141,10 @@ fn observe_port(
         port.numbers_due = true;
     }
     changed.visible |= observe_part(&mut port.monitor, read, free, began);
+    if port.is_ready() {
+        port.attempts.rest(began.instant);
+        port.retypes.rest(began.instant);
+    }
 
     let free = free && pool.is_some_and(|pool| pool.provisioning == ProvisioningStatus::Active);
     let members = pool.map_or(&[][..], |pool| &pool.members);

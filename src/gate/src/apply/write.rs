@@ -92,9 +92,8 @@ pub(crate) fn accepted(
         Write::ReplacePart { port, .. } => {
             state.reads.structure_due = true;
             if let Some(port) = port_mut(state, *port) {
-                // The part is created again as soon as the deleted one is gone. The count of attempts stays, so that
-                // the pauses between replacements grow.
-                port.attempts.next = None;
+                // The part is created again as soon as the deleted one is gone.
+                port.attempts.go_on(now.instant);
                 port.pushed = None;
                 port.members_due = true;
                 port.numbers_due = true;

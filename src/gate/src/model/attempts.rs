@@ -24,6 +24,22 @@ impl Attempts {
         attempts
     }
 
+    /// What is written to is well: once it has been so for the longest pause, earlier attempts count no more.
+    pub(crate) fn rest(&mut self, now: Instant) {
+        let is_long_ago = |next: Instant| now.saturating_duration_since(next) >= Self::LONGEST;
+        if self.next.is_some_and(is_long_ago) {
+            *self = Self::default();
+        }
+    }
+
+    /// The next attempt may be made at once. The count stays, so that the pauses between attempts grow.
+    pub(crate) fn go_on(&mut self, now: Instant) {
+        self.next = Some(now);
+    }
+
+    /// The longest pause between two attempts.
+    const LONGEST: Duration = Duration::from_mins(10);
+
     pub(crate) fn made(&mut self, now: Instant) {
         const MINUTES: [u64; 4] = [1, 2, 5, 10];
         let index = usize::try_from(self.made)

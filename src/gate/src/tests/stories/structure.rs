@@ -268,3 +268,27 @@ fn a_provider_without_monitors_of_the_desired_type_gets_one_that_connects() {
     // One deletion, the refused POST, and the one that was accepted.
     assert!(world.model.writes.len() <= 3, "{:?}", world.model.writes);
 }
+
+fn break_monitor(world: &mut World) -> String {
+    let (id, _, status) = world.model.pools[0].monitor.as_mut().unwrap();
+    *status = ProvisioningStatus::Error;
+    id.clone()
+}
+
+/// Troubles that are far apart are not one trouble.
+#[test]
+fn what_was_well_for_long_is_repaired_as_soon_as_the_first_time() {
+    let mut world = world(1);
+    for _ in 0..5 {
+        break_monitor(&mut world);
+        world.run(seconds(3_600));
+        assert!(world.findings.infrastructure_ready);
+    }
+    world.model.fates.push(Fate::Fails);
+    let broken = break_monitor(&mut world);
+    // The next read finds it within 5 min, and 1 min lies between the push that fails and the replacement.
+    world.run(seconds(450));
+    let (after, _) = parts(&world);
+    assert_ne!(after[2], broken);
+    assert!(world.findings.infrastructure_ready);
+}
