@@ -303,3 +303,36 @@ async fn where_ovn_is_the_clouds_default_events_say_what_it_cannot_do() {
     }
     stage.delete("c1").await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_provider_and_a_flavor_that_the_cloud_does_not_have_are_its_defaults() {
+    let stage = Environment::in_namespace("balancer-defaults")
+        .cloud(quick())
+        .start()
+        .await;
+    let balancer = json!({"provider": "vanished", "flavor": "vanished"});
+    let change = json!({"apiServer": {"managedLoadBalancer": balancer}});
+    stage
+        .cluster_api
+        .create_cluster("c1", stage.cluster("c1", change))
+        .await
+        .unwrap();
+    stage.until_ready("c1").await;
+    let made = balancers(&stage, "c1").await;
+    let provider = made.first().and_then(|lb| lb.provider.as_deref());
+    assert_eq!(provider, Some("amphora"));
+    let events: Api<Event> = Api::namespaced(stage.admin.clone(), &stage.namespace);
+    until("the events about both", async || {
+        let list = events.list(&ListParams::default()).await.unwrap();
+        let reasons = ["Octaviaprovidernotfound", "Octaviaflavornotfound"];
+        reasons
+            .into_iter()
+            .all(|reason| {
+                let mut items = list.items.iter();
+                items.any(|event| event.reason.as_deref() == Some(reason))
+            })
+            .then_some(())
+    })
+    .await;
+    stage.delete("c1").await;
+}

@@ -228,6 +228,8 @@ pub enum Change {
     UpdateMonitor {
         /// Octavia's id.
         id: String,
+        /// Its name, for events.
+        name: String,
         /// Its numbers.
         numbers: Monitor,
     },
@@ -237,6 +239,8 @@ pub enum Change {
         kind: PartKind,
         /// Octavia's id.
         id: String,
+        /// Its name, for events.
+        name: String,
     },
     /// POST a member.
     CreateMember {

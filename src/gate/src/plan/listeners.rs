@@ -127,7 +127,11 @@ fn repair(state: &State, desired: &DesiredLoadBalancer, port: &Port, now: &Now) 
                 port: number,
                 part: kind,
             },
-            Change::DeletePart { kind, id },
+            Change::DeletePart {
+                kind,
+                id,
+                name: port.name.clone(),
+            },
         )
     } else {
         Todo::Write(
@@ -154,6 +158,7 @@ fn push(desired: &DesiredLoadBalancer, port: &Port, kind: PartKind, id: String) 
         },
         PartKind::Monitor => Change::UpdateMonitor {
             id,
+            name,
             numbers: desired.monitor,
         },
     }
@@ -214,6 +219,7 @@ fn retype(state: &State, port: &Port, desired: &DesiredLoadBalancer, now: &Now) 
         Change::DeletePart {
             kind: PartKind::Monitor,
             id: monitor.id.clone(),
+            name: port.name.clone(),
         },
     );
     on_fresh(state, now, || Some(todo))
@@ -259,6 +265,7 @@ fn numbers(port: &Port, desired: &DesiredLoadBalancer) -> Option<Todo> {
         Write::Numbers { port: port.number },
         Change::UpdateMonitor {
             id: monitor.id.clone(),
+            name: port.name.clone(),
             numbers: desired.monitor,
         },
     ))

@@ -112,7 +112,7 @@ impl Model {
                 pool.monitor_type = monitor_type;
                 id
             }
-            Change::UpdateMonitor { id, numbers } => {
+            Change::UpdateMonitor { id, numbers, .. } => {
                 for pool in &mut self.pools {
                     if let Some((known, old, _)) = &mut pool.monitor
                         && *known == id

@@ -26,7 +26,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use capo_core::Reason;
+use capo_core::{FailureClass, Reason};
 
 mod change;
 
@@ -38,8 +38,8 @@ const SERIES: Duration = Duration::from_mins(30);
 /// The count of an event is written this often at most.
 const COUNT_AFTER: Duration = Duration::from_mins(1);
 /// An object may have this many writes of events at once, and one more for every [`REFILL`]. A cluster that is created and
-/// deleted at once has 23 changes in OpenStack.
-const BURST: u32 = 30;
+/// deleted at once has 26 changes in OpenStack, and 3 more for each additional port.
+const BURST: u32 = 40;
 const REFILL: Duration = Duration::from_secs(30);
 /// The number of objects for which the two rules above apply at the same time.
 const REMEMBERED: usize = 10_000;
@@ -137,6 +137,44 @@ impl Events {
         self.publish(about, false, (verb.counted(), shown), verb.as_str(), note);
     }
 
+    /// Publishes and logs that an object in OpenStack was changed.
+    pub fn changed_named(
+        &self,
+        about: &ObjectReference,
+        verb: Verb,
+        object: CloudObject,
+        name: &str,
+        id: &str,
+        change: &str,
+    ) {
+        let (done, kind) = (verb.done(), object.as_str());
+        tracing::info!(resource = kind, name, id, change, "{done} in OpenStack");
+        let colon = if change.is_empty() { "" } else { ": " };
+        let space = if name.is_empty() { "" } else { " " };
+        let note = format!("{done} {kind}{space}{name} with id {id}{colon}{change}");
+        self.changed(about, verb, object, &note);
+    }
+
+    /// Publishes that OpenStack refused a change, with the reason that CAPO's event has. What only waits for another
+    /// operation, or was done already, is no failure.
+    pub fn failed(
+        &self,
+        about: &ObjectReference,
+        verb: Verb,
+        object: CloudObject,
+        name: &str,
+        (class, message): (FailureClass, &str),
+    ) {
+        let Some(shown) = change::reason_of_failure(verb, object, class) else {
+            return;
+        };
+        let (doing, kind) = (verb.as_str().to_lowercase(), object.as_str());
+        let space = if name.is_empty() { "" } else { " " };
+        let note = format!("Failed to {doing} {kind}{space}{name}: {message}");
+        let reason = (Reason::OpenStackError, shown.into());
+        self.publish(about, true, reason, verb.as_str(), &note);
+    }
+
     /// Publishes an event about a problem.
     pub fn warning(
         &self,
@@ -146,6 +184,17 @@ impl Events {
         note: &str,
     ) {
         self.publish(about, true, (reason, reason.as_str().into()), action, note);
+    }
+
+    /// The same with the reason that CAPO's event has.
+    pub fn warning_as(
+        &self,
+        about: &ObjectReference,
+        (reason, shown): (Reason, String),
+        action: &'static str,
+        note: &str,
+    ) {
+        self.publish(about, true, (reason, shown.into()), action, note);
     }
 
     fn publish(

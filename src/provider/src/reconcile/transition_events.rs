@@ -7,20 +7,46 @@ use kube::{Resource, runtime::reflector::ObjectRef};
 use tokio_util::sync::CancellationToken;
 
 use super::SharedContext;
-use crate::status::transitions::{SeenMember, Transition, transitions};
+use crate::{
+    status::transitions::{SeenMember, Transition, transitions},
+    tracker::{PartChange, TrackerOutput},
+};
 use capo_core::{ObjectName, Reason};
 use capo_gate::{Publication, findings::Gate};
 
 /// Reports the transitions until `shutdown`.
 pub(crate) async fn run(context: &SharedContext, shutdown: CancellationToken) {
     let publications = context.membership.publications();
-    let published = publications.for_each(|publication| {
-        publish(context, &publication);
+    let published = publications.for_each(|output| {
+        match output {
+            TrackerOutput::Findings(publication) => publish(context, &publication),
+            TrackerOutput::Change(change) => publish_change(context, &change),
+        }
         std::future::ready(())
     });
     tokio::select! {
         () = published => {}
         () = shutdown.cancelled() => {}
+    }
+}
+
+fn publish_change(context: &SharedContext, change: &PartChange) {
+    let PartChange {
+        cluster,
+        verb,
+        object,
+        name,
+        result,
+        details,
+    } = change;
+    let of_cluster = ObjectRef::new(&cluster.name).within(&cluster.namespace);
+    let Some(found) = context.stores.openstack_clusters.get(&of_cluster) else {
+        return;
+    };
+    let (about, events) = (found.object_ref(&()), &context.events);
+    match result {
+        Ok(id) => events.changed_named(&about, *verb, *object, name, id, details),
+        Err((class, message)) => events.failed(&about, *verb, *object, name, (*class, message)),
     }
 }
 

@@ -7,6 +7,7 @@ mod clusters;
 mod inbox;
 mod machine_lookup;
 pub mod octavia_client;
+mod part_change;
 pub mod prober;
 mod registry;
 mod status_lists;
@@ -14,4 +15,5 @@ mod worker;
 
 pub use machine_lookup::MachineLookup;
 pub use octavia_client::OctaviaClient;
-pub use registry::Membership;
+pub use part_change::PartChange;
+pub use registry::{Membership, TrackerOutput};

@@ -228,6 +228,7 @@ async fn write(cloud: &Cloud, change: Change, priority: Priority) -> Result<Writ
         }
         Change::UpdateMonitor {
             id: monitor,
+            name: _,
             numbers,
         } => {
             let update = HealthMonitorUpdate {
@@ -242,7 +243,7 @@ async fn write(cloud: &Cloud, change: Change, priority: Priority) -> Result<Writ
                 .id
                 .into())
         }
-        Change::DeletePart { kind, id } => {
+        Change::DeletePart { kind, id, name: _ } => {
             match kind {
                 PartKind::Listener => cloud.delete_listener(&id.into(), priority).await?,
                 PartKind::Pool => cloud.delete_pool(&id.into(), priority).await?,

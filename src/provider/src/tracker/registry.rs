@@ -16,6 +16,7 @@ use super::{
     clusters::{Clusters, Running, is_same},
     inbox::Client,
     machine_lookup::MachineLookup,
+    part_change::PartChange,
     prober::{Prober, TlsProber},
     worker::Worker,
 };
@@ -33,6 +34,15 @@ const RESTART_PAUSE: Duration = Duration::from_secs(10);
 /// The number of publications that may wait for their reader.
 const PUBLICATIONS: usize = 1_024;
 
+/// What a worker reports, for events and the log.
+#[derive(Debug, Clone)]
+pub enum TrackerOutput {
+    /// What it found.
+    Findings(Publication),
+    /// What it changed in Octavia besides members.
+    Change(PartChange),
+}
+
 /// The workers of all load balancers. A clone is cheap; all clones share one registry.
 #[derive(Clone)]
 pub struct Membership(Arc<Shared>);
@@ -45,7 +55,7 @@ struct Shared {
     clusters: Mutex<Clusters>,
     cluster_queue: WorkQueue,
     machine_queue: WorkQueue,
-    listener: Arc<OnceLock<mpsc::Sender<Publication>>>,
+    listener: Arc<OnceLock<mpsc::Sender<TrackerOutput>>>,
     workers: TaskTracker,
     stop: CancellationToken,
 }
@@ -211,9 +221,9 @@ impl Membership {
         self.0.machine_queue.clone()
     }
 
-    /// All publications from now on, for events and the log. Only the first stream receives publications. A reader that
+    /// All that workers report from now on, for events and the log. Only the first stream receives publications. A reader that
     /// is too slow misses some.
-    pub fn publications(&self) -> impl Stream<Item = Publication> + Send + 'static {
+    pub fn publications(&self) -> impl Stream<Item = TrackerOutput> + Send + 'static {
         let (sender, receiver) = mpsc::channel(PUBLICATIONS);
         let _ = self.0.listener.set(sender);
         stream::unfold(receiver, |mut receiver| async move {

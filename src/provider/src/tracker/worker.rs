@@ -19,7 +19,9 @@ use tokio::sync::mpsc;
 use super::{
     inbox::{Claim, Client, Inbox, Updates},
     machine_lookup::MachineLookup,
+    part_change::{PartChange, described},
     prober::Prober,
+    registry::TrackerOutput,
 };
 use crate::reconcile::WorkQueue;
 use capo_core::{ObjectName, Priority};
@@ -90,7 +92,7 @@ pub(super) struct Worker {
     pub(super) cluster_queue: WorkQueue,
     pub(super) machine_queue: WorkQueue,
     /// The channel of all publications, once it has a reader.
-    pub(super) listener: Arc<OnceLock<mpsc::Sender<Publication>>>,
+    pub(super) listener: Arc<OnceLock<mpsc::Sender<TrackerOutput>>>,
 }
 
 /// The calls and timers under way.
@@ -148,8 +150,15 @@ impl Worker {
             Effect::Call { id, call, urgency } => {
                 // The gate makes calls only while there are credentials and a load balancer.
                 if let (Some(client), Some(load_balancer)) = (client, state.load_balancer()) {
-                    let withdrawal = withdrawal.clone();
-                    pending.push(send(client, load_balancer, id, call, urgency, withdrawal));
+                    let change = match &call {
+                        Call::Write(change) => described(&self.cluster, change),
+                        _ => None,
+                    };
+                    let sent = send(client, load_balancer, id, call, urgency, withdrawal.clone());
+                    let listener = Arc::clone(&self.listener);
+                    let reported =
+                        sent.inspect(move |events| report_change(change, events, &listener));
+                    pending.push(reported.boxed());
                 }
             }
             Effect::Probe {
@@ -219,11 +228,11 @@ impl Worker {
         let old = self.findings.put(Arc::clone(new));
         if let Some(listener) = self.listener.get() {
             // A reader that is too slow misses publications. Conditions have the same content.
-            let _ = listener.try_send(Publication {
+            let _ = listener.try_send(TrackerOutput::Findings(Publication {
                 cluster: self.cluster.clone(),
                 before: old.clone(),
                 after: Arc::clone(new),
-            });
+            }));
         }
         let old = old.as_deref();
         if old.is_none_or(|old| cluster_differs(old, new)) {
@@ -295,6 +304,27 @@ fn unpack(updates: Updates, client: &mut Client, events: &mut Vec<Event>) {
     }
     if updates.nudged {
         events.push(Event::Nudged);
+    }
+}
+
+/// Reports a change that was sent, with Octavia's answer.
+fn report_change(
+    change: Option<PartChange>,
+    events: &[Event],
+    listener: &OnceLock<mpsc::Sender<TrackerOutput>>,
+) {
+    let is_sent = |event: &Event| matches!(event, Event::Sent { .. });
+    let (Some(change), Some(listener)) = (change, listener.get()) else {
+        return;
+    };
+    for event in events.iter().filter(|_| events.iter().any(is_sent)) {
+        if let Event::Answered {
+            answer: Answered::Written(answer),
+            ..
+        } = event
+        {
+            let _ = listener.try_send(TrackerOutput::Change(change.clone().with_answer(answer)));
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::reconcile::{StepError, StepResult};
 use capo_core::Priority;
 use capo_core::Reason;
 use capo_core::ids::ProjectId;
-use capo_openstack::{Cloud, network::Tagged};
+use capo_openstack::{Cloud, Error, network::Tagged};
 
 /// What the steps of one pass share.
 pub(crate) struct StepContext<'a> {
@@ -98,13 +98,16 @@ impl StepContext<'_> {
         id: &str,
         change: &str,
     ) {
-        let (done, kind) = (verb.done(), object.as_str());
-        tracing::info!(resource = kind, name, id, change, "{done} in OpenStack");
         self.has_changed.store(true, Ordering::Relaxed);
-        let colon = if change.is_empty() { "" } else { ": " };
-        let space = if name.is_empty() { "" } else { " " };
-        let note = format!("{done} {kind}{space}{name} with id {id}{colon}{change}");
-        self.events.changed(self.object, verb, object, &note);
+        self.events
+            .changed_named(self.object, verb, object, name, id, change);
+    }
+
+    /// Reports that OpenStack refused a change.
+    pub(crate) fn failed(&self, verb: Verb, object: CloudObject, name: &str, error: &Error) {
+        let message = error.to_string();
+        self.events
+            .failed(self.object, verb, object, name, (error.class(), &message));
     }
 
     /// Reports that the cloud's default is used in place of a provider or flavor that it does not have.
@@ -114,8 +117,9 @@ impl StepContext<'_> {
              balancing does not have, so its default is used; {right}",
             self.desired.object
         );
-        self.events
-            .warning(self.object, Reason::DependencyNotFound, "Create", &note);
+        let shown = format!("Octavia{field}notfound");
+        let reason = (Reason::DependencyNotFound, shown);
+        self.events.warning_as(self.object, reason, "Create", &note);
     }
 
     /// Sees to it that an object of ours carries the tags it should, and leaves further ones alone.
@@ -146,12 +150,15 @@ impl StepContext<'_> {
             }
             // A Neutron without tags on this kind: nothing depends on them.
             Err(error) if error.is_not_found() => Ok(()),
-            Err(error) => Err(StepError::cloud(
-                condition,
-                Reason::OpenStackError,
-                "Setting tags",
-                &error,
-            )),
+            Err(error) => {
+                self.failed(Verb::Tag, tagged(object).0, "", &error);
+                Err(StepError::cloud(
+                    condition,
+                    Reason::OpenStackError,
+                    "Setting tags",
+                    &error,
+                ))
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Changes in OpenStack, with the reasons that CAPO's events have.
 
-use capo_core::Reason;
+use capo_core::{FailureClass, Reason};
 
 /// What was done to an object in OpenStack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +73,12 @@ pub enum CloudObject {
     Trunk,
     /// Octavia's load balancer.
     LoadBalancer,
+    /// Octavia's listener.
+    Listener,
+    /// Octavia's pool.
+    Pool,
+    /// Octavia's health monitor.
+    Monitor,
     /// Nova's server.
     Server,
 }
@@ -89,6 +95,9 @@ impl CloudObject {
             Self::Port => "port",
             Self::Trunk => "trunk",
             Self::LoadBalancer => "load balancer",
+            Self::Listener => "listener",
+            Self::Pool => "pool",
+            Self::Monitor => "monitor",
             Self::Server => "server",
         }
     }
@@ -97,11 +106,33 @@ impl CloudObject {
 /// The reason of CAPO's event about such a change, spelled as it arrives in Kubernetes: CAPO's recorder writes all letters
 /// but the first one small.
 pub(crate) fn reason(verb: Verb, object: CloudObject) -> String {
+    format!("Successful{}", change_in_reasons(verb, object))
+}
+
+/// The reason of CAPO's event about such a change that failed; `None` where it waits for another operation, or where there
+/// is nothing left to do.
+pub(crate) fn reason_of_failure(
+    verb: Verb,
+    object: CloudObject,
+    class: FailureClass,
+) -> Option<String> {
+    match class {
+        FailureClass::Locked
+        | FailureClass::Conflict
+        | FailureClass::InUse
+        | FailureClass::Duplicate
+        | FailureClass::NotFound
+        | FailureClass::LeaseLost => None,
+        _ => Some(format!("Failed{}", change_in_reasons(verb, object))),
+    }
+}
+
+fn change_in_reasons(verb: Verb, object: CloudObject) -> String {
     if verb == Verb::Tag {
-        return "Successfulreplaceallattributetags".to_owned();
+        return "replaceallattributetags".to_owned();
     }
     let words = format!("{}{}", verb.as_str(), object.as_str());
-    format!("Successful{}", words.replace(' ', "").to_lowercase())
+    words.replace(' ', "").to_lowercase()
 }
 
 #[cfg(test)]
@@ -163,6 +194,12 @@ mod tests {
             (Verb::Delete, Object::Port, "SuccessfulDeletePort"),
             (Verb::Delete, Object::Trunk, "SuccessfulDeleteTrunk"),
             (Verb::Create, Object::Server, "SuccessfulCreateServer"),
+            (Verb::Create, Object::Listener, "SuccessfulCreateListener"),
+            (Verb::Update, Object::Listener, "SuccessfulUpdateListener"),
+            (Verb::Delete, Object::Listener, "SuccessfulDeleteListener"),
+            (Verb::Create, Object::Pool, "SuccessfulCreatePool"),
+            (Verb::Create, Object::Monitor, "SuccessfulCreateMonitor"),
+            (Verb::Update, Object::Monitor, "SuccessfulUpdateMonitor"),
             (
                 Verb::Tag,
                 Object::Network,
@@ -171,10 +208,13 @@ mod tests {
         ];
         for (verb, object, in_source) in cases {
             let (first, rest) = in_source.split_at(1);
+            let shown = format!("{first}{}", rest.to_lowercase());
+            assert_eq!(reason(verb, object), shown);
             assert_eq!(
-                reason(verb, object),
-                format!("{first}{}", rest.to_lowercase())
+                reason_of_failure(verb, object, FailureClass::Quota),
+                Some(shown.replace("Successful", "Failed"))
             );
+            assert_eq!(reason_of_failure(verb, object, FailureClass::Locked), None);
         }
     }
 }

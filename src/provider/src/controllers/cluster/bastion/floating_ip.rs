@@ -119,6 +119,7 @@ async fn take_off(context: &StepContext<'_>, fip: &FloatingIp) -> StepResult<()>
         .cloud
         .associate_floating_ip(&fip.id, None, Priority::Settling)
         .await
+        .inspect_err(|e| context.failed(Verb::Disassociate, CloudObject::FloatingIp, &shown, e))
         .map_err(|error| {
             failed(
                 &format!("Taking floating IP {shown} off the bastion"),
@@ -173,6 +174,7 @@ async fn delete(context: &StepContext<'_>, fip: &FloatingIp) -> StepResult<()> {
         Ok(()) => context.deleted(CloudObject::FloatingIp, &shown, &fip.id),
         Err(error) if error.is_not_found() => {}
         Err(error) => {
+            context.failed(Verb::Delete, CloudObject::FloatingIp, &shown, &error);
             let doing = format!("Giving the bastion's floating IP {shown} back");
             return Err(failed(&doing, &error));
         }

@@ -3,7 +3,7 @@
 use super::waiting::in_use;
 use crate::controllers::cluster::{names::port_description, step_context::StepContext};
 use crate::kubernetes::conditions::kind::NETWORK_READY;
-use crate::kubernetes::events::CloudObject;
+use crate::kubernetes::events::{CloudObject, Verb};
 use crate::reconcile::{StepError, StepResult};
 use capo_core::{FailureClass, Priority, ProvisioningStatus, Reason};
 use capo_openstack::{
@@ -129,7 +129,10 @@ async fn delete(context: &StepContext<'_>, port: &Port) -> StepResult<()> {
             Ok(())
         }
         Err(error) if error.is_not_found() => Ok(()),
-        Err(error) => Err(in_use(NETWORK_READY, &doing, &error)),
+        Err(error) => {
+            context.failed(Verb::Delete, CloudObject::Port, &port.name, &error);
+            Err(in_use(NETWORK_READY, &doing, &error))
+        }
     }
 }
 
@@ -137,7 +140,10 @@ async fn delete(context: &StepContext<'_>, port: &Port) -> StepResult<()> {
 async fn delete_trunks(context: &StepContext<'_>, port: &Port) -> StepResult<()> {
     let doing = format!("Deleting the trunk of port {}", port.name);
     let gone = |result: Result<(), Error>| match result {
-        Err(error) if !error.is_not_found() => Err(in_use(NETWORK_READY, &doing, &error)),
+        Err(error) if !error.is_not_found() => {
+            context.failed(Verb::Delete, CloudObject::Trunk, "", &error);
+            Err(in_use(NETWORK_READY, &doing, &error))
+        }
         _ => Ok(()),
     };
     let trunks = match context.cloud.trunks(&port.id, Priority::Settling).await {

@@ -3,7 +3,7 @@
 use super::waiting::SOON;
 use crate::controllers::cluster::{floating_ip, load_balancer, step_context::StepContext};
 use crate::kubernetes::conditions::kind::NETWORK_READY;
-use crate::kubernetes::events::CloudObject;
+use crate::kubernetes::events::{CloudObject, Verb};
 use crate::reconcile::{StepError, StepResult};
 use capo_core::{FailureClass, Priority, Reason};
 use capo_openstack::{
@@ -112,10 +112,12 @@ async fn delete_floating_ip(
             Ok(())
         }
         Err(error) if error.is_not_found() => Ok(()),
-        Err(error) => Err(
-            floating_ip::failed("Deleting the floating IP of a Service", &error)
-                .shown_by(NETWORK_READY),
-        ),
+        Err(error) => {
+            let shown = floating_ip::shown(&fip);
+            context.failed(Verb::Delete, CloudObject::FloatingIp, &shown, &error);
+            let doing = "Deleting the floating IP of a Service";
+            Err(floating_ip::failed(doing, &error).shown_by(NETWORK_READY))
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use crate::controllers::cluster::{
 use crate::kubernetes::conditions::kind::{
     API_SERVER_LOAD_BALANCER_READY, NETWORK_READY, ROUTER_READY,
 };
-use crate::kubernetes::events::CloudObject;
+use crate::kubernetes::events::{CloudObject, Verb};
 use crate::reconcile::{StepError, StepResult};
 use capo_core::Reason;
 use capo_core::{FailureClass, Priority, ProvisioningStatus};
@@ -183,7 +183,11 @@ async fn remove_router(
                 let waits = in_use(ROUTER_READY, doing, &error);
                 return Err(with_services_named(context, network, cluster, waits).await);
             }
-            Err(error) => return Err(failed("Taking the router off the network", &error)),
+            Err(error) => {
+                let name = context.desired.names.network();
+                context.failed(Verb::Update, CloudObject::Router, &name, &error);
+                return Err(failed("Taking the router off the network", &error));
+            }
         }
     }
     let Some(router) = router else { return Ok(()) };
@@ -195,6 +199,7 @@ async fn remove_router(
         Ok(()) => {}
         Err(error) if error.is_not_found() => {}
         Err(error) => {
+            context.failed(Verb::Delete, CloudObject::Router, &router.name, &error);
             let doing = format!("Deleting router {}", router.name);
             return Err(in_use(ROUTER_READY, &doing, &error));
         }
@@ -247,6 +252,7 @@ async fn remove_network(
             return Err(with_services_named(context, Some(network), cluster, waits).await);
         }
         Err(error) => {
+            context.failed(Verb::Delete, CloudObject::Network, &network.name, &error);
             return Err(StepError::cloud(
                 NETWORK_READY,
                 Reason::OpenStackError,

@@ -280,6 +280,7 @@ pub(crate) async fn associate(
         .cloud
         .associate_floating_ip(&fip.id, Some(port), Priority::Settling)
         .await
+        .inspect_err(|e| context.failed(Verb::Associate, CloudObject::FloatingIp, &shown, e))
         .map_err(|e| failed(&doing, &e))?;
     let change = format!("put on port {port}");
     context.changed(
@@ -315,6 +316,11 @@ pub(crate) async fn create(
         .cloud
         .create_floating_ip(&new, Priority::Settling)
         .await
+        .inspect_err(|e| {
+            let name = place.address.map(|address| address.to_string());
+            let name = name.unwrap_or_default();
+            context.failed(Verb::Create, CloudObject::FloatingIp, &name, e);
+        })
         .map_err(|e| failed(&doing, &e))?;
     context.created(CloudObject::FloatingIp, &shown(&fip), &fip.id);
     Ok(fip)
@@ -357,21 +363,22 @@ pub(crate) async fn remove(context: &StepContext<'_>, port: Option<&str>) -> Ste
                 .delete_floating_ip(&fip.id, Priority::Settling)
                 .await
         };
+        let verb = if given {
+            Verb::Disassociate
+        } else {
+            Verb::Delete
+        };
         match done {
             Ok(()) => {}
             Err(error) if error.is_not_found() => {}
             Err(error) => {
+                context.failed(verb, CloudObject::FloatingIp, &address, &error);
                 return Err(failed(
                     &format!("Giving floating IP {address} back"),
                     &error,
                 ));
             }
         }
-        let verb = if given {
-            Verb::Disassociate
-        } else {
-            Verb::Delete
-        };
         context.changed(verb, CloudObject::FloatingIp, &address, &fip.id, "");
     }
     Ok(())

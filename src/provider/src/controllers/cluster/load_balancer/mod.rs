@@ -9,7 +9,7 @@ use std::{net::IpAddr, time::Instant};
 use self::plan::FoundLoadBalancer;
 use super::{desired::DesiredLoadBalancer, network::NetworkState, step_context::StepContext};
 use crate::kubernetes::conditions::kind::API_SERVER_LOAD_BALANCER_READY;
-use crate::kubernetes::events::CloudObject;
+use crate::kubernetes::events::{CloudObject, Verb};
 use crate::reconcile::{StepError, StepResult};
 use capo_core::Reason;
 use capo_core::{FailureClass, Priority, ProvisioningStatus};
@@ -151,6 +151,7 @@ pub(crate) async fn create(
         .cloud
         .create_load_balancer(&new, Priority::Settling)
         .await
+        .inspect_err(|e| context.failed(Verb::Create, CloudObject::LoadBalancer, &new.name, e))
         .map_err(|e| failed(&format!("Creating load balancer {}", new.name), &e))?;
     context.created(CloudObject::LoadBalancer, &lb.name, &lb.id);
     Ok(lb)
@@ -248,7 +249,10 @@ pub(crate) async fn delete(context: &StepContext<'_>, id: &str) -> StepResult<bo
         Ok(()) => Ok(true),
         Err(error) if error.is_not_found() => Ok(true),
         Err(error) if error.is(FailureClass::Locked) => Ok(false),
-        Err(error) => Err(failed(&format!("Deleting load balancer {id}"), &error)),
+        Err(error) => {
+            context.failed(Verb::Delete, CloudObject::LoadBalancer, id, &error);
+            Err(failed(&format!("Deleting load balancer {id}"), &error))
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use super::{
     step_context::StepContext,
 };
 use crate::kubernetes::conditions::kind::NETWORK_READY;
-use crate::kubernetes::events::CloudObject;
+use crate::kubernetes::events::{CloudObject, Verb};
 use crate::reconcile::{StepError, StepResult};
 use capo_core::{FailureClass, Priority, Reason};
 use capo_openstack::{
@@ -209,6 +209,7 @@ async fn create_network(
         .cloud
         .create_network(&new, Priority::Settling)
         .await
+        .inspect_err(|e| context.failed(Verb::Create, CloudObject::Network, &new.name, e))
         .map_err(|e| failed(Reason::NetworkCreateFailed, &doing, &e))?;
     context.created(CloudObject::Network, &network.name, &network.id);
     Ok(network)
@@ -271,6 +272,7 @@ async fn create_subnet(
         .cloud
         .create_subnet(&new, Priority::Settling)
         .await
+        .inspect_err(|e| context.failed(Verb::Create, CloudObject::Subnet, &new.name, e))
         .map_err(|e| failed(Reason::SubnetCreateFailed, &doing, &e))?;
     context.created(CloudObject::Subnet, &subnet.name, &subnet.id);
     Ok(subnet)
@@ -290,6 +292,7 @@ async fn set_name_servers(
         .cloud
         .update_subnet(&subnet.id, &update, Priority::Settling)
         .await
+        .inspect_err(|e| context.failed(Verb::Update, CloudObject::Subnet, &subnet.name, e))
         .map_err(|e| failed(Reason::OpenStackError, &doing, &e))?;
     let change = format!("name servers {}", servers.join(", "));
     context.updated(CloudObject::Subnet, &subnet.name, &subnet.id, &change);

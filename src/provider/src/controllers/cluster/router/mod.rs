@@ -10,7 +10,7 @@ use super::{
     step_context::StepContext,
 };
 use crate::kubernetes::conditions::kind::ROUTER_READY;
-use crate::kubernetes::events::CloudObject;
+use crate::kubernetes::events::{CloudObject, Verb};
 use crate::reconcile::{StepError, StepResult};
 use capo_core::Priority;
 use capo_core::Reason;
@@ -195,6 +195,7 @@ async fn create(context: &StepContext<'_>, gateway: Option<ExternalGateway>) -> 
         .cloud
         .create_router(&new, Priority::Settling)
         .await
+        .inspect_err(|e| context.failed(Verb::Create, CloudObject::Router, &new.name, e))
         .map_err(|e| failed(Reason::RouterCreateFailed, &doing, &e))?;
     context.created(CloudObject::Router, &router.name, &router.id);
     Ok(router)
@@ -213,6 +214,7 @@ async fn set_gateway(
         .cloud
         .update_router(&router.id, &update, Priority::Settling)
         .await
+        .inspect_err(|e| context.failed(Verb::Update, CloudObject::Router, &router.name, e))
         .map_err(|e| failed(Reason::OpenStackError, &doing, &e))?;
     let change = format!("gateway in network {}", desired.network_id);
     context.updated(CloudObject::Router, &router.name, &router.id, &change);
@@ -288,6 +290,7 @@ async fn join(
                 Priority::Settling,
             )
             .await
+            .inspect_err(|e| context.failed(Verb::Update, CloudObject::Router, &router.name, e))
             .map_err(|e| failed(Reason::OpenStackError, &doing, &e))?;
         let change = format!("interface to subnet {}", subnet.name);
         context.updated(CloudObject::Router, &router.name, &router.id, &change);

@@ -7,7 +7,7 @@ use super::{
     wire::{found_rule, new_rule},
 };
 use crate::controllers::cluster::step_context::StepContext;
-use crate::kubernetes::events::CloudObject;
+use crate::kubernetes::events::{CloudObject, Verb};
 use crate::reconcile::StepResult;
 use capo_core::{FailureClass, Priority};
 use capo_openstack::{
@@ -35,6 +35,12 @@ pub(crate) async fn apply_rules(
             Ok(()) => {}
             Err(error) if error.is_not_found() => {}
             Err(error) => {
+                context.failed(
+                    Verb::Update,
+                    CloudObject::SecurityGroup,
+                    &group.name,
+                    &error,
+                );
                 let doing = format!("Removing a rule from security group {}", group.name);
                 return Err(failed(&doing, &error));
             }
@@ -61,18 +67,22 @@ async fn create_rules(
         return Ok(Vec::new());
     }
     let new: Vec<NewSecurityGroupRule> = rules.iter().map(|r| new_rule(&group.id, r)).collect();
-    let doing = format!("Adding rules to security group {}", group.name);
+    let refused = |error: &Error| {
+        context.failed(Verb::Update, CloudObject::SecurityGroup, &group.name, error);
+        let doing = format!("Adding rules to security group {}", group.name);
+        failed(&doing, error)
+    };
     match create_call(context, &new).await {
         Ok(()) => return Ok(Vec::new()),
         Err(error) if error.is(FailureClass::Duplicate) => {}
-        Err(error) => return Err(failed(&doing, &error)),
+        Err(error) => return Err(refused(&error)),
     }
     let mut present = Vec::new();
     for (rule, new) in rules.iter().zip(&new) {
         match create_call(context, std::slice::from_ref(new)).await {
             Ok(()) => {}
             Err(error) if error.is(FailureClass::Duplicate) => present.push(rule.clone()),
-            Err(error) => return Err(failed(&doing, &error)),
+            Err(error) => return Err(refused(&error)),
         }
     }
     Ok(present)

@@ -3,7 +3,7 @@
 use super::{failed, find, find_one};
 use crate::controllers::cluster::{names::Role, step_context::StepContext};
 use crate::kubernetes::conditions::kind::SECURITY_GROUPS_READY;
-use crate::kubernetes::events::CloudObject;
+use crate::kubernetes::events::{CloudObject, Verb};
 use crate::reconcile::{StepError, StepResult};
 use capo_core::Priority;
 use capo_openstack::network::SecurityGroup;
@@ -49,6 +49,12 @@ async fn delete(context: &StepContext<'_>, group: &SecurityGroup) -> StepResult<
         }
         Err(error) if error.is_not_found() => Ok(()),
         Err(error) => {
+            context.failed(
+                Verb::Delete,
+                CloudObject::SecurityGroup,
+                &group.name,
+                &error,
+            );
             let doing = format!("Deleting security group {}", group.name);
             if error.class().is_conflict() {
                 let message = format!("{doing} waits for what uses it: {error}");

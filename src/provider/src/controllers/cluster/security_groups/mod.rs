@@ -21,7 +21,7 @@ use super::{
     step_context::StepContext,
 };
 use crate::kubernetes::conditions::kind::SECURITY_GROUPS_READY;
-use crate::kubernetes::events::CloudObject;
+use crate::kubernetes::events::{CloudObject, Verb};
 use crate::reconcile::{StepError, StepResult};
 use capo_core::{Priority, Reason};
 use capo_openstack::{
@@ -191,6 +191,9 @@ async fn group(
             .cloud
             .create_security_group(&new, Priority::Settling)
             .await
+            .inspect_err(|e| {
+                context.failed(Verb::Create, CloudObject::SecurityGroup, &new.name, e);
+            })
             .map_err(|e| failed(&format!("Creating security group {}", new.name), &e))?;
         context.created(CloudObject::SecurityGroup, &group.name, &group.id);
         group

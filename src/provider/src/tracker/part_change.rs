@@ -1,0 +1,154 @@
+//! The changes of listeners, pools and health monitors, for events and the log.
+
+use ipnet::IpNet;
+
+use crate::kubernetes::events::{CloudObject, Verb};
+use capo_core::{FailureClass, ObjectName};
+use capo_gate::{
+    PartKind,
+    octavia::{Answer, Change, Written},
+};
+
+/// A change of a listener, a pool or a health monitor that was sent to Octavia.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartChange {
+    /// The `OpenStackCluster`.
+    pub cluster: ObjectName,
+    /// What was done.
+    pub verb: Verb,
+    /// To what.
+    pub object: CloudObject,
+    /// Its name.
+    pub name: String,
+    /// Octavia's id, or why Octavia refused the change.
+    pub result: Result<String, (FailureClass, String)>,
+    /// What was set; empty for creations and deletions.
+    pub details: String,
+}
+
+/// A change that is about to be sent. `None` for one of a member: findings report those.
+pub(super) fn described(cluster: &ObjectName, change: &Change) -> Option<PartChange> {
+    let (verb, object, name, id, details) = match change {
+        Change::CreateListener { name, .. } => {
+            (Verb::Create, CloudObject::Listener, name, None, None)
+        }
+        Change::UpdateListener {
+            id,
+            name,
+            default_pool,
+            allowed_cidrs,
+        } => {
+            let pool = default_pool
+                .as_ref()
+                .map(|pool| format!("default pool {pool}"));
+            let details = pool.or_else(|| allowed_cidrs.as_deref().map(ranges));
+            (
+                Verb::Update,
+                CloudObject::Listener,
+                name,
+                Some(id),
+                Some(details),
+            )
+        }
+        Change::CreatePool { name, .. } => (Verb::Create, CloudObject::Pool, name, None, None),
+        Change::UpdatePool { id, name } => {
+            (Verb::Update, CloudObject::Pool, name, Some(id), Some(None))
+        }
+        Change::CreateMonitor {
+            name, monitor_type, ..
+        } => {
+            let details = Some(Some(format!("type {monitor_type}")));
+            (Verb::Create, CloudObject::Monitor, name, None, details)
+        }
+        Change::UpdateMonitor { id, name, numbers } => {
+            let details = format!(
+                "delay {}, timeout {}, maxRetries {}, maxRetriesDown {}",
+                numbers.delay, numbers.timeout, numbers.max_retries, numbers.max_retries_down
+            );
+            (
+                Verb::Update,
+                CloudObject::Monitor,
+                name,
+                Some(id),
+                Some(Some(details)),
+            )
+        }
+        Change::DeletePart { kind, id, name } => {
+            let object = match kind {
+                PartKind::Listener => CloudObject::Listener,
+                PartKind::Pool => CloudObject::Pool,
+                PartKind::Monitor => CloudObject::Monitor,
+            };
+            (Verb::Delete, object, name, Some(id), None)
+        }
+        Change::CreateMember { .. } | Change::UpdateMember { .. } | Change::DeleteMember { .. } => {
+            return None;
+        }
+    };
+    // A PUT without anything new makes Octavia apply the object again.
+    let details = details.map(|set| set.unwrap_or_else(|| "its own values again".to_owned()));
+    Some(PartChange {
+        cluster: cluster.clone(),
+        verb,
+        object,
+        name: name.clone(),
+        result: Ok(id.cloned().unwrap_or_default()),
+        details: details.unwrap_or_default(),
+    })
+}
+
+impl PartChange {
+    /// The same with Octavia's answer.
+    pub(super) fn with_answer(mut self, answer: &Answer<Written>) -> Self {
+        match answer {
+            Ok(Written { id: Some(id), .. }) => self.result = Ok(id.clone()),
+            Ok(Written { id: None, .. }) => {}
+            Err(failure) => self.result = Err((failure.class, failure.message.clone())),
+        }
+        self
+    }
+}
+
+fn ranges(allowed: &[IpNet]) -> String {
+    if allowed.is_empty() {
+        return "every address may connect".to_owned();
+    }
+    let shown: Vec<String> = allowed.iter().map(ToString::to_string).collect();
+    format!("allowedCIDRs {}", shown.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use capo_gate::octavia::Failure;
+
+    #[test]
+    fn a_change_is_reported_with_what_came_of_it() {
+        let cluster = ObjectName::new("n", "c");
+        let change = Change::UpdateListener {
+            id: "l1".to_owned(),
+            name: "lb-6443".to_owned(),
+            default_pool: None,
+            allowed_cidrs: "10.0.0.0/8".parse().ok().map(|range| vec![range]),
+        };
+        let sent = described(&cluster, &change).unwrap();
+        assert_eq!(sent.details, "allowedCIDRs 10.0.0.0/8");
+        let done = sent.clone().with_answer(&Ok(Written::default()));
+        assert_eq!(done.result, Ok("l1".to_owned()));
+        let failure = Failure {
+            class: FailureClass::Quota,
+            retry_after: None,
+            message: "full".to_owned(),
+        };
+        let refused = sent.with_answer(&Err(failure));
+        assert_eq!(
+            refused.result,
+            Err((FailureClass::Quota, "full".to_owned()))
+        );
+        let of_a_member = Change::DeleteMember {
+            pool: "p".to_owned(),
+            id: "m".to_owned(),
+        };
+        assert_eq!(described(&cluster, &of_a_member), None);
+    }
+}
