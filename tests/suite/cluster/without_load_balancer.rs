@@ -216,3 +216,57 @@ async fn a_floating_ip_that_the_user_brought_is_put_on_a_machine_and_stays_when_
     stage.until("OpenStackCluster", "c1", Value::is_null).await;
     assert_eq!(carrier(&stage), Value::Null, "it is free, and still there");
 }
+
+/// A host that every resolver of the C library knows without asking anybody, and that is no IP address for Rust.
+fn name_of(address: &str) -> String {
+    let address: std::net::Ipv4Addr = address.parse().unwrap();
+    let [a, b, c, d] = address.octets();
+    format!("{a}.{b}.{}", u32::from(c) * 256 + u32::from(d))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_name_of_the_endpoint_chooses_the_floating_ip_of_the_machine() {
+    let stage = start("floating-named").await;
+    let raw = Raw::sign_in(&Access {
+        auth_url: stage.cloud.auth_url(),
+        user: "demo".into(),
+        password: "secret".into(),
+        project: "demo".into(),
+    })
+    .await;
+    let (_, networks) = raw.get("network", "networks?name=public").await;
+    let url = raw.address("network", "floatingips");
+    let mut addresses = Vec::new();
+    for _ in 0..3 {
+        let new = json!({"floatingip": {"floating_network_id": networks["networks"][0]["id"]}});
+        let (_, brought) = raw.send(Method::POST, &url, Some(new)).await;
+        let address = brought["floatingip"]["floating_ip_address"].as_str();
+        addresses.push(address.unwrap().to_owned());
+    }
+    let endpoint = json!({"host": name_of(&addresses[1]), "port": 6443});
+    create(&stage, json!({"controlPlaneEndpoint": endpoint})).await;
+    machine(&stage, "cp-0").await;
+    let ready = stage.until_ready("c1").await;
+    assert_eq!(ready["spec"]["controlPlaneEndpoint"], endpoint);
+    let port = of_kind(&stage, "ports")
+        .into_iter()
+        .find(|port| port["name"] == "cp-0-0")
+        .unwrap();
+    let carried = |port: &Value| -> Vec<Value> {
+        of_kind(&stage, "floatingips")
+            .into_iter()
+            .filter(|fip| fip["port_id"] == port["id"])
+            .collect()
+    };
+    let on_machine = carried(&port);
+    assert_eq!(on_machine.len(), 1);
+    assert_eq!(on_machine[0]["floating_ip_address"], addresses[1]);
+    assert_eq!(on_machine[0]["tags"], json!([]), "the user's");
+    let clusters = api(&stage.admin, &stage.namespace, "Cluster");
+    clusters
+        .delete("c1", &kube::api::DeleteParams::default())
+        .await
+        .unwrap();
+    stage.until("OpenStackCluster", "c1", Value::is_null).await;
+    assert_eq!(of_kind(&stage, "floatingips").len(), 3, "they stay");
+}

@@ -89,18 +89,15 @@ pub(crate) async fn reconcile(
     step
 }
 
-/// The floating IP that the endpoint names, if it is one that was created for this cluster, that the spec names or that is
-/// on a machine of its control plane. `None` means that the endpoint is the user's.
+/// The floating IP of this project that the endpoint names, by its address or by a DNS name that leads there. `None` means that
+/// the endpoint is the user's.
 pub(crate) async fn of_endpoint(
     pass: &mut Reconcile<'_>,
     context: &StepContext<'_>,
     host: &str,
 ) -> StepResult<Option<FloatingIp>> {
     let given = context.desired.floating_ip;
-    let Some(address) = host.parse::<IpAddr>().ok().or(given) else {
-        set_gates(pass, Lookup::Absent);
-        return Ok(None);
-    };
+    let address = host.parse::<IpAddr>().ok().or(given);
     let is_leaving = pass.related.is_machine_leaving();
     let age = if is_leaving {
         READ_AGE_OF_RELEASE
@@ -108,7 +105,7 @@ pub(crate) async fn of_endpoint(
         READ_AGE
     };
     if let Some((fip, at)) = &pass.seen.floating_ip
-        && fip.floating_ip_address == Some(address)
+        && (address.is_none() || fip.floating_ip_address == address)
         && pass.now.saturating_duration_since(*at) < age
     {
         return Ok(Some(fip.clone()));
@@ -120,22 +117,33 @@ pub(crate) async fn of_endpoint(
     {
         return Ok(None);
     }
-    let is_given = given == Some(address);
-    let found = floating_ips::by_address(context, address, is_given).await?;
-    let description = context.desired.names.description();
-    let is_known = |fip: &FloatingIp| is_given || fip.description == description;
-    match found {
-        Some(fip) if is_known(&fip) || fip.port_id.is_some() => {
-            pass.seen.floating_ip = Some((fip.clone(), pass.now));
-            Ok(Some(fip))
-        }
-        _ => {
-            pass.seen.floating_ip = None;
-            pass.seen.carriers.foreign = Some((host.to_owned(), pass.now));
-            set_gates(pass, Lookup::Absent);
-            Ok(None)
+    let addresses = match address {
+        Some(address) => vec![address],
+        None => match pass.seen.endpoint_name.addresses(host).await {
+            Ok(addresses) => addresses,
+            // An endpoint of the user's need not resolve here. Until that is certain, the gates stay as they are.
+            Err(unresolved) => {
+                pass.wait_optional(unresolved.outcome);
+                return Ok(pass.seen.floating_ip.as_ref().map(|(fip, _)| fip.clone()));
+            }
+        },
+    };
+    let mut found = None;
+    for address in addresses {
+        let is_given = given == Some(address);
+        found = floating_ips::by_address(context, address, is_given).await?;
+        if found.is_some() {
+            break;
         }
     }
+    let Some(fip) = found else {
+        pass.seen.floating_ip = None;
+        pass.seen.carriers.foreign = Some((host.to_owned(), pass.now));
+        set_gates(pass, Lookup::Absent);
+        return Ok(None);
+    };
+    pass.seen.floating_ip = Some((fip.clone(), pass.now));
+    Ok(Some(fip))
 }
 
 /// Where the floating IP is. `None` while that can't be decided: it is on a machine of this cluster, and there is one
