@@ -104,6 +104,26 @@ async fn what_the_user_brings_along_is_used_and_stays() {
         assert_eq!(made_by_us(&stage, label), 0, "{label}");
     }
 
+    // Its tags are for what it creates.
+    assert_eq!(
+        made["spec"]["tags"].as_array().map(Vec::is_empty),
+        Some(false)
+    );
+    for (path, id) in [
+        ("networks", &own),
+        ("subnets", &own_subnet),
+        ("networks", &front),
+        ("subnets", &front_subnet),
+        ("routers", &router),
+    ] {
+        let tags = format!("{path}/{}/tags", id.as_str().unwrap());
+        assert_eq!(
+            raw.get("network", &tags).await.1["tags"],
+            json!([]),
+            "{path}"
+        );
+    }
+
     // A member's address is on the machines' network.
     let spec = json!({"identityRef": made["spec"]["identityRef"], "flavor": {"filter": {"name": "m1.small"}},
         "image": {"filter": {"name": "cirros"}}});
@@ -177,6 +197,18 @@ async fn a_router_takes_the_external_addresses_it_is_given() {
     let router = raw.get("network", &path).await.1;
     let addresses = &router["router"]["external_gateway_info"]["external_fixed_ips"];
     assert_eq!(addresses[0]["ip_address"], address, "{addresses}");
+    // As CAPO sends them: the router is created without a gateway, which gets its addresses by an update.
+    let calls = stage.cloud.control().calls_since(0);
+    let gateway = |label: &str| {
+        let call = calls.iter().find(|call| call.label == label);
+        let body = call.and_then(|call| call.body.clone()).unwrap_or_default();
+        body["router"]["external_gateway_info"].clone()
+    };
+    assert_eq!(gateway("router_create"), Value::Null);
+    assert_eq!(
+        gateway("router_update"),
+        json!({"network_id": public, "external_fixed_ips": [{"subnet_id": subnet["id"], "ip_address": address}]})
+    );
     // Set once, and not again in every pass.
     let mark = stage.cloud.control().last_call();
     stage.one_more_pass("c1").await;

@@ -89,6 +89,7 @@ async fn the_name_of_the_endpoint_chooses_the_floating_ip_which_outlives_the_clu
         (status, &left["floatingip"]["port_id"]),
         (200, &Value::Null)
     );
+    assert_eq!(left["floatingip"]["tags"], json!([]), "nor is it tagged");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -213,6 +214,39 @@ async fn a_managed_subnet_may_be_of_ipv6() {
             && rule["port_range_min"] == 6443
     });
     assert!(opens_api);
+    stage.delete("c1").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_a_network_of_both_families_the_endpoint_is_of_ipv4_and_nodes_are_reached_by_both() {
+    let (stage, raw) = start("chosen-dual").await;
+    let own = create(&raw, "networks", "network", json!({"name": "dual"})).await;
+    // The first one is of IPv6.
+    for (cidr, version) in [("fd00:7::/64", 6), ("10.7.0.0/24", 4)] {
+        let subnet =
+            json!({"name": "dual", "network_id": own["id"], "cidr": cidr, "ip_version": version});
+        create(&raw, "subnets", "subnet", subnet).await;
+    }
+    let change = json!({
+        "managedSubnets": null, "network": {"id": own["id"]}, "apiServer": {"enableFloatingIP": false},
+    });
+    let made = ready(&stage, change).await;
+    let host = made["spec"]["controlPlaneEndpoint"]["host"].as_str();
+    assert!(host.unwrap().starts_with("10.7.0."), "{host:?}");
+    let subnets = made["status"]["network"]["subnets"].as_array().unwrap();
+    assert_eq!(subnets.len(), 2);
+    let cloud = stage.cloud.control().dump();
+    let rules = cloud["network"]["security_group_rules"].as_array().unwrap();
+    let group = &made["status"]["workerSecurityGroup"]["id"];
+    for (family, range) in [("IPv4", "10.7.0.0/24"), ("IPv6", "fd00:7::/64")] {
+        let is_open = rules.iter().any(|rule| {
+            rule["security_group_id"] == *group
+                && rule["ethertype"] == family
+                && rule["remote_ip_prefix"] == range
+                && rule["port_range_min"] == 30_000
+        });
+        assert!(is_open, "{family}: {rules:#?}");
+    }
     stage.delete("c1").await;
 }
 

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use fake_cloud::Call;
 use futures::future::join_all;
+use k8s_openapi::api::events::v1::Event;
+use kube::{Api, api::ListParams};
 use reqwest::Method;
 use serde_json::{Value, json};
 use test_support::{
@@ -257,4 +259,58 @@ async fn clusters_of_a_project_share_the_lists_that_show_what_was_changed_by_han
         (now.len() == before.len() && now != before).then_some(())
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gateway_that_an_operator_moved_stays_there_and_is_reported() {
+    let stage = Environment::in_namespace("drift-gateway")
+        .cloud(quick())
+        .start()
+        .await;
+    let access = Access {
+        auth_url: stage.cloud.auth_url(),
+        user: "admin".into(),
+        password: "secret".into(),
+        project: "admin".into(),
+    };
+    let admin = User(Raw::sign_in(&access).await);
+    // A cloud with two external networks needs to be told which one.
+    let public =
+        admin.0.get("network", "networks?name=public").await.1["networks"][0]["id"].clone();
+    let change =
+        json!({"externalNetwork": {"id": public}, "apiServer": {"enableFloatingIP": false}});
+    let made = ready(&stage, "c1", change).await;
+    let other = json!({"name": "public-2", "router:external": true, "shared": true});
+    let other = admin.create("networks", "network", other).await["id"].clone();
+    let subnet = json!({"name": "public-2", "network_id": other, "cidr": "198.51.100.0/24", "ip_version": 4});
+    admin.create("subnets", "subnet", subnet).await;
+    let path = format!(
+        "routers/{}",
+        made["status"]["router"]["id"].as_str().unwrap()
+    );
+    let moved = json!({"router": {"external_gateway_info": {"network_id": other}}});
+    admin.send(Method::PUT, &path, moved).await;
+
+    let mark = stage.cloud.control().last_call();
+    let change = json!({"spec": {"controlPlaneOmitAvailabilityZone": true}});
+    stage.patch("OpenStackCluster", "c1", change).await;
+    let events: Api<Event> = Api::namespaced(stage.admin.clone(), &stage.namespace);
+    until("the event about the gateway", async || {
+        let list = events.list(&ListParams::default()).await.unwrap();
+        let mut notes = list.items.iter().filter_map(|event| event.note.as_ref());
+        notes
+            .any(|note| {
+                note.contains("the gateway of router") && note.contains(other.as_str().unwrap())
+            })
+            .then_some(())
+    })
+    .await;
+    stage.until_ready("c1").await;
+    assert_eq!(stage.writes_since(mark), Vec::<String>::new());
+    let (_, router) = admin.0.get("network", &path).await;
+    assert_eq!(
+        router["router"]["external_gateway_info"]["network_id"],
+        other
+    );
+    stage.delete("c1").await;
 }
