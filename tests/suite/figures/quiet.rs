@@ -1,6 +1,6 @@
 //! What load balancers cost while nothing is wrong, and that a hung one costs nobody else anything.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fake_cloud::{
     Call, CallMatch, Command, Control, Durations, FakeCloud, Fault, OperationRule, Options,
@@ -9,12 +9,14 @@ use futures::future::join_all;
 
 use super::{
     calls::{labels, load_balancer, octavia, until},
-    scene::{Plan, Scene},
+    scene::{PATIENCE, Plan, Scene},
 };
 
 const ONE: Plan<'static> = plan("one", "amphora", &[]);
 const THREE: Plan<'static> = plan("three", "ovn", &[8132, 9345]);
 const HUNG: Plan<'static> = plan("hung", "amphora", &[]);
+/// Seconds that the creation of a member takes.
+const CREATION: f64 = 5.0;
 /// Passes without a slow read in between: every sixth also looks at what the status tree lacks.
 const PASSES: usize = 5;
 
@@ -93,7 +95,7 @@ async fn adding_a_member_beside_a_hung_load_balancer(scene: &Scene, control: &Co
         .command(Command::Operation(OperationRule {
             operation: "member-create".to_owned(),
             load_balancer: ONE.name.to_owned(),
-            duration: Some(5.0),
+            duration: Some(CREATION),
             ..OperationRule::default()
         }))
         .unwrap();
@@ -131,7 +133,11 @@ async fn adding_a_member_beside_a_hung_load_balancer(scene: &Scene, control: &Co
     let before = calls.len();
     calls.retain(|call| !is_hung(call));
     assert!(calls.len() < before);
-    assert!(calls.len() <= 5, "{:?}", labels(&calls));
+    let is_creation = |call: &&Call| call.label == "loadbalancer_member_create";
+    let created = calls.iter().find(is_creation).unwrap().at;
+    // Those until it was made; one more sees that. What follows is no part of the machine's admission.
+    let waiting = calls.iter().filter(|call| call.at < created + CREATION);
+    assert!(waiting.count() < 5, "{:?}", labels(&calls));
     control.command(Command::Clear("all".to_owned())).unwrap();
 }
 
@@ -171,14 +177,15 @@ async fn a_pass_costs_one_call(control: &Control, plan: Plan<'_>) {
 
 /// Waits until the reads that follow the last change are over.
 async fn until_quiet(control: &Control) {
-    for _ in 0..20 {
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
         let since = control.last_call();
         tokio::time::sleep(Duration::from_secs(4)).await;
         if octavia(control, since).is_empty() {
             return;
         }
     }
-    panic!("Octavia is still called after 80 s");
+    panic!("Octavia is still called after {PATIENCE:?}");
 }
 
 /// No member of any pool is disabled.

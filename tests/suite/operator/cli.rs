@@ -258,13 +258,13 @@ async fn a_viewer_sees_who_waits_why_and_when_it_opens() {
     );
     let yaml = text(&look(&["status", "seen", "-o", "yaml"]).stdout);
     assert!(yaml.contains("reason: OperatorHold"), "{yaml}");
-    let waited = look(&["watch", "seen", "--until=open", "--timeout=5s"]);
+    let waited = look(&["watch", "seen", "--until=open", "--timeout=10s"]);
     assert_eq!(waited.status.code(), Some(3), "{}", text(&waited.stderr));
     assert!(text(&waited.stdout).contains("gate Held OperatorHold"));
 
     // Whoever waits sees it open, and each change on a line of its own.
     let watcher = std::process::Command::new(ours())
-        .args(["watch", "seen", "--until=open", "--timeout=2m"])
+        .args(["watch", "seen", "--until=open", "--timeout=5m"])
         .env("KUBECONFIG", &viewer)
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())

@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 
 /// Goes through a log in JSON; `reads` is how often the load balancer was read meanwhile.
 pub(super) fn tells_changes_alone(log: &str, (cluster, machine): (&str, &str), reads: usize) {
-    let lines: Vec<Value> = log
+    // The manager may be writing the last line.
+    let (whole, _) = log.rsplit_once('\n').unwrap_or_default();
+    let lines: Vec<Value> = whole
         .lines()
         .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
         .filter(|line: &Value| line["OpenStackMachine"] == machine)

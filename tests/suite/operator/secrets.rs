@@ -1,7 +1,5 @@
 //! Canaries: what must stay secret is looked for in everything that the manager says, at every verbosity.
 
-use std::time::Duration;
-
 use base64::Engine as _;
 use fake_cloud::Command;
 use k8s_openapi::api::events::v1::Event;
@@ -10,6 +8,7 @@ use kube::{
     api::{DynamicObject, ListParams},
 };
 use serde_json::json;
+use test_support::waiting::PATIENCE;
 
 use super::until;
 use crate::{
@@ -81,7 +80,7 @@ async fn nothing_secret_is_said_at_any_verbosity() {
         said += &get(&manager.metrics_url()).await.unwrap().1;
         stage.delete_cluster(&name).await;
         manager.process.signal("TERM").unwrap();
-        manager.process.wait(Duration::from_secs(10)).unwrap();
+        manager.process.wait(PATIENCE).unwrap();
         let log = std::fs::read_to_string(manager.process.log()).unwrap();
         // A canary that is never near a log proves nothing: the log does tell of the refusal.
         assert!(

@@ -196,10 +196,13 @@ async fn state_of_our_objects_as_cluster_api_users_query_it() {
     }
 
     // Argo CD on the same objects.
-    let held = object(&stage, "OpenStackMachine", "state-cp").await;
-    let (status, message) = verdict(&held);
-    assert_eq!(status, "Progressing", "{message}");
-    assert!(message.contains("change freeze"), "{message}");
+    until("Argo CD tells of the hold", async || {
+        let held = object(&stage, "OpenStackMachine", "state-cp").await;
+        let (status, message) = verdict(&held);
+        assert_eq!(status, "Progressing", "{message}");
+        message.contains("change freeze").then_some(())
+    })
+    .await;
     let release = json!({"metadata": {"annotations": {"infrastructure.cluster.x-k8s.io/load-balancer-gate": null}}});
     api(&admin, "default", "OpenStackCluster")
         .patch(

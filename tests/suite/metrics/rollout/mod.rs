@@ -48,11 +48,13 @@ const EXPECTED: [(&str, &str); 12] = [
 ];
 
 /// What may fire. Whether a fifth of a controller's passes fails while three clouds of four are in trouble depends on how
-/// often the others are looked at, and that on how busy this machine is; so does how long the member of `red-cp-1` is in
-/// ERROR before it is recreated.
-const MAY: [(&str, &str); 2] = [
+/// often the others are looked at, and that on how busy this machine is; so does how long the members of `red-cp-1` and
+/// `demo-cp-2` are in ERROR before they are recreated, and their machines held.
+const MAY: [(&str, &str); 4] = [
     ("CapoReconcileErrorRatioHigh", "openstackcluster"),
     ("CapoLBMemberError", "red red-cp-1 6443"),
+    ("CapoLBMemberError", "demo demo-cp-2 6443"),
+    ("CapoRolloutGateHeld", "demo demo-cp-2 admission"),
 ];
 
 fn now() -> f64 {

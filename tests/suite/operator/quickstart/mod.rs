@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fake_cloud::{Durations, FakeCloud, Options};
+use fake_cloud::{Durations, FakeCloud, Options, Provisioning, octavia::model::Member};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, ResourceExt as _, api::ListParams};
 use serde_json::json;
@@ -213,6 +213,18 @@ async fn move_in_the_middle_of_a_rollout(
             .then_some(())
         },
     )
+    .await;
+    // A new member gets traffic once its API server is up, which is a call.
+    until("every member gets traffic", async || {
+        let name = "k8s-clusterapi-cluster-demo-demo-kubeapi";
+        let (_, balancers) = cloud.control().load_balancers(name);
+        let pools = balancers.iter().flat_map(|(balancer, _)| &balancer.pools);
+        let gets_traffic = |member: &&Member| {
+            member.head.enabled && member.head.provisioning == Provisioning::Active
+        };
+        let members = pools.flat_map(|pool| &pool.members).filter(gets_traffic);
+        (members.count() == 2).then_some(())
+    })
     .await;
     machines.follow(None);
     let mark = cloud.control().last_call();

@@ -18,7 +18,7 @@ const SILENCE: Duration = Duration::from_secs(15);
 /// Between tries after the first has failed.
 const PAUSE: Duration = Duration::from_millis(500);
 /// How long the last events may take to arrive.
-const LAST_EVENTS: Duration = Duration::from_secs(30);
+const LAST_EVENTS: Duration = Duration::from_mins(2);
 /// More than any event of the watched object.
 const LONGEST_EVENT: usize = 1 << 20;
 

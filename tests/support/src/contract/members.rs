@@ -74,7 +74,8 @@ pub async fn statuses_turn_in_order_and_writes_wait(under: &impl CloudUnderTest)
     let cloud = &contract.cloud;
     let balancer = Balancer::with(&contract, "10.69.0.0/24").await;
     let pool = balancer.pool.id.as_str();
-    under.pushes(Pushes::Slow(15)).await;
+    // Longer than a busy machine needs for what is refused meanwhile.
+    under.pushes(Pushes::Slow(30)).await;
     let first = add(&contract, &balancer, 11).await;
     let while_busy = tree(&contract, &balancer.lb.id).await;
     assert_eq!(around(&while_busy), [&ProvisioningStatus::PendingUpdate; 3]);

@@ -31,11 +31,10 @@ use super::{
     Error, Guarded, Kubernetes, apply, guarded::Program, installation, kubernetes::free_port,
     manager, programs,
 };
+use crate::waiting::PATIENCE;
 
 /// Time between two passes over the Deployments.
 const INTERVAL: Duration = Duration::from_millis(300);
-/// A manager releases its lease and ends within this time.
-const STOP: Duration = Duration::from_secs(10);
 /// Which program an image's name stands for.
 const CLUSTER_API: [(&str, &str); 3] = [
     ("/cluster-api-controller", "core"),
@@ -236,7 +235,7 @@ impl Runtime {
             return Ok(());
         };
         one.process.signal("TERM")?;
-        let ended = tokio::task::spawn_blocking(move || one.process.wait(STOP));
+        let ended = tokio::task::spawn_blocking(move || one.process.wait(PATIENCE));
         ended.await??;
         let definitions: Api<CustomResourceDefinition> = Api::all(self.client.clone());
         for (name, service) in one.services {

@@ -9,9 +9,7 @@ use std::{
 use serde_json::Value;
 
 use super::{Error, Guarded, guarded::Program, kubernetes::free_port, programs};
-
-/// How long it may take to start, or to answer.
-const PATIENCE: Duration = Duration::from_mins(1);
+use crate::waiting::PATIENCE;
 
 /// A running Prometheus; killed when dropped, and with this process.
 pub struct Prometheus {
