@@ -7,7 +7,6 @@ use std::{
 };
 
 use http::Request;
-use hyper_util::client::proxy::matcher::Matcher;
 use kube::{
     Client, Config,
     client::ClientBuilder,
@@ -61,7 +60,9 @@ pub(crate) async fn config(kubeconfig: Option<&Path>) -> Result<Config, ConnectE
             let mut config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
                 .await
                 .map_err(wrong)?;
-            if !is_proxy_meant(&config, &proxies, &Matcher::from_env()) {
+            // A proxy of the environment leads to clouds and endpoints. The library would take it for the Kubernetes API too,
+            // whatever NO_PROXY names, and refuse it.
+            if !is_one_of(config.proxy_url.as_ref(), &proxies) {
                 config.proxy_url = None;
             }
             config
@@ -74,16 +75,13 @@ pub(crate) async fn config(kubeconfig: Option<&Path>) -> Result<Config, ConnectE
     Ok(config)
 }
 
-/// Whether the proxy of the configuration is meant for the Kubernetes API: it is one of the kubeconfig's own `proxies`, or the
-/// environment does not except the API's address. kube compares `NO_PROXY` with the address of the proxy itself.
-fn is_proxy_meant(config: &Config, proxies: &[String], environment: &Matcher) -> bool {
-    let proxy = config.proxy_url.as_ref().map(ToString::to_string);
-    let is_own = |proxy: &String| {
-        proxies
-            .iter()
-            .any(|own| own.trim_end_matches('/') == proxy.trim_end_matches('/'))
-    };
-    proxy.as_ref().is_some_and(is_own) || environment.intercept(&config.cluster_url).is_some()
+/// Whether the proxy is one that the kubeconfig names.
+fn is_one_of(proxy: Option<&http::Uri>, named: &[String]) -> bool {
+    let text = |uri: &str| uri.trim_end_matches('/').to_owned();
+    proxy.is_some_and(|proxy| {
+        let proxy = text(&proxy.to_string());
+        named.iter().any(|named| text(named) == proxy)
+    })
 }
 
 /// A client for commands that run once, from a kubeconfig or the Pod's own ServiceAccount.
@@ -191,27 +189,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_proxy_of_the_environment_is_not_meant_for_excepted_addresses() {
-        let environment = Matcher::builder()
-            .https("http://proxy:3128")
-            .no("127.0.0.0/8,.cluster.example")
-            .build();
-        let own = ["http://own:8080".to_owned()];
-        for (api, proxy, meant) in [
-            ("https://127.0.0.1:6443", "http://proxy:3128", false),
-            (
-                "https://api.cluster.example:6443",
-                "http://proxy:3128",
-                false,
-            ),
-            ("https://elsewhere.example:6443", "http://proxy:3128", true),
-            ("https://127.0.0.1:6443", "http://own:8080", true),
-        ] {
-            let mut config = Config::new(api.parse().unwrap());
-            config.proxy_url = Some(proxy.parse().unwrap());
-            let found = is_proxy_meant(&config, &own, &environment);
-            assert_eq!(found, meant, "{api} by {proxy}");
-        }
+    fn only_the_kubeconfig_names_a_proxy_of_the_kubernetes_api() {
+        let named = ["http://own:8080".to_owned()];
+        let uri = |text: &str| text.parse::<http::Uri>().unwrap();
+        assert!(is_one_of(Some(&uri("http://own:8080")), &named));
+        assert!(!is_one_of(
+            Some(&uri("http://of-the-environment:3128")),
+            &named
+        ));
+        assert!(!is_one_of(None, &named));
     }
 
     #[test]
