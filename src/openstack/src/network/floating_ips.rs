@@ -11,21 +11,8 @@ use crate::{
 };
 use capo_core::Priority;
 use capo_core::ids::{FloatingIpId, NetworkId, PortId, ProjectId, RouterId};
-use capo_core::wire_enum;
 
 const NEUTRON: Service = Service::Network;
-
-wire_enum! {
-    /// A floating IP's status.
-    pub enum FloatingIpStatus {
-        /// It forwards traffic.
-        Active = "ACTIVE",
-        /// It has no port.
-        Down = "DOWN",
-        /// In ERROR.
-        Error = "ERROR",
-    }
-}
 
 /// A floating IP.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -47,9 +34,6 @@ pub struct FloatingIp {
     /// The external network.
     #[serde(default, deserialize_with = "null_as_default")]
     pub floating_network_id: NetworkId,
-    /// Its status.
-    #[serde(default)]
-    pub status: FloatingIpStatus,
     /// Its description.
     #[serde(default, deserialize_with = "null_as_default")]
     pub description: String,

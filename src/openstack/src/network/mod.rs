@@ -10,7 +10,7 @@ mod tags;
 mod trunks;
 
 pub use super::wire::{FixedIp, TagFilter};
-pub use floating_ips::{FloatingIp, FloatingIpFilter, FloatingIpStatus, NewFloatingIp};
+pub use floating_ips::{FloatingIp, FloatingIpFilter, NewFloatingIp};
 pub use networks::{
     AllocationPool, Ipv6Mode, Network, NetworkFilter, NewNetwork, NewSubnet, Subnet, SubnetFilter,
     SubnetUpdate,

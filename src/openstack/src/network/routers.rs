@@ -26,9 +26,6 @@ pub struct Router {
     /// The project.
     #[serde(default)]
     pub project_id: Option<ProjectId>,
-    /// `ACTIVE`, `DOWN`, …, as sent.
-    #[serde(default, deserialize_with = "null_as_default")]
-    pub status: String,
     /// Its external gateway.
     #[serde(default)]
     pub external_gateway_info: Option<ExternalGateway>,
