@@ -33,7 +33,7 @@ async fn neutron(raw: &Raw, method: Method, path: &str, body: Value) -> Value {
 }
 
 /// A network with a subnet of the same name, and their ids.
-async fn network(raw: &Raw, name: &str, cidr: &str) -> (Value, Value) {
+pub(crate) async fn network(raw: &Raw, name: &str, cidr: &str) -> (Value, Value) {
     let made = neutron(
         raw,
         Method::POST,

@@ -3,7 +3,7 @@
 mod adopted;
 mod bad_input;
 mod bastion;
-mod brought;
+pub(crate) mod brought;
 mod calls;
 mod chosen;
 mod deletion;

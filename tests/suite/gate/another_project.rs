@@ -9,7 +9,11 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::scene::{cluster, create, gate, is_hooked, is_provisioned, join, member_writes};
-use crate::machine::machine_spec;
+use crate::{
+    cluster::brought::network,
+    contract::{Access, Raw},
+    machine::machine_spec,
+};
 use test_support::{
     env::{
         Environment,
@@ -20,6 +24,11 @@ use test_support::{
 
 /// The Secret of the cluster, with the clouds.yaml of `project`.
 async fn credentials(stage: &Environment, project: &str) {
+    credentials_in(stage, "cloud-config", project).await;
+}
+
+/// A Secret with the clouds.yaml of `project`.
+async fn credentials_in(stage: &Environment, secret: &str, project: &str) {
     let user = format!("username: {project}");
     let yaml = stage
         .cloud
@@ -27,7 +36,13 @@ async fn credentials(stage: &Environment, project: &str) {
         .replace("username: demo", &user)
         .replace("project_name: demo", &format!("project_name: {project}"));
     assert!(yaml.contains(&user));
-    stage.secret("cloud-config", &yaml, None).await;
+    stage.secret(secret, &yaml, None).await;
+}
+
+/// The project `other`, with a user of the same name.
+fn second_project(stage: &Environment) {
+    stage.command(json!({"project": {"id": "other", "name": "other"}}));
+    stage.command(json!({"user": {"name": "other", "password": "secret", "project": "other", "roles": ["member"]}}));
 }
 
 fn sign_in(object: &Value) -> (&str, &str, &str) {
@@ -40,8 +55,7 @@ async fn in_another_project_nothing_is_created_judged_or_opened() {
     let mut stage = Environment::in_namespace("another-project").start().await;
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join(&stage, &["m0", "m1"]).await;
-    stage.command(json!({"project": {"id": "other", "name": "other"}}));
-    stage.command(json!({"user": {"name": "other", "password": "secret", "project": "other", "roles": ["member"]}}));
+    second_project(&stage);
     let before = stage.cloud.control().last_call();
     credentials(&stage, "other").await;
     stage.one_more_pass("c1").await;
@@ -97,8 +111,7 @@ async fn a_server_that_is_not_found_in_another_project_is_not_left_behind() {
         .await
         .unwrap();
     stage.until("OpenStackMachine", "w0", is_provisioned).await;
-    stage.command(json!({"project": {"id": "other", "name": "other"}}));
-    stage.command(json!({"user": {"name": "other", "password": "secret", "project": "other", "roles": ["member"]}}));
+    second_project(&stage);
     credentials(&stage, "other").await;
     stage.cluster_api.delete("Machine", "w0").await.unwrap();
     stage
@@ -109,6 +122,35 @@ async fn a_server_that_is_not_found_in_another_project_is_not_left_behind() {
         .await;
     assert!(!stage.leftovers("w0").is_empty());
     credentials(&stage, "demo").await;
+    stage.until("Machine", "w0", Value::is_null).await;
+    assert_eq!(stage.leftovers("w0"), Vec::<String>::new());
+}
+
+/// A worker whose own identityRef leads to another project than the cluster's is made and deleted there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_with_credentials_of_its_own_is_deleted_in_its_own_project() {
+    let stage = Environment::in_namespace("own-credentials").start().await;
+    cluster(&stage, "10.6.0.0/24", "amphora").await;
+    join(&stage, &["m0"]).await;
+    second_project(&stage);
+    credentials_in(&stage, "other-config", "other").await;
+    let access = Access {
+        auth_url: stage.cloud.auth_url(),
+        user: "other".to_owned(),
+        password: "secret".into(),
+        project: "other".to_owned(),
+    };
+    let network = network(&Raw::sign_in(&access).await, "theirs", "10.66.0.0/24").await;
+    let mut spec = machine_spec();
+    spec["identityRef"] = json!({"name": "other-config", "cloudName": "demo"});
+    spec["ports"] = json!([{"network": {"id": network.0}}]);
+    stage
+        .cluster_api
+        .create_machine("c1", "w0", false, spec)
+        .await
+        .unwrap();
+    stage.until("OpenStackMachine", "w0", is_provisioned).await;
+    stage.cluster_api.delete("Machine", "w0").await.unwrap();
     stage.until("Machine", "w0", Value::is_null).await;
     assert_eq!(stage.leftovers("w0"), Vec::<String>::new());
 }
@@ -128,8 +170,7 @@ async fn servers_of_a_deleted_cluster_are_not_left_behind_after_a_restart() {
         .await
         .unwrap();
     stage.until("OpenStackMachine", "w0", is_provisioned).await;
-    stage.command(json!({"project": {"id": "other", "name": "other"}}));
-    stage.command(json!({"user": {"name": "other", "password": "secret", "project": "other", "roles": ["member"]}}));
+    second_project(&stage);
     stage.stop().await;
     credentials(&stage, "other").await;
     for kind in ["OpenStackCluster", "Cluster"] {
@@ -160,8 +201,7 @@ async fn a_server_that_is_absent_in_another_project_is_not_gone() {
     stage.command(json!({"assumed_health": "silent"}));
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join(&stage, &["m0"]).await;
-    stage.command(json!({"project": {"id": "other", "name": "other"}}));
-    stage.command(json!({"user": {"name": "other", "password": "secret", "project": "other", "roles": ["member"]}}));
+    second_project(&stage);
     credentials(&stage, "other").await;
     let reads = stage.calls("server_get");
     stage.cluster_api.delete("Machine", "m0").await.unwrap();

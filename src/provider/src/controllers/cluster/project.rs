@@ -14,7 +14,7 @@ use crate::controllers::{
 };
 use crate::kubernetes::conditions::kind::OPENSTACK_AUTHENTICATION_SUCCEEDED;
 use crate::reconcile::{StepError, StepResult};
-use capo_api::v1beta2::OpenStackCluster;
+use capo_api::v1beta2::{IdentityRef, OpenStackCluster};
 use capo_core::{FailureClass, ObjectName, Priority, Reason, ids::ProjectId};
 
 /// Whether `project` was found to be that of a cluster's objects. In any other one the absence of a server says nothing
@@ -32,17 +32,22 @@ pub(in crate::controllers) fn is_verified(
 pub(in crate::controllers) enum ProjectMatch {
     /// It is, or nothing says otherwise.
     Own,
+    /// It is not known to be, and the server has credentials of its own: what was created for it is in their project. An
+    /// absence there says nothing to the gates.
+    OwnCredentials,
     /// It is not: nothing is deleted there, and an absence there says nothing.
     Elsewhere,
     /// This process has not found it out yet. What exists there may be deleted; what is absent there counts as unknown.
     Unknown,
 }
 
-/// Whether `project` is that of a cluster's objects, by the last pass over the cluster. After a restart a failed verification
-/// is known from the status, and a successful one is not: the credentials may be others since.
+/// Whether `project`, to which `identity` leads for a server, is that of a cluster's objects, by the last pass over the cluster.
+/// After a restart a failed verification is known from the status, and a successful one is not: the credentials may be
+/// others since.
 pub(in crate::controllers) fn project_match(
     context: &Context,
     cluster: &Cluster,
+    identity: &IdentityRef,
     project: &ProjectId,
 ) -> ProjectMatch {
     let Some((object, own)) = own_project(context, cluster) else {
@@ -57,11 +62,19 @@ pub(in crate::controllers) fn project_match(
     };
     match own {
         Some(own) if own == *project => ProjectMatch::Own,
+        _ if !are_same_credentials(identity, &object.spec.identity_ref) => {
+            ProjectMatch::OwnCredentials
+        }
         Some(_) => ProjectMatch::Elsewhere,
         None if has_failed() => ProjectMatch::Elsewhere,
         None if is_left_alone(&object) => ProjectMatch::Own,
         None => ProjectMatch::Unknown,
     }
+}
+
+/// Whether both lead to the same project. The regions of a cloud share their projects.
+fn are_same_credentials(one: &IdentityRef, other: &IdentityRef) -> bool {
+    (&one.type_, &one.name, &one.cloud_name) == (&other.type_, &other.name, &other.cloud_name)
 }
 
 /// Whether no pass acts on the object, so that none ever verifies its project.

@@ -79,12 +79,12 @@ impl Deletion<'_> {
         let read_at = Instant::now();
         let found = self.find_server().await?;
         let observations = &self.context.servers.observations;
-        let before = observations
-            .get(self.owner)
-            .map(|observation| observation.server.state);
+        let before = observations.get(self.owner);
         let absent = match self.project_match {
             ProjectMatch::Own => ServerState::Absent,
-            ProjectMatch::Elsewhere | ProjectMatch::Unknown => ServerState::Other,
+            ProjectMatch::OwnCredentials | ProjectMatch::Elsewhere | ProjectMatch::Unknown => {
+                ServerState::Other
+            }
         };
         let state = found.as_ref().map_or(absent, server_state::state);
         let addresses = found.as_ref().map(server_state::addresses);
@@ -101,7 +101,7 @@ impl Deletion<'_> {
             let what = instance::described(&self.owner.name);
             self.context.servers.doubts.check(self.owner, &what)?;
             // One 404 can be a proxy's.
-            if self.was_begun() && before != Some(ServerState::Absent) {
+            if self.was_begun() && before.is_none_or(|before| before.found) {
                 return Err(waiting(
                     "The server was absent in one read; it is looked for once more",
                 ));

@@ -34,6 +34,8 @@ struct Shared {
 pub struct Observation {
     /// What the gates ask for.
     pub server: ObservedServer,
+    /// Whether the read found the server.
+    pub found: bool,
     /// Its addresses; the last ones known while it is absent.
     pub addresses: Vec<ServerAddress>,
 }
@@ -50,8 +52,8 @@ pub struct ServerAddress {
 }
 
 impl Observations {
-    /// Stores what a read that began at `read_at` saw. Returns whether the machine has to be woken: because
-    /// more than the time is new, or because a new read was requested.
+    /// Stores what a read that began at `read_at` saw, without addresses where it found no server. Returns whether the
+    /// machine has to be woken: because more than the time is new, or because a new read was requested.
     pub fn record(
         &self,
         name: &ObjectName,
@@ -145,6 +147,7 @@ fn next(
             read_at: Some(read_at),
             down_since: down.then_some(first),
         },
+        found: addresses.is_some(),
         addresses: addresses
             .or_else(|| before.map(|before| before.addresses.clone()))
             .unwrap_or_default(),

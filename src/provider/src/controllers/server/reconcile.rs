@@ -229,7 +229,8 @@ impl Pass<'_> {
             cloud: &identity.cloud,
             project: &identity.project,
             project_match: self.cluster().map_or(ProjectMatch::Own, |cluster| {
-                project_match(self.context, &cluster, &identity.project)
+                let reference = &self.object.spec.identity_ref;
+                project_match(self.context, &cluster, reference, &identity.project)
             }),
             object: &self.object,
             owner: &self.name,
