@@ -8,11 +8,17 @@
 
 use std::{path::PathBuf, process::Stdio, time::Duration};
 
-use contract::{Access, CloudUnderTest, Kind, Pushes};
+use contract::{Access, CloudUnderTest, Kind, Pushes, ServerState};
 use test_support::{contract, contract_tests, gate};
 use tokio::process::Command;
 
 contract_tests!(real);
+
+mod replay {
+    use super::real;
+
+    test_support::replay_tests!(real);
+}
 
 /// The OpenStack that `tests/support/openstack` installed and started.
 struct RealOpenStack {
@@ -107,6 +113,15 @@ impl CloudUnderTest for RealOpenStack {
         self.hold_script(&["write", name, status, table]).await;
     }
 
+    async fn write_server_state(&self, name: &str, state: ServerState) {
+        let state = match state {
+            ServerState::Active => "active",
+            ServerState::Error => "error",
+            ServerState::SoftDeleted => "soft-delete",
+        };
+        self.script("server.sh", &[name, state]).await;
+    }
+
     /// The push takes so long that there is time to kill the worker.
     async fn doom_worker(&self, suffix: &str) {
         let delay = self.root.join("run/octavia-delay");
@@ -132,4 +147,10 @@ async fn the_gate_holds_as_long_as_octavia_lies() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_gate_lets_machines_go_that_others_replace() {
     Box::pin(gate::lets_machines_go(&real().await, "amphorav2")).await;
+}
+
+/// With the amphora provider under another name, and a data path that ignores weights.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_gate_lets_machines_go_where_weights_are_ignored() {
+    Box::pin(gate::lets_machines_go(&real().await, "ovn")).await;
 }

@@ -3,13 +3,28 @@
 use fake_cloud::{AssumedHealth, Command, Durations, FakeCloud, Hold, OperationRule, Options};
 use serde_json::json;
 
-use crate::contract::{Access, CloudUnderTest, Kind, Pushes};
+use crate::contract::{Access, CloudUnderTest, Kind, Pushes, ServerState};
 use test_support::contract_tests;
 
 contract_tests!(fake);
 
+mod replay {
+    use super::quick as fake;
+
+    test_support::replay_tests!(fake);
+}
+
 async fn fake() -> Fake {
     Fake(FakeCloud::start(options()).await.unwrap())
+}
+
+/// Load balancers that forward nothing, as those of the real services that tests use.
+async fn quick() -> Fake {
+    let options = Options {
+        data_path: false,
+        ..options()
+    };
+    Fake(FakeCloud::start(options).await.unwrap())
 }
 
 fn options() -> Options {
@@ -94,6 +109,16 @@ impl CloudUnderTest for Fake {
             Kind::Member => "member",
         };
         let write = json!({"set_status": {"object": name, "kind": kind, "provisioning": status}});
+        self.0.control().run(write).unwrap();
+    }
+
+    async fn write_server_state(&self, name: &str, state: ServerState) {
+        let status = match state {
+            ServerState::Active => "ACTIVE",
+            ServerState::Error => "ERROR",
+            ServerState::SoftDeleted => "SOFT_DELETED",
+        };
+        let write = json!({"set_server": {"server": name, "status": status}});
         self.0.control().run(write).unwrap();
     }
 

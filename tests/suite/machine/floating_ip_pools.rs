@@ -1,18 +1,18 @@
 //! Floating IPs from pools, by Cluster API's IPAM contract.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use capo_core::Priority;
 use capo_openstack::network::{FloatingIpFilter, NetworkFilter, NewFloatingIp};
-use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::api::PostParams;
 use serde_json::{Value, json};
 use test_support::env::{
     Environment,
     apply::first_manifest,
     cluster_api::{api, condition},
     environment::{identity, status_and_reason},
+    garbage,
 };
-use tokio::task::JoinHandle;
 
 use super::machine_spec;
 
@@ -51,34 +51,6 @@ async fn create(stage: &Environment, object: Value) {
         )
         .await
         .unwrap();
-}
-
-/// What kube-controller-manager does, which no test starts: objects go whose owner is gone.
-fn collect_garbage(stage: &Environment) -> JoinHandle<()> {
-    let (admin, namespace) = (stage.admin.clone(), stage.namespace.clone());
-    tokio::spawn(async move {
-        loop {
-            for kind in ["IPAddressClaim", "IPAddress"] {
-                let objects = api(&admin, &namespace, kind);
-                // An API server that does not answer is asked again in the next round.
-                let listed = objects.list(&ListParams::default()).await;
-                for object in listed.into_iter().flatten() {
-                    for owner in object.metadata.owner_references.iter().flatten() {
-                        let owners = api(&admin, &namespace, &owner.kind);
-                        let Ok(found) = owners.get_opt(&owner.name).await else {
-                            continue;
-                        };
-                        let uid = found.and_then(|found| found.metadata.uid);
-                        let name = object.metadata.name.as_deref().unwrap();
-                        if uid.as_ref() != Some(&owner.uid) {
-                            let _ = objects.delete(name, &DeleteParams::default()).await;
-                        }
-                    }
-                }
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-    })
 }
 
 async fn address_of(stage: &Environment, claim: &str) -> String {
@@ -187,7 +159,7 @@ async fn parallel_claims_get_one_address_each_what_was_brought_along_first_and_t
     );
 
     // The pool waits for its addresses, and what was brought along outlives it.
-    let _garbage = collect_garbage(&stage);
+    let _garbage = garbage::collect(&stage.admin, &stage.namespace);
     stage.cluster_api.delete(POOL, "pool").await.unwrap();
     stage
         .until(POOL, "pool", |pool| {
@@ -208,7 +180,7 @@ async fn parallel_claims_get_one_address_each_what_was_brought_along_first_and_t
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn retained_addresses_are_given_again_and_go_with_the_pool() {
     let stage = Environment::in_namespace("fip-retain").start().await;
-    let garbage = collect_garbage(&stage);
+    let garbage = garbage::collect(&stage.admin, &stage.namespace);
     let spec =
         json!({"reclaimPolicy": "Retain", "floatingIPNetwork": {"filter": {"name": "public"}}});
     create(&stage, pool(&stage.namespace, &spec)).await;
@@ -336,7 +308,7 @@ async fn a_pool_of_capo_is_taken_over_without_a_write_to_openstack() {
     );
     assert_eq!(stage.writes_since(since), Vec::<String>::new());
     // What CAPO left is honoured to the end.
-    let _garbage = collect_garbage(&stage);
+    let _garbage = garbage::collect(&stage.admin, &stage.namespace);
     stage
         .cluster_api
         .delete("IPAddressClaim", "a")
@@ -352,7 +324,7 @@ async fn a_pool_of_capo_is_taken_over_without_a_write_to_openstack() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_machine_gets_a_floating_ip_from_its_pool_and_gives_it_back() {
     let stage = Environment::in_namespace("fip-machine").start().await;
-    let _garbage = collect_garbage(&stage);
+    let _garbage = garbage::collect(&stage.admin, &stage.namespace);
     stage
         .cluster_api
         .create_cluster(

@@ -283,7 +283,7 @@ rpc_response_timeout = 60
 bind_host = $IP
 bind_port = $P_OCTAVIA
 auth_strategy = keystone
-enabled_provider_drivers = amphora:The Octavia Amphora driver,amphorav2:The Octavia Amphora driver,octavia:alias
+enabled_provider_drivers = amphora:The Octavia Amphora driver,amphorav2:The Octavia Amphora driver,ovn:Behaves as OVN for clients,octavia:alias
 default_provider_driver = amphora
 healthcheck_enabled = true
 [database]

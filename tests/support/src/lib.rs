@@ -25,6 +25,7 @@ pub mod gate;
 pub mod invariants;
 pub mod migration_page;
 pub mod monitoring;
+pub mod replay;
 pub mod rollout;
 pub mod scene;
 pub mod timeline;

@@ -56,6 +56,9 @@ pub trait CloudUnderTest {
     /// Writes a status like an operator in the database, to the load balancer or member of this name.
     async fn write_status(&self, kind: Kind, name: &str, status: &str);
 
+    /// Writes a server's state like an operator in Nova's database.
+    async fn write_server_state(&self, name: &str, state: ServerState);
+
     /// The worker that takes the next change of a member whose name ends in `suffix` stops in the middle of it, and
     /// another worker starts that does not know of the change. [`CloudUnderTest::worker_died`] returns when that has
     /// happened.
@@ -70,6 +73,15 @@ pub trait CloudUnderTest {
 pub enum Kind {
     LoadBalancer,
     Member,
+}
+
+/// A state of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerState {
+    Active,
+    Error,
+    /// It is deleted, and Nova keeps it until the time to reclaim it is over.
+    SoftDeleted,
 }
 
 /// The result of Octavia's pushes to its amphorae.

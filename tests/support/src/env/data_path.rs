@@ -1,7 +1,7 @@
 //! Plays the data path of a load balancer whose amphorae do not run, and the API servers behind it.
 //!
 //! It is the proxy of the manager's environment. A connection to the endpoint goes to a member that Octavia shows in service at
-//! that moment: ACTIVE, enabled, with a weight. The API server there has a certificate of its own address, as kubeadm gives it.
+//! that moment: ACTIVE, enabled, with a weight where the provider has weights. The API server there has a certificate of its own address, as kubeadm gives it.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -52,19 +52,21 @@ struct Played {
     authority: Authority,
     cloud: Cloud,
     cluster: String,
+    has_weights: bool,
     pool: OnceCell<PoolId>,
     stuck: Mutex<Option<IpAddr>>,
     requests: Mutex<Vec<Request>>,
 }
 
 impl DataPath {
-    /// Of the load balancer of this cluster in this cloud.
-    pub async fn start(cloud: Cloud, cluster: &str) -> Result<Self, Error> {
+    /// Of the load balancer of this provider that this cluster has in this cloud.
+    pub async fn start(cloud: Cloud, cluster: &str, provider: &str) -> Result<Self, Error> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let played = Arc::new(Played {
             authority: Authority::new(cluster)?,
             cloud,
             cluster: cluster.to_owned(),
+            has_weights: provider != "ovn",
             pool: OnceCell::new(),
             stuck: Mutex::default(),
             requests: Mutex::default(),
@@ -136,7 +138,14 @@ impl Played {
 
     async fn serve(&self, stream: TcpStream) -> Result<(), Error> {
         let members = self.members().await?;
-        let in_service = members.iter().find(|member| is_in_service(member));
+        let gets_connections = |member: &&Member| {
+            if self.has_weights {
+                is_in_service(member)
+            } else {
+                is_enabled(member)
+            }
+        };
+        let in_service = members.iter().find(gets_connections);
         let stuck = *locked(&self.stuck);
         let address = stuck.or_else(|| in_service?.address);
         // Without one the connection is closed.
@@ -181,9 +190,12 @@ impl Played {
 
 /// Whether a load balancer would send new connections to the member.
 pub fn is_in_service(member: &Member) -> bool {
-    member.provisioning_status == ProvisioningStatus::Active
-        && member.admin_state_up
-        && member.weight > 0
+    is_enabled(member) && member.weight > 0
+}
+
+/// Whether a load balancer that ignores weights would send new connections to the member.
+fn is_enabled(member: &Member) -> bool {
+    member.provisioning_status == ProvisioningStatus::Active && member.admin_state_up
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -19,6 +19,7 @@ pub mod data_path;
 pub mod deployments;
 pub mod environment;
 pub mod etcd;
+pub mod garbage;
 pub mod guarded;
 pub mod installation;
 pub mod kstatus;

@@ -99,6 +99,7 @@ impl ControlPlane {
         under.write_status(Kind::Member, &name, "ERROR").await;
         self.until_error_is_reported(1, since).await;
         let machine = self
+            .stage
             .cluster_api
             .get("OpenStackMachine", &self.name(1))
             .await;
@@ -131,7 +132,8 @@ impl ControlPlane {
                     && message.ends_with("; stuck")
             })
         };
-        self.cluster_api
+        self.stage
+            .cluster_api
             .wait_for("OpenStackCluster", &self.cluster, PATIENCE, is_reported)
             .await
             .unwrap();

@@ -12,26 +12,16 @@ mod releases;
 
 use std::time::{Duration, Instant};
 
-use capo_openstack::{
-    compute::ServerFilter,
-    load_balancer::LoadBalancerFilter,
-    network::{FloatingIpFilter, NetworkFilter, PortFilter, RouterFilter, SecurityGroupFilter},
-};
-use kube::Client;
 use serde_json::{Value, json};
 
 use crate::{
-    contract::{CloudUnderTest, Contract, GATE, Pushes},
-    env::{
-        ClusterApi, DataPath, Installation, Kubernetes, apply, cluster_api::condition,
-        manager::Manager,
-    },
+    contract::{CloudUnderTest, Contract, Pushes},
+    env::{DataPath, apply::apply, cluster_api::condition},
+    replay::{PATIENCE, Stage, leftovers},
 };
 
 pub use releases::lets_machines_go;
 
-/// More time than any step takes on a real OpenStack on two busy cores.
-const PATIENCE: Duration = Duration::from_mins(4);
 /// How long an anomaly is watched.
 const WATCHED: Duration = Duration::from_secs(8);
 
@@ -47,9 +37,7 @@ const FLAGS: [&str; 5] = [
 /// A cluster of control-plane machines under one manager.
 struct ControlPlane {
     cluster: String,
-    cluster_api: ClusterApi,
-    manager: Manager,
-    _kubernetes: Kubernetes,
+    stage: Stage,
 }
 
 /// The scenario.
@@ -107,33 +95,19 @@ impl ControlPlane {
         provider: &str,
         data_path: Option<&DataPath>,
     ) -> Self {
-        let kubernetes = Kubernetes::start().await.unwrap();
-        kubernetes.install_cluster_api().await.unwrap();
-        let installation = Installation::install(&kubernetes).await.unwrap();
-        let webhooks = installation.arguments();
-        let arguments: Vec<&str> = webhooks.iter().map(String::as_str).chain(FLAGS).collect();
         let variables = data_path.map(DataPath::variables).unwrap_or_default();
-        let (folder, kubeconfig) = (kubernetes.folder(), &installation.kubeconfig);
-        let mut manager = Manager::start_with(folder, kubeconfig, &arguments, variables).unwrap();
-        manager.until_ready().await.unwrap();
-        let admin: Client = kubernetes.admin().await.unwrap();
-        let mut secrets = vec![credentials(under)];
-        secrets.extend(data_path.map(|data_path| authority(name, data_path)));
-        apply::apply(&admin, &secrets).await.unwrap();
-        let cluster_api = ClusterApi::play(admin, "default");
-        cluster_api
-            .create_cluster(name, open_stack_cluster(name, provider))
-            .await
-            .unwrap();
-        cluster_api
-            .wait_for("OpenStackCluster", name, PATIENCE, provisioned)
-            .await
-            .unwrap();
+        let stage = Stage::start(under, &FLAGS, variables).await;
+        if let Some(data_path) = data_path {
+            let authority = authority(name, data_path);
+            apply(&stage.admin, &[authority]).await.unwrap();
+        }
+        let object = open_stack_cluster(name, provider);
+        let created = stage.cluster_api.create_cluster(name, object);
+        created.await.unwrap();
+        stage.until("OpenStackCluster", name, provisioned).await;
         Self {
             cluster: name.to_owned(),
-            cluster_api,
-            manager,
-            _kubernetes: kubernetes,
+            stage,
         }
     }
 
@@ -147,14 +121,16 @@ impl ControlPlane {
             "flavor": {"filter": {"name": "m1.small"}},
             "image": {"filter": {"name": "cirros"}},
         });
-        self.cluster_api
+        self.stage
+            .cluster_api
             .create_machine(&self.cluster, &self.name(index), true, spec)
             .await
             .unwrap();
     }
 
     async fn until_admitted(&self, index: usize) {
-        self.cluster_api
+        self.stage
+            .cluster_api
             .wait_for("Machine", &self.name(index), PATIENCE, |machine| {
                 !machine["status"]["nodeRef"].is_null()
             })
@@ -170,7 +146,8 @@ impl ControlPlane {
             condition(machine, "APIServerLoadBalancerReady")
                 .is_some_and(|(_, reason, _)| reasons.split(' ').any(|one| one == reason))
         };
-        self.cluster_api
+        self.stage
+            .cluster_api
             .wait_for("OpenStackMachine", &name, PATIENCE, |machine| {
                 assert!(!provisioned(machine), "{name} was admitted: {machine:#}");
                 expected(machine)
@@ -179,7 +156,7 @@ impl ControlPlane {
             .unwrap();
         let begun = Instant::now();
         while begun.elapsed() < WATCHED {
-            let machine = self.cluster_api.get("OpenStackMachine", &name).await;
+            let machine = self.stage.cluster_api.get("OpenStackMachine", &name).await;
             let machine = machine.unwrap().unwrap();
             assert!(!provisioned(&machine), "{name} was admitted: {machine:#}");
             assert!(expected(&machine), "another reason: {machine:#}");
@@ -196,7 +173,8 @@ impl ControlPlane {
                 line.contains("Member changed") && line.contains(&name) && line.contains("ERROR")
             })
         };
-        self.cluster_api
+        self.stage
+            .cluster_api
             .wait_for("OpenStackMachine", &name, PATIENCE, |machine| {
                 condition(machine, "APIServerLoadBalancerReady")
                     .is_some_and(|(_, shown, _)| shown == "MemberError")
@@ -208,15 +186,17 @@ impl ControlPlane {
 
     /// The log of the manager so far.
     fn log(&self) -> String {
-        std::fs::read_to_string(self.manager.process.log()).unwrap()
+        std::fs::read_to_string(self.stage.manager.process.log()).unwrap()
     }
 
     async fn delete_cluster(&self) {
-        self.cluster_api
+        self.stage
+            .cluster_api
             .delete("Cluster", &self.cluster)
             .await
             .unwrap();
-        self.cluster_api
+        self.stage
+            .cluster_api
             .wait_for("Cluster", &self.cluster, PATIENCE, Value::is_null)
             .await
             .unwrap();
@@ -225,22 +205,6 @@ impl ControlPlane {
 
 fn provisioned(object: &Value) -> bool {
     object["status"]["initialization"]["provisioned"] == true
-}
-
-fn credentials(under: &impl CloudUnderTest) -> Value {
-    let access = under.access();
-    let yaml = json!({"clouds": {"test": {
-        "auth": {
-            "auth_url": access.auth_url, "username": access.user, "password": access.password,
-            "project_name": access.project, "user_domain_name": "Default", "project_domain_name": "Default",
-        },
-        "region_name": "RegionOne",
-    }}});
-    json!({
-        "apiVersion": "v1", "kind": "Secret",
-        "metadata": {"name": "cloud-config", "namespace": "default"},
-        "stringData": {"clouds.yaml": yaml.to_string()},
-    })
 }
 
 /// The Secret with the cluster's CA.
@@ -264,54 +228,4 @@ fn open_stack_cluster(name: &str, provider: &str) -> Value {
             "apiServer": {"managedLoadBalancer": {"provider": provider}},
         },
     })
-}
-
-/// Objects that still have the cluster's name.
-async fn leftovers(contract: &Contract, cluster: &str) -> Vec<String> {
-    let cloud = &contract.cloud;
-    let ours = |name: &str| name.contains(cluster);
-    let mut left = Vec::new();
-    let mut note = |kind: &str, name: &str| {
-        if ours(name) {
-            left.push(format!("{kind} {name}"));
-        }
-    };
-    for balancer in cloud
-        .load_balancers(&LoadBalancerFilter::default(), GATE)
-        .await
-        .unwrap()
-    {
-        note("load balancer", &balancer.name);
-    }
-    for server in cloud.servers(&ServerFilter::default(), GATE).await.unwrap() {
-        note("server", &server.name);
-    }
-    for network in cloud
-        .networks(&NetworkFilter::default(), GATE)
-        .await
-        .unwrap()
-    {
-        note("network", &network.name);
-    }
-    for router in cloud.routers(&RouterFilter::default(), GATE).await.unwrap() {
-        note("router", &router.name);
-    }
-    for port in cloud.ports(&PortFilter::default(), GATE).await.unwrap() {
-        note("port", &port.name);
-    }
-    for group in cloud
-        .security_groups(&SecurityGroupFilter::default(), GATE)
-        .await
-        .unwrap()
-    {
-        note("security group", &group.name);
-    }
-    for address in cloud
-        .floating_ips(&FloatingIpFilter::default(), GATE)
-        .await
-        .unwrap()
-    {
-        note("floating IP", &address.description);
-    }
-    left
 }

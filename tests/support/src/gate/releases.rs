@@ -22,7 +22,7 @@ use crate::{
 /// Two of three machines go one after the other. While the second one goes, the changes of its member reach nobody.
 pub async fn lets_machines_go(under: &impl CloudUnderTest, provider: &str) {
     let contract = Contract::with(under).await;
-    let data_path = DataPath::start(contract.cloud.clone(), &contract.name)
+    let data_path = DataPath::start(contract.cloud.clone(), &contract.name, provider)
         .await
         .unwrap();
     let control_plane =
@@ -72,7 +72,8 @@ pub async fn lets_machines_go(under: &impl CloudUnderTest, provider: &str) {
 
 impl ControlPlane {
     async fn delete_machine(&self, index: usize) {
-        self.cluster_api
+        self.stage
+            .cluster_api
             .delete("Machine", &self.name(index))
             .await
             .unwrap();
@@ -93,7 +94,8 @@ impl ControlPlane {
     /// Waits until our hook is gone, when the member must be too, and then until the Machine is.
     async fn until_let_go(&self, data_path: &DataPath, index: usize) {
         let name = self.name(index);
-        self.cluster_api
+        self.stage
+            .cluster_api
             .wait_for("Machine", &name, PATIENCE, |machine| !is_hooked(machine))
             .await
             .unwrap();
@@ -102,7 +104,8 @@ impl ControlPlane {
             self.member_of(&members, index).is_none(),
             "{name} was let go with a member: {members:#?}"
         );
-        self.cluster_api
+        self.stage
+            .cluster_api
             .wait_for("Machine", &name, PATIENCE, Value::is_null)
             .await
             .unwrap();
@@ -118,16 +121,17 @@ impl ControlPlane {
                     && message.contains(&own.to_string())
             })
         };
-        self.cluster_api
+        self.stage
+            .cluster_api
             .wait_for("OpenStackMachine", &name, PATIENCE, is_unproven)
             .await
             .unwrap();
         let begun = Instant::now();
         while begun.elapsed() < WATCHED {
-            let machine = self.cluster_api.get("OpenStackMachine", &name).await;
+            let machine = self.stage.cluster_api.get("OpenStackMachine", &name).await;
             let machine = machine.unwrap().unwrap();
             assert!(is_unproven(&machine), "another reason: {machine:#}");
-            let machine = self.cluster_api.get("Machine", &name).await;
+            let machine = self.stage.cluster_api.get("Machine", &name).await;
             let machine = machine.unwrap().unwrap();
             assert!(is_hooked(&machine), "{name} was let go");
             tokio::time::sleep(Duration::from_millis(100)).await;
