@@ -95,8 +95,8 @@ fn expansions(value: &str, cluster: &str, machines: &[String]) -> Vec<String> {
     let roles = ["controlplane", "worker", "bastion"];
     let mut all = vec![value.clone()];
     all.extend(roles.map(|role| value.replace("{role}", role)));
-    for machine in machines {
-        let value = value.replace("{machine}", machine);
+    let of_machines = machines.iter().map(|name| value.replace("{machine}", name));
+    for value in of_machines.chain([value.clone()]) {
         all.extend(["6443", "9345"].map(|port| value.replace("{port}", port)));
     }
     all
@@ -222,16 +222,22 @@ fn of_resource(key: &'static str, item: &Value, found: &mut Vec<Mark>) {
 }
 
 #[test]
-fn a_group_is_known_before_there_are_machines_and_a_foreign_one_is_not() {
-    let group = |name: &str| Mark {
-        on: "security_groups",
+fn groups_and_listeners_are_known_without_machines_and_foreign_ones_are_not() {
+    let named = |on, name: &str| Mark {
+        on,
         part: "name",
         value: name.to_owned(),
     };
+    let group = |name: &str| named("security_groups", name);
     for role in ["controlplane", "worker", "bastion"] {
         let name = format!("k8s-cluster-demo-demo-secgroup-{role}");
         assert!(group(&name).is_known("demo", &[]), "{name}");
     }
     let foreign = group("k8s-cluster-demo-demo-secgroup-etcd");
     assert!(!foreign.is_known("demo", &["cp-0".to_owned()]));
+    let listener = |port| {
+        let name = format!("k8s-clusterapi-cluster-demo-demo-kubeapi-{port}");
+        named("listeners", &name).is_known("demo", &[])
+    };
+    assert!(listener(6443) && !listener(6444));
 }
