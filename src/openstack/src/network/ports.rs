@@ -10,9 +10,9 @@ use crate::{
     request::Call,
     wire::{FixedIp, TagFilter, null_as_default, push_some},
 };
-use capo_core::Priority;
 use capo_core::ids::{NetworkId, PortId, ProjectId, SecurityGroupId};
 use capo_core::wire_enum;
+use capo_core::{FailureClass, Priority};
 
 const NEUTRON: Service = Service::Network;
 
@@ -169,6 +169,12 @@ pub struct PortUpdate {
     /// All further addresses from which it may send.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_address_pairs: Option<Vec<AddressPair>>,
+    /// What it belongs to, such as a server; empty takes it off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_id: Option<String>,
+    /// The kind of device, such as `compute:nova`; empty together with the device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_owner: Option<String>,
 }
 
 impl Cloud {
@@ -226,5 +232,25 @@ impl Cloud {
     pub async fn delete_port(&self, id: &PortId, priority: Priority) -> Result<(), Error> {
         let call = Call::delete(NEUTRON, "port_delete", ["ports", id]).at(priority);
         self.done(call).await
+    }
+
+    /// Deletes a port whose server is gone or was deleted softly. Neutron's policy denies members of a project the deletion of a
+    /// port that is on a server (`delete_port`, since 2026.2 at the latest), but not to take it off the server.
+    pub async fn delete_abandoned_port(
+        &self,
+        port: &Port,
+        priority: Priority,
+    ) -> Result<(), Error> {
+        match self.delete_port(&port.id, priority).await {
+            Err(error) if error.is(FailureClass::Denied) && !port.device_id.is_empty() => {}
+            ended => return ended,
+        }
+        let on_no_device = PortUpdate {
+            device_id: Some(String::new()),
+            device_owner: Some(String::new()),
+            ..PortUpdate::default()
+        };
+        self.update_port(&port.id, &on_no_device, priority).await?;
+        self.delete_port(&port.id, priority).await
     }
 }

@@ -335,7 +335,7 @@ impl World {
         match kind {
             Kind::Network => self.delete_network(&id),
             Kind::Subnet => self.delete_subnet(&id),
-            Kind::Port => self.delete_port_by_user(row),
+            Kind::Port => self.delete_port_by_user(request, row),
             Kind::Router => self.delete_router(&id),
             Kind::FloatingIp => {
                 self.delete_floating_ip(&id);

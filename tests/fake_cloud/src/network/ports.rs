@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Kind, Network, copy, neutron_error, standard};
 use crate::{
-    wire::{Reply, Row, strings, text},
+    wire::{Reply, Request, Row, strings, text},
     world::World,
 };
 
@@ -115,9 +115,20 @@ impl World {
         Ok(())
     }
 
-    pub(super) fn delete_port_by_user(&mut self, row: &Row) -> Result<(), Reply> {
+    pub(super) fn delete_port_by_user(
+        &mut self,
+        request: &Request,
+        row: &Row,
+    ) -> Result<(), Reply> {
         let id = text(row, "id");
         let owner = text(row, "device_owner");
+        if owner.starts_with("compute:") && !request.caller.is_admin() {
+            return Err(neutron_error(
+                403,
+                "PolicyNotAuthorized",
+                "rule:delete_port is disallowed by policy",
+            ));
+        }
         if [
             "network:router_interface",
             "network:router_gateway",

@@ -113,6 +113,8 @@ pub async fn a_server_on_a_port(under: &impl CloudUnderTest) {
         cloud.port(&port.id, GATE).await.unwrap().status == PortStatus::Active
     })
     .await;
+    let denied = refused(cloud.delete_port(&port.id, GATE).await);
+    assert!(denied.is(FailureClass::Denied), "{denied}");
     let taken = refused(cloud.create_server(&new, GATE).await);
     assert!(
         taken.is(FailureClass::InUse) || taken.class() == FailureClass::Invalid,

@@ -304,7 +304,7 @@ impl Deletion<'_> {
             gone(self.cloud.delete_trunk(&trunk.id, Priority::Gate).await)
                 .map_err(|error| failed(&error, Reason::InstanceDeleteFailed))?;
         }
-        gone(self.cloud.delete_port(&port.id, Priority::Gate).await)
+        gone(self.cloud.delete_abandoned_port(port, Priority::Gate).await)
             .map_err(|error| failed(&error, Reason::InstanceDeleteFailed))
     }
 

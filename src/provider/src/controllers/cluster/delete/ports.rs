@@ -111,7 +111,7 @@ async fn delete(context: &StepContext<'_>, port: &Port) -> StepResult<()> {
     let doing = format!("Deleting port {}", port.name);
     let mut deleted = context
         .cloud
-        .delete_port(&port.id, Priority::Settling)
+        .delete_abandoned_port(port, Priority::Settling)
         .await;
     if deleted
         .as_ref()
@@ -120,7 +120,7 @@ async fn delete(context: &StepContext<'_>, port: &Port) -> StepResult<()> {
         delete_trunks(context, port).await?;
         deleted = context
             .cloud
-            .delete_port(&port.id, Priority::Settling)
+            .delete_abandoned_port(port, Priority::Settling)
             .await;
     }
     match deleted {
