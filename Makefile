@@ -83,8 +83,8 @@ takeover: programs ## Installations of the real CAPO, taken over and given back 
 	$(CARGO) build --quiet --locked --workspace --bins
 	$(CARGO) test --locked --test takeover
 
-test-openstack: programs ## The same client and manager against a real OpenStack (needs root and Debian)
-	tests/openstack/run.sh
+test-openstack: programs ## The same client and manager against a real OpenStack (needs root and Debian; TESTS= for some)
+	tests/openstack/run.sh $(TESTS)
 
 bench: ## Measure what the figures of the README claim
 	$(CARGO) bench --locked --workspace
