@@ -198,13 +198,6 @@ impl Provider {
         self != Self::Ovn
     }
 
-    /// Whether a health monitor keeps clients away from a member that is not up. OVN sends connections to a new member,
-    /// which it reports as ONLINE, until enough checks have failed, and does not send a refused connection to another
-    /// member.
-    pub fn monitor_guards(self) -> bool {
-        self != Self::Ovn
-    }
-
     /// How long a status must be PENDING under an ACTIVE load balancer before the operation counts as lost; `None`
     /// where another worker may resume the operation much later.
     pub fn orphan_span(self) -> Option<Duration> {

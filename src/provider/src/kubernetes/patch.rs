@@ -138,11 +138,6 @@ pub fn is_not_found(error: &kube::Error) -> bool {
     code(error) == Some(404)
 }
 
-/// The role does not allow it.
-pub fn is_forbidden(error: &kube::Error) -> bool {
-    code(error) == Some(403)
-}
-
 fn code(error: &kube::Error) -> Option<u16> {
     match error {
         kube::Error::Api(status) => Some(status.code),

@@ -7,6 +7,7 @@ mod clusters;
 mod inbox;
 mod machine_lookup;
 pub mod octavia_client;
+mod output;
 mod part_change;
 pub mod prober;
 mod registry;
@@ -15,5 +16,6 @@ mod worker;
 
 pub use machine_lookup::MachineLookup;
 pub use octavia_client::OctaviaClient;
+pub use output::TrackerOutput;
 pub use part_change::PartChange;
-pub use registry::{Membership, TrackerOutput};
+pub use registry::Membership;

@@ -16,7 +16,7 @@ use super::{
     clusters::{Clusters, Running, is_same},
     inbox::Client,
     machine_lookup::MachineLookup,
-    part_change::PartChange,
+    output::TrackerOutput,
     prober::{Prober, TlsProber},
     worker::Worker,
 };
@@ -25,7 +25,7 @@ use capo_core::ObjectName;
 use capo_gate::{
     GateObserver, Settings,
     desired::{DesiredLoadBalancer, DesiredMachine},
-    findings::{Findings, Publication},
+    findings::Findings,
     octavia::Octavia,
 };
 
@@ -33,15 +33,6 @@ use capo_gate::{
 const RESTART_PAUSE: Duration = Duration::from_secs(10);
 /// The number of publications that may wait for their reader.
 const PUBLICATIONS: usize = 1_024;
-
-/// What a worker reports, for events and the log.
-#[derive(Debug, Clone)]
-pub enum TrackerOutput {
-    /// What it found.
-    Findings(Publication),
-    /// What it changed in Octavia besides members.
-    Change(PartChange),
-}
 
 /// The workers of all load balancers. A clone is cheap; all clones share one registry.
 #[derive(Clone)]

@@ -19,9 +19,9 @@ use tokio::sync::mpsc;
 use super::{
     inbox::{Claim, Client, Inbox, Updates},
     machine_lookup::MachineLookup,
+    output::TrackerOutput,
     part_change::{PartChange, described},
     prober::Prober,
-    registry::TrackerOutput,
 };
 use crate::reconcile::WorkQueue;
 use capo_core::{ObjectName, Priority};

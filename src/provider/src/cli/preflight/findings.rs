@@ -1,11 +1,8 @@
 //! Judges facts and plan. Pure.
 
-use std::fmt;
-
-use serde::{Serialize, Serializer};
-
 use super::{
     facts::{CloudFacts, ClusterFacts, Facts},
+    finding::{About, Code, Finding, Level},
     managers::{self, Reach},
 };
 use crate::manager::plan::{Judgement, ObjectPlan, Plan};
@@ -19,101 +16,6 @@ pub(super) const CLUSTER_API: &str = "v1beta2";
 /// The versions that our definitions serve.
 const SERVED: [&str; 3] = ["v1alpha1", "v1beta1", "v1beta2"];
 
-/// How much a finding matters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) enum Level {
-    /// Worth knowing.
-    Note,
-    /// To be changed before capo-rs takes over.
-    Problem,
-    /// It could not be read, so that nothing is known.
-    Unknown,
-}
-
-/// What was found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Code {
-    ClusterApiTooOld,
-    CertManagerMissing,
-    StoredVersions,
-    ManagerArguments,
-    IdentityOpenToEveryNamespace,
-    EndpointInterface,
-    SettingIgnored,
-    RegionMissing,
-    NotSupported,
-    InvalidSpec,
-    ChangesPlanned,
-    NotJudged,
-    CloudUnreadable,
-    QuotaExhausted,
-    QuotaUnknown,
-    LoadBalancerProvider,
-    OctaviaTooOld,
-    EndpointUnreachable,
-}
-
-impl Code {
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::ClusterApiTooOld => "ClusterApiTooOld",
-            Self::CertManagerMissing => "CertManagerMissing",
-            Self::StoredVersions => "StoredVersions",
-            Self::ManagerArguments => "ManagerArguments",
-            Self::IdentityOpenToEveryNamespace => "IdentityOpenToEveryNamespace",
-            Self::EndpointInterface => "EndpointInterface",
-            Self::SettingIgnored => "SettingIgnored",
-            Self::RegionMissing => "RegionMissing",
-            Self::NotSupported => "NotSupported",
-            Self::InvalidSpec => "InvalidSpec",
-            Self::ChangesPlanned => "ChangesPlanned",
-            Self::NotJudged => "NotJudged",
-            Self::CloudUnreadable => "CloudUnreadable",
-            Self::QuotaExhausted => "QuotaExhausted",
-            Self::QuotaUnknown => "QuotaUnknown",
-            Self::LoadBalancerProvider => "LoadBalancerProvider",
-            Self::OctaviaTooOld => "OctaviaTooOld",
-            Self::EndpointUnreachable => "EndpointUnreachable",
-        }
-    }
-}
-
-impl Serialize for Code {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
-    }
-}
-
-/// One finding.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct Finding {
-    /// The object that it is about.
-    pub(super) about: String,
-    pub(super) level: Level,
-    pub(super) code: Code,
-    pub(super) message: String,
-}
-
-/// Collects the findings about one object.
-pub(super) struct About<'a>(String, &'a mut Vec<Finding>);
-
-impl<'a> About<'a> {
-    /// What concerns the whole installation.
-    pub(super) fn installation(findings: &'a mut Vec<Finding>) -> Self {
-        Self("Installation".to_owned(), findings)
-    }
-
-    pub(super) fn find(&mut self, level: Level, code: Code, message: impl fmt::Display) {
-        self.1.push(Finding {
-            about: self.0.clone(),
-            level,
-            code,
-            message: message.to_string(),
-        });
-    }
-}
-
 /// The findings, those about the whole installation first.
 pub(super) fn judge(facts: &Facts, reach: &Reach, plan: &Plan) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -123,11 +25,14 @@ pub(super) fn judge(facts: &Facts, reach: &Reach, plan: &Plan) -> Vec<Finding> {
     for cluster in &facts.clusters {
         of_cluster(
             cluster,
-            &mut About(cluster.object.to_string(), &mut findings),
+            &mut About::object(cluster.object.to_string(), &mut findings),
         );
     }
     for object in &plan.objects {
-        of_plan(object, &mut About(object.object.to_string(), &mut findings));
+        of_plan(
+            object,
+            &mut About::object(object.object.to_string(), &mut findings),
+        );
     }
     findings
 }

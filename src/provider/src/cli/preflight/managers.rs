@@ -11,7 +11,7 @@ use kube::{
 };
 use serde::Deserialize;
 
-use super::findings::{About, Code, Level};
+use super::finding::{About, Code, Level};
 use crate::{
     manager::{Settings, settings::normalise},
     reconcile::kubernetes_text,

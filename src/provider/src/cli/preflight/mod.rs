@@ -1,6 +1,7 @@
 //! `preflight`: what stands between an installation and capo-rs, read without writing.
 
 mod facts;
+mod finding;
 mod findings;
 mod managers;
 
@@ -12,7 +13,8 @@ use serde::Serialize;
 use super::plan::Form;
 use crate::manager::{self, Settings};
 use facts::Facts;
-use findings::{CLUSTER_API, Finding, Level};
+use finding::{Finding, Level};
+use findings::CLUSTER_API;
 
 /// What can be chosen.
 #[derive(Debug, Clone, Args)]

@@ -7,7 +7,7 @@ use kube::ResourceExt;
 
 use super::{
     Claims, Progress, StepError, StepResult, ambiguous, failed, instance, names,
-    observe::can_be_its_server,
+    ownership::can_be_its_server,
     plan::{ServerDeletionPlan, VolumeDeletionPlan, server_deletion_plan, volume_deletion_plan},
     server_state, validate, wait,
 };

@@ -8,13 +8,17 @@ use std::{
 use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
 use parking_lot::Mutex;
 
-use super::{FINALIZER, Progress};
+use super::{FINALIZER, Progress, StepResult, failed, names};
 use crate::{
     controllers::Context,
     reconcile::{capi::WATCH_FILTER_LABEL, name_of, provider_id},
 };
 use capo_api::v1alpha1::OpenStackServer;
-use capo_core::ObjectName;
+use capo_core::{
+    ObjectName, Priority, Reason,
+    ids::{ProjectId, ServerId},
+};
+use capo_openstack::{Cloud, network::PortFilter};
 
 /// What is known of the OpenStack objects of `object`; and if another object had its server first, that
 /// server's id and whose it is. Then nothing of that other one is known as ours: it is never changed or
@@ -132,6 +136,52 @@ pub(super) fn is_watched(object: &OpenStackServer, context: &Context) -> bool {
         }
     });
     owned || object.labels().get(WATCH_FILTER_LABEL) == Some(filter)
+}
+
+/// Whether a server of the object's name can be the object's: it has a port of the object, or there is such a port that is on
+/// no server, as after Nova found no host for one. A server for which nothing shows this may be a stranger's. An object
+/// without ports leaves no such trace.
+pub(super) async fn can_be_its_server(
+    object: &OpenStackServer,
+    cloud: &Cloud,
+    project: &ProjectId,
+    server: &ServerId,
+) -> StepResult<bool> {
+    let name = object.name_any();
+    let ports = object.spec.ports.iter().enumerate();
+    let names: Vec<String> = ports
+        .map(|(index, port)| names::port(&name, port.name_suffix.as_deref(), index))
+        .collect();
+    if names.is_empty() {
+        return Ok(true);
+    }
+    let read = async |filter: PortFilter| {
+        let found = cloud.ports(&filter, Priority::Settling).await;
+        found.map_err(|error| failed(&error, Reason::OpenStackError))
+    };
+    let of_server = read(PortFilter {
+        device_id: Some(server.to_string()),
+        project_id: Some(project.clone()),
+        ..PortFilter::default()
+    });
+    if of_server
+        .await?
+        .iter()
+        .any(|port| names.contains(&port.name))
+    {
+        return Ok(true);
+    }
+    for name in names {
+        let of_name = read(PortFilter {
+            name: Some(name),
+            project_id: Some(project.clone()),
+            ..PortFilter::default()
+        });
+        if of_name.await?.iter().any(|port| port.device_id.is_empty()) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use super::{super::findings::Finding, *};
+use super::{super::finding::Finding, *};
 
 fn manager(arguments: &[&str]) -> Manager {
     let deployment = json!({
