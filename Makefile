@@ -24,6 +24,8 @@ CRATES := capo-core capo-openstack capo-gate capo-api capo-rs fake-cloud test-su
 # The test binaries that start none of PROGRAMS (tests/README.md).
 RUST_ONLY := --test documents --test wire --test round_trip --test fuzz
 
+ARCHITECTURE := $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,amd64)
+
 .DEFAULT_GOAL := help
 .PHONY: help demo release check test alerts deep mutants rollout oldest quickstart takeover test-openstack bench lint deny crds documents figures docs image-check programs
 
@@ -86,8 +88,9 @@ takeover: programs ## Installations of the real CAPO, taken over and given back 
 test-openstack: programs ## The same client and manager against a real OpenStack (needs root and Debian; TESTS= for some)
 	tests/openstack/run.sh $(TESTS)
 
-bench: ## Measure what the figures of the README claim
-	$(CARGO) bench --locked --workspace
+bench: ## Measure what the figures of the README claim, with the program as it is released
+	program=$$(deploy/build.sh $(ARCHITECTURE)) && \
+	  CAPO_RS_BINARY=$$(realpath "$${program#*=}") $(CARGO) bench --locked --workspace --no-fail-fast
 
 lint: ## Format and clippy, with warnings denied
 	$(CARGO) fmt --all --check

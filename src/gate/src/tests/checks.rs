@@ -35,11 +35,12 @@ impl World {
         self.offered.contains(name) || told.is_some_and(|machine| machine.want.admitted)
     }
 
-    /// A monitor that tells the truth has said so for long enough to be believed.
+    /// A monitor that tells the truth has said so for long enough to be believed. Octavia checks no member that is disabled.
     fn is_known_to_serve(&self, member: &ModelMember) -> bool {
         let up = self.model.up.get(&member.address);
         self.model.monitors
             && !self.model.ovn
+            && member.admin_up
             && member.provisioning == ProvisioningStatus::Active
             && up.is_some_and(|up| self.now - *up > Duration::from_mins(5))
     }
