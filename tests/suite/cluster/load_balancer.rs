@@ -305,6 +305,37 @@ async fn where_ovn_is_the_clouds_default_events_say_what_it_cannot_do() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_octavia_is_too_old_for_allowed_ranges_listeners_have_none_and_an_event_says_so() {
+    let options = Options {
+        octavia_minor: 11,
+        ..quick()
+    };
+    let stage = Environment::in_namespace("balancer-old")
+        .cloud(options)
+        .start()
+        .await;
+    let change = json!({"apiServer": {"managedLoadBalancer": {"allowedCIDRs": ["192.0.2.0/24"]}}});
+    stage
+        .cluster_api
+        .create_cluster("c1", stage.cluster("c1", change))
+        .await
+        .unwrap();
+    let made = stage.until_ready("c1").await;
+    let ranges = &made["status"]["apiServerManagedLoadBalancer"]["allowedCIDRs"];
+    assert_eq!(*ranges, Value::Null, "every address may connect");
+    let events: Api<Event> = Api::namespaced(stage.admin.clone(), &stage.namespace);
+    let text =
+        "allowedCIDRs is not in force, because this cloud has Octavia 2.11, and 2.12 is needed";
+    until(text, async || {
+        let list = events.list(&ListParams::default()).await.unwrap();
+        let mut notes = list.items.iter().filter_map(|event| event.note.as_ref());
+        notes.any(|note| note.contains(text)).then_some(())
+    })
+    .await;
+    stage.delete("c1").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_provider_and_a_flavor_that_the_cloud_does_not_have_are_its_defaults() {
     let stage = Environment::in_namespace("balancer-defaults")
         .cloud(quick())

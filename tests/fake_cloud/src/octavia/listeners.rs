@@ -154,9 +154,19 @@ impl World {
         })
     }
 
+    /// Ranges of clients came with version 2.12.
+    fn check_attributes(&self, body: &Row) -> Result<(), Reply> {
+        let has_ranges = self.octavia_minor >= 12;
+        let known = ATTRIBUTES.into_iter();
+        let known: Vec<&str> = known
+            .filter(|name| has_ranges || *name != "allowed_cidrs")
+            .collect();
+        only(body, "listener", &known)
+    }
+
     pub(super) fn create_listener(&mut self, request: &Request) -> Answer {
         let body = request.object("listener");
-        only(&body, "listener", &ATTRIBUTES)?;
+        self.check_attributes(&body)?;
         Self::demand(&body, &["protocol", "protocol_port", "loadbalancer_id"])?;
         let parent = text(&body, "loadbalancer_id").to_owned();
         let lb = self.balancer(request, &parent)?.clone();

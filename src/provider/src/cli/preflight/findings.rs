@@ -6,10 +6,8 @@ use super::{
     managers::{self, Reach},
 };
 use crate::manager::plan::{Judgement, ObjectPlan, Plan};
-use capo_openstack::{ApiVersion, Interface, Limited};
+use capo_openstack::{Interface, Limited, load_balancer::ALLOWED_CIDRS};
 
-/// The first version of Octavia's API that knows allowed address ranges of a listener.
-const ALLOWED_CIDRS: ApiVersion = ApiVersion::new(2, 12);
 /// The version of Cluster API's kinds that capo-rs reads; Cluster API serves it from 1.11 on.
 pub(super) const CLUSTER_API: &str = "v1beta2";
 

@@ -36,7 +36,7 @@ use crate::{
     reconcile::deletion_hooks::release_orphaned,
 };
 use capo_api::v1beta2::ApiEndpoint;
-use capo_core::{ConditionState, Endpoint, GateOverride, Lookup, Reason, gate_override};
+use capo_core::{ConditionState, Endpoint, GateOverride, Lookup, Priority, Reason, gate_override};
 use capo_gate::findings::Findings;
 
 /// How soon to look again for a security group that is being deleted.
@@ -116,7 +116,7 @@ fn report_problems(pass: &mut Reconcile<'_>, desired: &DesiredCluster, problems:
     }
     let found = pass.seen.load_balancer.found();
     if let (Some(lb), Some(found)) = (&desired.load_balancer, found) {
-        for limit in unsupported(lb, &found.provider) {
+        for limit in unsupported(lb, &found.provider, pass.seen.octavia_version) {
             let note = format!(
                 "OpenStackCluster {}: spec.apiServer.managedLoadBalancer.{limit}",
                 desired.object
@@ -151,6 +151,22 @@ pub(crate) async fn gather_facts(pass: &mut Reconcile<'_>) -> capo_gate::desired
     .await
 }
 
+/// Reads which version of its API Octavia offers, where the spec restricts who connects. One that can't be read stays as it was.
+async fn read_octavia_version(pass: &mut Reconcile<'_>, context: &StepContext<'_>) {
+    let desired = context.desired.load_balancer.as_ref();
+    if desired.is_none_or(|desired| desired.allowed_cidrs.is_none()) {
+        return;
+    }
+    let version = context
+        .cloud
+        .load_balancer_api_version(Priority::Settling)
+        .await;
+    match version {
+        Ok(version) => pass.seen.octavia_version = Some(version),
+        Err(error) => tracing::debug!(%error, "Reading the version of Octavia's API failed"),
+    }
+}
+
 async fn act(
     pass: &mut Reconcile<'_>,
     desired: &DesiredCluster,
@@ -175,6 +191,7 @@ async fn act(
         return;
     };
     let plan = pass.settle(plan).flatten();
+    read_octavia_version(pass, &context).await;
     pass.publish(desired, problems, published);
     let scope = networking::scope(pass);
     zones(pass, &context, scope).await;
@@ -243,7 +260,7 @@ fn report_load_balancer(
         return;
     };
     if let Some(known) = pass.seen.load_balancer.found().cloned() {
-        let ranges = if supports_allowed_cidrs(&known.provider) {
+        let ranges = if supports_allowed_cidrs(&known.provider, pass.seen.octavia_version) {
             pass.allowed_cidrs(desired.allowed_cidrs.as_deref())
         } else {
             Some(Vec::new())

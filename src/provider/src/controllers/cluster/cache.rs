@@ -16,7 +16,7 @@ use super::{
 use crate::controllers::health::Track;
 use capo_core::{Lookup, ids::ProjectId};
 use capo_openstack::{
-    Cloud,
+    ApiVersion, Cloud,
     network::{FloatingIp, Network, Router},
 };
 
@@ -30,6 +30,8 @@ pub(crate) struct CachedCluster {
     pub verified_cloud: Option<Cloud>,
     /// The project that these credentials lead to.
     pub project: Option<ProjectId>,
+    /// The newest version of Octavia's API, where the spec asks for what older ones lack.
+    pub octavia_version: Option<ApiVersion>,
     /// Load balancers in ERROR that were replaced.
     pub replacements: Replacements,
     /// Since when the Cluster's `RemoteConnectionProbe` is True without a break.

@@ -8,6 +8,7 @@ use super::{
 };
 use capo_core::{Lookup, MonitorType};
 use capo_gate::desired::{self as tracker, ClusterFacts};
+use capo_openstack::{ApiVersion, load_balancer::ALLOWED_CIDRS};
 
 /// Whether everything is known that the tracker needs: which load balancer it is, if any, and the subnet that its members
 /// must have where they are in another network. A member that was created without it would never be corrected.
@@ -24,9 +25,13 @@ pub(crate) fn is_load_balancer_known(seen: &CachedCluster, desired: &DesiredLoad
     }
 }
 
-/// Whether a provider of Octavia can restrict who connects.
-pub(crate) fn supports_allowed_cidrs(provider: &str) -> bool {
-    provider != "ovn"
+/// Whether a provider of Octavia can restrict who connects. A version that could not be read counts as new enough.
+pub(crate) fn supports_allowed_cidrs(provider: &str, version: Option<ApiVersion>) -> bool {
+    provider != "ovn" && !is_too_old(version)
+}
+
+fn is_too_old(version: Option<ApiVersion>) -> bool {
+    version.is_some_and(|version| version < ALLOWED_CIDRS)
 }
 
 /// Whether a provider of Octavia has health monitors of a type. OVN's connect only.
@@ -35,12 +40,21 @@ pub(crate) fn supports_monitor_type(provider: &str, wanted: &MonitorType) -> boo
 }
 
 /// What the spec asks for and a provider of Octavia can't do, each as a sentence that begins with the field.
-pub(crate) fn unsupported(desired: &DesiredLoadBalancer, provider: &str) -> Vec<String> {
+pub(crate) fn unsupported(
+    desired: &DesiredLoadBalancer,
+    provider: &str,
+    version: Option<ApiVersion>,
+) -> Vec<String> {
     let mut sentences = Vec::new();
-    if desired.allowed_cidrs.is_some() && !supports_allowed_cidrs(provider) {
+    if desired.allowed_cidrs.is_some() && !supports_allowed_cidrs(provider, version) {
+        let cause = match version {
+            Some(version) if is_too_old(Some(version)) => {
+                format!("this cloud has Octavia {version}, and {ALLOWED_CIDRS} is needed")
+            }
+            _ => format!("Octavia's provider {provider} does not support it"),
+        };
         sentences.push(format!(
-            "allowedCIDRs is not in force, because Octavia's provider {provider} does not support it: every address may \
-             connect"
+            "allowedCIDRs is not in force, because {cause}: every address may connect"
         ));
     }
     if let Some(wanted) = &desired.monitor_type
@@ -77,9 +91,10 @@ impl DesiredTracking<'_> {
             enabled: load_balancer.is_some(),
             id: self.seen.load_balancer.clone().map(|lb| lb.id),
             name: self.desired.names.load_balancer(),
-            allowed_cidrs: self
-                .allowed_cidrs
-                .filter(|_| load_balancer.is_some() && supports_allowed_cidrs(&provider)),
+            allowed_cidrs: self.allowed_cidrs.filter(|_| {
+                let version = self.seen.octavia_version;
+                load_balancer.is_some() && supports_allowed_cidrs(&provider, version)
+            }),
             ports: self.desired.ports(),
             monitor: load_balancer.map_or(DEFAULT_MONITOR, |spec| spec.monitor),
             monitor_type: load_balancer

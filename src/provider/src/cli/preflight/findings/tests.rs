@@ -5,7 +5,7 @@ use crate::{
     reconcile::Subject,
 };
 use capo_core::ObjectName;
-use capo_openstack::Quota;
+use capo_openstack::{ApiVersion, Quota};
 use serde_json::Value;
 
 fn subject() -> Subject {
