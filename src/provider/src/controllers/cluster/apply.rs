@@ -191,8 +191,8 @@ async fn act(
         return;
     };
     let plan = pass.settle(plan).flatten();
-    read_octavia_version(pass, &context).await;
     pass.publish(desired, problems, published);
+    read_octavia_version(pass, &context).await;
     let scope = networking::scope(pass);
     zones(pass, &context, scope).await;
     let lists = networking(pass, &context, problems, scope).await;
