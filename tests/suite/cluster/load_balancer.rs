@@ -263,6 +263,17 @@ async fn the_monitor_of_the_endpoint_asks_by_https_where_the_provider_can() {
     stage.delete("c1").await;
 }
 
+/// Waits for an event whose note contains `text`.
+async fn until_noted(stage: &Environment, text: &str) {
+    let events: Api<Event> = Api::namespaced(stage.admin.clone(), &stage.namespace);
+    until(text, async || {
+        let list = events.list(&ListParams::default()).await.unwrap();
+        let mut notes = list.items.iter().filter_map(|event| event.note.as_ref());
+        notes.any(|note| note.contains(text)).then_some(())
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_ovn_is_the_clouds_default_events_say_what_it_cannot_do() {
     let options = Options {
@@ -289,18 +300,8 @@ async fn where_ovn_is_the_clouds_default_events_say_what_it_cannot_do() {
         .map(|(_, kind)| kind)
         .collect();
     assert_eq!(kinds, [MonitorType::Tcp]);
-    let events: Api<Event> = Api::namespaced(stage.admin.clone(), &stage.namespace);
-    for text in [
-        "monitor.type HTTPS is not in force",
-        "allowedCIDRs is not in force",
-    ] {
-        until(text, async || {
-            let list = events.list(&ListParams::default()).await.unwrap();
-            let mut notes = list.items.iter().filter_map(|event| event.note.as_ref());
-            notes.any(|note| note.contains(text)).then_some(())
-        })
-        .await;
-    }
+    until_noted(&stage, "monitor.type HTTPS is not in force").await;
+    until_noted(&stage, "allowedCIDRs is not in force").await;
     stage.delete("c1").await;
 }
 
@@ -323,15 +324,9 @@ async fn where_octavia_is_too_old_for_allowed_ranges_listeners_have_none_and_an_
     let made = stage.until_ready("c1").await;
     let ranges = &made["status"]["apiServerManagedLoadBalancer"]["allowedCIDRs"];
     assert_eq!(*ranges, Value::Null, "every address may connect");
-    let events: Api<Event> = Api::namespaced(stage.admin.clone(), &stage.namespace);
     let text =
         "allowedCIDRs is not in force, because this cloud has Octavia 2.11, and 2.12 is needed";
-    until(text, async || {
-        let list = events.list(&ListParams::default()).await.unwrap();
-        let mut notes = list.items.iter().filter_map(|event| event.note.as_ref());
-        notes.any(|note| note.contains(text)).then_some(())
-    })
-    .await;
+    until_noted(&stage, text).await;
     stage.delete("c1").await;
 }
 

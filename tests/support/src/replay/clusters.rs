@@ -260,7 +260,7 @@ pub async fn without_a_load_balancer_the_floating_ip_moves_before_its_machine_go
         life.carrier(address).await == new
     })
     .await;
-    // Nobody serves at the floating IP here, so the machine stays until nobody needs the cluster.
+    // No API server answers at the floating IP, so the Machine is held until the Cluster is deleted.
     let machine = life.stage.until("Machine", &first, |_| true).await;
     assert!(machine.is_object(), "was let go without an answer");
     life.end().await;
@@ -326,7 +326,7 @@ pub async fn additional_ports_allowed_ranges_and_rules_of_both_families(
     let other = "198.51.100.0/24";
     life.change(json!({"apiServer": {"managedLoadBalancer": {"allowedCIDRs": [other]}}}))
         .await;
-    until("both listeners are restricted anew", async || {
+    until("both listeners have the new range alone", async || {
         restricted_to(other).await == [6443, 8132] && restricted_to(RANGE).await.is_empty()
     })
     .await;

@@ -108,7 +108,7 @@ pub async fn deleted_by_hand_repaired_and_deleted_softly(under: &impl CloudUnder
         .await;
     let repaired = stage.until_true(SERVER, in_error, "Ready").await;
     assert_eq!(repaired["status"]["instanceID"], json!(ids[1]));
-    // A second server would be one that nobody asked for.
+    // The controller creates no second server.
     let lost = stage.until(SERVER, by_hand, |_| true).await;
     assert_eq!(lost["status"]["instanceID"], json!(ids[0]));
 
