@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     io,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -14,6 +14,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Limited};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -76,10 +77,7 @@ impl Shared {
 
     /// Records the state of a balancer; `None` when it does not exist any more.
     pub(crate) fn show_data_path(&self, id: &str, shown: Option<Shown>) {
-        let mut paths = self
-            .data_paths
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut paths = self.data_paths.lock();
         match shown {
             Some(shown) => paths.insert(id.to_owned(), shown),
             None => paths.remove(id),
@@ -88,10 +86,7 @@ impl Shared {
 
     /// The states of the balancers, by load balancer id.
     pub(crate) fn data_paths(&self) -> BTreeMap<String, DataPath> {
-        let paths = self
-            .data_paths
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let paths = self.data_paths.lock();
         paths
             .iter()
             .map(|(id, shown)| (id.clone(), shown.now()))
@@ -99,7 +94,7 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, World> {
-        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+        self.world.lock()
     }
 
     /// Calls a function on the world at this moment, sends its events and updates the timers.

@@ -191,12 +191,14 @@ impl World {
             );
         }
         self.seed_network(floating, ADMIN_PROJECT);
-        let flavor = json!({ "id": self.new_id(), "name": "small", "description": "", "enabled": true,
-            "flavor_profile_id": self.new_id() });
-        let flavor = flavor.as_object().cloned().unwrap_or_default();
-        self.octavia
-            .flavors
-            .insert(crate::wire::text(&flavor, "id").to_owned(), flavor);
+        for (name, enabled) in [("small", true), ("retired", false)] {
+            let flavor = json!({ "id": self.new_id(), "name": name, "description": "", "enabled": enabled,
+                "flavor_profile_id": self.new_id() });
+            let flavor = flavor.as_object().cloned().unwrap_or_default();
+            self.octavia
+                .flavors
+                .insert(crate::wire::text(&flavor, "id").to_owned(), flavor);
+        }
     }
 
     /// A new id in the form of a version 4 UUID. Ids must be unique, but need not be unguessable.

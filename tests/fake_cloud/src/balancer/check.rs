@@ -2,10 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
-};
+use tokio::net::TcpStream;
 
 use crate::octavia::AppliedMonitor;
 
@@ -41,20 +38,57 @@ impl Health {
     }
 }
 
-/// One check. HTTP requests a page; every other type only connects.
-pub(crate) async fn passes(address: SocketAddr, monitor: &AppliedMonitor) -> bool {
-    let limit = Duration::from_secs(monitor.timeout.max(1));
-    let probe = async {
-        let mut stream = TcpStream::connect(address).await?;
-        if monitor.kind == "HTTP" {
-            stream.write_all(b"GET / HTTP/1.0\r\n\r\n").await?;
-            let mut head = [0_u8; 12];
-            stream.read_exact(&mut head).await?;
-            return Ok::<bool, std::io::Error>(head.ends_with(b"200"));
-        }
-        Ok(true)
-    };
-    matches!(tokio::time::timeout(limit, probe).await, Ok(Ok(true)))
+/// How one monitor checks. HTTP and HTTPS request a page and expect the status 200, whoever signed the certificate; every
+/// other type only connects.
+pub(crate) enum Check {
+    Connect,
+    Request {
+        client: reqwest::Client,
+        scheme: &'static str,
+        path: String,
+    },
+}
+
+impl Check {
+    pub(crate) fn new(monitor: &AppliedMonitor) -> reqwest::Result<Self> {
+        let scheme = match monitor.kind.as_str() {
+            "HTTP" => "http",
+            "HTTPS" => "https",
+            _ => return Ok(Self::Connect),
+        };
+        // The client requires an installed provider. The process may have installed one before.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = reqwest::Client::builder()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .pool_max_idle_per_host(0)
+            .tls_danger_accept_invalid_certs(true)
+            .build()?;
+        Ok(Self::Request {
+            client,
+            scheme,
+            path: monitor.path.clone().unwrap_or_default(),
+        })
+    }
+
+    /// One check of a member, within `limit`.
+    pub(crate) async fn passes(&self, address: SocketAddr, limit: Duration) -> bool {
+        let checked = async {
+            match self {
+                Self::Connect => TcpStream::connect(address).await.is_ok(),
+                Self::Request {
+                    client,
+                    scheme,
+                    path,
+                } => {
+                    let answer = client.get(format!("{scheme}://{address}{path}")).send();
+                    let answer = answer.await;
+                    answer.is_ok_and(|answer| answer.status() == reqwest::StatusCode::OK)
+                }
+            }
+        };
+        tokio::time::timeout(limit, checked).await.unwrap_or(false)
+    }
 }
 
 #[cfg(test)]

@@ -3,10 +3,11 @@
 use std::{
     collections::HashMap,
     net::{IpAddr, SocketAddr},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::watch,
@@ -30,14 +31,10 @@ pub(crate) struct Common {
     cuts: Mutex<HashMap<String, CancellationToken>>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Common {
     /// Records the result of the checks of a member.
     pub(crate) fn set_down(&self, pool: &str, member: &str, down: bool) {
-        let mut memories = lock(&self.memories);
+        let mut memories = self.memories.lock();
         memories
             .entry(pool.to_owned())
             .or_default()
@@ -47,19 +44,19 @@ impl Common {
 
     /// Removes the result of a member that is not checked any more.
     pub(crate) fn forget_check(&self, pool: &str, member: &str) {
-        if let Some(rotation) = lock(&self.memories).get_mut(pool) {
+        if let Some(rotation) = self.memories.lock().get_mut(pool) {
             rotation.down.remove(member);
         }
     }
 
     /// Connections carried so far, by member.
     pub(crate) fn served(&self) -> HashMap<String, u64> {
-        lock(&self.served).clone()
+        self.served.lock().clone()
     }
 
     /// Closes the connections to one member, or all.
     pub(crate) fn cut(&self, member: Option<&str>) {
-        lock(&self.cuts).retain(|id, token| {
+        self.cuts.lock().retain(|id, token| {
             let hit = member.is_none_or(|member| member == id);
             if hit {
                 token.cancel();
@@ -69,15 +66,16 @@ impl Common {
     }
 
     fn next(&self, pool: &AppliedPool, refused: Option<&str>) -> (Option<AppliedMember>, bool) {
-        let mut memories = lock(&self.memories);
+        let mut memories = self.memories.lock();
         let rotation = memories.entry(pool.id.clone()).or_default();
         let alone = pick::usable(pool, rotation).len() < 2;
         (pick::next(pool, rotation, refused), alone)
     }
 
     fn begin(&self, member: &str) -> CancellationToken {
-        *lock(&self.served).entry(member.to_owned()).or_default() += 1;
-        lock(&self.cuts)
+        *self.served.lock().entry(member.to_owned()).or_default() += 1;
+        self.cuts
+            .lock()
             .entry(member.to_owned())
             .or_default()
             .clone()

@@ -22,7 +22,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use self::{
-    check::Health,
+    check::{Check, Health},
     front::{Common, Life},
 };
 use crate::{
@@ -288,12 +288,20 @@ impl Checking {
             .filter(IpAddr::is_loopback)
             .filter(|_| self.member.plugged)
             .map(|address| SocketAddr::new(address, *port));
+        let check = match Check::new(&self.monitor) {
+            Ok(check) => check,
+            Err(error) => {
+                tracing::error!(%error, "No member can be checked");
+                return;
+            }
+        };
+        let limit = Duration::from_secs(self.monitor.timeout.max(1));
         let mut health = Health::NEW;
         let mut every = tokio::time::interval(Duration::from_secs(self.monitor.delay.max(1)));
         loop {
             every.tick().await;
             let good = match target {
-                Some(target) => check::passes(target, &self.monitor).await,
+                Some(target) => check.passes(target, limit).await,
                 None => false,
             };
             let before = health;

@@ -109,14 +109,8 @@ impl World {
 
     /// Fails if one more row of this kind would exceed the project's quota.
     pub(crate) fn network_quota(&self, kind: Kind, project: &str) -> Result<(), Reply> {
-        let Some(limit) = self
-            .limits
-            .quota(Service::Network, project, kind.singular())
-        else {
-            return Ok(());
-        };
-        let used = self.network.table(kind).find("project_id", project).count();
-        if used < limit {
+        let limit = self.network_limit(kind, project);
+        if limit.is_none_or(|limit| self.network_used(kind, project) < limit) {
             return Ok(());
         }
         Err(neutron_error(
@@ -128,33 +122,32 @@ impl World {
 
     /// The quotas with what is in use of them.
     pub(super) fn show_network_usage(&self, project: &str) -> Reply {
-        let quota: Row = Kind::ALL
-            .into_iter()
-            .map(|kind| {
-                let limit = self
-                    .limits
-                    .quota(Service::Network, project, kind.singular());
-                let limit = limit.map_or(json!(-1), |limit| json!(limit));
-                let used = self.network.table(kind).find("project_id", project).count();
-                let detail = json!({ "limit": limit, "used": used, "reserved": 0 });
-                (kind.singular().to_owned(), detail)
-            })
-            .collect();
-        Reply::json(200, json!({ "quota": quota }))
+        self.network_quotas(project, |kind, limit| {
+            let used = self.network_used(kind, project);
+            json!({ "limit": limit, "used": used, "reserved": 0 })
+        })
     }
 
     pub(super) fn show_network_quota(&self, project: &str) -> Reply {
-        let quota: Row = Kind::ALL
-            .into_iter()
-            .map(|kind| {
-                let limit = self
-                    .limits
-                    .quota(Service::Network, project, kind.singular());
-                let limit = limit.map_or(json!(-1), |limit| json!(limit));
-                (kind.singular().to_owned(), limit)
-            })
-            .collect();
-        Reply::json(200, json!({ "quota": quota }))
+        self.network_quotas(project, |_, limit| limit)
+    }
+
+    fn network_quotas(&self, project: &str, shown: impl Fn(Kind, Value) -> Value) -> Reply {
+        let quota = Kind::ALL.into_iter().map(|kind| {
+            let limit = self.network_limit(kind, project);
+            let limit = limit.map_or(json!(-1), |limit| json!(limit));
+            (kind.singular().to_owned(), shown(kind, limit))
+        });
+        Reply::json(200, json!({ "quota": quota.collect::<Row>() }))
+    }
+
+    fn network_limit(&self, kind: Kind, project: &str) -> Option<usize> {
+        self.limits
+            .quota(Service::Network, project, kind.singular())
+    }
+
+    fn network_used(&self, kind: Kind, project: &str) -> usize {
+        self.network.table(kind).find("project_id", project).count()
     }
 }
 

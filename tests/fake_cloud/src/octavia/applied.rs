@@ -47,6 +47,8 @@ pub struct AppliedMonitor {
     pub rise: u64,
     /// The number of failed checks until the member is down.
     pub fall: u64,
+    /// What checks by HTTP and HTTPS request.
+    pub path: Option<String>,
 }
 
 /// A member as the data path runs it.
@@ -92,6 +94,11 @@ pub(super) fn rendered(lb: &LoadBalancer) -> Vec<AppliedListener> {
                     timeout: monitor.timeout,
                     rise: monitor.max_retries,
                     fall: monitor.max_retries_down,
+                    path: monitor
+                        .rest
+                        .get("url_path")
+                        .and_then(|path| path.as_str())
+                        .map(str::to_owned),
                 }),
             members: pool
                 .members

@@ -120,10 +120,14 @@ impl World {
             ));
         }
         let flavor = given(&body, "flavor_id").map(str::to_owned);
-        if let Some(flavor) = &flavor
-            && !self.octavia.flavors.contains_key(flavor)
-        {
-            return Err(invalid("Invalid flavor_id."));
+        if let Some(id) = &flavor {
+            let Some(known) = self.octavia.flavors.get(id) else {
+                return Err(invalid("Invalid flavor_id."));
+            };
+            if known.get("enabled") == Some(&json!(false)) {
+                let text = format!("The selected flavor is not allowed in this deployment: {id}");
+                return Err(octavia_error(400, &text));
+            }
         }
         if given(&body, "availability_zone").is_some() {
             return Err(invalid("Invalid availability zone."));

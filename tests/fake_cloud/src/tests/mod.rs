@@ -3,6 +3,7 @@
 mod anomalies;
 mod faults;
 mod http;
+mod https_monitor;
 mod octavia;
 mod scale;
 mod security_groups;

@@ -54,17 +54,17 @@ async fn answers(address: SocketAddr, count: usize) -> String {
     all.concat()
 }
 
-struct Balanced {
+pub(super) struct Balanced {
     cloud: FakeCloud,
-    client: Client,
-    net: String,
+    pub(super) client: Client,
+    pub(super) net: String,
     lb: String,
-    pool: String,
+    pub(super) pool: String,
     vip: SocketAddr,
 }
 
 impl Balanced {
-    async fn start(provider: &str) -> Self {
+    pub(super) async fn start(provider: &str) -> Self {
         let (cloud, client) = cloud(Options::default()).await;
         let net = subnet_of(&cloud);
         let network = client
@@ -114,7 +114,7 @@ impl Balanced {
         }
     }
 
-    fn members(&self) -> String {
+    pub(super) fn members(&self) -> String {
         format!("/load-balancer/v2/lbaas/pools/{}/members", self.pool)
     }
 
@@ -139,7 +139,7 @@ impl Balanced {
         tokio::time::sleep(Duration::from_millis(30)).await;
     }
 
-    async fn member(&self, name: &str, host: u8) -> String {
+    pub(super) async fn member(&self, name: &str, host: u8) -> String {
         let body = json!({ "name": name, "address": format!("{}.{host}", self.net), "protocol_port": 6443 });
         let id = self.client.make(&self.members(), "member", body).await;
         self.settle().await;
