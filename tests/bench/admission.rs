@@ -10,7 +10,7 @@
 use test_support::{env, webhooks};
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -20,6 +20,7 @@ use kube::{
     Client,
     api::{Patch, PatchParams},
 };
+use parking_lot::Mutex;
 use serde_json::json;
 
 use env::{Kubernetes, apply};
@@ -36,7 +37,7 @@ impl CertificateObserver for Answers {}
 
 impl WebhookObserver for Answers {
     fn request_ended(&self, _: &'static str, _: u16, took: Duration) {
-        self.0.lock().unwrap().push(took);
+        self.0.lock().push(took);
     }
 }
 
@@ -93,17 +94,14 @@ async fn main() {
         .await
         .unwrap();
     // Until the API server has taken up the configuration.
-    while answers.0.lock().unwrap().is_empty() {
+    while answers.0.lock().is_empty() {
         applies(&client).await;
     }
-    answers.0.lock().unwrap().clear();
+    answers.0.lock().clear();
     let with = tell("apply with webhook", &mut applies(&client).await);
     println!(
         "{:.1?} more in the 99th percentile",
         with.saturating_sub(without)
     );
-    tell(
-        "the webhook's own part (goal 20 ms)",
-        &mut answers.0.lock().unwrap(),
-    );
+    tell("the webhook's own part (goal 20 ms)", &mut answers.0.lock());
 }

@@ -6,7 +6,7 @@
 //! multiplied by six. `CAPO_RS_BENCH_CLUSTERS` measures fewer clusters, and then records nothing.
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::panic)]
 
-use test_support::{env, figures, scene};
+use test_support::{figures, scene};
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,10 +14,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fake_cloud::{Call, Control, Durations, FakeCloud, Options};
+use fake_cloud::{Call, Control};
 use futures::{StreamExt as _, stream};
-use kube::api::ListParams;
-use scene::{NAMESPACE, Plan, Scene, is_provisioned};
+use scene::{Plan, Scene, is_provisioned};
+use tokio::runtime::Runtime;
 
 /// How many clusters are promised for.
 const CLUSTERS: usize = 150;
@@ -39,18 +39,12 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const AT_ONCE: usize = 8;
 
 fn main() -> ExitCode {
-    // What `cargo test --benches` and `cargo bench -- --list` start is no measurement.
-    if !std::env::args().any(|argument| argument == "--bench")
-        || std::env::args().any(|argument| argument == "--list")
-    {
-        return ExitCode::SUCCESS;
-    }
+    figures::benchmark(keeps_the_promises)
+}
+
+fn keeps_the_promises(runtime: &Runtime) -> bool {
     let asked = std::env::var("CAPO_RS_BENCH_CLUSTERS").ok();
     let clusters = asked.and_then(|text| text.parse().ok()).unwrap_or(CLUSTERS);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .unwrap();
     let measured = runtime.block_on(measure(clusters));
     println!("{clusters} clusters of {MACHINES} control-plane machines");
     let mut kept = true;
@@ -63,22 +57,11 @@ fn main() -> ExitCode {
     if clusters == CLUSTERS {
         figures::record("fleet", "make bench", &measured);
     }
-    if kept || clusters != CLUSTERS {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    kept || clusters != CLUSTERS
 }
 
 async fn measure(clusters: usize) -> Vec<(&'static str, &'static str, f64, f64)> {
-    let cloud = FakeCloud::start(Options {
-        durations: Durations::instant(),
-        data_path: false,
-        floating_range: Some("172.24.0.0/20".parse().unwrap()),
-        ..Options::default()
-    })
-    .await
-    .unwrap();
+    let cloud = scene::quick_cloud().await;
     let control = cloud.control();
     let mut scene = Scene::set().await;
     // A budget that the preparation does not wait for.
@@ -147,7 +130,10 @@ async fn prepare(scene: &Scene, clusters: usize) {
     let names: Vec<String> = (0..clusters).map(|index| format!("c{index:03}x")).collect();
     let created = stream::iter(&names).map(|name| scene.cluster(plan(name)));
     created.buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
-    until_provisioned(scene, "OpenStackCluster", clusters, clusters).await;
+    let patience = PATIENCE.saturating_mul(u32::try_from(clusters.max(4)).unwrap());
+    scene
+        .until_all("OpenStackCluster", clusters, patience, is_provisioned)
+        .await;
     for index in 0..MACHINES {
         let created = stream::iter(&names).map(|name| async move {
             scene
@@ -155,30 +141,10 @@ async fn prepare(scene: &Scene, clusters: usize) {
                 .await;
         });
         created.buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
-        until_provisioned(scene, "OpenStackMachine", clusters * (index + 1), clusters).await;
-    }
-}
-
-/// Waits until so many objects of a kind are provisioned.
-async fn until_provisioned(scene: &Scene, kind: &str, wanted: usize, clusters: usize) {
-    let objects = env::cluster_api::api(&scene.admin, NAMESPACE, kind);
-    let patience = PATIENCE.saturating_mul(u32::try_from(clusters.max(4)).unwrap());
-    let begun = Instant::now();
-    loop {
-        let list = objects.list(&ListParams::default()).await.unwrap();
-        let provisioned = list
-            .items
-            .iter()
-            .filter(|object| is_provisioned(&object.data));
-        let provisioned = provisioned.count();
-        if provisioned == wanted {
-            return;
-        }
-        assert!(
-            begun.elapsed() < patience,
-            "{provisioned} of {wanted} {kind}"
-        );
-        tokio::time::sleep(Duration::from_secs(2)).await;
+        let machines = clusters * (index + 1);
+        scene
+            .until_all("OpenStackMachine", machines, patience, is_provisioned)
+            .await;
     }
 }
 
@@ -209,38 +175,28 @@ async fn until_observed(
     clusters: usize,
     begun: Instant,
 ) -> Duration {
-    let manager = scene.manager.as_ref().unwrap();
+    let servers = clusters * MACHINES;
     loop {
         let calls = control.calls_since(since);
         let trees = calls
             .iter()
             .filter(|call| call.label == "loadbalancer_status_tree");
         let trees: BTreeSet<&str> = trees.map(|call| call.path.as_str()).collect();
-        let (_, metrics) = env::manager::get(&manager.metrics_url()).await.unwrap();
-        let passes = |controller: &str| -> usize {
-            let line = format!(
-                "controller_runtime_reconcile_total{{controller=\"{controller}\",result=\"success\"}} "
-            );
-            let count = metrics.lines().find_map(|text| text.strip_prefix(&line));
-            count
-                .and_then(|count| count.parse().ok())
-                .unwrap_or_default()
-        };
-        let servers = clusters * MACHINES;
+        let controllers = ["openstackcluster", "openstackmachine", "openstackserver"];
+        let passes = scene.passes(controllers).await;
+        let wanted = [clusters, servers, servers];
         if trees.len() >= clusters
-            && passes("openstackcluster") >= clusters
-            && passes("openstackmachine") >= servers
-            && passes("openstackserver") >= servers
+            && passes
+                .iter()
+                .zip(wanted)
+                .all(|(done, wanted)| *done >= wanted)
         {
             return begun.elapsed();
         }
+        let read = trees.len();
         assert!(
             begun.elapsed() < PERIOD,
-            "{} load balancers, {} clusters, {} machines, {} servers",
-            trees.len(),
-            passes("openstackcluster"),
-            passes("openstackmachine"),
-            passes("openstackserver"),
+            "{read} load balancers; passes of {controllers:?}: {passes:?}"
         );
         tokio::time::sleep(Duration::from_millis(500)).await;
     }

@@ -20,6 +20,7 @@ use kube::{
     api::{WatchEvent, WatchParams},
 };
 use scene::{NAMESPACE, PATIENCE, Plan, Scene, is_provisioned};
+use tokio::runtime::Runtime;
 
 /// How many at once, and what is promised for the median and the slowest hundredth.
 const ROUNDS: [(usize, Duration, Duration); 3] = [
@@ -35,20 +36,14 @@ const SETTLED: Duration = Duration::from_secs(30);
 const AGAIN: usize = 3;
 
 fn main() -> ExitCode {
-    // What `cargo test --benches` and `cargo bench -- --list` start is no measurement.
-    if !std::env::args().any(|argument| argument == "--bench")
-        || std::env::args().any(|argument| argument == "--list")
-    {
-        return ExitCode::SUCCESS;
-    }
+    figures::benchmark(keeps_the_promises)
+}
+
+fn keeps_the_promises(runtime: &Runtime) -> bool {
     let at_most = std::env::var("CAPO_RS_BENCH_CLUSTERS")
         .ok()
         .and_then(|text| text.parse().ok())
         .unwrap_or(usize::MAX);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .unwrap();
     println!("member ACTIVE in the cloud -> machine provisioned");
     let mut kept = true;
     let mut measured = Vec::new();
@@ -94,11 +89,7 @@ fn main() -> ExitCode {
         .map(|(what, unit, value, promised)| (what.as_str(), *unit, *value, *promised))
         .collect();
     figures::record("bench", "make bench", &measured);
-    if kept {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    kept
 }
 
 /// The lags of one new machine in each of so many clusters, shortest first, and the manager's resident memory after.

@@ -2,7 +2,7 @@
 //! (what counting costs the core is measured with it, in `step.rs`). Run by `make bench`; fails when a promise is broken.
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::panic)]
 
-use test_support::{env, monitoring::findings};
+use test_support::{env, figures, monitoring::findings};
 
 use std::{
     fmt::Write as _,
@@ -18,6 +18,7 @@ use capo_rs::metrics::{Metrics, Settings};
 use env::{Prometheus, prometheus::promtool};
 use findings::clusters;
 use serde_json::Value;
+use tokio::runtime::Runtime;
 
 const SCRAPE: Duration = Duration::from_millis(50);
 const PANEL: Duration = Duration::from_secs(1);
@@ -43,23 +44,13 @@ const RECORDED: [(&str, &str, &str); 2] = [
 const BEGIN: u32 = 1_767_225_600;
 
 fn main() -> ExitCode {
-    // What `cargo test --benches` and `cargo bench -- --list` start is no measurement.
-    if !std::env::args().any(|argument| argument == "--bench")
-        || std::env::args().any(|argument| argument == "--list")
-    {
-        return ExitCode::SUCCESS;
-    }
+    figures::benchmark(keeps_the_promises)
+}
+
+fn keeps_the_promises(runtime: &Runtime) -> bool {
     let scrape = scrape();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .unwrap();
     let panels = runtime.block_on(panels());
-    if scrape && panels {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    scrape && panels
 }
 
 fn told(what: &str, took: Duration, promised: Duration) -> bool {

@@ -6,15 +6,11 @@
 
 use test_support::{env, figures, scene};
 
-use std::{
-    process::ExitCode,
-    time::{Duration, Instant},
-};
+use std::{process::ExitCode, time::Duration};
 
-use fake_cloud::{Durations, FakeCloud, Options};
-use kube::api::ListParams;
 use scene::{NAMESPACE, Scene};
 use serde_json::{Value, json};
+use tokio::runtime::Runtime;
 
 const FEW: usize = 100;
 const MANY: usize = 1_000;
@@ -27,16 +23,10 @@ const MEASURED: Duration = Duration::from_mins(1);
 const PATIENCE: Duration = Duration::from_mins(15);
 
 fn main() -> ExitCode {
-    // What `cargo test --benches` and `cargo bench -- --list` start is no measurement.
-    if !std::env::args().any(|argument| argument == "--bench")
-        || std::env::args().any(|argument| argument == "--list")
-    {
-        return ExitCode::SUCCESS;
-    }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    figures::benchmark(keeps_the_promises)
+}
+
+fn keeps_the_promises(runtime: &Runtime) -> bool {
     let (few, many) = runtime.block_on(measure());
     let more = many / few;
     println!(
@@ -55,23 +45,12 @@ fn main() -> ExitCode {
             MORE,
         )],
     );
-    if more <= MORE {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    more <= MORE
 }
 
 /// Seconds of processor time for a pass with few servers and with many.
 async fn measure() -> (f64, f64) {
-    let cloud = FakeCloud::start(Options {
-        durations: Durations::instant(),
-        data_path: false,
-        floating_range: Some("172.24.0.0/20".parse().unwrap()),
-        ..Options::default()
-    })
-    .await
-    .unwrap();
+    let cloud = scene::quick_cloud().await;
     let mut scene = Scene::set().await;
     scene.credentials("cloud", &cloud).await;
     let few = with(&mut scene, 0, FEW).await;
@@ -87,21 +66,25 @@ async fn with(scene: &mut Scene, existing: usize, servers: usize) -> f64 {
     for some in wanted.chunks(50) {
         env::apply::apply(&scene.admin, some).await.unwrap();
     }
-    until_ready(scene, servers).await;
+    let is_ready = |server: &Value| server["status"]["ready"] == true;
+    scene
+        .until_all("OpenStackServer", servers, PATIENCE, is_ready)
+        .await;
     scene.stop().await;
     let period = format!("--sync-period={}s", servers / RATE);
     scene.start(&[&period, fast[0], fast[1]]).await;
     // The passes after a start are not those of settled servers.
     tokio::time::sleep(Duration::from_secs(2 * u64::try_from(MANY / RATE).unwrap())).await;
-    let (before, passes) = (processor_seconds(scene), self::passes(scene).await);
-    tokio::time::sleep(MEASURED).await;
-    let (used, done) = (
-        processor_seconds(scene) - before,
-        self::passes(scene).await - passes,
+    let (before, [passes]) = (
+        processor_seconds(scene),
+        scene.passes(["openstackserver"]).await,
     );
+    tokio::time::sleep(MEASURED).await;
+    let used = processor_seconds(scene) - before;
+    let done = scene.passes(["openstackserver"]).await[0] - passes;
     scene.stop().await;
-    assert!(done > 1_000.0, "only {done} passes");
-    used / done
+    assert!(done > 1_000, "only {done} passes");
+    used / f64::from(u32::try_from(done).unwrap())
 }
 
 fn server(number: usize) -> Value {
@@ -116,36 +99,6 @@ fn server(number: usize) -> Value {
             "ports": [{"network": {"filter": {"name": "public"}}}],
         },
     })
-}
-
-async fn until_ready(scene: &Scene, servers: usize) {
-    let objects = env::cluster_api::api(&scene.admin, NAMESPACE, "OpenStackServer");
-    let begun = Instant::now();
-    loop {
-        let list = objects.list(&ListParams::default()).await.unwrap();
-        let ready = list
-            .items
-            .iter()
-            .filter(|it| it.data["status"]["ready"] == true);
-        let ready = ready.count();
-        if ready == servers {
-            return;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{ready} of {servers}");
-        tokio::time::sleep(Duration::from_secs(2)).await;
-    }
-}
-
-/// Passes over servers so far.
-async fn passes(scene: &Scene) -> f64 {
-    let url = scene.manager.as_ref().unwrap().metrics_url();
-    let (_, metrics) = env::manager::get(&url).await.unwrap();
-    let line =
-        "controller_runtime_reconcile_total{controller=\"openstackserver\",result=\"success\"} ";
-    let count = metrics.lines().find_map(|text| text.strip_prefix(line));
-    count
-        .and_then(|count| count.parse().ok())
-        .unwrap_or_default()
 }
 
 /// The processor time that the manager has used.

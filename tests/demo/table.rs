@@ -4,9 +4,10 @@ use std::{
     collections::BTreeMap,
     fmt::Write as _,
     io::{IsTerminal as _, Write as _, stdout},
-    sync::{Mutex, MutexGuard, PoisonError},
     time::Instant,
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::snapshot::{Client, Row, Snapshot};
 
@@ -40,7 +41,7 @@ impl Table {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn time(&self) -> String {

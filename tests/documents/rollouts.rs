@@ -1,9 +1,9 @@
 //! docs/rollouts.md: written from the results of `make rollout`, with every scenario.
 
-use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
+use std::{collections::BTreeMap, fmt::Write as _, fs};
 
 use serde_json::Value;
-use test_support::repository;
+use test_support::{repository, rollout};
 
 const PAGE: &str = "docs/rollouts.md";
 const SCENARIOS: &str = "tests/rollout/scenarios";
@@ -82,7 +82,7 @@ fn the_page_lists_every_scenario_and_no_other() {
     assert!(scenarios.len() > 10, "{scenarios:?}");
     if std::env::var_os("CAPO_RS_WRITE_ROLLOUTS").is_some() {
         let mut page = HEAD.to_owned();
-        let results = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rollout/results");
+        let results = rollout::folder("results");
         for result in fs::read_dir(&results).unwrap() {
             let result = result.unwrap().path();
             let name = result.file_stem().unwrap().to_string_lossy().into_owned();

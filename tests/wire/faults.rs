@@ -118,7 +118,7 @@ async fn every_way_to_break_an_answer_off() {
             error.to_string(),
             format!("loadbalancer_status_get: load-balancer: {text}")
         );
-        assert_eq!(seen.calls.lock().unwrap().last().unwrap().2, outcome);
+        assert_eq!(seen.calls.lock().last().unwrap().2, outcome);
         let write = cloud
             .delete_load_balancer(&"lb1".into(), Priority::Gate)
             .await
@@ -192,10 +192,7 @@ async fn nobody_there() {
             error.to_string(),
             format!("loadbalancer_status_get: load-balancer: {text}")
         );
-        assert_eq!(
-            seen.calls.lock().unwrap().last().unwrap().2,
-            CallOutcome::Transport
-        );
+        assert_eq!(seen.calls.lock().last().unwrap().2, CallOutcome::Transport);
         let write = cloud
             .delete_load_balancer(&"lb1".into(), Priority::Gate)
             .await

@@ -15,17 +15,14 @@ mod sign_in;
 mod storage;
 mod tls;
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use capo_openstack::{
     CallObserver, CallOutcome, CallRecord, ClientSettings, Cloud, CloudProfile, Clouds, LeaseToken,
     Service, SignInOutcome,
 };
 use k8s_openapi::ByteString;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use wiremock::{
     Mock, MockServer, Request, ResponseTemplate,
@@ -55,19 +52,19 @@ struct Seen {
 impl CallObserver for Seen {
     fn call(&self, record: &CallRecord<'_>) {
         let call = (record.service, record.request, record.outcome);
-        self.calls.lock().unwrap().push(call);
+        self.calls.lock().push(call);
     }
 
     fn refused(&self, _cloud: &str, _service: Service, request: &'static str) {
-        self.refused.lock().unwrap().push(request);
+        self.refused.lock().push(request);
     }
 
     fn throttled(&self, _: &str, service: Service, pause: Duration, header: Option<Duration>) {
-        self.pauses.lock().unwrap().push((service, pause, header));
+        self.pauses.lock().push((service, pause, header));
     }
 
     fn signed_in(&self, _cloud: &str, outcome: SignInOutcome, _life: Option<Duration>) {
-        self.sign_ins.lock().unwrap().push(outcome);
+        self.sign_ins.lock().push(outcome);
     }
 }
 

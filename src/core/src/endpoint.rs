@@ -21,7 +21,7 @@ impl Endpoint {
     }
 }
 
-/// As in a URL: an IPv6 address stands in brackets.
+/// As in a URL, with an IPv6 address in brackets.
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (host, port) = (self.bare_host(), self.port);

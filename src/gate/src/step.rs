@@ -1,4 +1,4 @@
-//! The heart: takes one event, decides, and says what to do.
+//! One step: takes one event into the state, decides, and returns the effects.
 
 use crate::{
     apply::apply,

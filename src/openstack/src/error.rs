@@ -26,7 +26,7 @@ struct Content {
 
 impl Error {
     /// An error of `request` to `service`. `message` must be stable.
-    pub(crate) fn new(
+    pub fn new(
         service: Service,
         request: &'static str,
         class: FailureClass,

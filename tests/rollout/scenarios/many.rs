@@ -5,12 +5,13 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use futures::future::join_all;
 use kube::Client;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::JoinSet};
 
@@ -346,7 +347,7 @@ impl Judge {
             while let Some((namespace, machine, is_wrong)) = passed.recv().await {
                 let balancers = balancers(&host).await;
                 if let Some(what) = is_wrong(&machine, 1, &balancers[&namespace]) {
-                    found.lock().unwrap().insert(format!("{namespace}: {what}"));
+                    found.lock().insert(format!("{namespace}: {what}"));
                 }
             }
         });
@@ -357,7 +358,7 @@ impl Judge {
     /// Whatever was wrong. A judge that has come to an end has judged nothing.
     fn verdict(mut self) -> BTreeSet<String> {
         assert!(self.work.try_join_next().is_none(), "a judge failed");
-        self.wrong.lock().unwrap().clone()
+        self.wrong.lock().clone()
     }
 }
 
@@ -367,7 +368,7 @@ async fn serving(host: String, wrong: Arc<Mutex<BTreeSet<String>>>) {
         for (namespace, truth) in balancers(&host).await {
             if truth.in_data_path.is_empty() {
                 let what = format!("{namespace}: nobody serves: {truth:?}");
-                wrong.lock().unwrap().insert(what);
+                wrong.lock().insert(what);
             }
         }
         tokio::time::sleep(Duration::from_secs(1)).await;

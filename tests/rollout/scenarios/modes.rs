@@ -79,7 +79,7 @@ async fn released_hooks_let_a_held_machine_go() {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}{complaints}");
-    let expected = "Machines released: 1, members let in: 0, failures: 0";
+    let expected = "Machines released: 1, members enabled: 0, failures: 0";
     assert!(said.contains(expected), "{said}{complaints}");
     // KubeadmControlPlane drops its own hook when ours is gone, and core comes to the infrastructure, which nobody deletes now.
     rollout

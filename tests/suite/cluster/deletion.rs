@@ -88,6 +88,10 @@ async fn a_deletion_takes_trunks_and_the_ports_of_servers_and_load_balancers_tha
     for name in ["cp-", vip.as_str()] {
         assert_eq!(stage.leftovers(name), Vec::<String>::new());
     }
+    let sub_port = sub_port["id"].as_str().unwrap();
+    stage
+        .until_noted(&format!("Deleted port with id {sub_port}"))
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

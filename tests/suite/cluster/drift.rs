@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use fake_cloud::Call;
 use futures::future::join_all;
-use k8s_openapi::api::events::v1::Event;
-use kube::{Api, api::ListParams};
+
 use reqwest::Method;
 use serde_json::{Value, json};
 use test_support::{
@@ -294,17 +293,8 @@ async fn a_gateway_that_an_operator_moved_stays_there_and_is_reported() {
     let mark = stage.cloud.control().last_call();
     let change = json!({"spec": {"controlPlaneOmitAvailabilityZone": true}});
     stage.patch("OpenStackCluster", "c1", change).await;
-    let events: Api<Event> = Api::namespaced(stage.admin.clone(), &stage.namespace);
-    until("the event about the gateway", async || {
-        let list = events.list(&ListParams::default()).await.unwrap();
-        let mut notes = list.items.iter().filter_map(|event| event.note.as_ref());
-        notes
-            .any(|note| {
-                note.contains("the gateway of router") && note.contains(other.as_str().unwrap())
-            })
-            .then_some(())
-    })
-    .await;
+    stage.until_noted("the gateway of router").await;
+    stage.until_noted(other.as_str().unwrap()).await;
     stage.until_ready("c1").await;
     assert_eq!(stage.writes_since(mark), Vec::<String>::new());
     let (_, router) = admin.0.get("network", &path).await;

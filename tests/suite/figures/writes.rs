@@ -1,15 +1,13 @@
 //! How often objects changed, as a watch tells it.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use futures::{StreamExt as _, pin_mut};
 use kube::{
     Client, ResourceExt as _,
     api::{WatchEvent, WatchParams},
 };
+use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
 use super::scene::NAMESPACE;
@@ -43,7 +41,7 @@ impl Writes {
                     pin_mut!(events);
                     while let Some(event) = events.next().await {
                         if let Ok(WatchEvent::Modified(object)) = event {
-                            let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+                            let mut counts = counts.lock();
                             *counts
                                 .entry(format!("{kind} {}", object.name_any()))
                                 .or_default() += 1;
@@ -57,9 +55,6 @@ impl Writes {
 
     /// What was counted so far.
     pub(super) fn so_far(&self) -> Counts {
-        self.counts
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.counts.lock().clone()
     }
 }

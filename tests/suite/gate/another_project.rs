@@ -194,6 +194,40 @@ async fn servers_of_a_deleted_cluster_are_not_left_behind_after_a_restart() {
     }
 }
 
+/// A cluster without Machines, whose status is lost too: nothing but the annotation tells where its objects are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_without_machines_is_neither_made_again_nor_left_behind_in_another_project() {
+    let mut stage = Environment::in_namespace("empty-elsewhere").start().await;
+    let spec = stage.cluster("c1", json!({}));
+    stage.cluster_api.create_cluster("c1", spec).await.unwrap();
+    stage.until_ready("c1").await;
+    second_project(&stage);
+    let before = stage.cloud.control().last_call();
+    let held = |cluster: &Value| {
+        let (status, _, message) = sign_in(cluster);
+        status == "False" && message.contains("nothing is created, deleted or released")
+    };
+    credentials(&stage, "other").await;
+    stage.one_more_pass("c1").await;
+    stage.until("OpenStackCluster", "c1", held).await;
+
+    stage.stop().await;
+    stage.wipe_status("OpenStackCluster", "c1").await;
+    stage.start().await;
+    stage.until("OpenStackCluster", "c1", held).await;
+    stage.cluster_api.delete("Cluster", "c1").await.unwrap();
+    stage
+        .until("OpenStackCluster", "c1", |cluster| {
+            let (_, reason, message) = condition(cluster, "Ready").unwrap_or_default();
+            reason == "Deleting" && message.contains("leads to project other")
+        })
+        .await;
+    assert_eq!(stage.writes_since(before), Vec::<String>::new());
+    credentials(&stage, "demo").await;
+    stage.until("OpenStackCluster", "c1", Value::is_null).await;
+    assert_eq!(stage.leftovers("empty-elsewhere-c1"), Vec::<String>::new());
+}
+
 /// Nobody knows the health of members here, so that nothing but the absence of its server could open the gate of a machine.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_absent_in_another_project_is_not_gone() {

@@ -1,10 +1,8 @@
 //! Stand-ins for the API servers of machines: TLS on a machine's own address, with any answer a test wants.
 
-use std::{
-    net::IpAddr,
-    sync::{Arc, Mutex},
-};
+use std::{net::IpAddr, sync::Arc};
 
+use parking_lot::Mutex;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpListener,
@@ -54,7 +52,7 @@ impl ApiServer {
                 let mut head = vec![0; 4096];
                 let read = stream.read(&mut head).await.unwrap_or_default();
                 let asked = head[..read].starts_with(b"GET /readyz ");
-                let code = if asked { *told.lock().unwrap() } else { 404 };
+                let code = if asked { *told.lock() } else { 404 };
                 let answer =
                     format!("HTTP/1.1 {code} X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
                 let _ = stream.write_all(answer.as_bytes()).await;
@@ -69,6 +67,6 @@ impl ApiServer {
 
     /// Answers this from now on.
     pub(crate) fn answer(&self, status: u16) {
-        *self.status.lock().unwrap() = status;
+        *self.status.lock() = status;
     }
 }

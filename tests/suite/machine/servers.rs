@@ -76,6 +76,20 @@ async fn a_worker_comes_and_goes_while_octavia_hangs() {
     stage.until("Machine", "w1", Value::is_null).await;
     stage.until("OpenStackServer", "w1", Value::is_null).await;
     assert_eq!(stage.leftovers("w1"), Vec::<String>::new());
+    for change in [
+        "Created port w1-0 with",
+        "Created trunk w1-0 with",
+        "Created port w1-back with",
+        "Created volume w1-root with",
+        "Created volume w1-data with",
+        "Created server w1 with",
+        "Deleted server w1 with",
+        "Deleted trunk w1-0 with",
+        "Deleted port w1-0 with",
+        "Deleted port w1-back with",
+    ] {
+        stage.until_noted(change).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

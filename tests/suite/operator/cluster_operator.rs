@@ -1,6 +1,6 @@
 //! The report in a ClusterOperator: written where one is asked for and the kind is served, and never read.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use futures::StreamExt;
 use kube::{
@@ -8,6 +8,7 @@ use kube::{
     api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams},
     runtime::watcher::{Config, Event, watcher},
 };
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use test_support::waiting::PATIENCE;
 use tokio_util::task::AbortOnDropHandle;
@@ -52,7 +53,7 @@ impl Revisions {
         let watch = tokio::spawn(async move {
             while let Some(event) = events.next().await {
                 if let Event::InitApply(object) | Event::Apply(object) = event.unwrap() {
-                    keep.lock().unwrap().push(object.data["status"].clone());
+                    keep.lock().push(object.data["status"].clone());
                 }
             }
         });
@@ -136,7 +137,7 @@ async fn it_is_reported_and_changes_nothing() {
 
     let revisions = Revisions::of(&reports);
     until("the first revision", async || {
-        (!revisions.seen.lock().unwrap().is_empty()).then_some(())
+        (!revisions.seen.lock().is_empty()).then_some(())
     })
     .await;
 
@@ -168,10 +169,10 @@ async fn it_is_reported_and_changes_nothing() {
 
     // It is summed up every five seconds, and written only where the sum changed.
     until("four revisions", async || {
-        (revisions.seen.lock().unwrap().len() >= 4).then_some(())
+        (revisions.seen.lock().len() >= 4).then_some(())
     })
     .await;
-    let seen = revisions.seen.lock().unwrap();
+    let seen = revisions.seen.lock();
     for (earlier, later) in seen.iter().zip(seen.iter().skip(1)) {
         assert_ne!(earlier, later, "written without a change");
     }

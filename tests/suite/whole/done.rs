@@ -2,10 +2,7 @@
 //! creation to its end: every revision that the API server ever showed is judged by the library itself, and
 //! held against what there was in OpenStack when that revision came.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex},
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use fake_cloud::Control;
 use futures::StreamExt;
@@ -13,6 +10,7 @@ use kube::{
     api::{DynamicObject, Patch, PatchParams},
     runtime::watcher::{Config, Event, watcher},
 };
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -55,7 +53,7 @@ impl Recorder {
                     };
                     let object = serde_json::to_value(object).unwrap();
                     let lacking = lacking(kind, &object, &control);
-                    let mut seen = seen.lock().unwrap();
+                    let mut seen = seen.lock();
                     seen.push(Revision { object, lacking });
                 }
             }))
@@ -68,7 +66,7 @@ impl Recorder {
 
     /// Judges every revision so far; answers how often each status was found for `kind` and `name`.
     fn judge(&self, kind: &str, name: &str) -> Counts {
-        let seen = self.seen.lock().unwrap();
+        let seen = self.seen.lock();
         let own: Vec<&Revision> = seen
             .iter()
             .filter(|revision| {

@@ -1,8 +1,13 @@
 //! Figures that a command measured, in a file from which `make figures` writes docs/figures.md.
 
-use std::{fs, path::PathBuf, process::Command};
+use std::{
+    fs,
+    path::PathBuf,
+    process::{Command, ExitCode},
+};
 
 use serde::{Deserialize, Serialize};
+use tokio::runtime::{Builder, Runtime};
 
 use crate::repository;
 
@@ -41,6 +46,21 @@ pub fn source() -> String {
         |_| String::new(),
         |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
     )
+}
+
+/// Runs a benchmark, which returns whether it kept what is promised. `cargo test --benches` and `cargo bench -- --list` start
+/// its binary too, and then it does not run.
+pub fn benchmark(keeps_the_promises: impl FnOnce(&Runtime) -> bool) -> ExitCode {
+    let is_given = |wanted: &str| std::env::args().any(|argument| argument == wanted);
+    if !is_given("--bench") || is_given("--list") {
+        return ExitCode::SUCCESS;
+    }
+    let runtime = Builder::new_multi_thread().enable_all().build().unwrap();
+    if keeps_the_promises(&runtime) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 /// Keeps what `command` measured under `name`.

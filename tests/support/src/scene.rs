@@ -2,12 +2,18 @@
 
 use std::time::{Duration, Instant};
 
-use fake_cloud::FakeCloud;
+use fake_cloud::{Durations, FakeCloud, Options};
+use kube::api::ListParams;
 use serde_json::{Value, json};
 
 pub use crate::waiting::PATIENCE;
 
-use crate::env::{ClusterApi, Installation, Kubernetes, apply::apply, manager::Manager};
+use crate::env::{
+    ClusterApi, Installation, Kubernetes,
+    apply::apply,
+    cluster_api::api,
+    manager::{self, Manager},
+};
 
 /// Where everything happens.
 pub const NAMESPACE: &str = "default";
@@ -122,6 +128,42 @@ impl Scene {
             .unwrap();
     }
 
+    /// Waits until so many objects of a kind are as they should be.
+    pub async fn until_all(
+        &self,
+        kind: &str,
+        wanted: usize,
+        patience: Duration,
+        is_good: impl Fn(&Value) -> bool,
+    ) {
+        let objects = api(&self.admin, NAMESPACE, kind);
+        let begun = Instant::now();
+        loop {
+            let list = objects.list(&ListParams::default()).await.unwrap();
+            let good = list.iter().filter(|object| is_good(&object.data)).count();
+            if good == wanted {
+                return;
+            }
+            assert!(begun.elapsed() < patience, "{good} of {wanted} {kind}");
+            tokio::time::sleep(Duration::from_secs(2)).await;
+        }
+    }
+
+    /// How many passes of each of these controllers of the running manager have succeeded.
+    pub async fn passes<const N: usize>(&self, controllers: [&str; N]) -> [usize; N] {
+        let url = self.manager.as_ref().unwrap().metrics_url();
+        let (_, metrics) = manager::get(&url).await.unwrap();
+        controllers.map(|controller| {
+            let line = format!(
+                "controller_runtime_reconcile_total{{controller=\"{controller}\",result=\"success\"}} "
+            );
+            let count = metrics.lines().find_map(|text| text.strip_prefix(&line));
+            count
+                .and_then(|count| count.parse().ok())
+                .unwrap_or_default()
+        })
+    }
+
     /// Waits until an object is provisioned.
     pub async fn provisioned(&self, kind: &str, name: &str) {
         self.cluster_api
@@ -129,6 +171,18 @@ impl Scene {
             .await
             .unwrap();
     }
+}
+
+/// A cloud for many machines, whose operations take no time and which carries no traffic.
+pub async fn quick_cloud() -> FakeCloud {
+    FakeCloud::start(Options {
+        durations: Durations::instant(),
+        data_path: false,
+        floating_range: Some("172.24.0.0/20".parse().unwrap()),
+        ..Options::default()
+    })
+    .await
+    .unwrap()
 }
 
 /// Whether Cluster API may continue with the object.

@@ -19,7 +19,7 @@ pub(crate) fn count_linked(state: &State) -> usize {
         .count()
 }
 
-/// Finds each machine's member in each pool, and says whose the others are.
+/// Finds each machine's member in each pool, and the owners of the other members.
 pub(crate) fn link(state: &mut State) {
     for (index, port) in state.ports.iter_mut().enumerate() {
         for member in &mut port.members {

@@ -50,7 +50,7 @@ pub(crate) fn structure(state: &mut State, began: Stamp, read: &Structure) {
             (None, Some(pool)) => Some(pool.id.clone()),
             _ => None,
         };
-        // The list knows more than the tree: the tree will show it in a moment.
+        // The list is newer than the tree, which will show the part in a moment.
         port.unseen = match (&port.listener, listener) {
             (None, Some(_)) => Some(PartKind::Listener),
             _ => match (&port.pool, &port.monitor, pool) {

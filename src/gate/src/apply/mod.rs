@@ -1,4 +1,4 @@
-//! Takes one event into the state. Decides nothing.
+//! Takes one event into the state. No decision is made here.
 
 pub(crate) mod link;
 pub(crate) mod lists;
@@ -139,7 +139,7 @@ fn load_balancer(
     }
     state.credentials = credentials;
     state.provider = Provider::of(&desired.provider);
-    // Cluster API has lost its way to the API servers: something may have become of the load balancer.
+    // Cluster API does not reach the API servers any more, so the load balancer may have changed.
     let connected =
         |desired: &DesiredLoadBalancer| desired.cluster.remote_connection_since.is_some();
     state.reads.nudged |= state.desired.as_ref().is_some_and(connected) && !connected(&desired);
@@ -161,7 +161,7 @@ fn count_machines(state: &mut State) {
 
 fn machine(state: &mut State, name: &ObjectName, desired: Option<Box<DesiredMachine>>) {
     let Some(desired) = desired else {
-        // One that is gone is not waited for.
+        // A machine that is gone is not waited for.
         if let Some(known) = &mut state.desired {
             known.cluster.machines.retain(|expected| expected != name);
         }
@@ -177,7 +177,7 @@ fn machine(state: &mut State, name: &ObjectName, desired: Option<Box<DesiredMach
     let ports = state.ports.len();
     let is_another = |known: &Machine| known.want.uid != desired.uid;
     if state.machines.get(name).is_some_and(is_another) {
-        // The old one is gone, and nothing of its life is the new one's.
+        // The old machine is gone, and nothing that is known of it holds for the new one.
         state.machines.remove(name);
         if state.releasing.as_ref() == Some(name) {
             state.releasing = None;
@@ -301,7 +301,7 @@ fn answered(
                 Err(failure) => refused(state, &write, call.sets.as_ref(), failure, now),
             }
         }
-        // The shell answered with something else than was asked: as good as no answer.
+        // The answer belongs to another kind of call, which is treated like no answer.
         _ => {}
     }
 }

@@ -1,4 +1,4 @@
-//! OpenStack cannot be asked: how long to wait.
+//! The pauses while OpenStack does not answer.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(crate) fn well(state: &mut State) {
     }
 }
 
-/// OpenStack could not be asked. Says so from the second time on, and waits longer each time.
+/// OpenStack did not answer. The findings show that from the second time on, and each pause is longer than the last.
 pub(crate) fn in_trouble(state: &mut State, failure: Failure, now: &Now) {
     let failures = state
         .trouble
@@ -45,7 +45,7 @@ pub(crate) fn in_trouble(state: &mut State, failure: Failure, now: &Now) {
     });
 }
 
-/// No word from outside may put a load balancer to sleep for longer.
+/// The longest pause that a Retry-After can cause.
 const MAX_RETRY_AFTER: Duration = Duration::from_mins(10);
 
 fn back_off(class: FailureClass, failures: u32) -> Duration {

@@ -16,7 +16,7 @@ use crate::{
 };
 use capo_core::{FailureClass, MonitorType, ObjectName};
 
-/// What was read before says nothing any more: it may have been done, or something else is there.
+/// Earlier reads no longer count: the write may have been carried out, or another object exists now.
 pub(crate) fn is_unsettling(failure: &Failure) -> bool {
     !matches!(
         failure.class,
@@ -206,7 +206,7 @@ pub(crate) fn refused(
     state.dirty = true;
     match failure.class {
         FailureClass::Locked | FailureClass::Conflict => {
-            // Read until it is free.
+            // The load balancer is read until it takes writes again.
             state.reads.ladder = Some(Ladder {
                 start: now.instant,
                 reads: 0,
@@ -284,7 +284,7 @@ pub(crate) fn refused(
     attempted(state, write, now, refusal);
 }
 
-/// Not again at once.
+/// The write is not repeated at once.
 fn attempted(state: &mut State, write: &Write, now: &Now, refusal: Refusal) {
     match write {
         Write::MakePart { port, .. }

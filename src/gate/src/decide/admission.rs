@@ -1,4 +1,4 @@
-//! G1, `admission`: may the machine be called provisioned?
+//! The gate `admission`: whether the machine may count as provisioned.
 
 use crate::{
     decide::{
@@ -17,7 +17,7 @@ use crate::{
 };
 use capo_core::{GateMode, ProvisioningStatus};
 
-/// G1: may the machine be called provisioned?
+/// Decides whether the machine may count as provisioned.
 pub(crate) fn admission(
     state: &State,
     machine: &Machine,

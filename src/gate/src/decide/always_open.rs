@@ -1,4 +1,4 @@
-//! The questions of the always-open list that are answered by what was seen over time.
+//! The always-open rules that depend on what was seen over time.
 
 use crate::{
     decide::serving,
@@ -13,12 +13,12 @@ use crate::{
 };
 use capo_core::OperatingStatus;
 
-/// The control plane was never initialised, as far as Kubernetes says and this process saw.
+/// The control plane was never initialised, as far as Kubernetes shows and this process has seen.
 pub(crate) fn never_initialised(state: &State, now: &Now) -> Certainty {
     let Some(desired) = &state.desired else {
         return Certainty::Maybe;
     };
-    // A Machine with a healthy Node says so before its cluster's pass does.
+    // A Machine with a healthy Node shows it before the next pass over its cluster does.
     let joined = |machine: &Machine| matches!(machine.want.node, Health::Good(_));
     if desired.cluster.initialised || state.answered || state.machines.values().any(joined) {
         return Certainty::No;
@@ -58,7 +58,7 @@ pub(crate) fn never_served(state: &State, machine: &Machine, now: &Now) -> Certa
     }
     let mut answer = Certainty::Yes;
     for port in state.ports.iter().enumerate() {
-        match serving::serves(state, machine, port, true, now) {
+        match serving::serves_at_present(state, machine, port, now) {
             Serving::Yes(_) => return Certainty::No,
             Serving::NotYet(_) => answer = Certainty::Maybe,
             Serving::No(_) => {}
@@ -67,7 +67,7 @@ pub(crate) fn never_served(state: &State, machine: &Machine, now: &Now) -> Certa
     answer
 }
 
-/// The machine's server is down, and nothing says that it serves all the same.
+/// The machine's server is down, and nothing shows that it serves all the same.
 pub(crate) fn server_down(state: &State, machine: &Machine, now: &Now) -> Certainty {
     let server = &machine.want.server;
     let is_down = matches!(server.state, ServerState::Absent | ServerState::Shutoff);

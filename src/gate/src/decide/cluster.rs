@@ -1,4 +1,4 @@
-//! The cluster's verdict, without words.
+//! The cluster's verdict, without its message.
 
 use std::time::Instant;
 
@@ -19,7 +19,7 @@ use crate::{
 };
 use capo_core::{GateOverride, OperatingStatus, ProvisioningStatus};
 
-/// The cluster's side, without words.
+/// The cluster's part of the findings, without messages.
 pub(crate) fn summarize(state: &State, now: &Now) -> Summary {
     let cause = cluster_cause(state, now);
     let in_ready = cause_in_ready(state, now);
@@ -75,7 +75,7 @@ pub(crate) fn summarize(state: &State, now: &Now) -> Summary {
     summary
 }
 
-/// Why the cluster's verdict is not True; the most telling cause first.
+/// Why the cluster's verdict is not True. The cause that explains most comes first.
 fn cluster_cause(state: &State, now: &Now) -> Option<GateCause> {
     let Some(desired) = &state.desired else {
         return Some(GateCause::NotObserved);

@@ -2,7 +2,7 @@
 
 use crate::model::decision::GateDecision;
 
-/// What a question needs besides an answer.
+/// What has to be read before a question can be answered.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Needs {
     /// A newer read of the tree.

@@ -1,4 +1,4 @@
-//! G3, `finalizer`: may the server of a machine go that is deleting without our hook?
+//! The gate `finalizer`: whether the server may be deleted of a machine that is deleting without our hook.
 
 use crate::{
     decide::precedence::{blind, precedence},
@@ -11,7 +11,8 @@ use crate::{
 };
 use capo_core::{GateMode, ProvisioningStatus};
 
-/// G3 of a machine that is deleting without our hook: member first, then server. Only `enforce` holds.
+/// Decides for a machine that is deleting without our hook: its member is removed first, then its server. Only the mode
+/// `enforce` holds.
 pub(crate) fn unhooked(state: &State, machine: &Machine, now: &Now) -> GateDecision {
     if let Some(decision) = precedence(state, machine, now) {
         return decision;

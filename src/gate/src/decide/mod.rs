@@ -153,7 +153,7 @@ fn evaluate_each(state: &State, now: &Now, needs: &mut Needs) -> Vec<Evaluation>
     evaluations
 }
 
-/// Its release is asked, or has begun before Cluster API went back to an earlier step of the deletion.
+/// The machine waits for its release, or its release began before Cluster API went back to an earlier step of the deletion.
 fn is_release_asked(machine: &Machine) -> bool {
     match machine.want.deletion {
         Deletion::AtHook { .. } | Deletion::OutOfBand { .. } => true,
@@ -175,7 +175,7 @@ fn conclude(
             evaluation.release = release::rules(state, name, machine, machine.others, now, needs);
         }
         if matches!(machine.want.deletion, Deletion::OutOfBand { .. }) {
-            // Nothing is asked any more, but the member still goes before the server.
+            // No gate is evaluated any more, but the member is still removed before the server.
             evaluation.finalizer = if evaluation.release.is_open() {
                 finalizer::unhooked(state, machine, now)
             } else {
@@ -185,7 +185,8 @@ fn conclude(
     }
     let mut dirty = false;
     for (machine, evaluation) in state.machines.values_mut().zip(evaluations) {
-        // Called off from outside the rules, or open without them: should it be held again, what was drained is put back.
+        // The release was called off from outside the rules, or is open without them. If it is held again later, what was
+        // drained goes back into service.
         let is_over = match evaluation.release {
             GateDecision::Held(cause) => cause != GateCause::Paused,
             release => release.is_open(),

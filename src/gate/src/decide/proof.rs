@@ -16,8 +16,8 @@ const FAILURES: u32 = 3;
 /// For how long the others must serve without a break where no proof is possible.
 pub(crate) const WITHOUT_PROOF: Duration = Duration::from_secs(90);
 
-/// Begins, keeps or ends the row of requests that the stage of the release asks for, and takes note of what the row before
-/// the drain has shown.
+/// Begins, keeps or ends the row of requests that the stage of the release needs, and notes what the row before the drain
+/// has shown.
 pub(crate) fn keep(state: &mut State, name: &ObjectName, others: Others, now: &Now) {
     note_reach(state, name, now);
     let wanted = state
@@ -37,7 +37,7 @@ pub(crate) fn keep(state: &mut State, name: &ObjectName, others: Others, now: &N
     }
 }
 
-/// The row of requests that the stage asks for, and to which ports.
+/// The row of requests that the stage needs, and their ports.
 fn wanted(
     state: &State,
     machine: &Machine,
@@ -138,7 +138,7 @@ pub(crate) fn port_outcome(
     }
 }
 
-/// What was asked in vain, and what came back.
+/// The request that failed, and its reply.
 pub(crate) fn failure(state: &State, proof: &Proof, now: &Now) -> String {
     proof
         .ports

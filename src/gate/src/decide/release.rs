@@ -1,4 +1,4 @@
-//! G2, `release`: may the pre-terminate hook of a control-plane Machine go?
+//! The gate `release`: whether the pre-terminate hook of a control-plane Machine may be removed.
 
 use crate::model::decision::Proven;
 use crate::model::proof::Reach;
@@ -19,7 +19,7 @@ use crate::{
 };
 use capo_core::{GateMode, ObjectName};
 
-/// A release that is asked by the hook or by the finalizer, before the rules: precedence and the list.
+/// What precedence and the always-open rules decide about a release, for which the hook or the finalizer waits.
 pub(crate) enum Before {
     /// Decided.
     Decided(GateDecision),
@@ -27,7 +27,7 @@ pub(crate) enum Before {
     Rules,
 }
 
-/// Precedence and the always-open list for a machine whose release is asked.
+/// Applies precedence and the always-open rules to a machine that waits for its release.
 pub(crate) fn before_rules(
     state: &State,
     machine: &Machine,
@@ -41,7 +41,7 @@ pub(crate) fn before_rules(
     if state.settings.mode != GateMode::Enforce {
         return Decided(GateDecision::Open(GateCause::NotEnforced));
     }
-    // Two claimants: what is read may be another cluster's.
+    // Where two clusters claim the load balancer, what is read may be of the other one.
     if state.claimed_by.is_some() {
         return Decided(GateDecision::Held(GateCause::Ambiguous));
     }
@@ -80,7 +80,7 @@ fn can_decide(state: &State, now: &Now) -> bool {
     absent || state.is_fresh(now)
 }
 
-/// G2, and G3 of a machine that was deleted behind Cluster API's back: what the rules say.
+/// What the rules decide about the release, and about the finalizer of a machine that was deleted behind Cluster API's back.
 pub(crate) fn rules(
     state: &State,
     name: &ObjectName,
@@ -137,7 +137,7 @@ fn before_the_drain(state: &State, machine: &Machine, now: &Now) -> GateCause {
     }
 }
 
-/// G2 of a machine whose deletion nothing holds, as the gates only observe: what they would say.
+/// What the rules would decide about the release of a machine whose deletion nothing holds, because the gates only observe.
 pub(crate) fn observed_release(
     state: &State,
     name: &ObjectName,

@@ -1,5 +1,5 @@
-//! Does a machine's API server serve, as far as Octavia, Nova and Cluster API show it? Where an API server of its own
-//! address answers is no evidence that a machine is down: another machine may have that address.
+//! Whether a machine's API server serves, as far as Octavia, Nova and Cluster API show it. An answer at the machine's own
+//! address is no evidence against it, because another machine may have that address.
 
 use std::time::Duration;
 
@@ -72,15 +72,22 @@ pub(crate) fn may_serve(machine: &Machine, member: &Member) -> bool {
         && !is_unhealthy(machine)
 }
 
-/// Whether one machine serves one port. `ignore_deletion` leaves out the clause on its own deletion.
-pub(crate) fn serves(
+/// Whether one machine serves one port and goes on doing so.
+pub(crate) fn serves(state: &State, machine: &Machine, port: (usize, &Port), now: &Now) -> Serving {
+    if active_member(machine, port).is_ok() && is_leaving(machine) {
+        return Serving::No(Lack::Leaving);
+    }
+    serves_at_present(state, machine, port, now)
+}
+
+/// Whether one machine serves one port, even if it is leaving.
+pub(crate) fn serves_at_present(
     state: &State,
     machine: &Machine,
     (index, port): (usize, &Port),
-    ignore_deletion: bool,
     now: &Now,
 ) -> Serving {
-    let member = match in_service(machine, (index, port), ignore_deletion) {
+    let member = match in_service(machine, (index, port)) {
         Ok(member) => member,
         Err(lack) => return Serving::No(lack),
     };
@@ -122,11 +129,10 @@ fn monitor_decides(port: &Port, index: usize) -> bool {
     State::monitor_is_usable(port) && port.members.iter().any(online)
 }
 
-/// The machine's member of this port, if Octavia sends it clients and will go on doing so, as far as was read.
-fn in_service<'a>(
+/// The machine's member of this port, if it is ACTIVE at the machine's address.
+fn active_member<'a>(
     machine: &Machine,
     (index, port): (usize, &'a Port),
-    ignore_deletion: bool,
 ) -> Result<&'a Member, Lack> {
     let member = machine
         .slots
@@ -137,9 +143,12 @@ fn in_service<'a>(
     if member.provisioning != ProvisioningStatus::Active {
         return Err(Lack::NotActive);
     }
-    if !ignore_deletion && is_leaving(machine) {
-        return Err(Lack::Leaving);
-    }
+    Ok(member)
+}
+
+/// The machine's member of this port, if Octavia sends it clients, as far as was read.
+fn in_service<'a>(machine: &Machine, port: (usize, &'a Port)) -> Result<&'a Member, Lack> {
+    let member = active_member(machine, port)?;
     if member.admin_up() == Some(false) {
         return Err(Lack::AdminDown);
     }
@@ -171,7 +180,7 @@ pub(crate) fn is_ready(machine: &Machine, now: &Now) -> bool {
     matches!(machine.probe.seen, Some((began, ProbeOutcome::Ready)) if now.since(began) <= FRESH)
 }
 
-/// There is an address and a CA to ask with.
+/// The address and the CA are known that a probe needs.
 pub(crate) fn can_probe(state: &State, machine: &Machine) -> bool {
     machine.want.address.is_some()
         && state
@@ -187,7 +196,7 @@ pub(crate) fn others_serve(state: &State, leaving: &ObjectName, now: &Now) -> Ot
         let others = state.machines.iter().filter(|(name, _)| *name != leaving);
         let mut best = Others::None(port.number, Lack::NoMember);
         for (_, machine) in others {
-            match serves(state, machine, (index, port), false, now) {
+            match serves(state, machine, (index, port), now) {
                 Serving::Yes(_) => {
                     best = Others::Serve;
                     break;
@@ -209,7 +218,7 @@ pub(crate) fn others_serve(state: &State, leaving: &ObjectName, now: &Now) -> Ot
     answer
 }
 
-/// Whether any machine's release is open by the list or the bypass: those that join are let in first.
+/// Whether an always-open rule or the bypass opened any machine's release. Members that join are enabled before it then.
 pub(crate) fn any_release_is_open(state: &State) -> bool {
     state.machines.values().any(|machine| {
         machine.gates.release.is_open() && machine.stage == Stage::Serving && is_leaving(machine)

@@ -24,7 +24,7 @@ impl Attempts {
         attempts
     }
 
-    /// What is written to is well: once it has been so for the longest pause, earlier attempts count no more.
+    /// The part that was written to is well. Once it has been well for the longest pause, earlier attempts no longer count.
     pub(crate) fn rest(&mut self, now: Instant) {
         let is_long_ago = |next: Instant| now.saturating_duration_since(next) >= Self::LONGEST;
         if self.next.is_some_and(is_long_ago) {

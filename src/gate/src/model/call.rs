@@ -3,7 +3,10 @@
 use ipnet::IpNet;
 
 use crate::model::{clock::Stamp, desired::Monitor, octavia::Change, part::PartKind};
-use capo_core::{MonitorType, ObjectName};
+use capo_core::{
+    MonitorType, ObjectName,
+    ids::{MonitorId, PoolId},
+};
 
 /// A call to Octavia.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,19 +17,19 @@ pub enum Call {
     /// on all of them: read one after the other from a slow Octavia, the first is out of date when the last arrives.
     Bundle {
         /// Port and pool.
-        pools: Vec<(u16, String)>,
+        pools: Vec<(u16, PoolId)>,
     },
     /// Its listeners and pools, attached or not.
     Structure,
     /// The members of a pool.
     Members {
         /// The pool.
-        pool: String,
+        pool: PoolId,
     },
     /// A monitor's numbers.
     Monitor {
         /// The monitor.
-        monitor: String,
+        monitor: MonitorId,
     },
     /// A change. Boxed, because it is large and rare.
     Write(Box<Change>),
@@ -38,12 +41,12 @@ pub(crate) struct InFlight {
     pub(crate) id: u64,
     pub(crate) began: Stamp,
     pub(crate) purpose: Purpose,
-    /// It is about what was desired before: another load balancer, or other ports.
+    /// It was made for an earlier desired state: another load balancer, or other ports.
     pub(crate) outdated: bool,
     pub(crate) sets: Option<Sets>,
 }
 
-/// What a write sets that the tree does not show. What is wanted may be something else when it ends.
+/// What a write sets that the tree does not show. It is kept, because the desired state may have changed when the write ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Sets {
     /// A listener's source ranges.

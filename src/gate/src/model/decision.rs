@@ -11,11 +11,11 @@ use capo_core::{FailureClass, Reason};
 /// The three gates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum GateName {
-    /// G1
+    /// Whether the machine may count as provisioned.
     Admission,
-    /// G2
+    /// Whether our hook may be removed from the Machine.
     Release,
-    /// G3
+    /// Whether the server may be deleted, and the finalizer removed after it.
     Finalizer,
 }
 
@@ -133,7 +133,7 @@ pub enum GateCause {
     NotFresh,
     /// The last read is too old.
     Stale,
-    /// OpenStack can't be asked.
+    /// OpenStack does not answer.
     Trouble(FailureClass),
     /// Two clusters claim one load balancer, or two objects one name.
     Ambiguous,
@@ -155,7 +155,7 @@ pub enum GateCause {
     Member(u16, Class),
     /// Its member can't be made: OpenStack refuses.
     Refused(u16, FailureClass),
-    /// On this port it is too early to say whether another one serves.
+    /// It is not known yet whether another machine serves this port.
     WaitingForEvidence(u16, Want),
     /// On this port no other one serves.
     NoOther(u16, Lack),

@@ -11,18 +11,21 @@ use std::{
 use ipnet::IpNet;
 use jiff::Timestamp;
 
-use capo_core::{Endpoint, GateOverride, Lookup, MonitorType, ObjectName};
+use capo_core::{
+    Endpoint, GateOverride, Lookup, MonitorType, ObjectName,
+    ids::{LoadBalancerId, SubnetId},
+};
 
 /// One cluster's API server load balancer, keyed by the name of its `OpenStackCluster`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DesiredLoadBalancer {
-    /// The generation of the `OpenStackCluster` that asks for this.
+    /// The generation of the `OpenStackCluster` from which this was derived.
     pub generation: i64,
     /// `managedLoadBalancer.enabled` is not false. A load balancer that was not found is still managed.
     pub enabled: bool,
     /// Octavia's id of the load balancer, as verified by the cluster controller in this process. Absent where it was
     /// not created yet, or vanished and was not recreated yet; unknown before it was looked up.
-    pub id: Lookup<String>,
+    pub id: Lookup<LoadBalancerId>,
     /// Its name: `k8s-clusterapi-cluster-<namespace>-<cluster>-kubeapi`. Listener, pool and monitor are
     /// called `<name>-<port>`, members `<name>-<port>-<OpenStackMachine>`.
     pub name: String,
@@ -40,7 +43,7 @@ pub struct DesiredLoadBalancer {
     /// Tags for listeners, pools and members.
     pub tags: Vec<String>,
     /// Subnet id to give to members, where the provider needs one (members outside the VIP subnet).
-    pub member_subnet: Option<String>,
+    pub member_subnet: Option<SubnetId>,
     /// What is known of the cluster around it.
     pub cluster: ClusterFacts,
 }
@@ -58,7 +61,7 @@ pub struct Monitor {
     pub max_retries_down: u32,
 }
 
-/// Facts about the cluster that the gates ask for.
+/// Facts about the cluster that the gates depend on.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a fact of its own, not a step of one state"
@@ -141,7 +144,7 @@ impl ObservedServer {
             .is_some_and(|(first, last)| last.saturating_duration_since(first) >= Self::DOWN_FOR)
     }
 
-    /// Time for a newer one.
+    /// Whether a newer read is needed.
     pub fn is_due(&self, now: Instant) -> bool {
         self.read_at
             .is_none_or(|read| now.saturating_duration_since(read) > Self::DUE)
@@ -182,7 +185,7 @@ pub enum Deletion {
         /// The Machine's deletion timestamp.
         since: Timestamp,
     },
-    /// The Machine waits for our hook (reason `WaitingForPreTerminateHook`): the release gate is asked.
+    /// The Machine waits for our hook (reason `WaitingForPreTerminateHook`): the release gate decides.
     AtHook {
         /// The Machine's deletion timestamp.
         since: Timestamp,

@@ -1,4 +1,4 @@
-//! What a worker is to do.
+//! The effects of a step, which a worker carries out.
 
 use crate::model::proof::EndpointRequest;
 use std::net::IpAddr;
@@ -9,16 +9,16 @@ use capo_core::{ObjectName, Priority};
 /// Something to do. At most one [`Effect::Call`] is under way at any time.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// Ask Octavia and step with the answer.
+    /// Call Octavia, and step with the answer.
     Call {
-        /// Goes back with the answer.
+        /// The number that the answer carries.
         id: u64,
-        /// What to ask.
+        /// The call.
         call: Call,
-        /// Of which part of the budget.
+        /// The priority in the request budget.
         urgency: Priority,
     },
-    /// Ask an API server for `/readyz` under the cluster's CA, and step with what came of it.
+    /// Request `/readyz` from an API server, verified against the cluster's CA, and step with the outcome.
     Probe {
         /// The machine.
         machine: ObjectName,
@@ -27,20 +27,20 @@ pub enum Effect {
         /// The endpoint's port.
         port: u16,
     },
-    /// Send a request through the endpoint, and step with what came back.
+    /// Send a request through the endpoint, and step with the reply.
     Request {
-        /// Goes back with the reply.
+        /// The number that the reply carries.
         id: u64,
         /// What to request.
         request: EndpointRequest,
     },
-    /// Ask Kubernetes, uncached, whether a machine exists, and step with the answer.
+    /// Look up in Kubernetes, without a cache, whether a machine exists, and step with the answer.
     LookUp {
         /// Its name, in the cluster's namespace.
         machine: String,
     },
     /// Publish the findings.
     Publish,
-    /// Count something.
+    /// Report an event for metrics.
     Record(MetricEvent),
 }

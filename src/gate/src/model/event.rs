@@ -1,4 +1,4 @@
-//! What a task learns, one thing at a time.
+//! The events that a worker takes into its state, one at a time.
 
 use crate::model::proof::EndpointResult;
 use std::time::Instant;
@@ -12,25 +12,25 @@ use capo_core::ObjectName;
 /// Something happened.
 #[derive(Debug, Clone)]
 pub enum Event {
-    /// Time passed, or a task begins.
+    /// Time passed, or a worker has started.
     Tick,
-    /// The cluster controller's word.
+    /// The cluster controller handed over its desired state.
     LoadBalancer {
         /// There are usable credentials.
         credentials: bool,
         /// What is wanted.
         desired: Box<DesiredLoadBalancer>,
     },
-    /// The machine controller's word; `None` when the machine is gone.
+    /// The machine controller handed over its desired state; `None` when the machine is gone.
     Machine {
         /// The `OpenStackMachine`.
         name: ObjectName,
         /// What is wanted and known.
         desired: Option<Box<DesiredMachine>>,
     },
-    /// Another cluster claims this load balancer, or does so no more.
+    /// Another cluster claims this load balancer, or stopped claiming it.
     Claimed(Option<ObjectName>),
-    /// The fleet grew large, or did shrink.
+    /// The number of load balancers has crossed the limit of a large fleet.
     LargeFleet(bool),
     /// A caller wants a read soon.
     Nudged,
@@ -64,11 +64,11 @@ pub enum Event {
         /// What came back.
         result: EndpointResult,
     },
-    /// Kubernetes was asked whether a machine exists; `None` when it could not tell.
+    /// A lookup of whether a machine exists has ended.
     LookedUp {
         /// The machine's name.
         machine: String,
-        /// Whether it exists.
+        /// Whether it exists; `None` where the lookup failed.
         exists: Option<bool>,
     },
 }
@@ -95,12 +95,12 @@ pub enum Answered {
     Written(Answer<Written>),
 }
 
-/// What came of asking an API server for `/readyz` at its own address.
+/// The outcome of a request for `/readyz` at an API server's own address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProbeOutcome {
     /// 200
     Ready,
-    /// 401 or 403, or any other answer that says nothing of readiness.
+    /// 401 or 403, or any other answer that does not show whether it is ready.
     Answered,
     /// 5xx
     NotReady,
@@ -108,7 +108,7 @@ pub enum ProbeOutcome {
     WrongCertificate,
     /// Nothing listens.
     Refused,
-    /// No connection, for whatever reason: says nothing.
+    /// There was no connection, which does not show whether the API server is up.
     NoConnection,
 }
 

@@ -5,7 +5,7 @@
 pub(crate) enum Serving {
     /// It does.
     Yes(Evidence),
-    /// Too early to say; more time or another read will tell.
+    /// It is not known yet; more time or another read will show it.
     NotYet(Want),
     /// It does not.
     No(Lack),
@@ -20,7 +20,7 @@ pub(crate) enum Evidence {
     Conditions,
 }
 
-/// What is waited for before it can be said.
+/// What has to happen before it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Want {
     /// A newer read of its server.
@@ -50,7 +50,7 @@ pub enum Lack {
     Unhealthy,
     /// Its member does not read ONLINE.
     NotOnline,
-    /// Nothing can tell its health.
+    /// Nothing shows its health.
     NoEvidence,
 }
 
@@ -59,7 +59,7 @@ pub enum Lack {
 pub(crate) enum Others {
     /// Another one serves every port.
     Serve,
-    /// On this port it is too early to say.
+    /// It is not known yet for this port.
     NotYet(u16, Want),
     /// On this port none does.
     None(u16, Lack),

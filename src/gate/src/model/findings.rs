@@ -103,18 +103,18 @@ pub struct MemberFinding {
     pub stuck: bool,
 }
 
-/// One control-plane machine's side of the gates.
+/// The findings about one control-plane machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MachineFinding {
     /// `APIServerLoadBalancerReady` of the `OpenStackMachine`.
     pub verdict: ConditionState,
-    /// G1: may `initialization.provisioned` be set?
+    /// Whether `initialization.provisioned` may be set.
     pub admission: Gate,
-    /// G2: may the pre-terminate hook go?
+    /// Whether the pre-terminate hook may be removed.
     pub release: Gate,
-    /// G3: may the server go, and with it the finalizer?
+    /// Whether the server may be deleted, and the finalizer removed after it.
     pub finalizer: Gate,
-    /// A gate waits for a newer read of this machine's server: read it again soon and hand it over.
+    /// A gate waits for a newer read of this machine's server, which the controller should read soon and hand over.
     pub server_wanted: bool,
 }
 

@@ -78,7 +78,7 @@ impl Machine {
     }
 }
 
-/// Since when a release is asked.
+/// Since when the machine waits for a release.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
     pub(crate) since: Stamp,

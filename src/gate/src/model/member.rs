@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use crate::model::{clock::Stamp, octavia::MemberDetail, part::LostRun};
-use capo_core::{OperatingStatus, ProvisioningStatus};
+use capo_core::{OperatingStatus, ProvisioningStatus, ids::MemberId};
 
 /// A member as last read.
 #[derive(Debug, Clone)]
 pub(crate) struct Member {
-    pub(crate) id: String,
+    pub(crate) id: MemberId,
     pub(crate) name: String,
     pub(crate) address: Option<std::net::IpAddr>,
     pub(crate) port: u16,

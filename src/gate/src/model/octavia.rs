@@ -1,4 +1,4 @@
-//! What the core reads from Octavia and asks of it, in its own words: no HTTP types in here.
+//! What the gate reads from Octavia and writes to it, in types of its own. No HTTP type appears here.
 
 use std::{any::Any, net::IpAddr, time::Duration};
 
@@ -6,35 +6,40 @@ use futures::future::BoxFuture;
 use ipnet::IpNet;
 
 use crate::model::{desired::Monitor, part::PartKind};
+use capo_core::ids::{ListenerId, LoadBalancerId, MemberId, MonitorId, PoolId, SubnetId};
 use capo_core::{FailureClass, MonitorType, OperatingStatus, Priority, ProvisioningStatus};
 
-/// The calls a membership task makes. Implemented for the OpenStack client, and by models in tests.
+/// The calls that a worker makes. The OpenStack client implements them, and models in tests do.
 pub trait Octavia: Send + Sync + 'static {
-    /// Whether `other` asks the same cloud with the same rights.
+    /// Whether `other` uses the same cloud with the same rights.
     fn is_same(&self, other: &dyn Octavia) -> bool;
     /// For [`Octavia::is_same`].
     fn as_any(&self) -> &dyn Any;
     /// The status tree of a load balancer: one consistent snapshot.
     fn status_tree(
         &self,
-        load_balancer: &str,
+        load_balancer: &LoadBalancerId,
         urgency: Priority,
     ) -> BoxFuture<'static, Answer<Tree>>;
     /// Everything below a load balancer that the tree lacks: unattached pools, ids of default pools and
     /// monitors, ports, allowed CIDRs.
     fn structure(
         &self,
-        load_balancer: &str,
+        load_balancer: &LoadBalancerId,
         urgency: Priority,
     ) -> BoxFuture<'static, Answer<Structure>>;
     /// The members of a pool with everything the tree lacks of them.
     fn members(
         &self,
-        pool: &str,
+        pool: &PoolId,
         urgency: Priority,
     ) -> BoxFuture<'static, Answer<Vec<MemberDetail>>>;
     /// A health monitor's numbers.
-    fn monitor(&self, monitor: &str, urgency: Priority) -> BoxFuture<'static, Answer<Monitor>>;
+    fn monitor(
+        &self,
+        monitor: &MonitorId,
+        urgency: Priority,
+    ) -> BoxFuture<'static, Answer<Monitor>>;
     /// Changes something.
     fn write(&self, change: &Change, urgency: Priority) -> BoxFuture<'static, Answer<Written>>;
 }
@@ -47,7 +52,7 @@ pub type Answer<T> = Result<T, Failure>;
 pub struct Failure {
     /// What kind of failure.
     pub class: FailureClass,
-    /// When to ask again, where the other side says so.
+    /// The pause before the next request, where the service sent one.
     pub retry_after: Option<Duration>,
     /// Stable text for messages.
     pub message: String,
@@ -68,7 +73,7 @@ pub struct Tree {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListenerRead {
     /// Octavia's id.
-    pub id: String,
+    pub id: ListenerId,
     /// Its name.
     pub name: String,
     /// Its provisioning status.
@@ -81,7 +86,7 @@ pub struct ListenerRead {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolRead {
     /// Octavia's id.
-    pub id: String,
+    pub id: PoolId,
     /// Its name.
     pub name: String,
     /// Its provisioning status.
@@ -96,7 +101,7 @@ pub struct PoolRead {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MonitorRead {
     /// Octavia's id.
-    pub id: String,
+    pub id: MonitorId,
     /// How it checks.
     pub monitor_type: MonitorType,
     /// Its provisioning status.
@@ -107,7 +112,7 @@ pub struct MonitorRead {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberRead {
     /// Octavia's id.
-    pub id: String,
+    pub id: MemberId,
     /// Its name.
     pub name: String,
     /// Its address; `None` if it can't be read as one.
@@ -124,7 +129,7 @@ pub struct MemberRead {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberDetail {
     /// Octavia's id.
-    pub id: String,
+    pub id: MemberId,
     /// 0 drains it.
     pub weight: u16,
     /// False keeps all traffic away.
@@ -146,13 +151,13 @@ pub struct Structure {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListenerDetail {
     /// Octavia's id.
-    pub id: String,
+    pub id: ListenerId,
     /// Its name.
     pub name: String,
     /// The port it listens on.
     pub port: u16,
     /// Its default pool.
-    pub default_pool: Option<String>,
+    pub default_pool: Option<PoolId>,
     /// Who may connect; `None` where the cloud does not show it.
     pub allowed_cidrs: Option<Vec<IpNet>>,
 }
@@ -161,11 +166,11 @@ pub struct ListenerDetail {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolDetail {
     /// Octavia's id.
-    pub id: String,
+    pub id: PoolId,
     /// Its name.
     pub name: String,
     /// Its health monitor.
-    pub monitor: Option<String>,
+    pub monitor: Option<MonitorId>,
 }
 
 /// A change inside a load balancer.
@@ -174,7 +179,7 @@ pub enum Change {
     /// POST a TCP listener.
     CreateListener {
         /// The load balancer.
-        load_balancer: String,
+        load_balancer: LoadBalancerId,
         /// Its name.
         name: String,
         /// The port to listen on.
@@ -187,18 +192,18 @@ pub enum Change {
     /// PUT a listener: its own name, a default pool, allowed CIDRs.
     UpdateListener {
         /// Octavia's id.
-        id: String,
+        id: ListenerId,
         /// Its name, sent as it is.
         name: String,
         /// A pool to attach.
-        default_pool: Option<String>,
+        default_pool: Option<PoolId>,
         /// Who may connect from now on.
         allowed_cidrs: Option<Vec<IpNet>>,
     },
     /// POST a TCP pool below a listener.
     CreatePool {
         /// The listener.
-        listener: String,
+        listener: ListenerId,
         /// Its name.
         name: String,
         /// `ROUND_ROBIN` or `SOURCE_IP_PORT`.
@@ -209,14 +214,14 @@ pub enum Change {
     /// PUT a pool's own name: pushes it again.
     UpdatePool {
         /// Octavia's id.
-        id: String,
+        id: PoolId,
         /// Its name, sent as it is.
         name: String,
     },
     /// POST a health monitor.
     CreateMonitor {
         /// The pool.
-        pool: String,
+        pool: PoolId,
         /// Its name.
         name: String,
         /// How it checks.
@@ -227,7 +232,7 @@ pub enum Change {
     /// PUT a health monitor's numbers.
     UpdateMonitor {
         /// Octavia's id.
-        id: String,
+        id: MonitorId,
         /// Its name, for events.
         name: String,
         /// Its numbers.
@@ -245,7 +250,7 @@ pub enum Change {
     /// POST a member.
     CreateMember {
         /// The pool.
-        pool: String,
+        pool: PoolId,
         /// Its name.
         name: String,
         /// Its address.
@@ -253,7 +258,7 @@ pub enum Change {
         /// The port it is served on.
         port: u16,
         /// Its subnet, where the provider needs one.
-        subnet: Option<String>,
+        subnet: Option<SubnetId>,
         /// False keeps all traffic away at first.
         admin_up: bool,
         /// Its tags.
@@ -262,9 +267,9 @@ pub enum Change {
     /// PUT a member: its own name, and what is set besides.
     UpdateMember {
         /// The pool.
-        pool: String,
+        pool: PoolId,
         /// Octavia's id.
-        id: String,
+        id: MemberId,
         /// Its name, sent as it is.
         name: String,
         /// A new weight.
@@ -277,9 +282,9 @@ pub enum Change {
     /// DELETE a member.
     DeleteMember {
         /// The pool.
-        pool: String,
+        pool: PoolId,
         /// Octavia's id.
-        id: String,
+        id: MemberId,
     },
 }
 

@@ -11,7 +11,7 @@ use crate::model::{
     octavia::MemberDetail,
     part::{LostRun, Part, PartKind},
 };
-use capo_core::{MonitorType, ProvisioningStatus};
+use capo_core::{MonitorType, ProvisioningStatus, ids::PoolId};
 
 /// Listener, pool, monitor and members of one port.
 #[expect(
@@ -37,7 +37,7 @@ pub(crate) struct Port {
     /// The deletions of monitors of another type than the desired one.
     pub(crate) retypes: Attempts,
     /// An unattached pool of our name.
-    pub(crate) stray_pool: Option<String>,
+    pub(crate) stray_pool: Option<PoolId>,
     /// More than one object answers to our name, or another one sits on our port.
     pub(crate) ambiguous: Option<String>,
     pub(crate) cidrs: Option<Vec<IpNet>>,

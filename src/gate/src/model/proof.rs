@@ -70,7 +70,7 @@ pub(crate) struct PortProof {
     pub(crate) required: bool,
     /// The request under way.
     pub(crate) request: Option<u64>,
-    /// What was asked last.
+    /// The last request.
     pub(crate) asked: String,
     /// When the last request was sent.
     pub(crate) sent: Option<Instant>,
@@ -80,7 +80,7 @@ pub(crate) struct PortProof {
     pub(crate) failures: u32,
     /// Something answered, right or wrong.
     pub(crate) reached: bool,
-    /// What was asked last in vain, and what came back.
+    /// The last request that failed, and its reply.
     pub(crate) failure: Option<String>,
 }
 

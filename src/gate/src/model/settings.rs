@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use capo_core::GateMode;
 
-/// Options of the membership tasks. The defaults are the documented ones.
+/// Options of the workers. The defaults are the documented ones.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// `--load-balancer-gate`

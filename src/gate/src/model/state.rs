@@ -1,4 +1,4 @@
-//! All that one load balancer's task knows. It is lost with the process and read again by the next one.
+//! The state of one load balancer's worker. It is lost with the process, and the next process reads everything again.
 //!
 //! ```text
 //!  what controllers want          what was read                      what is decided
@@ -26,7 +26,9 @@ use crate::model::{
     settings::Settings,
     summary::Summary,
 };
-use capo_core::{FailureClass, ObjectName, OperatingStatus, Provider, ProvisioningStatus};
+use capo_core::{
+    FailureClass, ObjectName, OperatingStatus, Provider, ProvisioningStatus, ids::LoadBalancerId,
+};
 
 /// One load balancer.
 #[expect(
@@ -37,7 +39,7 @@ use capo_core::{FailureClass, ObjectName, OperatingStatus, Provider, Provisionin
 pub struct State {
     pub(crate) settings: Settings,
     pub(crate) desired: Option<DesiredLoadBalancer>,
-    /// There is a client to ask with.
+    /// A client with accepted credentials exists.
     pub(crate) credentials: bool,
     /// Every machine that existed when this process began to look after the load balancer was handed over.
     pub(crate) machines_known: bool,
@@ -58,7 +60,7 @@ pub struct State {
     pub(crate) last_write: Option<Instant>,
     pub(crate) reads: Reads,
     pub(crate) trouble: Option<Trouble>,
-    /// Names whose machines were asked for before pruning.
+    /// The names whose machines were looked up before their members are pruned.
     pub(crate) lookups: BTreeMap<String, Lookup>,
     /// The requests through the endpoint for the machine that is being released.
     pub(crate) proof: Option<Proof>,
@@ -66,11 +68,11 @@ pub struct State {
     pub(crate) requests: u64,
     /// Which machine is being released.
     pub(crate) releasing: Option<ObjectName>,
-    /// What time alone can change of what is published.
+    /// The part of the findings that the passage of time alone can change.
     pub(crate) summary: Summary,
     /// Something that is published changed.
     pub(crate) dirty: bool,
-    /// The present of the last step, for the words of that moment.
+    /// The time of the last step, for the messages of that moment.
     pub(crate) last_step: Option<Now>,
     /// When to step again if nothing else happens.
     pub(crate) alarm: Option<Instant>,
@@ -130,7 +132,7 @@ pub(crate) struct Reads {
     pub(crate) health: u32,
     /// Settled reads since what the tree lacks was read.
     pub(crate) steady: u32,
-    /// Every member seems gone: look again before acting.
+    /// Every member seems gone. Another read has to confirm that before anything is done.
     pub(crate) suspect: bool,
     /// A gate would open on a newer read.
     pub(crate) wanted: bool,
@@ -158,7 +160,7 @@ pub(crate) struct Ladder {
     pub(crate) reads: usize,
 }
 
-/// OpenStack can't be asked.
+/// OpenStack does not answer.
 #[derive(Debug, Clone)]
 pub(crate) struct Trouble {
     pub(crate) class: FailureClass,
@@ -179,7 +181,7 @@ pub struct Observation {
     pub fresh_until: Option<Instant>,
 }
 
-/// A question whether a machine still exists.
+/// A lookup of whether a machine still exists.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lookup {
     pub(crate) asked: Instant,
@@ -340,8 +342,8 @@ pub(crate) const FRESH: Duration = Duration::from_secs(15);
 
 impl State {
     /// Octavia's id of the load balancer.
-    pub fn load_balancer(&self) -> Option<&str> {
-        self.desired.as_ref()?.id.found().map(String::as_str)
+    pub fn load_balancer(&self) -> Option<&LoadBalancerId> {
+        self.desired.as_ref()?.id.found()
     }
 
     /// The cluster's CA in PEM.

@@ -30,7 +30,7 @@ pub(crate) fn make_or_repair(
         .find_map(|port| make(state, desired, port).or_else(|| repair(state, desired, port, now)))
 }
 
-/// A reply may have been lost, or another process may have made it: a list comes before the first POST.
+/// A list comes before the first POST, because a reply may have been lost, or another process may have created the part.
 fn make(state: &State, desired: &DesiredLoadBalancer, port: &Port) -> Option<Todo> {
     let missing = port.listener.is_none()
         || port.pool.is_none()
@@ -71,7 +71,7 @@ fn make(state: &State, desired: &DesiredLoadBalancer, port: &Port) -> Option<Tod
             return Some(Todo::Write(
                 Write::Attach { port: port.number },
                 Change::UpdateListener {
-                    id: listener.id.clone(),
+                    id: listener.id.clone().into(),
                     name: port.name.clone(),
                     default_pool: Some(stray.clone()),
                     allowed_cidrs: None,
@@ -81,7 +81,7 @@ fn make(state: &State, desired: &DesiredLoadBalancer, port: &Port) -> Option<Tod
         return make(
             PartKind::Pool,
             Change::CreatePool {
-                listener: listener.id.clone(),
+                listener: listener.id.clone().into(),
                 name: port.name.clone(),
                 algorithm: state.provider.algorithm(),
                 tags: desired.tags.clone(),
@@ -94,7 +94,7 @@ fn make(state: &State, desired: &DesiredLoadBalancer, port: &Port) -> Option<Tod
     make(
         PartKind::Monitor,
         Change::CreateMonitor {
-            pool: pool.id.clone(),
+            pool: pool.id.clone().into(),
             name: port.name.clone(),
             monitor_type: wanted_type(port, desired)
                 .cloned()
@@ -149,22 +149,25 @@ fn repair(state: &State, desired: &DesiredLoadBalancer, port: &Port, now: &Now) 
 fn push(desired: &DesiredLoadBalancer, port: &Port, kind: PartKind, id: String) -> Change {
     let name = port.name.clone();
     match kind {
-        PartKind::Pool => Change::UpdatePool { id, name },
+        PartKind::Pool => Change::UpdatePool {
+            id: id.into(),
+            name,
+        },
         PartKind::Listener => Change::UpdateListener {
-            id,
+            id: id.into(),
             name,
             default_pool: None,
             allowed_cidrs: None,
         },
         PartKind::Monitor => Change::UpdateMonitor {
-            id,
+            id: id.into(),
             name,
             numbers: desired.monitor,
         },
     }
 }
 
-/// A push that is older says nothing about the trouble of today.
+/// A push that is older does not count for the present failure.
 const PUSH_LASTS: Duration = Duration::from_hours(1);
 
 /// Whether a part that stays in ERROR after a push may be deleted and made again. A pool takes its members along, and a
@@ -264,7 +267,7 @@ fn numbers(port: &Port, desired: &DesiredLoadBalancer) -> Option<Todo> {
     Some(Todo::Write(
         Write::Numbers { port: port.number },
         Change::UpdateMonitor {
-            id: monitor.id.clone(),
+            id: monitor.id.clone().into(),
             name: port.name.clone(),
             numbers: desired.monitor,
         },
@@ -280,7 +283,7 @@ fn ranges(port: &Port, desired: &DesiredLoadBalancer) -> Option<Todo> {
         Todo::Write(
             Write::Cidrs { port: port.number },
             Change::UpdateListener {
-                id: listener.id.clone(),
+                id: listener.id.clone().into(),
                 name: port.name.clone(),
                 default_pool: None,
                 allowed_cidrs: Some(wanted.clone()),

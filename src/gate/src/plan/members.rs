@@ -35,7 +35,7 @@ pub(crate) fn restore(state: &State, now: &Now) -> Option<Todo> {
         if !member.is_drained_by_us() || member.provisioning.is_pending() && member.lost.reads < 3 {
             return None;
         }
-        // Found drained by a process that is gone: back only if it is needed.
+        // An earlier process drained it. It goes back into service only if it is needed.
         let needed = state.releasing.as_ref() != Some(name)
             || matches!(machine.others, Some(Others::None(..)))
             || is_unanswered(state, machine, now);
@@ -66,7 +66,7 @@ pub(crate) fn restore(state: &State, now: &Now) -> Option<Todo> {
     })
 }
 
-/// Nothing that counts comes back through the endpoint while the machine is in service.
+/// No reply that counts comes through the endpoint while the machine is in service.
 fn is_unanswered(state: &State, machine: &Machine, now: &Now) -> bool {
     matches!(
         proof::current_reach(state, machine, now),
@@ -74,7 +74,7 @@ fn is_unanswered(state: &State, machine: &Machine, now: &Now) -> bool {
     )
 }
 
-/// Lets in a member that joined admin-down.
+/// Enables a member that joined with admin state down.
 pub(crate) fn enable(state: &State, now: &Now) -> Option<Todo> {
     places(state).find_map(|(place, pool)| {
         let member = place.member().filter(|member| member.is_joining())?;
@@ -138,13 +138,16 @@ fn others_in_service(state: &State, place: MemberPlace<'_>) -> InService {
     found
 }
 
-/// Another machine has an ACTIVE member there, whatever its health.
-fn is_any_other_active(state: &State, place: MemberPlace<'_>) -> bool {
+/// Another machine has an ACTIVE member there, whatever its health, that was not disabled when it was read.
+fn is_any_other_enabled(state: &State, place: MemberPlace<'_>) -> bool {
     state.machines.iter().any(|(name, machine)| {
         let slot = machine.slots.get(place.index);
         let member = slot.and_then(|slot| place.port.members.get(slot.member?));
         name != place.name
-            && member.is_some_and(|member| member.provisioning == ProvisioningStatus::Active)
+            && member.is_some_and(|member| {
+                member.provisioning == ProvisioningStatus::Active
+                    && member.admin_up() != Some(false)
+            })
     })
 }
 
@@ -254,7 +257,7 @@ pub(crate) fn create(state: &State, desired: &DesiredLoadBalancer, now: &Now) ->
             InService::Some => true,
             // The others may have come up since the last read, which is minutes old as a rule. If they have not, the next
             // read enables this one.
-            InService::None => is_any_other_active(state, place) && !state.is_fresh(now),
+            InService::None => is_any_other_enabled(state, place) && !state.is_fresh(now),
         };
         let mut tags = desired.tags.clone();
         if down {
@@ -268,7 +271,7 @@ pub(crate) fn create(state: &State, desired: &DesiredLoadBalancer, now: &Now) ->
         Some(place.write(
             operation,
             Change::CreateMember {
-                pool: pool.to_owned(),
+                pool: pool.into(),
                 name: format!("{}{}", port.prefix, name.name),
                 address,
                 port: port.number,

@@ -1,5 +1,5 @@
-//! What to ask Octavia next: one call, or none. Reads that are due come first, then what a release waits
-//! for, then the one write that matters most, then what the tree lacks.
+//! Chooses the next call to Octavia, or none. Reads that are due come first, then what a release waits
+//! for, then the one write that matters most, then reads of what the tree lacks.
 
 pub(crate) mod listeners;
 pub(crate) mod members;
@@ -28,7 +28,7 @@ use crate::{
     },
     plan::{prune::look_up, todo::Todo},
 };
-use capo_core::Priority;
+use capo_core::{Priority, ids::PoolId};
 
 pub(crate) fn act(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
     let due = schedule::settle(state, now);
@@ -63,7 +63,8 @@ fn begin(state: &mut State, purpose: Purpose, call: Call, now: &Now, effects: &m
     });
 }
 
-/// Only what a gate is short of right now has the gates' priority: if every call had it, none would.
+/// The priority of a call. Only a call for which a gate waits right now has the gates' priority: if every call had it, it
+/// would mean nothing.
 fn urgency(state: &State, purpose: &Purpose) -> Priority {
     let gate = match purpose {
         Purpose::Write(write) => gate_waits_for(state, write),
@@ -190,18 +191,19 @@ fn next_call(state: &State, due: Option<Instant>, now: &Now) -> Option<(Purpose,
             .as_ref()
             .filter(|_| port.numbers_due)?
             .id
-            .clone();
+            .clone()
+            .into();
         Some((Purpose::Numbers(port.number), Call::Monitor { monitor }))
     })
 }
 
 /// The tree, and with it the members' lists that the same decision waits for.
 fn read_tree(state: &State, now: &Now) -> (Purpose, Call) {
-    let pools: Vec<(u16, String)> = state
+    let pools: Vec<(u16, PoolId)> = state
         .ports
         .iter()
         .filter(|port| state.reads.lists_wanted && !freshness::list_lasts(state, port, now))
-        .filter_map(|port| Some((port.number, port.pool.as_ref()?.id.clone())))
+        .filter_map(|port| Some((port.number, port.pool.as_ref()?.id.clone().into())))
         .collect();
     if pools.is_empty() {
         (Purpose::Tree, Call::Tree)
@@ -212,7 +214,13 @@ fn read_tree(state: &State, now: &Now) -> (Purpose, Call) {
 
 fn list_members(state: &State, wanted: impl Fn(&Port) -> bool) -> Option<(Purpose, Call)> {
     state.ports.iter().find_map(|port| {
-        let pool = port.pool.as_ref().filter(|_| wanted(port))?.id.clone();
+        let pool = port
+            .pool
+            .as_ref()
+            .filter(|_| wanted(port))?
+            .id
+            .clone()
+            .into();
         Some((Purpose::Members(port.number), Call::Members { pool }))
     })
 }
@@ -245,7 +253,7 @@ fn next_write(state: &State, desired: &DesiredLoadBalancer, now: &Now) -> Option
         .or_else(|| listeners::keep(state, desired, now))
 }
 
-/// Every expected member is there and ACTIVE, and nothing leaves, joins or is asked: most of the time.
+/// Every expected member is there and ACTIVE, and no machine leaves, joins or waits for a gate, which is the usual state.
 fn is_quiet(state: &State) -> bool {
     state.reads.ladder.is_none()
         && !state.reads.health_wanted
@@ -261,7 +269,7 @@ fn is_quiet(state: &State) -> bool {
             .any(Member::is_joining)
 }
 
-/// Asks API servers at their own addresses, where the answers decide something.
+/// Probes API servers at their own addresses, where the answers decide something.
 fn probe(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
     if !state.reads.probes_wanted {
         return;

@@ -47,7 +47,7 @@ pub(crate) fn prune(state: &State, now: &Now) -> Option<Todo> {
                             machine: machine.to_owned(),
                         },
                         Change::DeleteMember {
-                            pool: pool.id.clone(),
+                            pool: pool.id.clone().into(),
                             id: member.id.clone(),
                         },
                     )
@@ -82,7 +82,7 @@ fn is_replaced(state: &State, machine: &str, left_over: &Member, port: &Port) ->
         && (is_active || serving::is_leaving(owner))
 }
 
-/// How long a machine's absence counts, and how soon it is asked again.
+/// How long a machine's absence counts, and how soon it is looked up again.
 pub(crate) const LOOKUP_AGAIN: Duration = Duration::from_mins(1);
 
 /// Looks up the machines of members whose names have our prefix and whose machine is not known.
@@ -129,7 +129,7 @@ pub(crate) fn look_up(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
     state.lookups = lookups;
 }
 
-/// A lookup said so, a moment ago, that no such machine exists.
+/// A lookup has shown a moment ago that no such machine exists.
 pub(crate) fn is_confirmed_gone(state: &State, machine: &str, now: &Now) -> bool {
     state.lookups.get(machine).is_some_and(|lookup| {
         lookup.absent && !lookup.under_way && now.since(lookup.asked) <= LOOKUP_AGAIN + FRESH

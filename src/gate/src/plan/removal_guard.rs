@@ -1,4 +1,4 @@
-//! I2: the last member of a port that may serve is removed only where its gate is open.
+//! The last member of a port that may serve is removed only where its gate is open.
 
 use crate::{
     decide::serving,
@@ -14,8 +14,9 @@ use crate::{
 };
 use capo_core::{ObjectName, ProvisioningStatus};
 
-/// I2: a member that is ACTIVE or may serve is removed beside another one that may; the last of its port only where
-/// its gate is open by the list or the bypass, or its Machine is deleting without our hook.
+/// Whether a member may be removed. One that is ACTIVE or may serve needs another one that may serve beside it. The last of
+/// its port is removed only where an always-open rule or the bypass opened its gate, or where its Machine is deleting
+/// without our hook.
 pub(crate) fn may_remove(
     state: &State,
     owner: Option<(&ObjectName, &Machine)>,
@@ -70,11 +71,11 @@ pub(crate) fn may_remove(
         Deletion::AtHook { .. } | Deletion::OutOfBand { .. } => {
             machine.gates.release.is_open() && machine.stage == Stage::Serving
         }
-        // A repair: as the list has it, never admitted and serving nothing.
+        // For a repair the machine must never have been admitted and serve nothing, as in the always-open rules.
         Deletion::No | Deletion::BeforeHook { .. } | Deletion::AfterHook { .. } => {
             !machine.may_be_admitted()
                 && matches!(
-                    serving::serves(state, machine, (index, port), true, now),
+                    serving::serves_at_present(state, machine, (index, port), now),
                     Serving::No(_)
                 )
         }

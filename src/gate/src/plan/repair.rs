@@ -1,4 +1,4 @@
-//! Mends broken members, prunes those of machines that are gone, and guards every removal.
+//! Repairs broken members, one at a time.
 
 use crate::{
     decide::{classify, serving},
@@ -10,7 +10,7 @@ use crate::{
 };
 use capo_core::ProvisioningStatus;
 
-/// Repairs members in ERROR or PENDING for ever, one at a time.
+/// Repairs members that are in ERROR or PENDING for ever, one at a time.
 pub(crate) fn repair(state: &State, now: &Now) -> Option<Todo> {
     let replacing = state
         .machines
@@ -55,7 +55,7 @@ fn should_replace(state: &State, place: MemberPlace<'_>, now: &Now) -> bool {
             && state.machines.iter().any(|(name, machine)| {
                 name != place.name
                     && matches!(
-                        serving::serves(state, machine, (place.index, place.port), false, now),
+                        serving::serves(state, machine, (place.index, place.port), now),
                         Serving::Yes(_)
                     )
             });

@@ -1,4 +1,4 @@
-//! When to look again.
+//! When the tree is read next, and when the worker steps next.
 
 use crate::plan::requests;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use capo_core::{Provider, ProvisioningStatus};
 
 /// How often API servers are probed while their answers are wanted.
 pub(crate) const PROBE_GAP: Duration = Duration::from_secs(5);
-/// How often pure time is looked at while health is waited for.
+/// How often the worker steps while it waits for health, although nothing else happens.
 const HEALTH_TICK: Duration = Duration::from_secs(1);
 /// How long after a slow answer the next read is due.
 const TURN: Duration = Duration::from_millis(500);
@@ -142,7 +142,7 @@ pub(crate) fn ladder_gap(
 fn due(state: &State, gap: Duration) -> Option<Instant> {
     let tried = state.reads.tried?;
     if let Some(trouble) = &state.trouble {
-        // Asked again when the pause is over, however long the gap would be.
+        // The next call comes when the pause is over, however long the gap would be.
         return Some(trouble.until);
     }
     let base = state
@@ -159,8 +159,8 @@ fn due(state: &State, gap: Duration) -> Option<Instant> {
         };
         gap = gap.min(soon);
     }
-    // Where an answer takes longer than the gap, something else gets its turn before the next read: or else nothing but
-    // reads would ever be sent.
+    // Where an answer takes longer than the gap, another call comes before the next read. Otherwise only reads would ever be
+    // sent.
     if state.reads.waited >= gap {
         gap = state.reads.waited + TURN;
     }

@@ -62,7 +62,7 @@ impl<'a> MemberPlace<'a> {
     pub(crate) fn update(&self, pool: &str, member: &Member) -> Change {
         let _ = self;
         Change::UpdateMember {
-            pool: pool.to_owned(),
+            pool: pool.into(),
             id: member.id.clone(),
             name: member.name.clone(),
             weight: None,
@@ -105,7 +105,7 @@ pub(crate) fn delete(place: &MemberPlace<'_>, pool: &str, member: &Member) -> To
     place.write(
         Operation::Delete,
         Change::DeleteMember {
-            pool: pool.to_owned(),
+            pool: pool.into(),
             id: member.id.clone(),
         },
     )

@@ -16,7 +16,7 @@ use crate::{
 };
 use capo_core::{GateOverride, ObjectName};
 
-/// What a held release does to everything else, and the way out.
+/// What a held release stops besides, and how the operator ends it.
 pub(crate) fn frozen(state: &State) -> String {
     let kubeadm = state
         .desired
@@ -73,7 +73,7 @@ pub(crate) fn operator(state: &State, machine: Option<&Machine>, now: &Now) -> S
         .unwrap_or_default()
 }
 
-/// How long PENDING lasts, in words that change at the thresholds only.
+/// How long PENDING lasts, as a text that changes at the thresholds only.
 pub(crate) fn delay(state: &State) -> &'static str {
     if state.summary.stuck > 0 {
         "; stuck"
@@ -204,7 +204,7 @@ pub(crate) fn cause(
     }
 }
 
-/// What was requested through the endpoint in vain, and what came back.
+/// The request through the endpoint that failed, and its reply.
 fn endpoint_trouble<'a>(machine: Option<(&ObjectName, &'a Machine)>) -> &'a str {
     match machine.and_then(|(_, machine)| machine.reach.as_ref()) {
         Some((_, Reach::Unreachable(text) | Reach::Wrong(text))) => text,
@@ -324,7 +324,7 @@ fn refusals(state: &State, machine: Option<&ObjectName>, port: u16) -> String {
     )
 }
 
-/// Each other machine, and why it does not serve (yet).
+/// Each other machine, and why it does not serve, or not yet.
 fn others(state: &State, leaving: &ObjectName, number: u16) -> String {
     let Some((index, port)) = state
         .ports
@@ -342,7 +342,7 @@ fn others(state: &State, leaving: &ObjectName, number: u16) -> String {
         .iter()
         .filter(|(name, _)| *name != leaving)
         .map(|(name, machine)| {
-            let serving = serving::serves(state, machine, (index, port), false, &now);
+            let serving = serving::serves(state, machine, (index, port), &now);
             format!("{}: {}", name.name, serving_text(serving))
         })
         .collect();

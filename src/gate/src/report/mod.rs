@@ -1,5 +1,5 @@
-//! Puts the state into words: findings for controllers, metrics and the command line. Texts are stable while
-//! nothing changes: no counters, no ages.
+//! Makes the findings of a state, for controllers, metrics and the command line. Their texts have no counters and no ages,
+//! so that they are stable while nothing changes.
 
 pub(crate) mod messages;
 
@@ -23,7 +23,7 @@ use capo_core::{
     ConditionState, ConditionStatus, GateMode, MemberStatus, ObjectName, OperatingStatus, Reason,
 };
 
-/// Everything known, in words.
+/// The findings of a state.
 pub fn report(state: &State, now: &Now) -> Findings {
     let observation = state.observation();
     let mut members = Vec::new();
@@ -206,7 +206,7 @@ fn machine_verdict(
     let cause = held
         .or(blind)
         .or_else(|| admission::members_lack(state, machine).map(|lack| leaving.unwrap_or(lack)));
-    // Who reads the condition of a machine that waits must learn what it holds up, and the way out.
+    // The condition of a machine that waits has to show what it holds up, and how the operator ends that.
     let frozen = match gates.release {
         GateDecision::Held(cause) if cause != GateCause::Paused => messages::frozen(state),
         _ => String::new(),
@@ -308,7 +308,7 @@ fn described(state: &State, port: &Port, member: &Member, now: &Now) -> MemberFi
     MemberFinding {
         machine: String::new(),
         port: port.number,
-        id: Some(member.id.clone()),
+        id: Some(member.id.to_string()),
         pool_id: port.pool.as_ref().map(|pool| pool.id.clone()),
         address: member.address,
         provisioning_status: MemberStatus::from(&member.provisioning),

@@ -13,6 +13,9 @@ use crate::{
 };
 use capo_core::{FailureClass, GateOverride, ProvisioningStatus};
 
+/// The number of the machine that gets the address of machine n after it is n and this.
+const REUSED: u8 = 10;
+
 #[derive(Debug, Clone)]
 pub(crate) enum Act {
     Wait(u64),
@@ -42,6 +45,8 @@ pub(crate) enum Act {
     Forget(u8),
     /// Its finalizer is taken away by hand: it is gone, and its member is not.
     Vanish(u8),
+    /// A machine of another name gets the address that a machine had which is gone.
+    Reuse(u8),
 }
 
 fn fate() -> impl Strategy<Value = Fate> {
@@ -95,7 +100,8 @@ pub(crate) fn act() -> impl Strategy<Value = Act> {
         1 => who.clone().prop_map(Act::Stranger),
         1 => (0_u64..60_000).prop_map(Act::Lag),
         1 => who.clone().prop_map(Act::Forget),
-        1 => who.prop_map(Act::Vanish),
+        1 => who.clone().prop_map(Act::Vanish),
+        2 => who.prop_map(Act::Reuse),
     ]
 }
 
@@ -104,15 +110,17 @@ pub(crate) fn play(world: &mut World, act: Act) {
     match act {
         Act::Wait(seconds) => world.run(Duration::from_secs(seconds)),
         Act::Add(index) => {
-            if !world.nodes.contains_key(&machine_name(index)) {
+            if world.holder(address(index)).is_none()
+                && !world.nodes.contains_key(&machine_name(index))
+            {
                 world.add(index, false, Deletion::No);
             }
         }
         Act::Boot(index) => {
-            let standing = world.nodes.get(&machine_name(index)).is_some_and(|node| {
-                !node.gone && !matches!(node.want.deletion, Deletion::Unhooked { .. })
-            });
-            if standing {
+            let holder = world.holder(address(index));
+            if holder
+                .is_some_and(|(_, node)| !matches!(node.want.deletion, Deletion::Unhooked { .. }))
+            {
                 world.model.up.entry(address(index)).or_insert(world.now);
             }
         }
@@ -199,6 +207,15 @@ pub(crate) fn play(world: &mut World, act: Act) {
             }
         }
         Act::Vanish(index) => world.turn(Todo::Finish(machine_name(index))),
+        Act::Reuse(index) => {
+            let second = index + REUSED;
+            if world.holder(address(index)).is_none()
+                && world.nodes.contains_key(&machine_name(index))
+                && !world.nodes.contains_key(&machine_name(second))
+            {
+                world.add_at(second, address(index), false, Deletion::No);
+            }
+        }
     }
 }
 

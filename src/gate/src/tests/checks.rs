@@ -74,7 +74,7 @@ impl World {
         }
     }
 
-    /// I2, and that a batch that failed as a whole removes nobody.
+    /// I2: the last member of a port stays, and a batch that failed as a whole removes no member.
     fn check_removal(&self, id: &str) {
         let Some(victim) = self.snapshot.iter().find(|member| member.id == *id) else {
             self.fail("a member is deleted that was not read");
@@ -109,6 +109,11 @@ impl World {
         let is_of_use = victim.provisioning == ProvisioningStatus::Active
             || takes_clients(victim) && self.model.up.contains_key(&victim.address);
         if !is_of_use || another || self.desired.cluster.cluster_deleting {
+            return;
+        }
+        // A machine that is not admitted has the address now, and gets no member of its own before this one is removed.
+        let holder = self.holder(victim.address);
+        if is_gone && holder.is_some_and(|(name, _)| !self.is_admitted(name)) {
             return;
         }
         let Some((name, node)) = self.owner(victim) else {
@@ -206,8 +211,8 @@ impl World {
         }
     }
 
-    /// Never two at once: one is drained or removed by the rules, the others wait. What is open by the list waits
-    /// for nobody.
+    /// Never two machines leave at once: one is drained or removed by the rules, and the others wait. A machine that an
+    /// always-open rule releases does not wait.
     pub(crate) fn check_leaving(&self) {
         let leaving = self.state.machines.values().filter(|machine| {
             machine.stage > Stage::Serving

@@ -25,11 +25,21 @@ pub(crate) struct Node {
 
 impl World {
     pub(crate) fn add(&mut self, index: u8, admitted: bool, deletion: Deletion) -> ObjectName {
+        self.add_at(index, address(index), admitted, deletion)
+    }
+
+    pub(crate) fn add_at(
+        &mut self,
+        index: u8,
+        address: IpAddr,
+        admitted: bool,
+        deletion: Deletion,
+    ) -> ObjectName {
         let name = machine_name(index);
         let want = DesiredMachine {
             uid: Some(format!("{name} 1")),
             machine: Some(name.name.clone()),
-            address: Some(address(index)),
+            address: Some(address),
             admitted,
             server: ObservedServer {
                 state: ServerState::Active,
@@ -57,6 +67,12 @@ impl World {
     pub(crate) fn add_serving(&mut self, index: u8) -> ObjectName {
         self.model.up.insert(address(index), self.now);
         self.add(index, true, Deletion::No)
+    }
+
+    /// The machine that has an address.
+    pub(crate) fn holder(&self, address: IpAddr) -> Option<(&ObjectName, &Node)> {
+        let mut nodes = self.nodes.iter();
+        nodes.find(|(_, node)| !node.gone && node.want.address == Some(address))
     }
 
     /// Its API server goes down.
@@ -151,10 +167,11 @@ impl World {
             }
             Todo::Unhook(name) => {
                 let node = self.nodes.get(&name).filter(|node| {
-                    matches!(
-                        node.want.deletion,
-                        Deletion::AtHook { .. } | Deletion::AfterHook { .. }
-                    )
+                    !node.gone
+                        && matches!(
+                            node.want.deletion,
+                            Deletion::AtHook { .. } | Deletion::AfterHook { .. }
+                        )
                 });
                 let Some(address) = node.map(|node| node.want.address) else {
                     return;

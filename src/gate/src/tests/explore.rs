@@ -22,9 +22,10 @@ use crate::{
     },
     tests::{
         acts::{Act, play},
+        canonical::key,
         histories::recover,
         model::{Fate, failure},
-        tidy::{TICK, key, tidy},
+        tidy::{TICK, tidy},
         world::{Todo, World, address, machine_name},
     },
 };
@@ -84,9 +85,14 @@ impl Situation {
                 choices.extend([Fate::Fails, Fate::Lost].map(Choice::End));
             }
         }
-        let third = world.nodes.get(&machine_name(3));
-        if third.is_some_and(|node| !node.gone) && !world.model.up.contains_key(&address(3)) {
-            choices.push(Choice::Boot(3));
+        for index in [1, 3] {
+            let added = world.holder(address(index)).filter(|(name, _)| {
+                // The machines 1 and 2 have served from the beginning.
+                **name != machine_name(1)
+            });
+            if added.is_some() && !world.model.up.contains_key(&address(index)) {
+                choices.push(Choice::Boot(index));
+            }
         }
         if self.acts > 0 {
             choices.extend(self.acts().into_iter().map(Choice::Act));
@@ -119,6 +125,13 @@ impl Situation {
         if self.world.model.up.contains_key(&address(2)) {
             acts.push(Act::ApiDown(2));
         }
+        if deletion(1).is_some() {
+            acts.push(Act::Vanish(1));
+        } else if self.world.holder(address(1)).is_none() {
+            acts.push(Act::Reuse(1));
+        }
+        acts.push(Act::Elsewhere(!self.world.elsewhere));
+        acts.push(Act::Stranger(3));
         acts
     }
 

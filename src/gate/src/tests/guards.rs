@@ -192,17 +192,16 @@ fn others_serve_every_port_or_the_one_that_lacks_is_named() {
 }
 
 #[test]
-fn whether_one_that_leaves_serves_is_told_to_who_asks_in_spite_of_it() {
+fn a_machine_that_leaves_serves_at_present_and_does_not_go_on_serving() {
     let (mut state, now) = state();
     machine(&mut state, 1).want.deletion = UNHOOKED;
     let name = machine_name(1);
     let machine = state.machines.get(&name).unwrap();
-    let serves = |in_spite| {
-        let port = (0, &state.ports[0]);
-        serving::serves(&state, machine, port, in_spite, &now)
-    };
-    assert_eq!(serves(false), Serving::No(Lack::Leaving));
-    assert_eq!(serves(true), Serving::Yes(Evidence::Online));
+    let port = (0, &state.ports[0]);
+    let lasting = serving::serves(&state, machine, port, &now);
+    assert_eq!(lasting, Serving::No(Lack::Leaving));
+    let at_present = serving::serves_at_present(&state, machine, port, &now);
+    assert_eq!(at_present, Serving::Yes(Evidence::Online));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The core against a small Octavia, a small Cluster API, and time.
+//! The gate against a model of Octavia, a model of Cluster API, and a clock.
 
 #![allow(
     clippy::duration_suboptimal_units,
@@ -9,7 +9,7 @@
 )]
 
 mod acts;
-mod answers;
+mod always_open;
 mod calls;
 mod canonical;
 mod checks;
@@ -17,11 +17,12 @@ mod cluster;
 mod evidence;
 mod explore;
 mod figures;
+mod findings;
 mod guards;
 mod histories;
-mod list;
 mod model;
 mod pair;
+mod precedence;
 mod releasing;
 mod repairs;
 mod rules;

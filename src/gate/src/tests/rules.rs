@@ -12,7 +12,7 @@ use crate::{
         machine::Stage,
         state::State,
     },
-    tests::{list::world, world::machine_name},
+    tests::{always_open::world, world::machine_name},
 };
 use capo_core::{GateMode, GateOverride, ProvisioningStatus};
 

@@ -24,7 +24,7 @@ fn member(status: &str, owner: Owner, lost: &[u64]) -> Member {
         run.saw(true, start + Duration::from_secs(*after));
     }
     Member {
-        id: "m".to_owned(),
+        id: "m".into(),
         name: "n".to_owned(),
         address: Some(address(1)),
         port: 6443,
@@ -169,7 +169,7 @@ fn parts_that_a_push_may_bring_back() {
     ] {
         let like = member(status, Owner::Ours, lost);
         let part = Part {
-            id: like.id,
+            id: like.id.into(),
             provisioning: like.provisioning,
             since: like.since,
             lost: like.lost,

@@ -9,7 +9,6 @@
 
 use std::{
     collections::HashSet,
-    hash::{DefaultHasher, Hash, Hasher},
     time::{Duration, Instant},
 };
 
@@ -20,10 +19,7 @@ use crate::{
         clock::Stamp, desired::Deletion, event::Event, member::OnlineRun, part::LostRun,
         state::State,
     },
-    tests::{
-        canonical::Canonical,
-        world::{Todo, World},
-    },
+    tests::world::{Todo, World},
 };
 
 /// How long nothing but order distinguishes moments: more than the 15 s for which a read is fresh, and no more than any
@@ -385,65 +381,4 @@ fn order(world: &mut World, clock: Clock) {
         Some((_, new)) if clock.tick(new) == clock.tick(floor) => new + Duration::from_millis(1),
         _ => floor,
     };
-}
-
-/// What tells a tidy world from others.
-pub(crate) fn key(world: &World, budget: impl std::fmt::Debug) -> u128 {
-    let mut text = Canonical::new(world.now);
-    let model = &world.model;
-    let running = model.running.as_ref();
-    text.write(&(
-        budget,
-        &world.state,
-        &world.snapshot,
-        &world.taken,
-        &model.provisioning,
-        &model.listeners,
-        &model.pools,
-        running.map(|running| (&running.target, running.delete)),
-        &model.up,
-        world.wall,
-    ));
-    for (name, node) in &world.nodes {
-        text.write(&(name, &node.want, node.known, node.gone));
-    }
-    let mut queue: Vec<String> = Vec::new();
-    for (_, _, todo) in &world.queue {
-        let mut item = Canonical::new(world.now);
-        item.text.clear();
-        item.write(todo);
-        queue.push(item.text);
-    }
-    queue.sort_unstable();
-    text.write(&queue);
-    let text = renumbered(&text.text);
-    let hash = |seed: u8| {
-        let mut hasher = DefaultHasher::new();
-        (seed, &text).hash(&mut hasher);
-        u128::from(hasher.finish())
-    };
-    hash(1) << 64 | hash(2)
-}
-
-/// Members are called by number in the order in which they are named.
-fn renumbered(text: &str) -> String {
-    const ID: &str = "\"member-";
-    let mut known: Vec<&str> = Vec::new();
-    let mut new = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once(ID) {
-        let end = after.find('"').unwrap_or(after.len());
-        let (number, after) = after.split_at(end);
-        let index = known.iter().position(|id| *id == number);
-        let index = index.unwrap_or_else(|| {
-            known.push(number);
-            known.len() - 1
-        });
-        new.push_str(before);
-        new.push_str(ID);
-        new.push_str(&index.to_string());
-        rest = after;
-    }
-    new.push_str(rest);
-    new
 }

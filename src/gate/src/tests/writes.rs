@@ -33,7 +33,7 @@ impl Model {
         }
         let mut written = Written::default();
         let mut delete = false;
-        let target = match change.clone() {
+        let target: String = match change.clone() {
             Change::CreateListener {
                 name,
                 port,
@@ -45,7 +45,7 @@ impl Model {
                 }
                 let id = self.id("listener");
                 self.listeners.push(ModelListener {
-                    id: id.clone(),
+                    id: id.as_str().into(),
                     name,
                     port,
                     allowed_cidrs: allowed_cidrs.unwrap_or_default(),
@@ -70,7 +70,7 @@ impl Model {
                 {
                     pool.listener = Some(id.clone());
                 }
-                id
+                id.into()
             }
             Change::CreatePool { listener, name, .. } => {
                 if self
@@ -82,7 +82,7 @@ impl Model {
                 }
                 let id = self.id("pool");
                 self.pools.push(ModelPool {
-                    id: id.clone(),
+                    id: id.as_str().into(),
                     name,
                     listener: Some(listener),
                     provisioning: ProvisioningStatus::PendingCreate,
@@ -92,7 +92,7 @@ impl Model {
                 });
                 id
             }
-            Change::UpdatePool { id, .. } => id,
+            Change::UpdatePool { id, .. } => id.into(),
             Change::CreateMonitor {
                 pool,
                 numbers,
@@ -108,7 +108,11 @@ impl Model {
                 if pool.monitor.is_some() {
                     return Err(failure(FailureClass::Duplicate));
                 }
-                pool.monitor = Some((id.clone(), numbers, ProvisioningStatus::PendingCreate));
+                pool.monitor = Some((
+                    id.as_str().into(),
+                    numbers,
+                    ProvisioningStatus::PendingCreate,
+                ));
                 pool.monitor_type = monitor_type;
                 id
             }
@@ -120,7 +124,7 @@ impl Model {
                         *old = numbers;
                     }
                 }
-                id
+                id.into()
             }
             Change::DeletePart { id, .. } => {
                 delete = true;
@@ -146,7 +150,7 @@ impl Model {
                     return Err(failure(FailureClass::Duplicate));
                 }
                 let member = ModelMember {
-                    id: id.clone(),
+                    id: id.as_str().into(),
                     name,
                     address,
                     port,
@@ -177,14 +181,14 @@ impl Model {
                 }
                 member.provisioning = ProvisioningStatus::PendingUpdate;
                 written.member = Some(detail(member));
-                id
+                id.into()
             }
             Change::DeleteMember { id, .. } => {
                 let member = self.members_mut().find(|known| known.id == id);
                 let member = member.ok_or_else(|| failure(FailureClass::NotFound))?;
                 member.provisioning = ProvisioningStatus::PendingDelete;
                 delete = true;
-                id
+                id.into()
             }
         };
         self.writes.push(change.clone());

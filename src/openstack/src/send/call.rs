@@ -17,7 +17,7 @@ use crate::{
     send::classify::classify,
     send::error_text,
     send::retry_after,
-    send::transport::Answer,
+    send::transport::HttpResponse,
     sent::{self, Withdrawal},
     service::Service,
     session::Session,
@@ -209,7 +209,7 @@ impl Cloud {
         call: &Call,
         session: &Session,
         mut url: Url,
-    ) -> Result<Answer, (CallOutcome, Error)> {
+    ) -> Result<HttpResponse, (CallOutcome, Error)> {
         let mut token = HeaderValue::from_str(session.token.expose_secret()).map_err(|_| {
             let error = Self::failure(call, FailureClass::Transient, "the token can't be sent");
             (CallOutcome::Unreadable, error)
@@ -268,7 +268,7 @@ impl Cloud {
     }
 
     /// The failure that an error answer means to the caller, and how the budget counts it.
-    fn refused(&self, call: &Call, session: &Session, answer: &Answer) -> (Ending, Error) {
+    fn refused(&self, call: &Call, session: &Session, answer: &HttpResponse) -> (Ending, Error) {
         let status = answer.status;
         let detail = error_text::extract(&answer.body, &[session.token.expose_secret()]);
         let requested = answer.header("retry-after").and_then(|header| {
@@ -304,7 +304,7 @@ impl Cloud {
         }
     }
 
-    fn unreadable(call: &Call, answer: &Answer) -> Error {
+    fn unreadable(call: &Call, answer: &HttpResponse) -> Error {
         let text = format!("the answer of {} can't be read", call.service);
         Self::failure(call, FailureClass::Transient, text)
             .with_status(answer.status)

@@ -21,13 +21,13 @@ pub(crate) struct Transport {
 
 /// A complete answer.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct HttpResponse {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
-impl Answer {
+impl HttpResponse {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
@@ -123,7 +123,7 @@ impl Transport {
     }
 
     /// Sends a request and reads the whole answer, at most as much as the cap.
-    pub(crate) async fn exchange(&self, request: RequestBuilder) -> Result<Answer, Broken> {
+    pub(crate) async fn exchange(&self, request: RequestBuilder) -> Result<HttpResponse, Broken> {
         let mut response = request.send().await.map_err(|error| self.broken(&error))?;
         let too_large = || Broken::TooLarge(self.body_cap);
         let announced = response.content_length().unwrap_or_default();
@@ -141,7 +141,7 @@ impl Transport {
             }
             body.extend_from_slice(&chunk);
         }
-        Ok(Answer {
+        Ok(HttpResponse {
             status: response.status().as_u16(),
             headers: std::mem::take(response.headers_mut()),
             body: body.freeze(),

@@ -18,7 +18,7 @@ use crate::{
     send::classify::classify,
     send::error_text,
     send::retry_after,
-    send::transport::{Answer, Transport},
+    send::transport::{HttpResponse, Transport},
     service::Service,
     session::{
         Session,
@@ -245,7 +245,7 @@ impl TokenSource {
         result
     }
 
-    fn token_of(&self, answer: &Answer, sent: Instant) -> (Result<Session, Error>, Ending) {
+    fn token_of(&self, answer: &HttpResponse, sent: Instant) -> (Result<Session, Error>, Ending) {
         let status = answer.status;
         if (200..300).contains(&status) {
             let session = self.session_of(answer, sent);
@@ -292,7 +292,7 @@ impl TokenSource {
         (Err(error), ending)
     }
 
-    fn session_of(&self, answer: &Answer, sent: Instant) -> Result<Session, Error> {
+    fn session_of(&self, answer: &HttpResponse, sent: Instant) -> Result<Session, Error> {
         let unreadable = |what: &str| {
             let text = format!("sign-in at {}: {what}", self.host());
             self.error(FailureClass::Transient, text)

@@ -24,7 +24,7 @@ pub(super) fn of_ports(ports: &[PortOpts]) -> PortPairs {
     pairs.collect()
 }
 
-/// What an annotation says; `None` where there is none or it can't be read, in which case it is written again.
+/// The address pairs in an annotation; `None` where there is none or it can't be parsed, in which case it is written again.
 pub(super) fn noted(metadata: &ObjectMeta, key: &str) -> Option<PortPairs> {
     let text = metadata.annotations.as_ref()?.get(key)?;
     let ports: Vec<Option<Vec<AddressPair>>> = serde_json::from_str(text).ok()?;

@@ -83,7 +83,7 @@ async fn check(spec: &OpenStackClusterIdentitySpec, context: &Context) -> StepRe
     })
 }
 
-/// Ready, and who may use an identity that does not say so itself.
+/// The condition Ready, and who may use an identity that has no `namespaceSelector`.
 fn ready(spec: &OpenStackClusterIdentitySpec, default: ClusterIdentityDefault) -> ConditionState {
     let mut ready = ConditionState::met(Reason::Ready);
     if spec.namespace_selector.is_none() {

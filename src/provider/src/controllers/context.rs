@@ -1,29 +1,34 @@
-//! What every pass has at hand: what all controllers share, and what each of them remembers.
+//! What every pass uses: what all controllers share, and what each of them remembers.
 
 use std::ops::Deref;
 
-use super::{cluster, machine, machine_template, server};
-use crate::reconcile::{ObjectCache, SharedContext, WorkQueue, related_objects::ContractKinds};
+use kube::ResourceExt;
 
-/// What every pass has at hand. One per process.
+use super::{Stores, capi::CLUSTER_NAME_LABEL, cluster, machine, machine_template, server};
+use crate::reconcile::{
+    ObjectCache, SharedContext, WorkQueue, name_of, related_objects::ContractKinds,
+};
+use capo_core::ObjectName;
+
+/// What every pass uses. There is one per process.
 pub struct Context {
     /// What all controllers share.
     pub shared: SharedContext,
-    /// What the cluster controller has seen.
+    /// What the cluster controller has read.
     pub(super) clusters: ObjectCache<cluster::cache::CachedCluster>,
     /// Where control-plane objects are served.
     pub(super) contract_kinds: ContractKinds,
-    /// Since when Machines are healthy.
+    /// When each Machine became healthy.
     pub(super) machines: ObjectCache<machine::MachineHealth>,
-    /// What the server controller saw of servers.
+    /// What the server controller has read of servers.
     pub(super) servers: server::Memory,
-    /// What the machine template controller looked up.
+    /// What the machine template controller has looked up.
     pub(super) machine_templates: ObjectCache<machine_template::LookedUp>,
-    /// Objects that want a pass.
+    /// The objects that need a pass.
     pub(super) queues: Queues,
 }
 
-/// Objects that want a pass, by controller.
+/// The objects that need a pass, for each controller.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Queues {
     /// `OpenStackCluster`s.
@@ -32,6 +37,19 @@ pub(super) struct Queues {
     pub machines: WorkQueue,
     /// `OpenStackServer`s.
     pub servers: WorkQueue,
+}
+
+impl Queues {
+    /// Enqueues the `OpenStackMachine`s of a Cluster.
+    pub(super) fn enqueue_machines_of(&self, cluster: &ObjectName, stores: &Stores) {
+        let theirs = stores.openstack_machines.state_filter(|machine| {
+            machine.metadata.namespace.as_ref() == Some(&cluster.namespace)
+                && machine.labels().get(CLUSTER_NAME_LABEL) == Some(&cluster.name)
+        });
+        for machine in theirs {
+            self.machines.enqueue(&name_of(&*machine));
+        }
+    }
 }
 
 impl Deref for Context {

@@ -8,6 +8,7 @@ mod context;
 mod floating_ip_pool;
 pub mod machine;
 mod machine_template;
+mod routes;
 mod run;
 mod secret_rotation;
 pub mod server;

@@ -25,7 +25,7 @@ struct Users {
     servers: Vec<ObjectName>,
 }
 
-/// Looks at every Secret once a round until `shutdown`. The reads are spread over the round, so that they never come all at once.
+/// Reads every Secret once a round until `shutdown`. The reads are spread over the round, so that they never come all at once.
 pub(super) async fn run(context: &Context, shutdown: CancellationToken) {
     loop {
         tokio::select! {

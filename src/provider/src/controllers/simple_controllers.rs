@@ -15,14 +15,14 @@ use crate::reconcile::{
 };
 use capo_core::ObjectName;
 
-/// What happened to an object of such a kind.
+/// A change of an object of one of these kinds.
 enum Event {
     Changed(ObjectName),
-    /// It may exist again by now; then only what was remembered of it is lost.
+    /// The object was deleted. It may exist again by now, and then only what was remembered of it is lost.
     Deleted(ObjectName),
 }
 
-/// One such kind.
+/// The controller of a kind that no other controller depends on.
 struct SimpleController<K> {
     name: &'static str,
     pass: Pass<K, Context>,

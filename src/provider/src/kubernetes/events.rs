@@ -27,6 +27,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use capo_core::{FailureClass, Reason};
+use capo_openstack::Error;
 
 mod change;
 
@@ -173,6 +174,28 @@ impl Events {
         let note = format!("Failed to {doing} {kind}{space}{name}: {message}");
         let reason = (Reason::OpenStackError, shown.into());
         self.publish(about, true, reason, verb.as_str(), &note);
+    }
+
+    /// Publishes how the request that takes an object in OpenStack away ended, and returns its error. An object that was
+    /// gone before is neither a change nor an error.
+    pub fn removed(
+        &self,
+        about: &ObjectReference,
+        (verb, object): (Verb, CloudObject),
+        name: &str,
+        id: &str,
+        answer: Result<(), Error>,
+    ) -> Result<(), Error> {
+        match answer {
+            Ok(()) => self.changed_named(about, verb, object, name, id, ""),
+            Err(error) if error.is_not_found() => {}
+            Err(error) => {
+                let why = (error.class(), &*error.to_string());
+                self.failed(about, verb, object, name, why);
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     /// Publishes an event about a problem.

@@ -4,6 +4,8 @@
 mod budget;
 mod client;
 pub mod conditions;
+#[cfg(test)]
+pub(crate) mod conflict_once;
 pub(crate) mod dry_run;
 pub mod events;
 pub mod leader;

@@ -184,19 +184,10 @@ pub fn difference(before: &Value, after: &Value) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        convert::Infallible,
-        sync::Arc,
-        task::{Context, Poll},
-    };
-
     use capo_api::v1beta2::OpenStackClusterTemplate;
-    use futures::{FutureExt, future::BoxFuture};
-    use http::{Method, Request, Response};
-    use kube::client::{Body, Client};
-    use parking_lot::Mutex;
 
     use super::*;
+    use crate::kubernetes::conflict_once::ConflictOnce;
 
     fn template(version: &str, generation: i64) -> Value {
         json!({
@@ -206,49 +197,11 @@ mod tests {
         })
     }
 
-    /// An API server whose object got another spec before the first patch: it refuses that patch and takes the next.
-    #[derive(Clone, Default)]
-    struct ApiServer {
-        patches: Arc<Mutex<Vec<Value>>>,
-    }
-
-    impl tower::Service<Request<Body>> for ApiServer {
-        type Response = Response<Body>;
-        type Error = Infallible;
-        type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
-
-        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-            Poll::Ready(Ok(()))
-        }
-
-        fn call(&mut self, request: Request<Body>) -> Self::Future {
-            let patches = Arc::clone(&self.patches);
-            async move {
-                let is_patch = *request.method() == Method::PATCH;
-                let body = request.into_body().collect_bytes().await.unwrap();
-                let mut answer = (200, template("2", 3));
-                if is_patch {
-                    if patches.lock().is_empty() {
-                        let conflict = json!({"apiVersion": "v1", "kind": "Status", "status": "Failure",
-                            "reason": "Conflict", "code": 409, "message": "changed"});
-                        answer = (409, conflict);
-                    }
-                    let patch: Value = serde_json::from_slice(&body).unwrap();
-                    patches.lock().push(patch);
-                }
-                let (status, answer) = answer;
-                let body = Body::from(serde_json::to_vec(&answer).unwrap());
-                Ok(Response::builder().status(status).body(body).unwrap())
-            }
-            .boxed()
-        }
-    }
-
     #[tokio::test]
     async fn a_status_belongs_to_the_generation_that_was_judged_whatever_was_written_meanwhile() {
-        let server = ApiServer::default();
-        let api: Api<OpenStackClusterTemplate> =
-            Api::namespaced(Client::new(server.clone(), "n"), "n");
+        // The object gets another spec before the first patch.
+        let server = ConflictOnce::new(template("2", 3), template("2", 3));
+        let api: Api<OpenStackClusterTemplate> = Api::namespaced(server.client(), "n");
         let judged: OpenStackClusterTemplate = serde_json::from_value(template("1", 2)).unwrap();
         let build = |fresh: &OpenStackClusterTemplate| json!({"observedGeneration": fresh.metadata.generation});
         let written = write_status(&api, &judged, build).await.unwrap();

@@ -9,11 +9,11 @@ use kube::{
 };
 use parking_lot::Mutex;
 
-use super::{ClusterIdentityDefault, SharedContext, StepError, kubernetes_text};
+use super::{ClusterIdentityDefault, SharedContext, StepError, Subject, kubernetes_text, name_of};
 use crate::kubernetes::conditions::kind::OPENSTACK_AUTHENTICATION_SUCCEEDED;
 use capo_api::{
     v1alpha1::OpenStackClusterIdentity,
-    v1beta2::{IdentityRef, IdentityRefType},
+    v1beta2::{IdentityRef, IdentityRefType, OpenStackCluster},
 };
 use capo_core::{FailureClass, ObjectName, Reason, ids::ProjectId};
 use capo_openstack::{Cloud, CloudProfile, Clouds};
@@ -107,9 +107,27 @@ pub async fn cloud(
     cloud_of(client, clouds, versions, default, asker, reference).await
 }
 
-/// The same without a running manager. The caller decides what a missing `namespaceSelector` means: a user's command
-/// uses credentials that this user may read.
-pub(crate) async fn cloud_of(
+/// The cloud of a cluster, for a command that runs without the manager, or why it can't be reached. The caller decides what
+/// a missing `namespaceSelector` means: a user's command uses credentials that this user may read.
+pub(crate) async fn cloud_of_cluster(
+    client: &Client,
+    clouds: &Clouds,
+    default: ClusterIdentityDefault,
+    cluster: &OpenStackCluster,
+) -> Result<Cloud, String> {
+    let object = Subject::new("OpenStackCluster", &name_of(cluster));
+    let asker = Asker {
+        object: &object.to_string(),
+        namespace: &object.namespace,
+    };
+    let reference = &cluster.spec.identity_ref;
+    let versions = SecretVersions::default();
+    cloud_of(client, clouds, &versions, default, asker, reference)
+        .await
+        .map_err(|error| error.state.message)
+}
+
+async fn cloud_of(
     client: &Client,
     clouds: &Clouds,
     versions: &SecretVersions,

@@ -54,6 +54,21 @@ impl Outcome {
         }
     }
 
+    /// How a pass ended whose steps ended like this: a failure goes before a wait, and a shorter wait before a longer one.
+    pub(crate) fn of_steps(steps: Vec<Self>) -> Self {
+        let mut wait: Option<Self> = None;
+        for step in steps {
+            match (&step, &wait) {
+                (Self::Failed { .. }, _) => return step,
+                (Self::Wait { after, .. }, Some(Self::Wait { after: sooner, .. }))
+                    if after >= sooner => {}
+                (Self::Wait { .. }, _) => wait = Some(step),
+                (Self::Done, _) => {}
+            }
+        }
+        wait.unwrap_or(Self::Done)
+    }
+
     /// The label of metrics and logs.
     pub fn label(&self) -> &'static str {
         match self {
@@ -61,5 +76,24 @@ impl Outcome {
             Self::Wait { .. } => "wait",
             Self::Failed { .. } => "failed",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_goes_before_waits_and_the_sooner_wait_before_the_later() {
+        let wait = |seconds| {
+            let after = Duration::from_secs(seconds);
+            Outcome::wait(Reason::LoadBalancerPending, "w", after)
+        };
+        let failed = Outcome::failed(FailureClass::Quota, Reason::QuotaExceeded, "q");
+        assert_eq!(Outcome::of_steps(vec![]), Outcome::Done);
+        let waits = vec![wait(5), Outcome::Done, wait(2), wait(9)];
+        assert_eq!(Outcome::of_steps(waits), wait(2));
+        let mixed = vec![wait(5), failed.clone(), wait(2)];
+        assert_eq!(Outcome::of_steps(mixed), failed);
     }
 }

@@ -3,7 +3,7 @@
 
 use capo_core::Reason;
 
-/// The explanation of a reason, in more words than [`Reason::meaning`].
+/// The explanation of a reason, longer than [`Reason::meaning`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Explanation {
     /// The observation, and its effect on a rollout.

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     inbox::{Claim, Client, Inbox},
-    worker::Published,
+    published::Published,
 };
 use capo_core::ObjectName;
 use capo_gate::{

@@ -10,6 +10,7 @@ pub mod octavia_client;
 mod output;
 mod part_change;
 pub mod prober;
+mod published;
 mod registry;
 mod status_lists;
 mod worker;

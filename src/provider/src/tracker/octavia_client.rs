@@ -5,7 +5,10 @@ use std::any::Any;
 use futures::{FutureExt, future::BoxFuture};
 
 use super::status_lists;
-use capo_core::{OperatingStatus, Priority, ProvisioningStatus};
+use capo_core::{
+    Priority,
+    ids::{LoadBalancerId, MonitorId, PoolId},
+};
 use capo_gate::{
     PartKind,
     desired::Monitor,
@@ -41,12 +44,12 @@ impl Octavia for OctaviaClient {
 
     fn status_tree(
         &self,
-        load_balancer: &str,
+        load_balancer: &LoadBalancerId,
         urgency: Priority,
     ) -> BoxFuture<'static, Answer<Tree>> {
-        let (cloud, id) = (self.0.clone(), load_balancer.to_owned());
+        let (cloud, id) = (self.0.clone(), load_balancer.clone());
         async move {
-            let tree = match Cloud::status_tree(&cloud, &id.as_str().into(), urgency).await {
+            let tree = match Cloud::status_tree(&cloud, &id, urgency).await {
                 Err(error) if status_lists::is_without_tree(&error) => {
                     status_lists::read(&cloud, &id, urgency).await
                 }
@@ -59,37 +62,37 @@ impl Octavia for OctaviaClient {
 
     fn structure(
         &self,
-        load_balancer: &str,
+        load_balancer: &LoadBalancerId,
         urgency: Priority,
     ) -> BoxFuture<'static, Answer<Structure>> {
-        let (cloud, id) = (self.0.clone(), load_balancer.to_owned());
+        let (cloud, id) = (self.0.clone(), load_balancer.clone());
         async move {
             let shared = cloud.shared_reads();
             let listeners = shared
-                .listeners(&id.as_str().into(), urgency)
+                .listeners(&id, urgency)
                 .await
                 .map_err(|error| failure(&error))?;
             let pools = shared
-                .pools(&id.as_str().into(), urgency)
+                .pools(&id, urgency)
                 .await
                 .map_err(|error| failure(&error))?;
             Ok(Structure {
                 listeners: listeners
                     .into_iter()
                     .map(|listener| ListenerDetail {
-                        id: listener.id.into(),
+                        id: listener.id,
                         name: listener.name,
                         port: listener.protocol_port,
-                        default_pool: listener.default_pool_id.map(Into::into),
+                        default_pool: listener.default_pool_id,
                         allowed_cidrs: Some(listener.allowed_cidrs),
                     })
                     .collect(),
                 pools: pools
                     .into_iter()
                     .map(|pool| PoolDetail {
-                        id: pool.id.into(),
+                        id: pool.id,
                         name: pool.name,
-                        monitor: pool.healthmonitor_id.map(Into::into),
+                        monitor: pool.healthmonitor_id,
                     })
                     .collect(),
             })
@@ -99,12 +102,12 @@ impl Octavia for OctaviaClient {
 
     fn members(
         &self,
-        pool: &str,
+        pool: &PoolId,
         urgency: Priority,
     ) -> BoxFuture<'static, Answer<Vec<MemberDetail>>> {
-        let (cloud, id) = (self.0.clone(), pool.to_owned());
+        let (cloud, id) = (self.0.clone(), pool.clone());
         async move {
-            let members = Cloud::members(&cloud, &id.as_str().into(), urgency)
+            let members = Cloud::members(&cloud, &id, urgency)
                 .await
                 .map_err(|error| failure(&error))?;
             Ok(members.into_iter().map(member_detail).collect())
@@ -112,12 +115,16 @@ impl Octavia for OctaviaClient {
         .boxed()
     }
 
-    fn monitor(&self, monitor: &str, urgency: Priority) -> BoxFuture<'static, Answer<Monitor>> {
-        let (cloud, id) = (self.0.clone(), monitor.to_owned());
+    fn monitor(
+        &self,
+        monitor: &MonitorId,
+        urgency: Priority,
+    ) -> BoxFuture<'static, Answer<Monitor>> {
+        let (cloud, id) = (self.0.clone(), monitor.clone());
         async move {
             let monitor = cloud
                 .shared_reads()
-                .health_monitor(&id.as_str().into(), urgency)
+                .health_monitor(&id, urgency)
                 .await
                 .map_err(|error| failure(&error))?;
             Ok(Monitor {
@@ -155,7 +162,7 @@ async fn write(cloud: &Cloud, change: Change, priority: Priority) -> Result<Writ
             tags,
         } => {
             let new = NewListener {
-                loadbalancer_id: load_balancer.into(),
+                loadbalancer_id: load_balancer,
                 name,
                 protocol: ListenerProtocol::Tcp,
                 protocol_port: port,
@@ -171,11 +178,11 @@ async fn write(cloud: &Cloud, change: Change, priority: Priority) -> Result<Writ
             allowed_cidrs,
         } => {
             let update = ListenerUpdate {
-                default_pool_id: default_pool.map(Into::into),
+                default_pool_id: default_pool,
                 allowed_cidrs,
             };
             id(cloud
-                .update_listener(&listener.as_str().into(), &update, priority)
+                .update_listener(&listener, &update, priority)
                 .await?
                 .id
                 .into())
@@ -190,7 +197,7 @@ async fn write(cloud: &Cloud, change: Change, priority: Priority) -> Result<Writ
                 name,
                 protocol: PoolProtocol::Tcp,
                 lb_algorithm: LbAlgorithm::from(algorithm),
-                listener_id: Some(listener.into()),
+                listener_id: Some(listener),
                 loadbalancer_id: None,
                 tags,
             };
@@ -201,11 +208,7 @@ async fn write(cloud: &Cloud, change: Change, priority: Priority) -> Result<Writ
                 name: Some(name),
                 lb_algorithm: None,
             };
-            id(cloud
-                .update_pool(&pool.into(), &update, priority)
-                .await?
-                .id
-                .into())
+            id(cloud.update_pool(&pool, &update, priority).await?.id.into())
         }
         Change::CreateMonitor {
             pool,
@@ -215,7 +218,7 @@ async fn write(cloud: &Cloud, change: Change, priority: Priority) -> Result<Writ
         } => {
             let asks = monitor_type == MonitorType::Https;
             let new = NewHealthMonitor {
-                pool_id: pool.into(),
+                pool_id: pool,
                 name,
                 monitor_type,
                 url_path: asks.then(|| READYZ.to_owned()),
@@ -238,7 +241,7 @@ async fn write(cloud: &Cloud, change: Change, priority: Priority) -> Result<Writ
                 max_retries_down: Some(numbers.max_retries_down),
             };
             id(cloud
-                .update_health_monitor(&monitor.as_str().into(), &update, priority)
+                .update_health_monitor(&monitor, &update, priority)
                 .await?
                 .id
                 .into())
@@ -264,16 +267,12 @@ async fn write(cloud: &Cloud, change: Change, priority: Priority) -> Result<Writ
                 name,
                 address,
                 protocol_port: port,
-                subnet_id: subnet.map(Into::into),
+                subnet_id: subnet,
                 weight: None,
                 admin_state_up: admin_up,
                 tags,
             };
-            written_member(
-                cloud
-                    .create_member(&pool.as_str().into(), &new, priority)
-                    .await?,
-            )
+            written_member(cloud.create_member(&pool, &new, priority).await?)
         }
         Change::UpdateMember {
             pool,
@@ -290,14 +289,12 @@ async fn write(cloud: &Cloud, change: Change, priority: Priority) -> Result<Writ
                 tags,
             };
             let member = cloud
-                .update_member(&pool.into(), &member.into(), &update, priority)
+                .update_member(&pool, &member, &update, priority)
                 .await?;
             written_member(member)
         }
         Change::DeleteMember { pool, id: member } => {
-            cloud
-                .delete_member(&pool.into(), &member.into(), priority)
-                .await?;
+            cloud.delete_member(&pool, &member, priority).await?;
             Written::default()
         }
     })
@@ -312,7 +309,7 @@ fn written_member(member: Member) -> Written {
 
 fn member_detail(member: Member) -> MemberDetail {
     MemberDetail {
-        id: member.id.into(),
+        id: member.id,
         weight: u16::try_from(member.weight).unwrap_or(u16::MAX),
         admin_up: member.admin_state_up,
         tags: member.tags,
@@ -324,41 +321,41 @@ fn tree_read(tree: &StatusTree) -> Tree {
         .pools
         .iter()
         .map(|pool| PoolRead {
-            id: pool.id.to_string(),
+            id: pool.id.clone(),
             name: pool.name.clone(),
-            provisioning: ProvisioningStatus::from(pool.provisioning_status.as_str()),
+            provisioning: pool.provisioning_status.clone(),
             monitor: pool.health_monitor.as_ref().map(|monitor| MonitorRead {
-                id: monitor.id.to_string(),
+                id: monitor.id.clone(),
                 monitor_type: monitor.monitor_type.clone(),
-                provisioning: ProvisioningStatus::from(monitor.provisioning_status.as_str()),
+                provisioning: monitor.provisioning_status.clone(),
             }),
             members: pool
                 .members
                 .iter()
                 .map(|member| MemberRead {
-                    id: member.id.to_string(),
+                    id: member.id.clone(),
                     name: member.name.clone(),
                     address: member.address,
                     port: member.protocol_port,
-                    provisioning: ProvisioningStatus::from(member.provisioning_status.as_str()),
-                    operating: OperatingStatus::from(member.operating_status.as_str()),
+                    provisioning: member.provisioning_status.clone(),
+                    operating: member.operating_status.clone(),
                 })
                 .collect(),
         })
         .collect();
     Tree {
-        provisioning: ProvisioningStatus::from(tree.provisioning_status.as_str()),
-        operating: OperatingStatus::from(tree.operating_status.as_str()),
+        provisioning: tree.provisioning_status.clone(),
+        operating: tree.operating_status.clone(),
         listeners: tree
             .listeners
             .iter()
             .map(|listener| ListenerRead {
-                id: listener.id.to_string(),
+                id: listener.id.clone(),
                 name: listener.name.clone(),
-                provisioning: ProvisioningStatus::from(listener.provisioning_status.as_str()),
+                provisioning: listener.provisioning_status.clone(),
                 pools: pools
                     .iter()
-                    .filter(|pool| listener.pools.contains(&pool.id.as_str().into()))
+                    .filter(|pool| listener.pools.contains(&pool.id))
                     .cloned()
                     .collect(),
             })

@@ -1,4 +1,4 @@
-//! What workers tell the rest of the process.
+//! What workers publish to the rest of the process.
 
 use super::part_change::PartChange;
 use capo_gate::findings::Publication;

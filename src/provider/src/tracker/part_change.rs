@@ -46,14 +46,18 @@ pub(super) fn described(cluster: &ObjectName, change: &Change) -> Option<PartCha
                 Verb::Update,
                 CloudObject::Listener,
                 name,
-                Some(id),
+                Some(id.as_str()),
                 Some(details),
             )
         }
         Change::CreatePool { name, .. } => (Verb::Create, CloudObject::Pool, name, None, None),
-        Change::UpdatePool { id, name } => {
-            (Verb::Update, CloudObject::Pool, name, Some(id), Some(None))
-        }
+        Change::UpdatePool { id, name } => (
+            Verb::Update,
+            CloudObject::Pool,
+            name,
+            Some(id.as_str()),
+            Some(None),
+        ),
         Change::CreateMonitor {
             name, monitor_type, ..
         } => {
@@ -69,7 +73,7 @@ pub(super) fn described(cluster: &ObjectName, change: &Change) -> Option<PartCha
                 Verb::Update,
                 CloudObject::Monitor,
                 name,
-                Some(id),
+                Some(id.as_str()),
                 Some(Some(details)),
             )
         }
@@ -79,7 +83,7 @@ pub(super) fn described(cluster: &ObjectName, change: &Change) -> Option<PartCha
                 PartKind::Pool => CloudObject::Pool,
                 PartKind::Monitor => CloudObject::Monitor,
             };
-            (Verb::Delete, object, name, Some(id), None)
+            (Verb::Delete, object, name, Some(id.as_str()), None)
         }
         Change::CreateMember { .. } | Change::UpdateMember { .. } | Change::DeleteMember { .. } => {
             return None;
@@ -92,7 +96,7 @@ pub(super) fn described(cluster: &ObjectName, change: &Change) -> Option<PartCha
         verb,
         object,
         name: name.clone(),
-        result: Ok(id.cloned().unwrap_or_default()),
+        result: Ok(id.unwrap_or_default().to_owned()),
         details: details.unwrap_or_default(),
     })
 }
@@ -126,7 +130,7 @@ mod tests {
     fn a_change_is_reported_with_what_came_of_it() {
         let cluster = ObjectName::new("n", "c");
         let change = Change::UpdateListener {
-            id: "l1".to_owned(),
+            id: "l1".into(),
             name: "lb-6443".to_owned(),
             default_pool: None,
             allowed_cidrs: "10.0.0.0/8".parse().ok().map(|range| vec![range]),
@@ -146,8 +150,8 @@ mod tests {
             Err((FailureClass::Quota, "full".to_owned()))
         );
         let of_a_member = Change::DeleteMember {
-            pool: "p".to_owned(),
-            id: "m".to_owned(),
+            pool: "p".into(),
+            id: "m".into(),
         };
         assert_eq!(described(&cluster, &of_a_member), None);
     }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures::{FutureExt, Stream, stream};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -102,7 +102,7 @@ impl Membership {
         desired: DesiredLoadBalancer,
     ) {
         let client: Client = cloud.map(|cloud| Arc::new(cloud) as Arc<dyn Octavia>);
-        let mut clusters = self.lock();
+        let mut clusters = self.0.clusters.lock();
         let entry = clusters.entries.entry(cluster.clone()).or_default();
         match &mut entry.running {
             Some(running) if running.desired == desired && is_same(&running.client, &client) => {
@@ -129,7 +129,7 @@ impl Membership {
     /// Ends the worker of a cluster's load balancer, because the load balancer is not managed any more or the
     /// `OpenStackCluster` does not exist any more. Nothing is deleted in OpenStack.
     pub fn forget_load_balancer(&self, cluster: &ObjectName) {
-        let mut clusters = self.lock();
+        let mut clusters = self.0.clusters.lock();
         if let Some(entry) = clusters.entries.get_mut(cluster) {
             entry.running = None;
             if entry.machines.is_empty() {
@@ -142,7 +142,7 @@ impl Membership {
     /// Sets the desired members and the observations of the machine controller for one control-plane machine. A value
     /// that is equal to the last one has no effect and no cost.
     pub fn set_machine(&self, name: &ObjectName, machine: DesiredMachine) {
-        let mut clusters = self.lock();
+        let mut clusters = self.0.clusters.lock();
         if clusters
             .machines
             .get(name)
@@ -169,18 +169,18 @@ impl Membership {
 
     /// Removes a machine whose `OpenStackMachine` does not exist any more.
     pub fn forget_machine(&self, name: &ObjectName) {
-        self.lock().forget_machine(name);
+        self.0.clusters.lock().forget_machine(name);
     }
 
     /// The findings of a cluster's load balancer; `None` before its worker published any.
     pub fn findings(&self, cluster: &ObjectName) -> Option<Arc<Findings>> {
-        let clusters = self.lock();
+        let clusters = self.0.clusters.lock();
         clusters.entries.get(cluster)?.running.as_ref()?.findings()
     }
 
     /// Has the load balancer read soon.
     pub fn nudge(&self, cluster: &ObjectName) {
-        let clusters = self.lock();
+        let clusters = self.0.clusters.lock();
         if let Some(running) = clusters
             .entries
             .get(cluster)
@@ -192,7 +192,7 @@ impl Membership {
 
     /// Every cluster's findings, for metrics.
     pub fn all(&self) -> Vec<(ObjectName, Arc<Findings>)> {
-        let clusters = self.lock();
+        let clusters = self.0.clusters.lock();
         let mut all: Vec<_> = clusters
             .entries
             .iter()
@@ -269,7 +269,7 @@ impl Membership {
     /// Starts a worker in place of one that panicked, and passes all input to it again. `stop` is the token of the
     /// worker that panicked: no worker is started if that one was stopped or replaced in the meantime.
     fn restart(&self, cluster: &ObjectName, stop: &CancellationToken) {
-        let mut clusters = self.lock();
+        let mut clusters = self.0.clusters.lock();
         if stop.is_cancelled() {
             return;
         }
@@ -306,10 +306,6 @@ impl Membership {
                 .collect();
         });
         running
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Clusters> {
-        self.0.clusters.lock()
     }
 }
 

@@ -3,7 +3,7 @@
 
 use futures::future::try_join_all;
 
-use capo_core::{FailureClass, Priority};
+use capo_core::{FailureClass, Priority, ids::LoadBalancerId};
 use capo_gate::octavia::{ListenerRead, MemberRead, MonitorRead, PoolRead, Tree};
 use capo_openstack::{
     Cloud, Error,
@@ -22,11 +22,14 @@ pub(super) fn is_without_tree(error: &Error) -> bool {
 
 /// The content of the status tree. The load balancer is read first: if it is ACTIVE, no operation is under way that
 /// could change the statuses which the later lists show.
-pub(super) async fn read(cloud: &Cloud, id: &str, priority: Priority) -> Result<Tree, Error> {
-    let id = id.into();
-    let balancer = cloud.load_balancer(&id, priority).await?;
-    let listeners = cloud.listeners(&id, priority).await?;
-    let pools = cloud.pools(&id, priority).await?;
+pub(super) async fn read(
+    cloud: &Cloud,
+    id: &LoadBalancerId,
+    priority: Priority,
+) -> Result<Tree, Error> {
+    let balancer = cloud.load_balancer(id, priority).await?;
+    let listeners = cloud.listeners(id, priority).await?;
+    let pools = cloud.pools(id, priority).await?;
     let pools = pools
         .iter()
         .map(|pool| async move { Ok((pool, read_pool(cloud, pool, priority).await?)) });
@@ -45,7 +48,7 @@ pub(super) async fn read(cloud: &Cloud, id: &str, priority: Priority) -> Result<
                     })
                     .map(|(_, read)| read.clone())
                     .collect(),
-                id: listener.id.into(),
+                id: listener.id,
                 name: listener.name,
                 provisioning: listener.provisioning_status,
             })
@@ -57,7 +60,7 @@ async fn read_pool(cloud: &Cloud, pool: &Pool, priority: Priority) -> Result<Poo
     let monitor = match &pool.healthmonitor_id {
         Some(id) => match cloud.health_monitor(id, priority).await {
             Ok(monitor) => Some(MonitorRead {
-                id: monitor.id.into(),
+                id: monitor.id,
                 monitor_type: monitor.monitor_type,
                 provisioning: monitor.provisioning_status,
             }),
@@ -68,7 +71,7 @@ async fn read_pool(cloud: &Cloud, pool: &Pool, priority: Priority) -> Result<Poo
     };
     let members = cloud.members(&pool.id, priority).await?;
     Ok(PoolRead {
-        id: pool.id.to_string(),
+        id: pool.id.clone(),
         name: pool.name.clone(),
         provisioning: pool.provisioning_status.clone(),
         monitor,
@@ -78,7 +81,7 @@ async fn read_pool(cloud: &Cloud, pool: &Pool, priority: Priority) -> Result<Poo
 
 fn member(member: Member) -> MemberRead {
     MemberRead {
-        id: member.id.into(),
+        id: member.id,
         name: member.name,
         address: member.address,
         port: member.protocol_port,

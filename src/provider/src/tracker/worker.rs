@@ -12,7 +12,6 @@ use futures::{
     stream::FuturesUnordered,
 };
 use jiff::Timestamp;
-use parking_lot::RwLock;
 use rand::RngExt;
 use tokio::sync::mpsc;
 
@@ -22,9 +21,10 @@ use super::{
     output::TrackerOutput,
     part_change::{PartChange, described},
     prober::Prober,
+    published::Published,
 };
 use crate::reconcile::WorkQueue;
-use capo_core::{ObjectName, Priority};
+use capo_core::{ObjectName, Priority, ids::LoadBalancerId};
 use capo_gate::{
     Call, EndpointReply, EndpointRequest, GateObserver, Now, Settings,
     effect::Effect,
@@ -33,52 +33,11 @@ use capo_gate::{
     is_call_wanted,
     octavia::Octavia,
     report,
-    state::{Observation, State},
+    state::State,
     step,
 };
 
 use capo_openstack::{Withdrawal, when_sent};
-
-/// The last publication of a worker.
-#[derive(Debug, Default)]
-pub(super) struct Published(RwLock<Option<Arc<Findings>>>);
-
-impl Published {
-    pub(super) fn get(&self) -> Option<Arc<Findings>> {
-        self.0.read().clone()
-    }
-
-    /// What was seen says nothing of what is wanted from now on. The worker's next publication does.
-    pub(super) fn unsettle(&self) {
-        let mut published = self.0.write();
-        if let Some(findings) = published.as_mut() {
-            Arc::make_mut(findings).settled_generation = None;
-        }
-    }
-
-    fn put(&self, findings: Arc<Findings>) -> Option<Arc<Findings>> {
-        self.0.write().replace(findings)
-    }
-
-    /// Records the time of a read without changes. It is not published, but readers of the findings see the age of the
-    /// last read.
-    fn observed(&self, observation: Observation) {
-        let mut published = self.0.write();
-        let Some(findings) = published
-            .as_mut()
-            .filter(|findings| findings.observed != Some(observation.observed))
-        else {
-            return;
-        };
-        let findings = Arc::make_mut(findings);
-        findings.observed = Some(observation.observed);
-        findings.interval_seconds = observation.interval.as_secs_f64();
-        findings.fresh_until = observation.fresh_until;
-        for member in &mut findings.members {
-            member.last_observed = observation.observed;
-        }
-    }
-}
 
 /// The worker of one load balancer.
 pub(super) struct Worker {
@@ -332,7 +291,7 @@ fn report_change(
 /// the budget.
 fn send(
     client: &Arc<dyn Octavia>,
-    load_balancer: &str,
+    load_balancer: &LoadBalancerId,
     id: u64,
     call: Call,
     urgency: Priority,
@@ -354,7 +313,7 @@ fn send(
 
 fn answer(
     client: &Arc<dyn Octavia>,
-    load_balancer: &str,
+    load_balancer: &LoadBalancerId,
     call: Call,
     urgency: Priority,
 ) -> BoxFuture<'static, Answered> {

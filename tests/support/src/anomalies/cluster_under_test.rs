@@ -122,7 +122,7 @@ impl ClusterUnderTest {
             scenario.until_admitted(index).await;
             scenario
                 .until_true("every member is enabled", |truth| {
-                    truth.members.iter().all(|member| member.up)
+                    truth.status == "ACTIVE" && truth.members.iter().all(|member| member.up)
                 })
                 .await;
         }

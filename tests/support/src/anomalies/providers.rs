@@ -13,7 +13,7 @@ pub(super) fn all() -> Vec<Scenario> {
         "provider-amphora": amphora,
         "provider-octavia": the_alias,
         "ovn-early": ovn_reports_active_early,
-        "ovn-removal": ovn_does_not_drain,
+        "ovn-removal": ovn_drains_by_disabling,
         "ovn-untrue": ovn_calls_a_failed_creation_active,
     ]
 }
@@ -60,16 +60,10 @@ async fn the_alias(name: &'static str) {
     plain(scenario, "amphora", &["PUT member", "DELETE member"]).await;
 }
 
-/// With this provider weight 0 keeps no client away, so it is not set.
-async fn ovn_does_not_drain(name: &'static str) {
+/// With this provider weight 0 keeps no client away, so the member is disabled instead.
+async fn ovn_drains_by_disabling(name: &'static str) {
     let scenario = ClusterUnderTest::with(name, ovn(), 2).await;
-    // New members are created disabled, and enabled by a separate write.
-    scenario
-        .until_true("both are enabled", |truth| {
-            truth.members.iter().all(|member| member.up)
-        })
-        .await;
-    plain(scenario, "ovn", &["DELETE member"]).await;
+    plain(scenario, "ovn", &["PUT member", "DELETE member"]).await;
 }
 
 /// A health event reports the load balancer ACTIVE during an operation.

@@ -4,7 +4,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -15,6 +15,7 @@ use kube::{
     Client,
     runtime::{WatchStreamExt as _, watcher},
 };
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::{sync::broadcast::error::RecvError, task::JoinSet};
 
@@ -81,13 +82,13 @@ impl Watch {
 
     /// The contents that the load balancer's condition of an object (`c`, `cp-1`) has had so far, as `reason: message`.
     pub fn reported(&self, name: &str) -> Vec<String> {
-        let reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        let reported = self.reported.lock();
         reported.get(name).cloned().unwrap_or_default()
     }
 
     /// The wrong decisions of the gates, and members that were wrongly removed from the data path.
     pub fn wrong(&self) -> Vec<String> {
-        let wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
+        let wrong = self.wrong.lock();
         wrong.iter().cloned().collect()
     }
 }
@@ -100,7 +101,7 @@ type Check = Box<dyn FnMut(&Value) -> Option<String> + Send>;
 fn record(reported: &Reported, object: &Value) -> Option<String> {
     let (_, reason, message) = condition(object, "APIServerLoadBalancerReady")?;
     let content = format!("{reason}: {message}");
-    let mut reported = reported.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut reported = reported.lock();
     let all = reported.entry(name(object)).or_default();
     if all.last() != Some(&content) {
         all.push(content);
@@ -110,10 +111,7 @@ fn record(reported: &Reported, object: &Value) -> Option<String> {
 
 fn note(wrong: &Wrong, excused: &AtomicBool, what: String) {
     if !excused.load(Ordering::SeqCst) {
-        wrong
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(what);
+        wrong.lock().insert(what);
     }
 }
 

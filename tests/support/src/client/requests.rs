@@ -2,12 +2,13 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::{
     task::{JoinHandle, JoinSet},
     time::{Instant, MissedTickBehavior, interval},
@@ -121,7 +122,7 @@ async fn one(
     let at = timeline.clock().now();
     match target.read().await {
         Ok(_) => {
-            let mut bundle = bundle.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut bundle = bundle.lock();
             bundle.count += 1;
             bundle.slowest = bundle
                 .slowest
@@ -135,7 +136,7 @@ async fn one(
 }
 
 fn write_down(bundle: &Mutex<Answered>, timeline: &Timeline) {
-    let answered = std::mem::take(&mut *bundle.lock().unwrap_or_else(PoisonError::into_inner));
+    let answered = std::mem::take(&mut *bundle.lock());
     if answered.count > 0 {
         timeline.note(What::Answered(answered));
     }

@@ -1,11 +1,8 @@
 //! A small API server for the client's own tests, with one object, its history, and every kind of faulty behaviour.
 
-use std::{
-    net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use rustls::{
     RootCertStore, ServerConfig,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
@@ -72,10 +69,6 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.work.abort();
     }
-}
-
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Server {
@@ -145,22 +138,22 @@ impl Server {
     }
 
     pub(super) fn behave(&self, behaviour: Behaviour) {
-        lock(&self.state).behaviour = behaviour;
+        self.state.lock().behaviour = behaviour;
     }
 
     /// Resets every watch.
     pub(super) fn cut_watches(&self) {
-        let _ = lock(&self.state).orders.send(Order::Cut);
+        let _ = self.state.lock().orders.send(Order::Cut);
     }
 
     /// Open watches receive no further events.
     pub(super) fn silence_watches(&self) {
-        let _ = lock(&self.state).orders.send(Order::Silence);
+        let _ = self.state.lock().orders.send(Order::Silence);
     }
 
     /// Only the present state is known: watches from before it are refused.
     pub(super) fn forget_history(&self) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         // One more change that is sent to no watch, so that all of them are behind.
         let number = sequence(state.history.last().unwrap()) + 1;
         let version = state.history.len() + 1;
@@ -170,8 +163,8 @@ impl Server {
 
     /// Drops the next event and returns when that has happened.
     pub(super) async fn swallow_next_event(&self) {
-        lock(&self.state).swallow = true;
-        while lock(&self.state).swallow {
+        self.state.lock().swallow = true;
+        while self.state.lock().swallow {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
@@ -194,7 +187,7 @@ fn sequence(object: &Value) -> u64 {
 }
 
 async fn serve(stream: TcpStream, acceptor: TlsAcceptor, state: Arc<Mutex<State>>) {
-    let behaviour = lock(&state).behaviour;
+    let behaviour = state.lock().behaviour;
     if matches!(behaviour, Behaviour::Resets) {
         let _ = stream.set_zero_linger();
         return;
@@ -205,7 +198,7 @@ async fn serve(stream: TcpStream, acceptor: TlsAcceptor, state: Arc<Mutex<State>
     let Some((head, body)) = request(&mut stream).await else {
         return;
     };
-    let now = lock(&state).history.last().unwrap().clone();
+    let now = state.lock().history.last().unwrap().clone();
     match behaviour {
         Behaviour::Closes => {}
         Behaviour::Hangs => std::future::pending().await,
@@ -261,7 +254,7 @@ async fn answer(stream: &mut TlsStream<TcpStream>, status: u16, body: &str, part
 
 fn change(patch: &str, state: &Mutex<State>) {
     let patch: Value = serde_json::from_str(patch).unwrap();
-    let mut state = lock(state);
+    let mut state = state.lock();
     let number = sequence(&patch);
     // Like a real API server: a write that changes nothing causes no event.
     if sequence(state.history.last().unwrap()) >= number {
@@ -282,7 +275,7 @@ async fn watch(stream: &mut TlsStream<TcpStream>, head: &str, state: &Mutex<Stat
         .and_then(|version| version.parse().ok())
         .unwrap();
     let (mut orders, missed, known) = {
-        let state = lock(state);
+        let state = state.lock();
         (
             state.orders.subscribe(),
             state.history.get(from..).unwrap_or_default().to_vec(),

@@ -5,7 +5,7 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use capo_core::{Priority, ProvisioningStatus, ids::PoolId};
@@ -13,6 +13,7 @@ use capo_openstack::{
     Cloud,
     load_balancer::{LoadBalancerFilter, Member},
 };
+use parking_lot::Mutex;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
@@ -106,7 +107,7 @@ impl DataPath {
 
     /// From now on every connection goes to this address, whatever Octavia shows: no change reaches the data path.
     pub fn stick(&self, address: Option<IpAddr>) {
-        *locked(&self.played.stuck) = address;
+        *self.played.stuck.lock() = address;
     }
 
     /// The members of the load balancer as Octavia shows them.
@@ -116,7 +117,7 @@ impl DataPath {
 
     /// The requests that were answered since the last call.
     pub fn take_requests(&self) -> Vec<Request> {
-        std::mem::take(&mut *locked(&self.played.requests))
+        std::mem::take(&mut *self.played.requests.lock())
     }
 }
 
@@ -146,12 +147,12 @@ impl Played {
             }
         };
         let in_service = members.iter().find(gets_connections);
-        let stuck = *locked(&self.stuck);
+        let stuck = *self.stuck.lock();
         let address = stuck.or_else(|| in_service?.address);
         // Without one the connection is closed.
         let answered_by = address.ok_or("no member is in service")?;
         self.answer(stream, answered_by).await?;
-        locked(&self.requests).push(Request {
+        self.requests.lock().push(Request {
             answered_by,
             members,
         });
@@ -196,10 +197,6 @@ pub fn is_in_service(member: &Member) -> bool {
 /// Whether a load balancer that ignores weights would send new connections to the member.
 fn is_enabled(member: &Member) -> bool {
     member.provisioning_status == ProvisioningStatus::Active && member.admin_state_up
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The head of a request, with the empty line at its end.

@@ -31,6 +31,7 @@ use crate::{
         cluster_api::{api, condition},
     },
     invariants::{figures::Figures, secrets},
+    repository,
     timeline::{Timeline, What, cloud::CloudWatch, management::ManagementWatch},
 };
 
@@ -341,11 +342,7 @@ pub fn name_of(object: &Value) -> &str {
 
 /// Where a scenario's logs are, and stay after its end.
 pub fn folder(name: &str) -> PathBuf {
-    // A test has a folder of cargo's own, an example has none.
-    option_env!("CARGO_TARGET_TMPDIR")
-        .map_or_else(|| std::env::temp_dir().join("capo-rs"), PathBuf::from)
-        .join("rollout")
-        .join(name)
+    repository("target/tmp/rollout").join(name)
 }
 
 /// A range of the loopback network of its own for every port: 127.0.0.0/9 in pieces of 256 addresses, without the first.

@@ -12,11 +12,12 @@ pub mod render;
 mod tests;
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 
 /// The clock of one timeline: time since its beginning.
 #[derive(Debug, Clone, Copy)]
@@ -318,17 +319,13 @@ impl Timeline {
 
     /// Records an event of that time.
     pub fn note_at(&self, at: Duration, what: What) {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.entries.lock();
         entries.push(Entry { at, what });
     }
 
     /// All recorded events, oldest first.
     pub fn entries(&self) -> Vec<Entry> {
-        let mut entries = self
-            .entries
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let mut entries = self.entries.lock().clone();
         // Events of the same moment stay in the order in which they were recorded.
         entries.sort_by_key(|entry| entry.at);
         entries

@@ -1,4 +1,4 @@
-//! What opens without a question, and what stops everything.
+//! What is always open, and what stops everything.
 
 use super::{SECOND, gone, held, member_of, seconds, world};
 use crate::{
@@ -16,7 +16,7 @@ use capo_core::{
 };
 
 #[test]
-fn open_by_the_list_waits_for_nothing() {
+fn what_is_always_open_waits_for_nothing() {
     // The Cluster goes, even with OpenStack gone.
     let mut w = world(1);
     w.line.extend([Line::Down(FailureClass::Transient); 500]);
@@ -28,7 +28,7 @@ fn open_by_the_list_waits_for_nothing() {
     w.run(seconds(2));
     assert!(gone(&w, 1));
 
-    // Never initialised, known after the span of (a).
+    // Never initialised, which is known once health monitors have had the time to find a member ONLINE.
     let mut w = World::new(&[6443], SECOND);
     w.desired.cluster.initialised = false;
     w.hand_over_load_balancer();
@@ -91,7 +91,7 @@ fn a_machine_that_never_was_admitted_goes_when_it_does_not_serve() {
 }
 
 #[test]
-fn paused_means_no_write_and_hold_beats_the_list() {
+fn paused_means_no_write_and_hold_goes_before_the_always_open_rules() {
     let mut world = world(2);
     world.desired.cluster.paused = true;
     world.hand_over_load_balancer();
@@ -156,7 +156,7 @@ fn gate_modes_off_and_observe_never_hold() {
 }
 
 #[test]
-fn what_is_open_by_the_list_opens_on_a_fresh_read_only() {
+fn what_is_always_open_opens_on_a_fresh_read_only() {
     let mut world = World::new(&[6443], SECOND);
     world.model.monitors = false;
     world.controllers = false;

@@ -96,13 +96,7 @@ fn a_proof_that_fails_after_the_deletion_brings_the_member_back() {
 
 #[test]
 fn where_weights_are_ignored_the_member_is_disabled_for_the_proof() {
-    let mut world = World::new(&[6443], SECOND);
-    world.model.ovn = true;
-    world.desired.provider = "ovn".to_owned();
-    world.hand_over_load_balancer();
-    world.add_serving(1);
-    world.add_serving(2);
-    world.run(seconds(400));
+    let mut world = two(true);
     world.delete(&machine_name(1));
     world.run(seconds(120));
     assert!(gone(&world, 1));
@@ -115,13 +109,7 @@ fn where_weights_are_ignored_the_member_is_disabled_for_the_proof() {
 
 #[test]
 fn a_member_that_was_disabled_for_a_proof_that_failed_is_enabled_again() {
-    let mut world = World::new(&[6443], SECOND);
-    world.model.ovn = true;
-    world.desired.provider = "ovn".to_owned();
-    world.hand_over_load_balancer();
-    world.add_serving(1);
-    world.add_serving(2);
-    world.run(seconds(400));
+    let mut world = two(true);
     world.delete(&machine_name(1));
     run_until(&mut world, |world| {
         world.model.members().any(|member| !member.admin_up)

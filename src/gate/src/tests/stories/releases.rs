@@ -272,7 +272,7 @@ fn a_server_is_gone_only_in_the_load_balancer_in_which_its_member_was_seen() {
         if !seen {
             // The credentials lead to another project, with a load balancer of the same name and no member.
             world.model = crate::tests::model::Model::new(SECOND);
-            world.desired.id = capo_core::Lookup::Found("another".to_owned());
+            world.desired.id = capo_core::Lookup::Found("another".into());
             world.hand_over_load_balancer();
         }
         let begun = world.now;

@@ -116,7 +116,7 @@ fn a_write_under_way_is_not_forgotten_when_the_load_balancer_is_another_one() {
     world.add(2, false, Deletion::No);
     world.run(seconds(30));
     for id in ["lb-2", "lb-3", "lb-4"] {
-        world.desired.id = Lookup::Found(id.to_owned());
+        world.desired.id = Lookup::Found(id.into());
         world.hand_over_load_balancer();
         // The model fails on a second call beside the first.
         world.run(seconds(3));

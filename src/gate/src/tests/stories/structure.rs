@@ -81,7 +81,7 @@ fn a_vanished_load_balancer_is_told_and_a_new_one_is_filled() {
     let up = world.model.up.clone();
     world.model = Model::new(SECOND);
     world.model.up = up;
-    world.desired.id = capo_core::Lookup::Found("lb-2".to_owned());
+    world.desired.id = capo_core::Lookup::Found("lb-2".into());
     world.hand_over_load_balancer();
     world.run(seconds(400));
     assert!(gone(&world, 1), "{:?}", world.findings.machines);
@@ -150,9 +150,9 @@ fn parts(world: &World) -> (Vec<String>, usize) {
             .model
             .listeners
             .first()
-            .map(|listener| listener.id.clone()),
-        pool.map(|pool| pool.id.clone()),
-        monitor.map(|(id, ..)| id.clone()),
+            .map(|listener| listener.id.to_string()),
+        pool.map(|pool| pool.id.to_string()),
+        monitor.map(|(id, ..)| id.to_string()),
     ];
     let is_deletion = |change: &&Change| matches!(change, Change::DeletePart { .. });
     let deletions = world.model.writes.iter().filter(is_deletion).count();
@@ -272,7 +272,7 @@ fn a_provider_without_monitors_of_the_desired_type_gets_one_that_connects() {
 fn break_monitor(world: &mut World) -> String {
     let (id, _, status) = world.model.pools[0].monitor.as_mut().unwrap();
     *status = ProvisioningStatus::Error;
-    id.clone()
+    id.to_string()
 }
 
 /// Troubles that are far apart are not one trouble.

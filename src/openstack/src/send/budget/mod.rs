@@ -131,10 +131,10 @@ impl Budget {
         tokio::time::timeout(self.limits.longest_wait, async {
             loop {
                 match self.attempt(&place, start) {
-                    Step::Go(permit) => return Ok(permit),
-                    Step::Refused(refusal) => return Err(refusal),
-                    Step::WaitForTurn => place.turn.notified().await,
-                    Step::WaitUntil(moment) => {
+                    Attempt::Go(permit) => return Ok(permit),
+                    Attempt::Refused(refusal) => return Err(refusal),
+                    Attempt::WaitForTurn => place.turn.notified().await,
+                    Attempt::WaitUntil(moment) => {
                         tokio::select! {
                             () = place.turn.notified() => {}
                             () = tokio::time::sleep_until(moment) => {}
@@ -149,7 +149,7 @@ impl Budget {
 
     /// The level of the budget at this moment.
     pub(crate) fn level(&self) -> Level {
-        let state = self.lock();
+        let state = self.state.lock();
         let full = f64::from(self.limits.burst);
         Level {
             waiting: state.waiting.len(),
@@ -163,7 +163,7 @@ impl Budget {
 
     fn queue(self: &Arc<Self>, priority: Priority) -> QueuePlace {
         let turn = Arc::new(Notify::new());
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.issued += 1;
         let ticket = (Instant::now() + head_start(priority), state.issued);
         state.waiting.insert(ticket, Arc::clone(&turn));
@@ -174,11 +174,11 @@ impl Budget {
         }
     }
 
-    fn attempt(self: &Arc<Self>, place: &QueuePlace, start: Instant) -> Step {
-        let mut state = self.lock();
+    fn attempt(self: &Arc<Self>, place: &QueuePlace, start: Instant) -> Attempt {
+        let mut state = self.state.lock();
         let now = Instant::now();
         if let Some(retry_after) = state.circuit.refuses(now) {
-            return Step::Refused(Refusal::Closed {
+            return Attempt::Refused(Refusal::Closed {
                 retry_after,
                 failure: state.failure.clone(),
                 requested: state.circuit.pause_was_requested(),
@@ -186,12 +186,12 @@ impl Budget {
         }
         let first = state.waiting.keys().next() == Some(&place.ticket);
         if !first || state.in_flight >= self.limits.in_flight {
-            return Step::WaitForTurn;
+            return Attempt::WaitForTurn;
         }
         match self.limiter.check() {
             Ok(left) => state.left = Some((left.remaining_burst_capacity(), now)),
             Err(not_until) => {
-                return Step::WaitUntil(now + not_until.wait_time_from(self.clock.now()));
+                return Attempt::WaitUntil(now + not_until.wait_time_from(self.clock.now()));
             }
         }
         let probe = state.circuit.admit(now) == Admission::Probe;
@@ -199,20 +199,16 @@ impl Budget {
         state.in_flight += 1;
         state.wake_first();
         drop(state);
-        Step::Go(Permit {
+        Attempt::Go(Permit {
             budget: Arc::clone(self),
             probe,
             ended: false,
             waited: now - start,
         })
     }
-
-    fn lock(&self) -> parking_lot::MutexGuard<'_, State> {
-        self.state.lock()
-    }
 }
 
-enum Step {
+enum Attempt {
     Go(Permit),
     Refused(Refusal),
     WaitForTurn,
@@ -228,7 +224,7 @@ struct QueuePlace {
 
 impl Drop for QueuePlace {
     fn drop(&mut self) {
-        let mut state = self.budget.lock();
+        let mut state = self.budget.state.lock();
         if state.waiting.remove(&self.ticket).is_some() {
             state.wake_first();
         }
@@ -253,7 +249,7 @@ impl Permit {
         if std::mem::replace(&mut self.ended, true) {
             return;
         }
-        let mut state = self.budget.lock();
+        let mut state = self.budget.state.lock();
         let now = Instant::now();
         state.in_flight = state.in_flight.saturating_sub(1);
         state.circuit.ended(ending, self.probe, now);

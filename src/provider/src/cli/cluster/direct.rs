@@ -8,10 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Client, ResourceExt};
 
 use super::snapshot::{Direct, Snapshot};
-use crate::reconcile::{
-    ClusterIdentityDefault,
-    identity::{self, Asker},
-};
+use crate::reconcile::{ClusterIdentityDefault, Subject, identity, name_of};
 use capo_api::v1beta2::{LoadBalancerMemberStatus, LoadBalancerStatus};
 use capo_core::{Priority, ProvisioningStatus};
 use capo_openstack::{
@@ -27,14 +24,10 @@ pub(super) async fn read(client: &Client, snapshot: &mut Snapshot) -> Result<(),
     let Some(cluster) = &mut snapshot.openstack_cluster else {
         return Err("there is no OpenStackCluster yet whose credentials --direct could use".into());
     };
-    let namespace = cluster.namespace().unwrap_or_default();
-    let object = format!("OpenStackCluster {namespace}/{}", cluster.name_any());
-    let status = cluster.status.as_mut();
-    let balancer = status.and_then(|status| status.api_server_managed_load_balancer.as_mut());
-    let Some((balancer, id)) = balancer.and_then(|balancer| {
-        let id = balancer.id.clone()?;
-        Some((balancer, id))
-    }) else {
+    let object = Subject::new("OpenStackCluster", &name_of(cluster));
+    let status = cluster.status.as_ref();
+    let balancer = status.and_then(|status| status.api_server_managed_load_balancer.as_ref());
+    let Some(id) = balancer.and_then(|balancer| balancer.id.clone()) else {
         return Err(format!(
             "{object}: status.apiServerManagedLoadBalancer.id is empty: there is no load balancer that --direct could read"
         ));
@@ -42,20 +35,8 @@ pub(super) async fn read(client: &Client, snapshot: &mut Snapshot) -> Result<(),
     // Without a lease the client sends no request that changes anything.
     let lease = LeaseToken::not_held();
     let clouds = Clouds::new(ClientSettings::default(), lease, Arc::new(NoObserver));
-    let asker = Asker {
-        object: &object,
-        namespace: &namespace,
-    };
-    let cloud = identity::cloud_of(
-        client,
-        &clouds,
-        &identity::SecretVersions::default(),
-        ClusterIdentityDefault::Allow,
-        asker,
-        &cluster.spec.identity_ref,
-    )
-    .await
-    .map_err(|error| error.state.message)?;
+    let cloud =
+        identity::cloud_of_cluster(client, &clouds, ClusterIdentityDefault::Allow, cluster).await?;
     let now = Timestamp::now();
     let tree = cloud
         .status_tree(&id.as_str().into(), Priority::Gate)
@@ -66,7 +47,12 @@ pub(super) async fn read(client: &Client, snapshot: &mut Snapshot) -> Result<(),
         .iter()
         .map(ResourceExt::name_any)
         .collect();
-    take_over(balancer, &tree, &machines, now);
+    let status = cluster.status.as_mut();
+    if let Some(balancer) =
+        status.and_then(|status| status.api_server_managed_load_balancer.as_mut())
+    {
+        take_over(balancer, &tree, &machines, now);
+    }
     snapshot.direct = Some(Direct {
         provisioning_status: tree.provisioning_status.to_string(),
         operating_status: tree.operating_status.to_string(),

@@ -11,10 +11,8 @@ use crate::{
     kubernetes::{self, dry_run},
     manager::{self, Settings},
     reconcile::{
-        ClusterIdentityDefault, Subject,
-        capi::WATCH_FILTER_LABEL,
-        identity::{self, Asker},
-        kubernetes_text, name_of,
+        ClusterIdentityDefault, Subject, capi::WATCH_FILTER_LABEL, identity, kubernetes_text,
+        name_of,
     },
     webhooks::storage_migration::Definition,
 };
@@ -151,17 +149,9 @@ impl ClusterFacts {
         let balancer = server
             .and_then(|server| server.managed_load_balancer.as_ref())
             .filter(|balancer| balancer.enabled != Some(false));
-        let shown = object.to_string();
-        let asker = Asker {
-            object: &shown,
-            namespace: &object.namespace,
-        };
-        let identity = &cluster.spec.identity_ref;
-        let secrets = identity::SecretVersions::default();
-        let found = identity::cloud_of(client, clouds, &secrets, default, asker, identity).await;
-        let cloud = match found {
+        let cloud = match identity::cloud_of_cluster(client, clouds, default, cluster).await {
             Ok(cloud) => CloudFacts::read(&cloud, balancer.is_some()).await,
-            Err(error) => Err(error.state.message),
+            Err(error) => Err(error),
         };
         Self {
             object,

@@ -41,7 +41,7 @@ use capo_gate::findings::Findings;
 
 /// How soon to look again for a security group that is being deleted.
 const GROUP_PAUSE: Duration = Duration::from_secs(10);
-/// How soon to look again for a load balancer that is being made, should its task not wake us.
+/// How soon to look again for a load balancer that is being created, if its worker does not enqueue the cluster before.
 const LOAD_BALANCER_PAUSE: Duration = Duration::from_secs(10);
 
 /// Makes the cloud match the object as far as that is possible without waiting.
@@ -64,8 +64,8 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
         cloud: cloud.as_ref().ok().cloned(),
         facts,
     };
-    // What is known already goes out first: no gate waits for what else this pass has to do.
-    // Credentials other than the last ones go out only after they were verified.
+    // What is known already is published first, so that no gate waits for the rest of this pass.
+    // Credentials that differ from the last ones are published only after they were verified.
     let cloud_changed = matches!(&cloud, Ok(cloud) if !pass.seen.is_verified(cloud));
     if !cloud_changed {
         pass.publish(&desired, &problems, &published);
@@ -136,7 +136,7 @@ fn known_endpoint(given: Option<&ApiEndpoint>) -> Option<Endpoint> {
     })
 }
 
-/// The facts that gates ask for, as of now.
+/// The facts that gates depend on, as of now.
 pub(crate) async fn gather_facts(pass: &mut Reconcile<'_>) -> capo_gate::desired::ClusterFacts {
     let operator = pass.annotation(gate_override::KEY).map(ToOwned::to_owned);
     observe::facts(
@@ -186,10 +186,14 @@ async fn act(
         object: &reference,
         has_changed: AtomicBool::new(false),
     };
-    // Gates depend on the load balancer: nothing else that may fail stands before this lookup.
+    // Gates depend on the load balancer, so nothing else that may fail comes before this lookup.
     let Some(plan) = look_up_and_verify(pass, &context).await else {
         return;
     };
+    let recorded = project::record(pass, &context.project).await;
+    if pass.settle(recorded).is_none() {
+        return;
+    }
     let plan = pass.settle(plan).flatten();
     pass.publish(desired, problems, published);
     read_octavia_version(pass, &context).await;
@@ -225,6 +229,8 @@ pub(super) async fn look_up_and_verify(
     pass: &mut Reconcile<'_>,
     context: &StepContext<'_>,
 ) -> Option<StepResult<Option<LoadBalancerPlan>>> {
+    let recorded = project::check_recorded(pass, &context.project);
+    pass.settle(recorded)?;
     let found = match &context.desired.load_balancer {
         Some(_) => load_balancer_step::look_up(pass, context).await,
         None => Ok(None),
@@ -242,7 +248,7 @@ pub(super) async fn look_up_and_verify(
     Some(found.map(|found| load_balancer_step::decide(pass, context, found)))
 }
 
-/// What the conditions and the status tell of the load balancer.
+/// What the conditions and the status show of the load balancer.
 fn report_load_balancer(
     pass: &mut Reconcile<'_>,
     desired: &DesiredCluster,

@@ -30,7 +30,7 @@ pub(crate) struct CachedCluster {
     pub verified_cloud: Option<Cloud>,
     /// The project that these credentials lead to.
     pub project: Option<ProjectId>,
-    /// The newest version of Octavia's API, where the spec asks for what older ones lack.
+    /// The newest version of Octavia's API, where the spec needs what older ones lack.
     pub octavia_version: Option<ApiVersion>,
     /// Load balancers in ERROR that were replaced.
     pub replacements: Replacements,
@@ -38,7 +38,7 @@ pub(crate) struct CachedCluster {
     pub remote_connection: Track,
     /// The cluster's CA, and when it was read.
     pub authority: Option<(String, Instant)>,
-    /// Network and all that goes with it, each part as it was last read.
+    /// The networking, each part as it was last read.
     pub networking: Networking,
     /// For which generation and when all of the networking was read without an error.
     pub networking_read: Option<(i64, Instant)>,
@@ -67,7 +67,7 @@ impl CachedCluster {
     }
 }
 
-/// Network and all that goes with it. A part that could not be read again keeps its last value.
+/// The networking. A part that could not be read again keeps its last value.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Networking {
     /// The external network.

@@ -1,4 +1,4 @@
-//! What an `OpenStackCluster` asks for, with every value parsed. Read by [`super::spec`].
+//! The desired state of an `OpenStackCluster`, with every value parsed by [`super::spec`].
 
 use std::net::IpAddr;
 
@@ -23,7 +23,7 @@ pub(crate) enum Reference<F> {
     Filter(F),
 }
 
-/// What an `OpenStackCluster` asks for.
+/// The desired state of an `OpenStackCluster`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct DesiredCluster {
     /// `<namespace>/<name>` of the object, for messages.
@@ -38,7 +38,7 @@ pub(crate) struct DesiredCluster {
     pub network: DesiredNetwork,
     /// Which router.
     pub router: DesiredRouter,
-    /// The subnet that machines and members are in; the first one if not said.
+    /// The subnet of machines and members; the first one where none is given.
     pub primary_subnet: Option<Reference<SubnetFilter>>,
     /// Managed security groups.
     pub security: Option<DesiredSecurityGroups>,
@@ -74,9 +74,9 @@ pub(crate) enum DesiredNetwork {
     Managed(ManagedNetwork),
     /// Existing ones.
     Existing {
-        /// The network; found through the first subnet if not said.
+        /// The network; found through the first subnet where none is given.
         network: Option<Reference<NetworkFilter>>,
-        /// Its subnets; all of them if none is said.
+        /// Its subnets; all of them where none is given.
         subnets: Vec<Reference<SubnetFilter>>,
     },
 }
@@ -88,7 +88,7 @@ pub(crate) struct ManagedNetwork {
     pub range: IpNet,
     /// Its name servers.
     pub name_servers: Vec<IpAddr>,
-    /// The addresses to give out; all if none is said.
+    /// The addresses to allocate; all of them where none is given.
     pub pools: Vec<AllocationPool>,
     /// Largest packet.
     pub mtu: Option<u32>,
@@ -101,7 +101,7 @@ pub(crate) struct ManagedNetwork {
 pub(crate) struct DesiredRouter {
     /// An existing one.
     pub existing: Option<Reference<RouterFilter>>,
-    /// Addresses of ours in the external network: subnet, and address where it is said.
+    /// Our addresses in the external network: the subnet, and the address where one is given.
     pub external_ips: Vec<(Reference<SubnetFilter>, Option<IpAddr>)>,
 }
 
@@ -148,7 +148,7 @@ pub(crate) struct DesiredLoadBalancer {
     pub allowed_cidrs: Option<Vec<IpNet>>,
     /// The health monitors' numbers.
     pub monitor: Monitor,
-    /// How health monitors check; `None` where the spec does not say.
+    /// How health monitors check; `None` where the spec has no type.
     pub monitor_type: Option<MonitorType>,
 }
 

@@ -1,4 +1,4 @@
-//! The members in the status: what the membership task found, written only when it says something new.
+//! The members in the status, as the worker found them. They are written only when they changed.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use capo_api::v1beta2::LoadBalancerMemberStatus;
 use capo_core::{MemberStatus, ObjectName};
 use capo_gate::findings::{Findings, MemberFinding};
 
-/// The schema takes no more.
+/// The most members that the schema accepts.
 const MOST: usize = 1024;
 
 /// The members as the status shows them. The time of the last read of a member of which nothing else
@@ -52,7 +52,7 @@ fn shown(member: &MemberFinding) -> LoadBalancerMemberStatus {
 }
 
 fn says_the_same(old: &LoadBalancerMemberStatus, new: &LoadBalancerMemberStatus) -> bool {
-    // Since when is only known since this process looks; an older word on the same state is better.
+    // This process knows the state only since its first read. An earlier time that the status has for the same state is kept.
     let LoadBalancerMemberStatus {
         machine,
         port,

@@ -19,7 +19,7 @@ pub mod names;
 mod network;
 mod networking;
 mod observe;
-pub(super) mod project;
+pub(crate) mod project;
 mod reconcile;
 mod report;
 mod resolve;
@@ -64,7 +64,7 @@ async fn one_pass(object: &OpenStackCluster, context: &Context) -> Outcome {
     let deleting = object.metadata.deletion_timestamp.is_some();
     let moved = deleting && has_annotation(&object.metadata, capi::DELETE_FOR_MOVE_ANNOTATION);
     if moved || has_annotation(&object.metadata, capi::MANAGED_BY_ANNOTATION) {
-        // Somebody else's now: neither object nor cloud is touched.
+        // Another process manages the object now, so neither the object nor the cloud is changed.
         context.membership.forget_load_balancer(&name);
         context.clusters.forget(&name);
         return Outcome::Done;
@@ -112,7 +112,7 @@ async fn one_pass(object: &OpenStackCluster, context: &Context) -> Outcome {
     Box::pin(apply::run(pass)).await
 }
 
-/// The name of the Cluster that owns the object; for one that goes, the label will do.
+/// The name of the Cluster that owns the object; for an object that is being deleted, the label is enough.
 fn cluster_name(object: &OpenStackCluster) -> Option<String> {
     let owner = capi::owner(&object.metadata, "Cluster").map(|owner| owner.name.clone());
     let label = || object.labels().get(capi::CLUSTER_NAME_LABEL).cloned();
@@ -123,7 +123,7 @@ fn cluster_name(object: &OpenStackCluster) -> Option<String> {
     }
 }
 
-/// The object has no owning Cluster, or none any more.
+/// The pass over an object that has no owning Cluster, or none any more.
 async fn ownerless(object: &OpenStackCluster, context: &Context) -> Outcome {
     let related = RelatedObjects {
         cluster: None,
@@ -146,7 +146,7 @@ async fn ownerless(object: &OpenStackCluster, context: &Context) -> Outcome {
     pass.end().await
 }
 
-/// Paused, or being moved: nothing is touched, and membership knows.
+/// Whether the object is paused or being moved. Nothing is changed then, and the tracker gets that with the facts.
 fn is_paused_or_moved(object: &OpenStackCluster, related: &RelatedObjects) -> bool {
     let moving = |meta: &kube::core::ObjectMeta| {
         has_annotation(meta, capi::DELETE_FOR_MOVE_ANNOTATION)
@@ -192,7 +192,7 @@ async fn paused(mut pass: Reconcile<'_>) -> Outcome {
     pass.end().await
 }
 
-/// Two Clusters whose names make one name: the younger one stops, so that it takes nothing of the other's.
+/// Stops the pass over the younger one of two Clusters that have one resource name, so that it takes nothing of the other's.
 fn not_colliding(pass: &Reconcile<'_>) -> StepResult<()> {
     let names = pass.names();
     let age = |object: &OpenStackCluster| {

@@ -20,7 +20,7 @@ use capo_openstack::network::{Network, ProjectNetworking};
 pub(crate) enum Scope {
     /// Nothing: what was read a short while ago is used.
     Nothing,
-    /// What may have changed, and of what hardly ever changes the one whose turn it is.
+    /// Everything that may have changed, and one of the parts that hardly ever change, in turn.
     Part(Turn),
     /// All of it.
     All,
@@ -68,7 +68,7 @@ impl Scope {
         }
     }
 
-    /// Whether the pass reads what it is the turn of.
+    /// Whether the pass reads this part that hardly ever changes.
     pub(crate) fn includes(self, turn: Turn) -> bool {
         match self {
             Self::Nothing => false,
@@ -86,7 +86,7 @@ pub(crate) fn scope(pass: &Reconcile<'_>) -> Scope {
     Scope::of(read, pass.generation(), sync_period, pass.seen.turn)
 }
 
-/// Network, router and groups, as far as `scope` says. Each part goes as far as it can without the others, and keeps what
+/// Network, router and groups, as far as `scope` goes. Each part goes as far as it can without the others, and keeps what
 /// was read of it before where it fails. Returns the shared lists that were read before all of it, for
 /// [`settled_networking::keep`], where nothing failed.
 pub(crate) async fn networking(

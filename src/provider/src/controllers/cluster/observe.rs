@@ -1,4 +1,4 @@
-//! What the gates ask of the cluster around a load balancer: Cluster, control plane, Machines, CA.
+//! The facts that the gates need of the cluster around a load balancer: Cluster, control plane, Machines, CA.
 
 use std::{
     sync::Arc,
@@ -21,7 +21,7 @@ use capo_gate::desired::{ClusterFacts, Health};
 
 /// Cluster API's condition on the Cluster: the workload cluster answers through the endpoint.
 const REMOTE_CONNECTION_PROBE: &str = "RemoteConnectionProbe";
-/// How long a CA is good for without another look.
+/// How long a CA that was read is used.
 const AUTHORITY_AGE: Duration = Duration::from_mins(10);
 /// The largest CA that is accepted; real ones have a few kB.
 const LARGEST_AUTHORITY: usize = 64 * 1024;
@@ -42,7 +42,7 @@ pub(crate) struct RelatedObjects {
 /// What is read from a control-plane object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ControlPlane {
-    /// It says that it was initialised once, or it can't be read and may have been.
+    /// Its status shows that it was initialised once, or it can't be read and may have been.
     pub initialised: bool,
     /// It is being deleted.
     pub deleting: bool,
@@ -51,7 +51,7 @@ pub(crate) struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// Reads what the contract says of a control-plane object.
+    /// Reads the contract's fields of a control-plane object.
     pub(crate) fn read(kind: &str, object: &serde_json::Value) -> Self {
         let is =
             |path: &str| object.pointer(path).and_then(serde_json::Value::as_bool) == Some(true);
@@ -63,7 +63,7 @@ impl ControlPlane {
         }
     }
 
-    /// One that can't be read: what would open a gate is taken as not so.
+    /// A control-plane object that can't be read. Whatever would open a gate counts as false.
     fn unreadable(kind: &str) -> Self {
         Self {
             initialised: true,
@@ -101,7 +101,7 @@ impl RelatedObjects {
             .take(10)
     }
 
-    /// Cluster or control plane are going.
+    /// The Cluster or its control plane is being deleted.
     pub(crate) fn going(&self) -> bool {
         self.control_plane.deleting || self.cluster.as_ref().is_none_or(|c| c.is_deleting())
     }
@@ -125,7 +125,7 @@ impl RelatedObjects {
     }
 }
 
-/// Reads the related: from the stores, and without a cache where it matters.
+/// Reads the related objects from the stores, and without a cache those whose absence opens a gate.
 pub(crate) async fn related(
     context: &Context,
     namespace: &str,
@@ -179,7 +179,7 @@ async fn control_plane(
     }
 }
 
-/// The facts as membership takes them. Remembers in `seen` since when the remote connection holds, and the CA.
+/// The facts that the tracker gets. Keeps in `seen` since when the remote connection holds, and the CA.
 pub(crate) async fn facts(
     context: &Context,
     name: &ObjectName,
@@ -281,7 +281,7 @@ async fn read_authority(
     }
 }
 
-/// Whether deleting the load balancer can lose anything, by reads that no cache stands between.
+/// Whether deleting the load balancer can lose anything, by reads without a cache.
 pub(crate) async fn nothing_to_lose(
     context: &Context,
     namespace: &str,

@@ -1,8 +1,14 @@
-//! Whether credentials lead to the project that a cluster's objects are in.
+//! Whether credentials lead to the project that a cluster's objects are in. The id of that project is recorded on the
+//! `OpenStackCluster` before anything is created, so that a process which starts later knows it too.
 
 use std::sync::Arc;
 
-use kube::{ResourceExt, runtime::reflector::ObjectRef};
+use kube::{
+    ResourceExt,
+    api::{Patch, PatchParams},
+    runtime::reflector::ObjectRef,
+};
+use serde_json::json;
 
 use super::{desired::DesiredNetwork, network, reconcile::Reconcile, step_context::StepContext};
 use crate::controllers::{
@@ -17,6 +23,9 @@ use crate::reconcile::{StepError, StepResult};
 use capo_api::v1beta2::{IdentityRef, OpenStackCluster};
 use capo_core::{FailureClass, ObjectName, Priority, Reason, ids::ProjectId};
 
+/// The id of the project that a cluster's objects are in.
+pub(crate) const PROJECT_ANNOTATION: &str = "infrastructure.cluster.x-k8s.io/openstack-project";
+
 /// Whether `project` was found to be that of a cluster's objects. In any other one the absence of a server says nothing
 /// about the server. Before the first pass over the cluster no project is known to be the cluster's.
 pub(in crate::controllers) fn is_verified(
@@ -30,20 +39,20 @@ pub(in crate::controllers) fn is_verified(
 /// Whether a project is the one that a cluster's objects are in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::controllers) enum ProjectMatch {
-    /// It is, or nothing says otherwise.
+    /// It is, or nothing shows that it is another one.
     Own,
     /// It is not known to be, and the server has credentials of its own: what was created for it is in their project. An
-    /// absence there says nothing to the gates.
+    /// absence there is no evidence for the gates.
     OwnCredentials,
-    /// It is not: nothing is deleted there, and an absence there says nothing.
+    /// It is not. Nothing is deleted there, and an absence there is no evidence.
     Elsewhere,
     /// This process has not found it out yet. What exists there may be deleted; what is absent there counts as unknown.
     Unknown,
 }
 
-/// Whether `project`, to which `identity` leads for a server, is that of a cluster's objects, by the last pass over the cluster.
-/// After a restart a failed verification is known from the status, and a successful one is not: the credentials may be
-/// others since.
+/// Whether `project`, to which `identity` leads for a server, is that of a cluster's objects, by its annotation or the last
+/// pass over the cluster. Without the annotation a failed verification is known from the status after a restart, and a
+/// successful one is not: the credentials may be others since.
 pub(in crate::controllers) fn project_match(
     context: &Context,
     cluster: &Cluster,
@@ -88,7 +97,7 @@ fn is_left_alone(object: &OpenStackCluster) -> bool {
     .any(|annotation| has_annotation(&object.metadata, annotation))
 }
 
-/// The `OpenStackCluster` of a Cluster, where it exists, and the project that its last pass found to be that of its objects.
+/// The `OpenStackCluster` of a Cluster, where it exists, and the project that is known to be that of its objects.
 fn own_project(
     context: &Context,
     cluster: &Cluster,
@@ -99,19 +108,76 @@ fn own_project(
     let object = context.stores.openstack_clusters.get(&key)?;
     let name = ObjectName::new(namespace, &infrastructure.name);
     let seen = context.clusters.get(&name, object.uid().as_deref());
-    Some((object, seen.and_then(|seen| seen.project)))
+    let own = recorded(&object).or_else(|| seen.and_then(|seen| seen.project));
+    Some((object, own))
 }
 
-/// Stops the pass where a control-plane Machine is admitted, and neither the load balancer nor the managed network nor the
-/// server of any such Machine exists in the project of the credentials. A Secret that was replaced by one of another
-/// project must not have a second network and load balancer created there, and what is read there says
-/// nothing about this cluster. The result counts until the credentials change.
+fn recorded(object: &OpenStackCluster) -> Option<ProjectId> {
+    let id = object.annotations().get(PROJECT_ANNOTATION)?;
+    Some(id.as_str().into())
+}
+
+/// An error where the annotation says that the cluster's objects are in another project than that of the credentials. A
+/// Secret that was replaced by one of another project must not have a second network and load balancer created there, and
+/// what is read or absent there says nothing about this cluster.
+pub(crate) fn check_recorded(pass: &Reconcile<'_>, project: &ProjectId) -> StepResult<()> {
+    match recorded(&pass.object) {
+        Some(own) if own != *project => Err(elsewhere(format!(
+            "OpenStackCluster {}: spec.identityRef leads to project {project}, and the objects of this cluster are in project \
+             {own}, as the annotation {PROJECT_ANNOTATION} says; nothing is created, deleted or released until the \
+             credentials of that project are back",
+            pass.name
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Records the project of the credentials, which were verified, as that of the cluster's objects.
+pub(crate) async fn record(pass: &mut Reconcile<'_>, project: &ProjectId) -> StepResult<()> {
+    if recorded(&pass.object).is_some() {
+        return Ok(());
+    }
+    let body = json!({"metadata": {
+        "uid": pass.object.uid(),
+        "annotations": {PROJECT_ANNOTATION: project},
+    }});
+    let api = pass.context.api::<OpenStackCluster>(&pass.name.namespace);
+    let mut written = api
+        .patch(
+            &pass.name.name,
+            &PatchParams::default(),
+            &Patch::Merge(&body),
+        )
+        .await
+        .map_err(|error| {
+            let doing = "Recording the project of the cluster's objects";
+            StepError::kubernetes(OPENSTACK_AUTHENTICATION_SUCCEEDED, doing, &error)
+        })?;
+    // The pass has judged this generation, and another client may have made a newer one meanwhile.
+    written.metadata.generation = pass.object.metadata.generation;
+    pass.object = written;
+    Ok(())
+}
+
+fn elsewhere(message: String) -> StepError {
+    StepError::failed(
+        OPENSTACK_AUTHENTICATION_SUCCEEDED,
+        FailureClass::Conflict,
+        Reason::OpenStackAuthenticationFailed,
+        message,
+    )
+}
+
+/// The same for a cluster without the annotation: an error where a control-plane Machine is admitted, and neither the load
+/// balancer nor the managed network nor the server of any such Machine exists in the project of the credentials. The result
+/// counts until the credentials change.
 pub(crate) async fn verify(
     pass: &Reconcile<'_>,
     context: &StepContext<'_>,
     load_balancer_found: bool,
 ) -> StepResult<()> {
     if load_balancer_found
+        || recorded(&pass.object).is_some()
         || pass.seen.is_verified(context.cloud)
         || !pass.related.machine_admitted()
     {
@@ -139,17 +205,12 @@ pub(crate) async fn verify(
             }
         }
     }
-    Err(StepError::failed(
-        OPENSTACK_AUTHENTICATION_SUCCEEDED,
-        FailureClass::Conflict,
-        Reason::OpenStackAuthenticationFailed,
-        format!(
-            "OpenStackCluster {}: spec.identityRef leads to project {}, in which neither load balancer {} nor the managed \
-             network nor a server of the control plane exists; nothing is created, deleted or released until the credentials \
-             of the cluster's own project are back",
-            context.desired.object,
-            context.project,
-            context.desired.names.load_balancer()
-        ),
-    ))
+    Err(elsewhere(format!(
+        "OpenStackCluster {}: spec.identityRef leads to project {}, in which neither load balancer {} nor the managed \
+         network nor a server of the control plane exists; nothing is created, deleted or released until the credentials \
+         of the cluster's own project are back",
+        context.desired.object,
+        context.project,
+        context.desired.names.load_balancer()
+    )))
 }

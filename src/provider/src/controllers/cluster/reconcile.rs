@@ -1,4 +1,4 @@
-//! One pass over one object: what it works with, what it found out, how it ended.
+//! One pass over one object: its inputs, its findings and its outcome.
 
 use std::time::Instant;
 
@@ -24,7 +24,7 @@ use super::{
 use crate::reconcile::{StepError, StepResult, kubernetes_text};
 use crate::tracker::OctaviaClient;
 use crate::{
-    controllers::{Context, Outcome, capi::CLUSTER_NAME_LABEL},
+    controllers::{Context, Outcome},
     kubernetes::{
         conditions::kind,
         patch::{self, Written},
@@ -292,7 +292,7 @@ impl<'a> Reconcile<'a> {
         Ok(())
     }
 
-    /// Writes the report into the status if it says something new.
+    /// Writes the report into the status if the report differs from it.
     pub(crate) async fn write(&mut self) -> Result<(), Outcome> {
         let api = self.context.api::<OpenStackCluster>(&self.name.namespace);
         let (report, now) = (&self.report, Timestamp::now());
@@ -308,7 +308,7 @@ impl<'a> Reconcile<'a> {
         }
     }
 
-    /// Ends the pass: the status is written, what was seen is kept.
+    /// Ends the pass: the status is written, and what was read is kept for the next pass.
     pub(crate) fn end(self) -> BoxFuture<'a, Outcome> {
         Box::pin(self.finish())
     }
@@ -316,17 +316,17 @@ impl<'a> Reconcile<'a> {
     async fn finish(mut self) -> Outcome {
         let mut outcomes = std::mem::take(&mut self.outcomes);
         outcomes.append(&mut self.optional_outcomes);
-        let outcome = worst(outcomes);
+        let outcome = Outcome::of_steps(outcomes);
         self.report.complete = outcome == Outcome::Done;
         let written = self.write().await;
         let uid = self.object.metadata.uid.as_deref();
         self.context.clusters.put(&self.name, uid, self.seen);
         if self.wake_machines {
-            enqueue_machines(
-                self.context,
-                &self.name.namespace,
-                &self.related.cluster_name,
-            );
+            let cluster = ObjectName::new(&self.name.namespace, &self.related.cluster_name);
+            let context = self.context;
+            context
+                .queues
+                .enqueue_machines_of(&cluster, &context.stores);
         }
         match (written, outcome) {
             (Err(failed), Outcome::Done | Outcome::Wait { .. }) => failed,
@@ -335,33 +335,7 @@ impl<'a> Reconcile<'a> {
     }
 }
 
-fn enqueue_machines(context: &Context, namespace: &str, cluster: &str) {
-    let theirs = context.stores.openstack_machines.state_filter(|machine| {
-        machine.metadata.namespace.as_deref() == Some(namespace)
-            && machine.labels().get(CLUSTER_NAME_LABEL).map(String::as_str) == Some(cluster)
-    });
-    for machine in theirs {
-        let name = ObjectName::new(namespace, machine.name_any());
-        context.queues.machines.enqueue(&name);
-    }
-}
-
-/// How the pass ends by how its steps ended: a failure goes before a wait, the sooner before the later.
-fn worst(outcomes: Vec<Outcome>) -> Outcome {
-    let mut wait: Option<Outcome> = None;
-    for outcome in outcomes {
-        match (&outcome, &wait) {
-            (Outcome::Failed { .. }, _) => return outcome,
-            (Outcome::Wait { after, .. }, Some(Outcome::Wait { after: sooner, .. }))
-                if after >= sooner => {}
-            (Outcome::Wait { .. }, _) => wait = Some(outcome),
-            (Outcome::Done, _) => {}
-        }
-    }
-    wait.unwrap_or(Outcome::Done)
-}
-
-/// A failed call of the Kubernetes API that no condition can tell of.
+/// A failed call of the Kubernetes API that no condition shows.
 pub(crate) fn kubernetes_failed(doing: &str, error: &kube::Error) -> Outcome {
     let class = if patch::is_conflict(error) {
         FailureClass::Conflict
@@ -378,29 +352,4 @@ pub(crate) struct Published {
     pub cloud: Option<Cloud>,
     /// The facts that gates depend on.
     pub facts: ClusterFacts,
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    #[test]
-    fn a_failure_goes_before_waits_and_the_sooner_wait_before_the_later() {
-        let wait = |seconds| {
-            Outcome::wait(
-                Reason::LoadBalancerPending,
-                "w",
-                Duration::from_secs(seconds),
-            )
-        };
-        let failed = Outcome::failed(FailureClass::Quota, Reason::QuotaExceeded, "q");
-        assert_eq!(worst(vec![]), Outcome::Done);
-        assert_eq!(
-            worst(vec![wait(5), Outcome::Done, wait(2), wait(9)]),
-            wait(2)
-        );
-        assert_eq!(worst(vec![wait(5), failed.clone(), wait(2)]), failed);
-    }
 }

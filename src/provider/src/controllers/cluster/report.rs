@@ -1,4 +1,4 @@
-//! What a pass reports: conditions, status, events. Building the status is a plain function.
+//! What a pass reports: conditions, status, events. The function that builds the status is pure.
 
 use std::collections::BTreeSet;
 
@@ -36,11 +36,11 @@ const OURS: [&str; 6] = [
 /// What a pass found out, and what becomes of the status by it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Report {
-    /// Conditions that this pass can tell of; the others stay as they were.
+    /// The conditions that this pass evaluated; the others stay as they were.
     pub conditions: Vec<(&'static str, ConditionState)>,
     /// Ready in a case where it is no sum.
     pub ready: Option<ConditionState>,
-    /// Network and all that goes with it.
+    /// The networking.
     pub networking: Networking,
     /// The load balancer.
     pub load_balancer: LoadBalancerReport,
@@ -231,7 +231,7 @@ impl LoadBalancerState {
                 members::list(findings, &before.members),
                 Some(members::active(findings, namespace)),
             ),
-            // Nothing was read in this process yet: what stands there is the best there is.
+            // This process has not read anything yet, so the status keeps what it has.
             _ => (before.members, before.active_members),
         };
         LoadBalancerStatus {

@@ -1,16 +1,16 @@
-//! Which of the objects that answered is ours: by the id we know, else by name, never by guess.
+//! Finds our object among those that were read: by the known id, else by name, and never by a guess.
 
 use crate::reconcile::{StepError, StepResult};
 use capo_core::Reason;
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Match<T> {
-    /// None answers.
+    /// None matches.
     None,
-    /// This one.
+    /// This one matches.
     One(T),
-    /// Several answer, and none is the one we know. Their ids, in order.
+    /// Several match, and none has the known id. These are their ids, in order.
     Several(Vec<String>),
 }
 

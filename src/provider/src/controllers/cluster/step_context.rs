@@ -79,9 +79,32 @@ impl StepContext<'_> {
         self.changed(Verb::Create, object, name, id, "");
     }
 
-    /// Reports that something was deleted.
-    pub(crate) fn deleted(&self, object: CloudObject, name: &str, id: &str) {
-        self.changed(Verb::Delete, object, name, id, "");
+    /// Reports how the deletion of something ended, and returns its error. What was gone before is neither a change nor an
+    /// error.
+    pub(crate) fn deleted(
+        &self,
+        object: CloudObject,
+        name: &str,
+        id: &str,
+        answer: Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.removed(Verb::Delete, object, name, id, answer)
+    }
+
+    /// The same for another way to take something away.
+    pub(crate) fn removed(
+        &self,
+        verb: Verb,
+        object: CloudObject,
+        name: &str,
+        id: &str,
+        answer: Result<(), Error>,
+    ) -> Result<(), Error> {
+        if answer.is_ok() {
+            self.has_changed.store(true, Ordering::Relaxed);
+        }
+        self.events
+            .removed(self.object, (verb, object), name, id, answer)
     }
 
     /// Reports that something was changed.

@@ -6,7 +6,7 @@ use super::{
     cache::CachedCluster,
     desired::{DEFAULT_MONITOR, DesiredCluster, DesiredLoadBalancer},
 };
-use capo_core::{Lookup, MonitorType};
+use capo_core::{Lookup, MonitorType, ids::SubnetId};
 use capo_gate::desired::{self as tracker, ClusterFacts};
 use capo_openstack::{ApiVersion, load_balancer::ALLOWED_CIDRS};
 
@@ -39,7 +39,7 @@ pub(crate) fn supports_monitor_type(provider: &str, wanted: &MonitorType) -> boo
     provider != "ovn" || *wanted == MonitorType::Tcp
 }
 
-/// What the spec asks for and a provider of Octavia can't do, each as a sentence that begins with the field.
+/// The parts of the spec that a provider of Octavia can't do, each as a sentence that begins with the field.
 pub(crate) fn unsupported(
     desired: &DesiredLoadBalancer,
     provider: &str,
@@ -89,7 +89,7 @@ impl DesiredTracking<'_> {
         tracker::DesiredLoadBalancer {
             generation: self.generation,
             enabled: load_balancer.is_some(),
-            id: self.seen.load_balancer.clone().map(|lb| lb.id),
+            id: self.seen.load_balancer.clone().map(|lb| lb.id.into()),
             name: self.desired.names.load_balancer(),
             allowed_cidrs: self.allowed_cidrs.filter(|_| {
                 let version = self.seen.octavia_version;
@@ -109,12 +109,12 @@ impl DesiredTracking<'_> {
 }
 
 /// The subnet of members, where the load balancer is in another network.
-fn member_subnet(seen: &CachedCluster) -> Option<String> {
+fn member_subnet(seen: &CachedCluster) -> Option<SubnetId> {
     let networking = &seen.networking;
     let own = networking.load_balancer_network.found()?;
     let cluster = networking.network.found()?;
     let primary = networking.primary_subnet.found()?;
-    (own.network.id != cluster.network.id).then(|| primary.clone())
+    (own.network.id != cluster.network.id).then(|| primary.as_str().into())
 }
 
 #[cfg(test)]
@@ -163,7 +163,7 @@ mod tests {
         seen.networking.primary_subnet = Lookup::Found("s".to_owned());
         assert!(is_load_balancer_known(&seen, &desired));
         assert_eq!(member_subnet(&seen).as_deref(), Some("s"));
-        // Not looked up is not absent.
+        // A load balancer that was not looked up does not count as absent.
         seen.load_balancer = Lookup::Unknown;
         assert!(!is_load_balancer_known(&seen, &desired));
     }

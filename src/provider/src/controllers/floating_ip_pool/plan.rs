@@ -15,7 +15,7 @@ use super::{
 };
 use capo_core::ids::FloatingIpId;
 
-/// For so long OpenStack may still carry out a creation whose answer was lost: twice the time-out of a call.
+/// How long OpenStack may still carry out a creation whose answer was lost: twice the time-out of a call.
 pub(super) const IN_DOUBT: Duration = Duration::from_mins(1);
 
 /// What to do about a claim without an address.
@@ -78,7 +78,7 @@ pub(super) enum PoolEnd {
     Stays,
     /// It is being deleted, and these `IPAddress`es are still there.
     Waits(Vec<String>),
-    /// It goes, after these floating IPs that were allocated for it and are on no port.
+    /// The pool is deleted, after these floating IPs that were allocated for it and are on no port.
     Goes(Vec<(FloatingIpId, IpAddr)>),
 }
 

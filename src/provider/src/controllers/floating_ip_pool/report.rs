@@ -134,7 +134,7 @@ pub(super) fn readiness(
         return (ConditionState::unmet(reason, text), outcome);
     }
     let settled = if observed.creation.is_some_and(|at| !is_over(at)) {
-        // The record goes away once it can't be true any more.
+        // The record is removed once it can't be true any more.
         Outcome::wait(Reason::Ready, "A record is removed in a minute", IN_DOUBT)
     } else {
         Outcome::Done

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use capo_api::v1alpha1::{OpenStackFloatingIPPoolSpec, ReclaimPolicy};
 
-/// What a pool's spec asks for.
+/// The desired state of a pool.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Desired {
     /// Floating IPs that the user brought along, in the order of the spec, each once.
@@ -13,7 +13,7 @@ pub(super) struct Desired {
     pub max: Option<usize>,
     /// Whether a floating IP that was allocated for the pool is deleted when its claim is released.
     pub delete_released: bool,
-    /// Values that can't be honoured. Everything else of the spec is.
+    /// Values that can't be carried out. Everything else of the spec is.
     pub problems: Vec<String>,
 }
 

@@ -6,9 +6,7 @@ use kube::{
 };
 
 use super::{
-    FINALIZER, StepResult,
-    gate::{self, Answer},
-    kubernetes_failed,
+    FINALIZER, StepResult, gate, kubernetes_failed,
     reconcile::{Pass, waiting},
 };
 use crate::kubernetes::patch::{is_conflict, is_not_found, set_finalizer};
@@ -16,9 +14,9 @@ use capo_api::{v1alpha1::OpenStackServer, v1beta2::OpenStackMachine};
 use capo_core::Reason;
 
 impl Pass<'_> {
-    /// Goes one step further, and comes back with `Ok` when nothing is left.
+    /// Takes the next step of the deletion, and returns `Ok` when nothing is left.
     pub(super) async fn delete(&mut self) -> StepResult<()> {
-        if let Some(machine) = self.around.machine.clone() {
+        if let Some(machine) = self.related.machine.clone() {
             self.keep_hook(&machine).await?;
         }
         self.delete_server().await?;
@@ -30,7 +28,8 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Deletes the server's object once its members are gone or need not be waited for, and comes back with `Ok` when an uncached read says that it is gone.
+    /// Deletes the server's object once its members are gone or need not be waited for. It returns `Ok` when an uncached read
+    /// shows that the object is gone.
     async fn delete_server(&self) -> StepResult<()> {
         let api = self.context.api::<OpenStackServer>(&self.name.namespace);
         let server = match api.get_opt(&self.name.name).await {
@@ -42,9 +41,8 @@ impl Pass<'_> {
         };
         // The controller of one that is being deleted checks the gate itself before it deletes the server.
         if server.metadata.deletion_timestamp.is_none() {
-            if let Answer::Held { reason, message } = gate::may_delete_server(&self.question()) {
-                return Err(waiting(reason, &message));
-            }
+            gate::may_delete_server(&self.gate_inputs())
+                .map_err(|hold| waiting(hold.reason, &hold.message))?;
             let parameters = DeleteParams {
                 preconditions: Some(Preconditions {
                     uid: server.uid(),

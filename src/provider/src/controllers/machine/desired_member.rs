@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
 
 use super::{
-    gate::{self, Answer, MachineSight, Question},
+    gate::{self, GateInputs, OwningMachine},
     reconcile::Pass,
 };
 use crate::{
@@ -22,7 +22,7 @@ use capo_gate::{
     findings::MachineFinding,
 };
 
-/// The server's object says that it is paused.
+/// Whether the server's object shows the condition Paused as True.
 fn shows_a_pause(server: &OpenStackServer) -> bool {
     let conditions = server.status.iter().flat_map(|status| &status.conditions);
     conditions
@@ -70,9 +70,9 @@ fn member_address(addresses: &[ServerAddress], network: &str) -> Option<IpAddr> 
 }
 
 impl Pass<'_> {
-    /// Tells the load balancer's task what is known of a control-plane machine, and picks up what it found.
+    /// Publishes what is known of a control-plane machine to the tracker, and reads the tracker's finding.
     pub(super) fn publish_desired(&mut self) {
-        let machine = self.around.machine.as_deref();
+        let machine = self.related.machine.as_deref();
         let health = &self.context.machines;
         let (api_server_pod, node) = if let Some(machine) = machine {
             let uid = machine.metadata.uid.as_deref();
@@ -83,14 +83,14 @@ impl Pass<'_> {
             health.forget(&self.name);
             (Health::Unknown, Health::Unknown)
         };
-        if !self.around.control_plane {
+        if !self.related.control_plane {
             return;
         }
-        let Some(cluster) = self.around.cluster_key() else {
+        let Some(cluster) = self.related.cluster_key() else {
             return;
         };
         let network = self
-            .around
+            .related
             .openstack_cluster
             .as_ref()
             .and_then(|cluster| cluster.status.as_ref()?.network.as_ref()?.name.clone());
@@ -107,11 +107,11 @@ impl Pass<'_> {
                 network.as_deref().unwrap_or_default(),
             ),
             admitted: self.is_admitted(),
-            paused: self.is_untouchable(),
+            paused: self.is_paused_or_moved(),
             server: self.server_sight(),
             deletion: deletion(
                 self.object.meta(),
-                self.around.server.as_ref().map(|server| server.meta()),
+                self.related.server.as_ref().map(|server| server.meta()),
                 machine,
             ),
             operator: gate_override::parse_optional(
@@ -140,10 +140,10 @@ impl Pass<'_> {
             Lookup::Absent => self.context.membership.findings(&cluster),
         };
         self.wake_cluster(&cluster);
-        // What the task said may be older than the look that answered it.
+        // The finding may be older than the read that answered it.
         if self.finding().is_some_and(|finding| finding.server_wanted)
             && self.server_sight().is_due(Instant::now())
-            && self.around.server.is_some()
+            && self.related.server.is_some()
             && self.context.servers.observations.want(&self.name)
         {
             self.context.queues.servers.enqueue(&self.name);
@@ -153,12 +153,12 @@ impl Pass<'_> {
     /// Wakes the controller of the server where only the machine's controller notices a change: of the Cluster's pause, and of
     /// the gate for which a server waits that is deleted alone.
     pub(super) fn wake_server(&self) {
-        let Some(server) = &self.around.server else {
+        let Some(server) = &self.related.server else {
             return;
         };
         let may_go = server.meta().deletion_timestamp.is_some()
-            && gate::may_delete_server(&self.question()) == Answer::Open;
-        if may_go || shows_a_pause(server) != self.around.is_paused() {
+            && gate::may_delete_server(&self.gate_inputs()).is_ok();
+        if may_go || shows_a_pause(server) != self.related.is_paused() {
             self.context.queues.servers.enqueue(&self.name);
         }
     }
@@ -167,11 +167,11 @@ impl Pass<'_> {
         self.findings.as_ref()?.machines.get(&self.name)
     }
 
-    /// Cluster API took over the provider id, or will in a moment because we said `provisioned`.
+    /// Cluster API has taken over the provider id, or will in a moment because `provisioned` is set.
     fn is_admitted(&self) -> bool {
         self.provisioned
             || self
-                .around
+                .related
                 .machine
                 .as_ref()
                 .is_some_and(|machine| machine.is_admitted())
@@ -181,7 +181,7 @@ impl Pass<'_> {
         if let Some(seen) = &self.observation {
             return seen.server;
         }
-        if self.is_deleting() && self.around.server.is_none() {
+        if self.is_deleting() && self.related.server.is_none() {
             // Its object went after it.
             let now = Instant::now();
             return ObservedServer {
@@ -200,7 +200,7 @@ impl Pass<'_> {
     /// The server has the floating IP from the pool that the spec names, if it names one.
     fn has_floating_ip(&self) -> bool {
         self.object.spec.floating_ip_pool_ref.is_none()
-            || self.around.server.as_ref().is_some_and(|server| {
+            || self.related.server.as_ref().is_some_and(|server| {
                 let conditions = server.status.iter().flat_map(|status| &status.conditions);
                 conditions.into_iter().any(|condition| {
                     condition.type_ == kind::FLOATING_ADDRESS_FROM_POOL_READY
@@ -213,7 +213,7 @@ impl Pass<'_> {
         match &self.observation {
             Some(seen) => seen.server.state == ServerState::Active,
             None => self
-                .around
+                .related
                 .server
                 .as_ref()
                 .and_then(|server| server.status.as_ref())
@@ -221,15 +221,15 @@ impl Pass<'_> {
         }
     }
 
-    pub(super) fn question(&self) -> Question<'_> {
-        Question {
+    pub(super) fn gate_inputs(&self) -> GateInputs<'_> {
+        GateInputs {
             mode: self.context.membership.settings().mode,
-            gated: self.around.is_gated() || !self.floating_ip_gates().is_absent(),
-            untouchable: self.is_untouchable(),
-            going: self.around.is_going(),
+            gated: self.related.is_gated() || !self.floating_ip_gates().is_absent(),
+            paused: self.is_paused_or_moved(),
+            cluster_deleting: self.related.is_cluster_deleting(),
             admitted: self.is_admitted(),
             server_active: self.server_active() && self.has_floating_ip(),
-            machine: self.around.machine.as_ref().map(|machine| MachineSight {
+            machine: self.related.machine.as_ref().map(|machine| OwningMachine {
                 deleting: machine.is_deleting(),
                 held_at: machine.held_at(),
                 infrastructure_deleting: self.is_deleting(),

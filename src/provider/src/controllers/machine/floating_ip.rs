@@ -13,10 +13,10 @@ impl Pass<'_> {
     /// The gates that depend on the floating IP. Absent where the API server is not reached by one that capo-rs moves.
     pub(super) fn floating_ip_gates(&self) -> Lookup<Arc<Findings>> {
         let cluster = self
-            .around
+            .related
             .openstack_cluster
             .as_ref()
-            .filter(|_| self.around.wants_floating_ip());
+            .filter(|_| self.related.wants_floating_ip());
         let Some(cluster) = cluster else {
             return Lookup::Absent;
         };

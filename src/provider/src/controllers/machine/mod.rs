@@ -26,7 +26,7 @@ use crate::{
     reconcile::{StepError, StepResult},
 };
 
-/// Keeps the object until its server is gone and its load balancer members went before.
+/// Keeps the object until its load balancer members and then its server are gone.
 pub const FINALIZER: &str = "openstackmachine.infrastructure.cluster.x-k8s.io";
 
 /// The name of this controller in logs and metrics.

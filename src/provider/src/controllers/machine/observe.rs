@@ -19,7 +19,7 @@ use capo_core::ObjectName;
 
 /// The objects around a machine.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Surroundings {
+pub(super) struct RelatedObjects {
     /// The Machine that owns it, or will: the one whose infrastructure it is, as long as it has no owner.
     pub machine: Option<Arc<Machine>>,
     /// The Machine is its owner.
@@ -36,8 +36,8 @@ pub(super) struct Surroundings {
     pub control_plane: bool,
 }
 
-impl Surroundings {
-    /// Looks around.
+impl RelatedObjects {
+    /// Reads the objects around `object`.
     pub(super) async fn of(object: &OpenStackMachine, context: &Context) -> StepResult<Self> {
         let namespace = object.namespace().unwrap_or_default();
         let machine = machine(object, &namespace, context).await?;
@@ -89,7 +89,7 @@ impl Surroundings {
         })
     }
 
-    /// The name under which the load balancer's task knows the cluster.
+    /// The name under which the tracker knows the cluster.
     pub(super) fn cluster_key(&self) -> Option<ObjectName> {
         let cluster = self.openstack_cluster.as_ref()?;
         Some(ObjectName::new(
@@ -130,7 +130,7 @@ impl Surroundings {
     }
 
     /// The Cluster is being deleted or absent.
-    pub(super) fn is_going(&self) -> bool {
+    pub(super) fn is_cluster_deleting(&self) -> bool {
         self.cluster
             .as_ref()
             .is_none_or(|cluster| cluster.is_deleting())
@@ -167,7 +167,7 @@ async fn machine(
     Ok(found.filter(|machine| machine.metadata.uid.as_deref() == Some(owner.uid.as_str())))
 }
 
-/// Machines whose infrastructure the object is, by their own word, in order of their names.
+/// The Machines whose spec names the object as their infrastructure, in order of their names.
 fn claims(object: &OpenStackMachine, namespace: &str, context: &Context) -> Vec<Arc<Machine>> {
     let name = object.name_any();
     let mut claims = context.stores.machines.state_filter(|machine| {
@@ -190,7 +190,7 @@ async fn openstack_cluster(
     if let Some(reference) = reference {
         return cached(store, context, namespace, &reference.name).await;
     }
-    // The Cluster is gone; what belonged to it still carries its name.
+    // The Cluster is gone, but its objects still have its name.
     Ok(store.find(|candidate| {
         candidate.namespace().as_deref() == Some(namespace)
             && candidate

@@ -5,12 +5,7 @@ use std::{sync::Arc, time::Duration};
 use futures::{FutureExt, future::BoxFuture};
 use kube::{Resource, ResourceExt};
 
-use super::{
-    FINALIZER, StepError, StepResult,
-    gate::{self, Answer},
-    kubernetes_failed,
-    observe::Surroundings,
-};
+use super::{FINALIZER, StepError, StepResult, gate, kubernetes_failed, observe::RelatedObjects};
 use crate::{
     controllers::{Context, Outcome, capi, server::observation::Observation},
     kubernetes::{conditions::kind, patch::set_finalizer},
@@ -57,17 +52,14 @@ pub(in crate::controllers) async fn may_server_go(
     };
     let mut pass = Pass::of(object, context).await?;
     pass.publish_desired();
-    match gate::may_delete_server(&pass.question()) {
-        Answer::Open => Ok(()),
-        Answer::Held { reason, message } => Err(waiting(reason, &message)),
-    }
+    gate::may_delete_server(&pass.gate_inputs()).map_err(|hold| waiting(hold.reason, &hold.message))
 }
 
 pub(super) struct Pass<'a> {
     pub(super) name: ObjectName,
     pub(super) context: &'a Context,
     pub(super) object: OpenStackMachine,
-    pub(super) around: Surroundings,
+    pub(super) related: RelatedObjects,
     pub(super) findings: Option<Arc<Findings>>,
     pub(super) observation: Option<Observation>,
     /// The machine may count as provisioned.
@@ -82,14 +74,14 @@ impl<'a> Pass<'a> {
     async fn of(judged: Arc<OpenStackMachine>, context: &'a Context) -> StepResult<Self> {
         let object = (*judged).clone();
         let name = ObjectName::new(object.namespace().unwrap_or_default(), object.name_any());
-        let around = Surroundings::of(&object, context).await?;
+        let related = RelatedObjects::of(&object, context).await?;
         let observation = context.servers.observations.get(&name);
         let provisioned = object
             .status
             .as_ref()
             .and_then(|status| status.initialization.as_ref()?.provisioned)
             == Some(true)
-            || around
+            || related
                 .machine
                 .as_ref()
                 .is_some_and(|machine| machine.is_admitted());
@@ -97,7 +89,7 @@ impl<'a> Pass<'a> {
             name,
             context,
             object,
-            around,
+            related,
             findings: None,
             observation,
             provisioned,
@@ -146,25 +138,26 @@ impl<'a> Pass<'a> {
     }
 
     pub(super) fn is_paused(&self) -> bool {
-        self.around.is_paused() || capi::has_annotation(self.object.meta(), capi::PAUSED_ANNOTATION)
+        self.related.is_paused()
+            || capi::has_annotation(self.object.meta(), capi::PAUSED_ANNOTATION)
     }
 
-    /// clusterctl has moved it away: another process reconciles its server.
+    /// clusterctl has moved it to another management cluster, whose manager reconciles its server.
     fn is_moved(&self) -> bool {
         capi::has_annotation(self.object.meta(), capi::DELETE_FOR_MOVE_ANNOTATION)
     }
 
-    pub(super) fn is_untouchable(&self) -> bool {
+    pub(super) fn is_paused_or_moved(&self) -> bool {
         self.is_paused() || self.is_moved()
     }
 
     /// Creates what the machine needs, and carries out what the gates decided.
     async fn make(&mut self) -> StepResult<()> {
-        let Some(machine) = self.around.machine.clone() else {
+        let Some(machine) = self.related.machine.clone() else {
             return Err(waiting(Reason::WaitingForOwner, &self.without_owner()));
         };
         self.keep_hook(&machine).await?;
-        if !self.around.owned {
+        if !self.related.owned {
             return Err(waiting(
                 Reason::WaitingForOwner,
                 &format!(
@@ -179,7 +172,7 @@ impl<'a> Pass<'a> {
                 "Waiting for the Cluster's infrastructure",
             ));
         };
-        let server = match self.around.server.clone() {
+        let server = match self.related.server.clone() {
             Some(server) => {
                 self.keep_finalizer().await?;
                 server
@@ -191,8 +184,8 @@ impl<'a> Pass<'a> {
         let mended = self.mend_server(&server, &cluster).await;
         let passed_on = self.pass_on_address_pairs(&server).await;
         identified?;
-        let answer = gate::admission(&self.question());
-        self.provisioned |= answer == Answer::Open;
+        let admission = gate::admission(&self.gate_inputs());
+        self.provisioned |= admission.is_ok();
         mended?;
         passed_on?;
         if server.metadata.deletion_timestamp.is_some() {
@@ -201,24 +194,21 @@ impl<'a> Pass<'a> {
                 "The OpenStackServer of this machine is being deleted",
             ));
         }
-        match answer {
-            Answer::Open => Ok(()),
-            Answer::Held { reason, message } => {
-                let pause = self
-                    .until_warning()
-                    .map_or(WATCHED, |left| left.min(WATCHED));
-                Err(StepError::wait(kind::READY, reason, message, pause))
-            }
-        }
+        admission.map_err(|hold| {
+            let pause = self
+                .until_warning()
+                .map_or(WATCHED, |left| left.min(WATCHED));
+            StepError::wait(kind::READY, hold.reason, hold.message, pause)
+        })
     }
 
-    /// Puts our hooks on the Machine or takes them off, as the release gate says.
+    /// Puts our hooks on the Machine or removes them, as the release gate decided.
     pub(super) async fn keep_hook(&self, machine: &Machine) -> StepResult<()> {
-        if !self.floating_ip_gates().is_known() && !self.around.is_going() {
+        if !self.floating_ip_gates().is_known() && !self.related.is_cluster_deleting() {
             return Ok(());
         }
         let api = self.context.api::<Machine>(&self.name.namespace);
-        let change = gate::hook(&self.question());
+        let change = gate::hook(&self.gate_inputs());
         let may = || {
             let is_released = matches!(change, HookChange::Release(_));
             self.may_open_gates() && (!is_released || self.may_act_on(|gates| &gates.release))
@@ -253,13 +243,13 @@ impl<'a> Pass<'a> {
     /// The cluster, once machines may be made for it.
     fn cluster_with_infrastructure(&self) -> Option<Arc<OpenStackCluster>> {
         let provisioned = self
-            .around
+            .related
             .cluster
             .as_ref()?
             .status
             .initialization
             .infrastructure_provisioned;
-        let cluster = self.around.openstack_cluster.clone()?;
+        let cluster = self.related.openstack_cluster.clone()?;
         provisioned.then_some(cluster)
     }
 

@@ -1,4 +1,4 @@
-//! The status of a machine after a pass. Plain functions.
+//! The status of a machine after a pass. The functions are pure.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -21,15 +21,15 @@ pub(super) struct Report<'a> {
     pub instance: ConditionState,
     /// `APIServerLoadBalancerReady`, on control-plane machines.
     pub load_balancer: Option<ConditionState>,
-    /// What keeps clients from reaching it where no load balancer of ours stands before it.
+    /// What keeps clients from reaching it where no load balancer of ours is in front of it.
     pub unreachable: Option<ConditionState>,
     /// Load balancer members that are ACTIVE, of those expected.
     pub active_members: Option<String>,
-    /// The machine may count as provisioned. What was said stays said.
+    /// The machine may count as provisioned, which is never taken back.
     pub provisioned: bool,
     /// The machine's server.
     pub server: Option<&'a OpenStackServer>,
-    /// Where it lies.
+    /// Its availability zone.
     pub failure_domain: Option<String>,
     /// Why the pass failed. Ready shows it, whatever step it was.
     pub failure: Option<ConditionState>,

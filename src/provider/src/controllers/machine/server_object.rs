@@ -72,13 +72,13 @@ impl Pass<'_> {
     }
 
     fn server_object(&self, machine: &Machine, cluster: &OpenStackCluster) -> OpenStackServer {
-        let around = translate::Surroundings::of_machine(
+        let inputs = translate::ServerInputs::of_machine(
             &self.object.spec,
             cluster,
             machine,
-            self.around.control_plane,
+            self.related.control_plane,
         );
-        let spec = translate::server_spec(&self.object.spec, around);
+        let spec = translate::server_spec(&self.object.spec, inputs);
         let mut server = OpenStackServer::new(&self.name.name, spec);
         server.metadata.namespace = Some(self.name.namespace.clone());
         let labels = server.metadata.labels.get_or_insert_default();
@@ -86,7 +86,7 @@ impl Pass<'_> {
             CLUSTER_NAME_LABEL.to_owned(),
             machine.spec.cluster_name.clone(),
         );
-        // A manager that looks at a part of all objects must see this one too.
+        // A manager that reconciles only a part of all objects must see this one too.
         if let Some(filter) = self.object.labels().get(capi::WATCH_FILTER_LABEL) {
             labels.insert(capi::WATCH_FILTER_LABEL.to_owned(), filter.clone());
         }

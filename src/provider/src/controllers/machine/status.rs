@@ -32,7 +32,7 @@ use capo_gate::findings::{Gate, MachineFinding};
 
 impl Pass<'_> {
     pub(super) fn instance(&self) -> ConditionState {
-        match &self.around.server {
+        match &self.related.server {
             Some(server) => report::instance(server),
             None => {
                 ConditionState::unknown(Reason::NotYetObserved, "The server was not looked at yet")
@@ -46,21 +46,21 @@ impl Pass<'_> {
         match outcome {
             Outcome::Wait {
                 reason, message, ..
-            } if self.around.server.is_none()
+            } if self.related.server.is_none()
                 || (self.is_deleting() && *reason != Reason::Deleting) =>
             {
                 ConditionState::unmet(*reason, message.clone())
             }
             Outcome::Failed {
                 reason, message, ..
-            } if self.around.server.is_none() => ConditionState::unmet(*reason, message.clone()),
+            } if self.related.server.is_none() => ConditionState::unmet(*reason, message.clone()),
             _ => self.instance(),
         }
     }
 
     /// Whether the server's own controller has seen what this machine wants of it.
     fn server_has_caught_up(&self) -> bool {
-        let (Some(server), Some(cluster)) = (&self.around.server, &self.around.openstack_cluster)
+        let (Some(server), Some(cluster)) = (&self.related.server, &self.related.openstack_cluster)
         else {
             return false;
         };
@@ -78,10 +78,10 @@ impl Pass<'_> {
     }
 
     fn load_balancer(&self) -> Option<ConditionState> {
-        if !self.around.control_plane {
+        if !self.related.control_plane {
             return None;
         }
-        if self.around.openstack_cluster.is_some() && !self.around.is_gated() {
+        if self.related.openstack_cluster.is_some() && !self.related.is_gated() {
             return Some(ConditionState::met(Reason::LoadBalancerDisabled));
         }
         let mut verdict = self
@@ -111,9 +111,9 @@ impl Pass<'_> {
         let held = self
             .finding()
             .is_some_and(|finding| matches!(finding.admission, Gate::Held { .. }));
-        let machine = self.around.machine.as_deref().filter(|_| held)?;
+        let machine = self.related.machine.as_deref().filter(|_| held)?;
         let checks = self.context.stores.health_checks.state();
-        health_check::deadline(&checks, machine, self.around.cluster.as_deref())
+        health_check::deadline(&checks, machine, self.related.cluster.as_deref())
     }
 
     /// Emits the events about problems around the machine that no step's outcome contains.
@@ -122,14 +122,14 @@ impl Pass<'_> {
         let warn = |reason, action, note: &str| {
             self.context.events.warning(&about, reason, action, note);
         };
-        if let Some(machine) = &self.around.machine
-            && !self.around.rivals.is_empty()
+        if let Some(machine) = &self.related.machine
+            && !self.related.rivals.is_empty()
         {
             let note = format!(
                 "Machine {} has this OpenStackMachine in spec.infrastructureRef, and so have others: {}. One server can't be \
                  two Machines; only the first one counts here, the others never get ready",
                 machine.name_any(),
-                self.around.rivals.join(", ")
+                self.related.rivals.join(", ")
             );
             warn(Reason::AmbiguousMatch, "Reconcile", &note);
         }
@@ -164,7 +164,7 @@ impl Pass<'_> {
         if !paused {
             self.warn(load_balancer.as_ref());
         }
-        let server = self.around.server.clone();
+        let server = self.related.server.clone();
         let report = Report {
             paused,
             instance,
@@ -173,7 +173,7 @@ impl Pass<'_> {
             active_members: self
                 .findings
                 .as_ref()
-                .filter(|_| self.around.is_gated())
+                .filter(|_| self.related.is_gated())
                 .and_then(|findings| report::active_members(findings, &self.name.name)),
             provisioned: self.provisioned,
             server: server.as_deref(),
@@ -201,7 +201,7 @@ impl Pass<'_> {
             Err(error) => Outcome::status_not_written(&error),
             Ok(_) if held_back.into_inner() => {
                 // A newer read of the load balancer is to come first, or the object has changed.
-                if let Some(cluster) = self.around.cluster_key() {
+                if let Some(cluster) = self.related.cluster_key() {
                     self.context.membership.nudge(&cluster);
                 }
                 Outcome::wait(
@@ -227,7 +227,7 @@ impl Pass<'_> {
     }
 
     fn is_held_by_the_gates(&self) -> bool {
-        self.around.is_gated() && self.context.membership.settings().mode == GateMode::Enforce
+        self.related.is_gated() && self.context.membership.settings().mode == GateMode::Enforce
     }
 
     /// Whether this process may write what opens a gate: it holds the leader lease at this moment.
@@ -238,7 +238,7 @@ impl Pass<'_> {
     /// Whether a gate of this machine is open in what was published last, and rests on a read that is new enough.
     pub(super) fn may_act_on(&self, gate: impl Fn(&MachineFinding) -> &Gate) -> bool {
         let findings = self
-            .around
+            .related
             .cluster_key()
             .and_then(|cluster| self.context.membership.findings(&cluster));
         findings.is_some_and(|findings| {

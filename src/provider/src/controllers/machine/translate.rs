@@ -1,4 +1,4 @@
-//! From the spec of a machine, or of a bastion, to the `OpenStackServer` that it needs. Plain functions.
+//! Derives the `OpenStackServer` that a machine or a bastion needs from its spec. The functions are pure.
 
 use crate::controllers::{
     capi::{self, Machine},
@@ -12,9 +12,9 @@ use capo_api::{
     },
 };
 
-/// What a server's object contains besides the spec of its machine.
+/// The inputs of a server's object besides the spec of its machine.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::controllers) struct Surroundings<'a> {
+pub(in crate::controllers) struct ServerInputs<'a> {
     /// The cluster of the machine.
     pub cluster: &'a OpenStackCluster,
     /// The credentials.
@@ -31,8 +31,8 @@ pub(in crate::controllers) struct Surroundings<'a> {
     pub group_owner: ServerGroupOwner<'a>,
 }
 
-impl<'a> Surroundings<'a> {
-    /// Those of a Machine, as far as the status of its cluster has them.
+impl<'a> ServerInputs<'a> {
+    /// The inputs for a Machine, as far as the status of its cluster has them.
     pub(super) fn of_machine(
         spec: &'a OpenStackMachineSpec,
         cluster: &'a OpenStackCluster,
@@ -69,14 +69,14 @@ fn group_owner(machine: &Machine, control_plane: bool) -> ServerGroupOwner<'_> {
 /// The server group that is created for the machine and others like it.
 fn managed_group_of(
     spec: &OpenStackMachineSpec,
-    around: Surroundings<'_>,
+    inputs: ServerInputs<'_>,
 ) -> Option<NamedServerGroup> {
     let policy = spec.managed_server_group.as_ref()?.policy.clone();
-    let metadata = &around.cluster.metadata;
+    let metadata = &inputs.cluster.metadata;
     let owner = capi::owner(metadata, "Cluster").map(|owner| owner.name.as_str());
     let cluster = owner.or(metadata.name.as_deref()).unwrap_or_default();
     let namespace = metadata.namespace.as_deref().unwrap_or_default();
-    let name = server_group(namespace, cluster, around.group_owner, policy.as_str());
+    let name = server_group(namespace, cluster, inputs.group_owner, policy.as_str());
     Some(NamedServerGroup { name, policy })
 }
 
@@ -106,29 +106,29 @@ pub(in crate::controllers) fn identity_to_set(
 /// The server that a machine needs.
 pub(in crate::controllers) fn server_spec(
     spec: &OpenStackMachineSpec,
-    around: Surroundings<'_>,
+    inputs: ServerInputs<'_>,
 ) -> OpenStackServerSpec {
     let (flavor, flavor_id) = flavor(&spec.flavor);
     OpenStackServerSpec {
         additional_block_devices: spec.additional_block_devices.clone(),
-        availability_zone: around.availability_zone.map(ToOwned::to_owned),
+        availability_zone: inputs.availability_zone.map(ToOwned::to_owned),
         config_drive: spec.config_drive,
         flavor,
         flavor_id,
         floating_ip_pool_ref: spec.floating_ip_pool_ref.clone(),
-        identity_ref: around.identity.clone(),
+        identity_ref: inputs.identity.clone(),
         image: spec.image.clone(),
-        ports: ports(spec, around),
+        ports: ports(spec, inputs),
         root_volume: spec.root_volume.clone(),
         ssh_key_name: spec.ssh_key_name.clone().unwrap_or_default(),
         // They are on every port already.
         security_groups: Vec::new(),
         server_group: spec.server_group.clone(),
-        managed_server_group: managed_group_of(spec, around),
+        managed_server_group: managed_group_of(spec, inputs),
         server_metadata: spec.server_metadata.clone(),
-        tags: merged_tags(&spec.tags, &around.cluster.spec.tags),
+        tags: merged_tags(&spec.tags, &inputs.cluster.spec.tags),
         trunk: spec.trunk,
-        user_data_ref: around.user_data.map(|name| LocalObjectReference {
+        user_data_ref: inputs.user_data.map(|name| LocalObjectReference {
             name: name.to_owned(),
         }),
         scheduler_hint_additional_properties: spec.scheduler_hint_additional_properties.clone(),
@@ -143,19 +143,19 @@ fn flavor(param: &FlavorParam) -> (Option<String>, Option<String>) {
 }
 
 /// The ports, each with its network and its security groups. A machine without any gets one.
-fn ports(spec: &OpenStackMachineSpec, around: Surroundings<'_>) -> Vec<PortOpts> {
+fn ports(spec: &OpenStackMachineSpec, inputs: ServerInputs<'_>) -> Vec<PortOpts> {
     let mut ports = spec.ports.clone();
     if ports.is_empty() {
         ports.push(PortOpts::default());
     }
     for port in &mut ports {
         if port.network.is_none() {
-            port.network = around.network.map(|id| NetworkParam {
+            port.network = inputs.network.map(|id| NetworkParam {
                 id: Some(id.to_owned()),
                 filter: None,
             });
             if port.fixed_ips.is_empty() {
-                port.fixed_ips = cluster_fixed_ips(around.cluster);
+                port.fixed_ips = cluster_fixed_ips(inputs.cluster);
             }
         }
         if port.enable_port_security == Some(false) {
@@ -163,7 +163,7 @@ fn ports(spec: &OpenStackMachineSpec, around: Surroundings<'_>) -> Vec<PortOpts>
             continue;
         }
         if port.security_groups.is_empty() {
-            port.security_groups = around
+            port.security_groups = inputs
                 .security_group
                 .iter()
                 .map(|id| SecurityGroupParam {
@@ -238,8 +238,8 @@ mod tests {
             "bootstrap": {"dataSecretName": "boot"}}}))
         .unwrap();
         let cluster = cluster(cluster_spec);
-        let around = Surroundings::of_machine(&ours.spec, &cluster, &machine, control_plane);
-        serde_json::to_value(server_spec(&ours.spec, around)).unwrap()
+        let inputs = ServerInputs::of_machine(&ours.spec, &cluster, &machine, control_plane);
+        serde_json::to_value(server_spec(&ours.spec, inputs)).unwrap()
     }
 
     #[test]
@@ -297,8 +297,8 @@ mod tests {
             )
             .unwrap();
             let (cluster, machine) = (cluster(&json!({})), machine(labels));
-            let around = Surroundings::of_machine(&spec, &cluster, &machine, control_plane);
-            server_spec(&spec, around)
+            let inputs = ServerInputs::of_machine(&spec, &cluster, &machine, control_plane);
+            server_spec(&spec, inputs)
                 .managed_server_group
                 .unwrap()
                 .name

@@ -1,4 +1,4 @@
-//! What a node made from a template would have, from its flavor and its image. Plain functions.
+//! What a node made from a template would have, from its flavor and its image. The functions are pure.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The status of a template. Plain functions.
+//! The status of a template. The functions are pure.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -11,14 +11,14 @@ use crate::{
 use capo_api::v1beta2::OpenStackMachineTemplate;
 use capo_core::{ConditionState, Reason};
 
-const NO_CREDENTIALS: &str = "Capacity is not told: neither spec.template.spec.identityRef nor an owning Cluster names \
+const NO_CREDENTIALS: &str = "The capacity is unknown: neither spec.template.spec.identityRef nor an owning Cluster names \
     the credentials to look the flavor and the image up with";
 
 /// What one pass found out.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Report {
     paused: bool,
-    /// Whether OpenStack takes the credentials, where it was asked.
+    /// Whether OpenStack accepts the credentials, where a sign-in was tried.
     authentication: Option<ConditionState>,
     /// Ready; `None` leaves it as it was.
     ready: Option<ConditionState>,

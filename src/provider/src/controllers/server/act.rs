@@ -1,11 +1,9 @@
 //! What a pass changes: it adds the finalizer, writes down what the names in the spec mean, and creates ports, volumes and
 //! the server.
 
-use kube::Resource;
-
 use super::{
     Claims, FINALIZER, StepResult, block_devices,
-    creations::Creations,
+    creations::{Creations, described},
     instance, kubernetes_failed,
     ports::{Extensions, Ports},
     reconcile::Pass,
@@ -15,10 +13,7 @@ use super::{
 };
 use crate::{
     controllers::{Outcome, identity::Identity},
-    kubernetes::{
-        events::{CloudObject, Verb},
-        patch::set_finalizer,
-    },
+    kubernetes::{events::CloudObject, patch::set_finalizer},
 };
 use capo_api::v1alpha1::OpenStackServer;
 use capo_core::Reason;
@@ -72,7 +67,7 @@ impl Pass<'_> {
             self.find_ports(identity, &found.value.id).await?;
         }
         let doubts = &self.context.servers.doubts;
-        doubts.end(&self.name, &instance::described(&self.name.name));
+        doubts.end(&self.name, &described(CloudObject::Server, &self.name.name));
         tracing::info!(instance = %found.value.id, "Adopting the server of this name");
         self.see(found.value, found.sent_at);
         self.ended()
@@ -92,7 +87,8 @@ impl Pass<'_> {
     pub(super) fn creations(&self) -> Creations {
         let api = self.context.api(&self.name.namespace);
         let doubts = &self.context.servers.doubts;
-        Creations::new(api, &self.name, doubts, self.object.clone())
+        let events = self.context.events.clone();
+        Creations::new(api, &self.name, doubts, events, self.object.clone())
     }
 
     async fn create_all(
@@ -155,12 +151,6 @@ impl Pass<'_> {
             self.context.servers.groups.forget(&group.name);
         }
         let id = made?;
-        tracing::info!(OpenStackServer = %owner, instance = id, "Creating a server");
-        let note = format!("Asked for server {} with id {id}", owner.name);
-        let about = self.object.object_ref(&());
-        self.context
-            .events
-            .changed(&about, Verb::Create, CloudObject::Server, &note);
         cloud.shared_reads().expect_server(&id.as_str().into());
         self.progress.instance_id = Some(id);
         Ok(())

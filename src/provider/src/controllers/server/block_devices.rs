@@ -10,6 +10,7 @@ use super::{
     plan::{VolumePlan, volume_plan},
     wait,
 };
+use crate::kubernetes::events::CloudObject;
 use capo_api::{
     v1alpha1::OpenStackServerSpec,
     v1beta2::{BlockDeviceType, VolumeAvailabilityZone, VolumeAvailabilityZoneSource},
@@ -162,7 +163,7 @@ pub(super) async fn ensure(
             Disk::Volume { new, boot, tag } => {
                 let plan = volume(cloud, new).await?;
                 if plan != VolumePlan::Create {
-                    creations.found(&format!("volume {}", new.name));
+                    creations.found(CloudObject::Volume, &new.name);
                 }
                 let volume = match plan {
                     VolumePlan::Attach(volume) => *volume,
@@ -219,10 +220,10 @@ async fn volume(cloud: &Cloud, new: &NewVolume) -> StepResult<VolumePlan> {
 }
 
 async fn create(cloud: &Cloud, new: &NewVolume, creations: &Creations) -> StepResult<Volume> {
-    let what = format!("volume {}", new.name);
-    creations.begin(&what).await?;
+    creations.begin(CloudObject::Volume, &new.name).await?;
     let answer = cloud.create_volume(new, Priority::Gate).await;
-    creations.end(&what, answer, Reason::InstanceCreateFailed)
+    let refused = Reason::InstanceCreateFailed;
+    creations.end(CloudObject::Volume, &new.name, answer, |it| &it.id, refused)
 }
 
 fn wrong_size(new: &NewVolume, size: u32) -> StepError {

@@ -9,13 +9,14 @@ use std::{
 
 use jiff::Timestamp;
 use kube::{
-    Api, ResourceExt,
+    Api, Resource, ResourceExt,
     api::{Patch, PatchParams},
 };
 use parking_lot::Mutex;
 use serde_json::json;
 
 use super::{StepResult, failed, kubernetes_failed, wait};
+use crate::kubernetes::events::{CloudObject, Events, Verb};
 use capo_api::v1alpha1::OpenStackServer;
 use capo_core::{ObjectName, Reason};
 use capo_openstack::Error;
@@ -102,11 +103,17 @@ impl Doubts {
     }
 }
 
+/// What the creation of an object in OpenStack is called in messages and records.
+pub(super) fn described(object: CloudObject, name: &str) -> String {
+    format!("{} {name}", object.as_str())
+}
+
 /// The creations of one pass.
 pub(super) struct Creations {
     api: Api<OpenStackServer>,
     owner: ObjectName,
     doubts: Doubts,
+    events: Events,
     object: Mutex<OpenStackServer>,
 }
 
@@ -116,48 +123,66 @@ impl Creations {
         api: Api<OpenStackServer>,
         owner: &ObjectName,
         doubts: &Doubts,
+        events: Events,
         object: OpenStackServer,
     ) -> Self {
         Self {
             api,
             owner: owner.clone(),
             doubts: doubts.clone(),
+            events,
             object: Mutex::new(object),
         }
     }
 
-    /// Records that the creation of `what` is sent next. An error where an earlier one may still be carried out.
-    pub(super) async fn begin(&self, what: &str) -> StepResult<()> {
-        self.doubts.check(&self.owner, what)?;
+    /// Records that the creation of an object in OpenStack is sent next. An error where an earlier one may still be carried
+    /// out.
+    pub(super) async fn begin(&self, object: CloudObject, name: &str) -> StepResult<()> {
+        let what = described(object, name);
+        self.doubts.check(&self.owner, &what)?;
         let until = Timestamp::now() + UNANSWERED;
-        self.doubts.set(&self.owner, what, until);
+        self.doubts.set(&self.owner, &what, until);
         let recorded = self.record().await;
         if recorded.is_err() {
-            self.doubts.end(&self.owner, what);
+            self.doubts.end(&self.owner, &what);
         }
         recorded
     }
 
-    /// Takes in the answer to the creation of `what`; `refused` is the reason of an ordinary error.
+    /// Takes in the answer to such a creation, and reports it in an event; `refused` is the reason of an ordinary error.
     pub(super) fn end<T>(
         &self,
-        what: &str,
+        object: CloudObject,
+        name: &str,
         answer: Result<T, Error>,
+        id: fn(&T) -> &str,
         refused: Reason,
     ) -> StepResult<T> {
+        let what = described(object, name);
+        let about = self.object.lock().object_ref(&());
         match &answer {
-            Err(error) if error.maybe_done() => {
-                let until = Timestamp::now() + doubt(error.status());
-                self.doubts.set(&self.owner, what, until);
+            Ok(created) => {
+                self.doubts.end(&self.owner, &what);
+                let (events, verb) = (&self.events, Verb::Create);
+                events.changed_named(&about, verb, object, name, id(created), "");
             }
-            _ => self.doubts.end(&self.owner, what),
+            Err(error) => {
+                if error.maybe_done() {
+                    let until = Timestamp::now() + doubt(error.status());
+                    self.doubts.set(&self.owner, &what, until);
+                } else {
+                    self.doubts.end(&self.owner, &what);
+                }
+                let why = (error.class(), &*error.to_string());
+                self.events.failed(&about, Verb::Create, object, name, why);
+            }
         }
         answer.map_err(|error| failed(&error, refused))
     }
 
-    /// A look-up has found `what`.
-    pub(super) fn found(&self, what: &str) {
-        self.doubts.end(&self.owner, what);
+    /// A look-up has found the object.
+    pub(super) fn found(&self, object: CloudObject, name: &str) {
+        self.doubts.end(&self.owner, &described(object, name));
     }
 
     /// Writes what is in doubt into the object's annotations, where they show something else.

@@ -3,15 +3,20 @@
 
 use std::time::{Duration, Instant};
 
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 
 use super::{
-    Claims, Progress, StepError, StepResult, ambiguous, failed, instance, names,
+    Claims, Progress, StepError, StepResult, ambiguous,
+    creations::described,
+    failed, instance, names,
     ownership::can_be_its_server,
     plan::{ServerDeletionPlan, VolumeDeletionPlan, server_deletion_plan, volume_deletion_plan},
     server_state, validate, wait,
 };
-use crate::controllers::{Context, cluster::project::ProjectMatch, machine};
+use crate::{
+    controllers::{Context, cluster::project::ProjectMatch, machine},
+    kubernetes::events::{CloudObject, Verb},
+};
 use capo_api::{
     v1alpha1::{OpenStackServer, OpenStackServerSpec},
     v1beta2::BlockDeviceType,
@@ -98,7 +103,7 @@ impl Deletion<'_> {
                     Duration::from_secs(2),
                 ));
             }
-            let what = instance::described(&self.owner.name);
+            let what = described(CloudObject::Server, &self.owner.name);
             self.context.servers.doubts.check(self.owner, &what)?;
             // One 404 can be a proxy's.
             if self.was_begun() && before.is_none_or(|before| before.found) {
@@ -114,13 +119,39 @@ impl Deletion<'_> {
         );
         let id = server.id.clone();
         seen.server = Some(server);
-        self.found(&instance::described(&self.owner.name));
+        self.found(&described(CloudObject::Server, &self.owner.name));
         if !under_way {
             self.may_server_go().await?;
-            gone(self.cloud.delete_server(&id, Priority::Gate).await)
-                .map_err(|error| failed(&error, Reason::InstanceDeleteFailed))?;
+            let answer = self.cloud.delete_server(&id, Priority::Gate).await;
+            self.deleted(CloudObject::Server, &self.owner.name, &id, answer)?;
         }
         Err(waiting("The server is being deleted"))
+    }
+
+    /// Reports how a deletion ended. What was gone before is as good as deleted.
+    pub(super) fn deleted(
+        &self,
+        object: CloudObject,
+        name: &str,
+        id: &str,
+        answer: Result<(), Error>,
+    ) -> StepResult<()> {
+        self.removed(Verb::Delete, object, name, id, answer)
+    }
+
+    fn removed(
+        &self,
+        verb: Verb,
+        object: CloudObject,
+        name: &str,
+        id: &str,
+        answer: Result<(), Error>,
+    ) -> StepResult<()> {
+        let about = self.object.object_ref(&());
+        self.context
+            .events
+            .removed(&about, (verb, object), name, id, answer)
+            .map_err(|error| failed(&error, Reason::InstanceDeleteFailed))
     }
 
     /// What was found is not in creation any more.
@@ -291,21 +322,19 @@ impl Deletion<'_> {
                     .cloud
                     .remove_sub_ports(&trunk.id, &trunk.sub_ports, Priority::Gate)
                     .await;
-                gone(removed).map_err(|error| failed(&error, Reason::InstanceDeleteFailed))?;
+                let (verb, object) = (Verb::Update, CloudObject::Trunk);
+                self.removed(verb, object, &trunk.name, &trunk.id, removed)?;
                 for sub_port in &trunk.sub_ports {
-                    gone(
-                        self.cloud
-                            .delete_port(&sub_port.port_id, Priority::Gate)
-                            .await,
-                    )
-                    .map_err(|error| failed(&error, Reason::InstanceDeleteFailed))?;
+                    let id = &sub_port.port_id;
+                    let answer = self.cloud.delete_port(id, Priority::Gate).await;
+                    self.deleted(CloudObject::Port, "", id, answer)?;
                 }
             }
-            gone(self.cloud.delete_trunk(&trunk.id, Priority::Gate).await)
-                .map_err(|error| failed(&error, Reason::InstanceDeleteFailed))?;
+            let answer = self.cloud.delete_trunk(&trunk.id, Priority::Gate).await;
+            self.deleted(CloudObject::Trunk, &trunk.name, &trunk.id, answer)?;
         }
-        gone(self.cloud.delete_abandoned_port(port, Priority::Gate).await)
-            .map_err(|error| failed(&error, Reason::InstanceDeleteFailed))
+        let answer = self.cloud.delete_abandoned_port(port, Priority::Gate).await;
+        self.deleted(CloudObject::Port, &port.name, &port.id, answer)
     }
 
     /// Attached volumes are deleted by Nova with their server; those of a server that never came to be are not.
@@ -333,8 +362,8 @@ impl Deletion<'_> {
                     VolumeDeletionPlan::Await => left = true,
                     VolumeDeletionPlan::Delete => {
                         left = true;
-                        gone(self.cloud.delete_volume(&volume.id, Priority::Gate).await)
-                            .map_err(|error| failed(&error, Reason::InstanceDeleteFailed))?;
+                        let answer = self.cloud.delete_volume(&volume.id, Priority::Gate).await;
+                        self.deleted(CloudObject::Volume, &name, &volume.id, answer)?;
                     }
                 }
             }
@@ -355,14 +384,6 @@ fn volume_names(server: &str, spec: &OpenStackServerSpec) -> Vec<String> {
         .filter(|device| device.storage.type_ == BlockDeviceType::Volume)
         .map(|device| names::device_volume(server, &device.name));
     root.chain(devices).collect()
-}
-
-/// What is to be deleted and is not there is as good as deleted.
-pub(super) fn gone(answer: Result<(), Error>) -> Result<(), Error> {
-    match answer {
-        Err(error) if error.is_not_found() => Ok(()),
-        other => other,
-    }
 }
 
 fn waiting(message: &str) -> StepError {

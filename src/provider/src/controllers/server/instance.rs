@@ -11,6 +11,7 @@ use secrecy::SecretSlice;
 use serde_json::Value;
 
 use super::{StepResult, block_devices::Attached, creations::Creations, failed, failure, wait};
+use crate::kubernetes::events::CloudObject;
 use capo_api::{
     v1alpha1::{OpenStackServerSpec, ResolvedServerSpec},
     v1beta2::SchedulerHintValue,
@@ -33,22 +34,23 @@ pub(super) async fn named(cloud: &Cloud, name: &str, oldest: Instant) -> StepRes
         .map_err(|error| failed(&error, Reason::OpenStackError))
 }
 
-/// What the creation of a server is called in messages and records.
-pub(super) fn described(name: &str) -> String {
-    format!("server {name}")
-}
-
 /// Creates the server and returns its id.
 pub(super) async fn create(
     cloud: &Cloud,
     new: &NewServer,
     creations: &Creations,
 ) -> StepResult<String> {
-    let what = described(&new.name);
-    creations.begin(&what).await?;
+    creations.begin(CloudObject::Server, &new.name).await?;
     let answer = cloud.create_server(new, Priority::Gate).await;
+    let refused = Reason::InstanceCreateFailed;
     creations
-        .end(&what, answer, Reason::InstanceCreateFailed)
+        .end(
+            CloudObject::Server,
+            &new.name,
+            answer,
+            ServerId::as_str,
+            refused,
+        )
         .map(Into::into)
 }
 

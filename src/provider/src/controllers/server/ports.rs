@@ -11,6 +11,7 @@ use super::{
     memory::Changes,
     plan::{PortPlan, port_plan},
 };
+use crate::kubernetes::events::CloudObject;
 use capo_api::v1beta2::ResolvedPortSpec;
 use capo_core::ids::{PortId, ProjectId};
 use capo_core::{FailureClass, Priority};
@@ -88,7 +89,7 @@ impl Ports<'_> {
         let name = &wanted.name;
         let port = match self.plan(wanted).await? {
             PortPlan::Use(port) => {
-                creations.found(&format!("port {name}"));
+                creations.found(CloudObject::Port, name);
                 *port
             }
             PortPlan::Create => self.create(wanted, extensions, creations).await?,
@@ -120,12 +121,13 @@ impl Ports<'_> {
         extensions: Extensions,
         creations: &Creations,
     ) -> StepResult<Port> {
-        let what = format!("port {}", wanted.name);
         let new = new_port(wanted, extensions)?;
-        creations.begin(&what).await?;
+        let (object, name) = (CloudObject::Port, wanted.name.as_str());
+        creations.begin(object, name).await?;
         let answer = self.cloud.create_port(&new, Priority::Gate).await;
         self.changes.note(&self.owner.name);
-        creations.end(&what, answer, Reason::PortCreateFailed)
+        let refused = Reason::PortCreateFailed;
+        creations.end(object, name, answer, |port| &port.id, refused)
     }
 
     async fn ensure_trunk(
@@ -150,19 +152,20 @@ impl Ports<'_> {
             .trunks(&port.id, PRIORITY)
             .await
             .map_err(|error| failed(&error, Reason::OpenStackError))?;
-        let what = format!("trunk {}", wanted.name);
+        let (object, name) = (CloudObject::Trunk, wanted.name.as_str());
         let trunk = if let Some(trunk) = trunks.into_iter().next() {
-            creations.found(&what);
+            creations.found(object, name);
             trunk
         } else {
-            creations.begin(&what).await?;
+            creations.begin(object, name).await?;
             let new = NewTrunk {
                 name: wanted.name.clone(),
                 port_id: port.id.clone(),
                 description: wanted.description.clone().unwrap_or_default(),
             };
             let answer = self.cloud.create_trunk(&new, Priority::Gate).await;
-            creations.end(&what, answer, Reason::PortCreateFailed)?
+            let refused = Reason::PortCreateFailed;
+            creations.end(object, name, answer, |trunk| &trunk.id, refused)?
         };
         self.tag(
             Tagged::Trunk(&trunk.id),

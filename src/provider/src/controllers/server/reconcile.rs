@@ -8,6 +8,7 @@ use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
 
 use super::{
     FINALIZER, Progress, StepResult, address_pairs,
+    creations::described,
     delete::{Deletion, Leftover},
     floating_ip::{self, FloatingAddress},
     instance, kubernetes_failed,
@@ -26,7 +27,10 @@ use crate::{
         cluster::project::{ProjectMatch, project_match},
         identity::Identity,
     },
-    kubernetes::patch::{Written, set_finalizer, write_status},
+    kubernetes::{
+        events::CloudObject,
+        patch::{Written, set_finalizer, write_status},
+    },
 };
 use capo_api::v1alpha1::OpenStackServer;
 use capo_core::{ConditionState, FailureClass, ObjectName};
@@ -179,7 +183,7 @@ impl Pass<'_> {
             return self.adopt(identity, found).await;
         }
         // A server that may still be created has the ports and volumes that exist.
-        let server = instance::described(&self.name.name);
+        let server = described(CloudObject::Server, &self.name.name);
         self.context.servers.doubts.check(&self.name, &server)?;
         self.resolve(identity).await?;
         if let Err(error) = floating_ip::claimed(&self.object, self.context).await {

@@ -14,11 +14,11 @@ use parking_lot::Mutex;
 
 use super::{
     StepResult,
-    creations::Creations,
-    delete::{Deletion, gone},
+    creations::{Creations, described},
+    delete::Deletion,
     failed,
 };
-use crate::{controllers::Context, reconcile::name_of};
+use crate::{controllers::Context, kubernetes::events::CloudObject, reconcile::name_of};
 use capo_api::v1alpha1::{NamedServerGroup, OpenStackServer};
 use capo_core::{
     Priority, Reason,
@@ -82,10 +82,6 @@ impl ServerGroups {
 }
 
 /// What the creation of a group is called in messages and records.
-fn described(name: &str) -> String {
-    format!("server group {name}")
-}
-
 /// The id of the group, which is created where there is none.
 pub(super) async fn ensure(
     context: &Context,
@@ -99,9 +95,9 @@ pub(super) async fn ensure(
     if let Some(id) = groups.seen(&group.name) {
         return Ok(id);
     }
-    let what = described(&group.name);
+    let (object, name) = (CloudObject::ServerGroup, group.name.as_str());
     let id = if let Some(found) = choose(find(cloud, group).await?) {
-        creations.found(&what);
+        creations.found(object, name);
         found.id
     } else {
         // A creation for another object may still be carried out, also one that an earlier process has recorded.
@@ -109,15 +105,15 @@ pub(super) async fn ensure(
         for other in named(context, &group.name) {
             doubts.load(&other, &name_of(&*other));
         }
-        doubts.check_for_all(&what)?;
-        creations.begin(&what).await?;
+        doubts.check_for_all(&described(object, name))?;
+        creations.begin(object, name).await?;
         let policy = group.policy.as_str();
         let answer = cloud
-            .create_server_group(&group.name, policy, Priority::Gate)
-            .await;
-        let created = creations.end(&what, answer, Reason::InstanceCreateFailed)?;
-        tracing::info!(name = group.name, id = %created.id, policy, "Created a server group");
-        created.id
+            .create_server_group(name, policy, Priority::Gate)
+            .await
+            .map(|created| created.id);
+        let refused = Reason::InstanceCreateFailed;
+        creations.end(object, name, answer, ServerGroupId::as_str, refused)?
     };
     groups.see(&group.name, &id);
     Ok(id)
@@ -169,7 +165,7 @@ impl Deletion<'_> {
             return Ok(());
         }
         let found = find(self.cloud, group).await?;
-        let what = described(&group.name);
+        let what = described(CloudObject::ServerGroup, &group.name);
         if found.is_empty() {
             self.context.servers.doubts.check(self.owner, &what)?;
         }
@@ -179,13 +175,11 @@ impl Deletion<'_> {
                 // Another object that is being deleted has them, or somebody else.
                 continue;
             }
-            gone(
-                self.cloud
-                    .delete_server_group(&found.id, Priority::Gate)
-                    .await,
-            )
-            .map_err(|error| failed(&error, Reason::InstanceDeleteFailed))?;
-            tracing::info!(name = group.name, id = %found.id, "Deleted a server group");
+            let answer = self
+                .cloud
+                .delete_server_group(&found.id, Priority::Gate)
+                .await;
+            self.deleted(CloudObject::ServerGroup, &group.name, &found.id, answer)?;
         }
         groups.remove(&group.name);
         Ok(())

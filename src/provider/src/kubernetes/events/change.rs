@@ -81,6 +81,10 @@ pub enum CloudObject {
     Monitor,
     /// Nova's server.
     Server,
+    /// Nova's server group.
+    ServerGroup,
+    /// Cinder's volume.
+    Volume,
 }
 
 impl CloudObject {
@@ -99,6 +103,8 @@ impl CloudObject {
             Self::Pool => "pool",
             Self::Monitor => "monitor",
             Self::Server => "server",
+            Self::ServerGroup => "server group",
+            Self::Volume => "volume",
         }
     }
 }

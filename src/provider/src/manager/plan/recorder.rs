@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::{Judgement, KubernetesWrite, ObjectPlan, OpenStackWrite, Plan, Refusal};
 use crate::{
+    controllers::cluster::project::PROJECT_ANNOTATION,
     kubernetes::{conditions::kind, dry_run},
     reconcile::{Outcome, PassObserver, Subject},
 };
@@ -54,6 +55,9 @@ impl Recorder {
             of_status,
             content,
         } = write;
+        if records_project_only(&content) {
+            return;
+        }
         self.note(subject, |entry| {
             if of_status {
                 if let Some(conditions) = content["status"]["conditions"].as_array() {
@@ -213,6 +217,17 @@ fn redact(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(redact),
         _ => {}
     }
+}
+
+/// Whether a write only records where the objects of a cluster are, which changes nothing for anybody.
+fn records_project_only(content: &Value) -> bool {
+    let annotations = content["metadata"]["annotations"].as_object();
+    content
+        .as_object()
+        .is_some_and(|content| content.len() == 1)
+        && annotations.is_some_and(|annotations| {
+            annotations.len() == 1 && annotations.contains_key(PROJECT_ANNOTATION)
+        })
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ pub(crate) enum HookChange {
     Put(Hooks),
     /// The release gate is open: of those that the Machine carries these stay.
     Release(Hooks),
-    /// The Machine must carry none, whatever the release gate says.
+    /// The Machine must carry none, whatever the release gate decided.
     Remove,
 }
 
@@ -95,64 +95,16 @@ async fn newest(api: &Api<Machine>, name: &str) -> Result<Option<Machine>, kube:
 mod tests {
     use std::{
         cell::Cell,
-        convert::Infallible,
-        sync::Arc,
-        task::{Context, Poll},
         time::{Duration, Instant},
     };
 
-    use futures::{FutureExt as _, future::BoxFuture};
-    use http::{Method, Request, Response};
-    use kube::{Client, client::Body};
-    use parking_lot::Mutex;
     use serde_json::Value;
 
     use super::*;
-    use crate::reconcile::deletion_hooks::PRE_TERMINATE;
+    use crate::{
+        kubernetes::conflict_once::ConflictOnce, reconcile::deletion_hooks::PRE_TERMINATE,
+    };
     use capo_openstack::LeaseToken;
-
-    /// An API server that answers the first patch with a conflict, because the Machine has become `newest` meanwhile.
-    #[derive(Clone)]
-    struct ApiServer {
-        newest: Value,
-        patches: Arc<Mutex<Vec<Value>>>,
-    }
-
-    impl tower::Service<Request<Body>> for ApiServer {
-        type Response = Response<Body>;
-        type Error = Infallible;
-        type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
-
-        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-            Poll::Ready(Ok(()))
-        }
-
-        fn call(&mut self, request: Request<Body>) -> Self::Future {
-            let server = self.clone();
-            async move {
-                let is_patch = *request.method() == Method::PATCH;
-                let body = request.into_body().collect_bytes().await.unwrap();
-                let (status, answer) = if !is_patch {
-                    let list = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineList",
-                        "metadata": {}, "items": [server.newest]});
-                    (200, list)
-                } else if server.patches.lock().is_empty() {
-                    let conflict = json!({"apiVersion": "v1", "kind": "Status", "status": "Failure",
-                        "reason": "Conflict", "code": 409, "message": "changed"});
-                    (409, conflict)
-                } else {
-                    (200, server.newest.clone())
-                };
-                if is_patch {
-                    let patch: Value = serde_json::from_slice(&body).unwrap();
-                    server.patches.lock().push(patch);
-                }
-                let body = Body::from(serde_json::to_vec(&answer).unwrap());
-                Ok(Response::builder().status(status).body(body).unwrap())
-            }
-            .boxed()
-        }
-    }
 
     fn machine(version: &str, paused: bool) -> Value {
         let mut value = json!({
@@ -169,16 +121,15 @@ mod tests {
     /// Releases a Machine that has become `newest` by the time of the first patch. Returns whether the hook was removed, and
     /// the resource version of each patch.
     async fn release(newest: Value, may: impl Fn() -> bool) -> (bool, Vec<Value>) {
-        let patches = Arc::<Mutex<Vec<Value>>>::default();
-        let server = ApiServer {
-            newest,
-            patches: Arc::clone(&patches),
-        };
-        let api: Api<Machine> = Api::namespaced(Client::new(server, "n"), "n");
+        let list = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineList",
+            "metadata": {}, "items": [newest]});
+        let server = ConflictOnce::new(list, newest);
+        let api: Api<Machine> = Api::namespaced(server.client(), "n");
         let judged: Machine = serde_json::from_value(machine("1", false)).unwrap();
         let change = HookChange::Release(Hooks::default());
         let done = apply(&api, &judged, change, may).await.unwrap();
-        let versions = patches
+        let versions = server
+            .patches
             .lock()
             .iter()
             .map(|patch| patch["metadata"]["resourceVersion"].clone())

@@ -13,11 +13,14 @@ use crate::{
     reconcile::{
         ClusterIdentityDefault,
         capi::{self, Machine},
-        identity::{self, Asker},
+        identity,
     },
 };
 use capo_api::v1beta2::OpenStackCluster;
-use capo_core::{Priority, ProvisioningStatus};
+use capo_core::{
+    Priority, ProvisioningStatus,
+    ids::{LoadBalancerId, PoolId},
+};
 use capo_gate::{JOINING, LEAVING};
 use capo_openstack::{
     Cloud, Clouds,
@@ -140,34 +143,17 @@ async fn let_in(
         return Ok(());
     }
     let namespace = cluster.namespace().unwrap_or_default();
-    let object = format!("OpenStackCluster {namespace}/{}", cluster.name_any());
-    let asker = Asker {
-        object: &object,
-        namespace: &namespace,
-    };
-    let cloud = identity::cloud_of(
-        client,
-        clouds,
-        &identity::SecretVersions::default(),
-        ClusterIdentityDefault::Allow,
-        asker,
-        &cluster.spec.identity_ref,
-    )
-    .await
-    .map_err(|error| error.state.message)?;
+    let cloud =
+        identity::cloud_of_cluster(client, clouds, ClusterIdentityDefault::Allow, cluster).await?;
     let Some(id) = balancer_of(&cloud, cluster, &namespace).await? else {
         return Ok(());
     };
-    let told = |error: capo_openstack::Error| error.to_string();
-    for pool in cloud
-        .pools(&id.as_str().into(), Priority::Gate)
-        .await
-        .map_err(told)?
-    {
+    let text = |error: capo_openstack::Error| error.to_string();
+    for pool in cloud.pools(&id, Priority::Gate).await.map_err(text)? {
         let members = cloud
             .members(&pool.id, Priority::Gate)
             .await
-            .map_err(told)?;
+            .map_err(text)?;
         for member in members.into_iter().filter(is_disabled_by_us) {
             match enable(&cloud, &pool.id, &member).await {
                 Ok(()) => released.members.push(member.name),
@@ -194,13 +180,13 @@ async fn balancer_of(
     cloud: &Cloud,
     cluster: &OpenStackCluster,
     namespace: &str,
-) -> Result<Option<String>, String> {
+) -> Result<Option<LoadBalancerId>, String> {
     let status = cluster.status.as_ref();
     let known = status
         .and_then(|status| status.api_server_managed_load_balancer.as_ref())
         .and_then(|balancer| balancer.id.clone());
     if known.is_some() {
-        return Ok(known);
+        return Ok(known.map(Into::into));
     }
     let Some(owner) = capi::owner(&cluster.metadata, "Cluster") else {
         return Ok(None);
@@ -215,13 +201,13 @@ async fn balancer_of(
         .map_err(|error| error.to_string())?;
     match found.as_slice() {
         [] => Ok(None),
-        [one] => Ok(Some(one.id.to_string())),
+        [one] => Ok(Some(one.id.clone())),
         several => Err(format!("{} load balancers have its name", several.len())),
     }
 }
 
 /// Enables one member and waits until Octavia has done so.
-async fn enable(cloud: &Cloud, pool: &str, member: &Member) -> Result<(), String> {
+async fn enable(cloud: &Cloud, pool: &PoolId, member: &Member) -> Result<(), String> {
     let kept = member.tags.iter().filter(|tag| !is_ours(tag));
     let update = MemberUpdate {
         admin_state_up: Some(true),
@@ -232,7 +218,7 @@ async fn enable(cloud: &Cloud, pool: &str, member: &Member) -> Result<(), String
     let late = |state: &str| format!("{state} after {} s", PATIENCE.as_secs());
     loop {
         match cloud
-            .update_member(&pool.into(), &member.id, &update, Priority::Gate)
+            .update_member(pool, &member.id, &update, Priority::Gate)
             .await
         {
             Ok(_) => break,
@@ -245,7 +231,7 @@ async fn enable(cloud: &Cloud, pool: &str, member: &Member) -> Result<(), String
     }
     loop {
         let members = cloud
-            .members(&pool.into(), Priority::Gate)
+            .members(pool, Priority::Gate)
             .await
             .map_err(|error| error.to_string())?;
         let Some(now) = members.into_iter().find(|now| now.id == member.id) else {

@@ -1,4 +1,4 @@
-use std::sync::Mutex;
+use parking_lot::Mutex;
 
 use futures::stream;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
@@ -38,10 +38,10 @@ async fn enqueued(events: Vec<Event<Pod>>) -> Vec<Target> {
                 related: vec![related(&pod.name_any())],
             },
         },
-        |target| seen.lock().unwrap().push(target.clone()),
+        |target| seen.lock().push(target.clone()),
     )
     .await;
-    seen.into_inner().unwrap()
+    seen.into_inner()
 }
 
 fn own(name: &str) -> Target {
@@ -109,11 +109,11 @@ fn the_error_of_a_kind_that_is_not_served_is_logged_once() {
         "Kubernetes answered 404: the server could not find the requested resource"
     );
     let mut trouble = Trouble::default();
-    let told: Vec<bool> = [missing.as_str(), &missing, "another", &missing]
+    let new: Vec<bool> = [missing.as_str(), &missing, "another", &missing]
         .into_iter()
         .map(|text| trouble.is_new(text))
         .collect();
-    assert_eq!(told, [true, false, true, true]);
+    assert_eq!(new, [true, false, true, true]);
     assert!(trouble.is_over() && !trouble.is_over());
     assert!(trouble.is_new(&missing));
 }

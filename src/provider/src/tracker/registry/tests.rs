@@ -13,7 +13,10 @@ use futures::{FutureExt, StreamExt, future::BoxFuture};
 
 use super::*;
 use crate::tracker::inbox::Claim;
-use capo_core::{FailureClass, MonitorType, OperatingStatus, Priority, ProvisioningStatus};
+use capo_core::{
+    FailureClass, MonitorType, OperatingStatus, Priority, ProvisioningStatus,
+    ids::{LoadBalancerId, MonitorId, PoolId},
+};
 use capo_gate::{
     Unobserved, builders,
     desired::{DesiredLoadBalancer, DesiredMachine, Monitor, ServerState},
@@ -36,21 +39,21 @@ impl Octavia for Quiet {
         self
     }
 
-    fn status_tree(&self, id: &str, _: Priority) -> BoxFuture<'static, Answer<Tree>> {
+    fn status_tree(&self, id: &LoadBalancerId, _: Priority) -> BoxFuture<'static, Answer<Tree>> {
         let (name, provisioning) = (format!("{id}-6443"), ProvisioningStatus::Active);
         let pool = PoolRead {
-            id: "pool".to_owned(),
+            id: "pool".into(),
             name: name.clone(),
             provisioning: provisioning.clone(),
             monitor: Some(MonitorRead {
-                id: "monitor".to_owned(),
+                id: "monitor".into(),
                 monitor_type: MonitorType::Tcp,
                 provisioning: provisioning.clone(),
             }),
             members: Vec::new(),
         };
         let listener = ListenerRead {
-            id: "listener".to_owned(),
+            id: "listener".into(),
             name,
             provisioning: provisioning.clone(),
             pools: vec![pool],
@@ -63,15 +66,15 @@ impl Octavia for Quiet {
         std::future::ready(Ok(tree)).boxed()
     }
 
-    fn structure(&self, _: &str, _: Priority) -> BoxFuture<'static, Answer<Structure>> {
+    fn structure(&self, _: &LoadBalancerId, _: Priority) -> BoxFuture<'static, Answer<Structure>> {
         std::future::ready(Ok(Structure::default())).boxed()
     }
 
-    fn members(&self, _: &str, _: Priority) -> BoxFuture<'static, Answer<Vec<MemberDetail>>> {
+    fn members(&self, _: &PoolId, _: Priority) -> BoxFuture<'static, Answer<Vec<MemberDetail>>> {
         std::future::ready(Ok(Vec::new())).boxed()
     }
 
-    fn monitor(&self, _: &str, _: Priority) -> BoxFuture<'static, Answer<Monitor>> {
+    fn monitor(&self, _: &MonitorId, _: Priority) -> BoxFuture<'static, Answer<Monitor>> {
         std::future::ready(Ok(builders::MONITOR)).boxed()
     }
 
@@ -98,23 +101,31 @@ impl Octavia for Queued {
         self
     }
 
-    fn status_tree(&self, id: &str, priority: Priority) -> BoxFuture<'static, Answer<Tree>> {
+    fn status_tree(
+        &self,
+        id: &LoadBalancerId,
+        priority: Priority,
+    ) -> BoxFuture<'static, Answer<Tree>> {
         Quiet.status_tree(id, priority)
     }
 
-    fn structure(&self, id: &str, priority: Priority) -> BoxFuture<'static, Answer<Structure>> {
+    fn structure(
+        &self,
+        id: &LoadBalancerId,
+        priority: Priority,
+    ) -> BoxFuture<'static, Answer<Structure>> {
         Quiet.structure(id, priority)
     }
 
     fn members(
         &self,
-        id: &str,
+        id: &PoolId,
         priority: Priority,
     ) -> BoxFuture<'static, Answer<Vec<MemberDetail>>> {
         Quiet.members(id, priority)
     }
 
-    fn monitor(&self, id: &str, priority: Priority) -> BoxFuture<'static, Answer<Monitor>> {
+    fn monitor(&self, id: &MonitorId, priority: Priority) -> BoxFuture<'static, Answer<Monitor>> {
         Quiet.monitor(id, priority)
     }
 
@@ -166,24 +177,32 @@ impl Octavia for PanicsOnce {
         self
     }
 
-    fn status_tree(&self, id: &str, priority: Priority) -> BoxFuture<'static, Answer<Tree>> {
+    fn status_tree(
+        &self,
+        id: &LoadBalancerId,
+        priority: Priority,
+    ) -> BoxFuture<'static, Answer<Tree>> {
         assert!(self.0.swap(true, Ordering::SeqCst), "the first read");
         Quiet.status_tree(id, priority)
     }
 
-    fn structure(&self, id: &str, priority: Priority) -> BoxFuture<'static, Answer<Structure>> {
+    fn structure(
+        &self,
+        id: &LoadBalancerId,
+        priority: Priority,
+    ) -> BoxFuture<'static, Answer<Structure>> {
         Quiet.structure(id, priority)
     }
 
     fn members(
         &self,
-        id: &str,
+        id: &PoolId,
         priority: Priority,
     ) -> BoxFuture<'static, Answer<Vec<MemberDetail>>> {
         Quiet.members(id, priority)
     }
 
-    fn monitor(&self, id: &str, priority: Priority) -> BoxFuture<'static, Answer<Monitor>> {
+    fn monitor(&self, id: &MonitorId, priority: Priority) -> BoxFuture<'static, Answer<Monitor>> {
         Quiet.monitor(id, priority)
     }
 
@@ -265,7 +284,7 @@ async fn what_was_seen_as_wanted_is_not_what_is_wanted_now() {
 
 /// The kinds of input that wait for a worker.
 fn waiting(membership: &Membership, cluster: &str) -> [bool; 5] {
-    let clusters = membership.lock();
+    let clusters = membership.0.clusters.lock();
     let entry = clusters.entries.get(&name(cluster)).unwrap();
     let updates = entry.running.as_ref().unwrap().inbox.take();
     [
@@ -319,7 +338,7 @@ async fn input_for_one_load_balancer_does_not_reach_the_worker_of_another() {
     membership.set_machine(&name("m"), machine("c"));
     assert_eq!(waiting(&membership, "b"), nothing);
     membership.forget_load_balancer(&name("c"));
-    let clusters = membership.lock();
+    let clusters = membership.0.clusters.lock();
     let running = clusters.entries[&name("b")].running.as_ref().unwrap();
     assert!(matches!(running.inbox.take().claimed_by, Some(Claim(None))));
 }

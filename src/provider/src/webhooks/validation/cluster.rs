@@ -3,12 +3,12 @@
 use serde_json::Value;
 
 use super::{
-    Change, FieldError,
+    FieldError, ObjectChange,
     difference::{Difference, differences, is_nothing},
     machine::is_identity,
 };
 
-pub(super) fn validate(change: &Change<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn validate(change: &ObjectChange<'_>, errors: &mut Vec<FieldError>) {
     security_group_rules(change, errors);
     monitor_type(change, errors);
     let Some(old) = change.old else { return };
@@ -31,7 +31,7 @@ pub(super) fn validate(change: &Change<'_>, errors: &mut Vec<FieldError>) {
     );
 }
 
-pub(super) fn validate_template(change: &Change<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_template(change: &ObjectChange<'_>, errors: &mut Vec<FieldError>) {
     const SPEC: &str = "/spec/template/spec";
     let Some(old) = change.old else { return };
     differences(
@@ -60,7 +60,7 @@ const REMOTES: [&str; 3] = ["remoteManagedGroups", "remoteGroupID", "remoteIPPre
 
 /// Refuses new rules with more than one other side. A rule that the object already has is accepted, because it must not
 /// prevent unrelated changes.
-fn security_group_rules(change: &Change<'_>, errors: &mut Vec<FieldError>) {
+fn security_group_rules(change: &ObjectChange<'_>, errors: &mut Vec<FieldError>) {
     for list in RULE_LISTS {
         let rules = |object: &Value| {
             let path = format!("/spec/managedSecurityGroups/{list}");
@@ -89,7 +89,7 @@ fn security_group_rules(change: &Change<'_>, errors: &mut Vec<FieldError>) {
 
 /// Refuses a type of health monitor that the provider in the spec does not have. One that the object already has is
 /// accepted, because it must not prevent unrelated changes.
-fn monitor_type(change: &Change<'_>, errors: &mut Vec<FieldError>) {
+fn monitor_type(change: &ObjectChange<'_>, errors: &mut Vec<FieldError>) {
     const FIELD: &str = "/spec/apiServer/managedLoadBalancer/monitor/type";
     const PROVIDER: &str = "/spec/apiServer/managedLoadBalancer/provider";
     let wanted = change.new.pointer(FIELD);

@@ -4,10 +4,10 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{Change, FieldError, annotation};
+use super::{FieldError, ObjectChange, annotation};
 use capo_core::{GateOverride, gate_override};
 
-pub(super) fn validate(change: &Change<'_>, now: Timestamp, errors: &mut Vec<FieldError>) {
+pub(super) fn validate(change: &ObjectChange<'_>, now: Timestamp, errors: &mut Vec<FieldError>) {
     let written = annotation(change.new, gate_override::KEY);
     let before = change
         .old

@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use super::{
-    Change, FieldError,
+    FieldError, ObjectChange,
     difference::{differences, is_nothing},
 };
 
-pub(super) fn validate(change: &Change<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn validate(change: &ObjectChange<'_>, errors: &mut Vec<FieldError>) {
     let new = change.new.get("spec");
     let Some(old) = change.old else {
         created("spec", new, errors);
@@ -29,7 +29,7 @@ pub(super) fn validate(change: &Change<'_>, errors: &mut Vec<FieldError>) {
     });
 }
 
-pub(super) fn validate_template(change: &Change<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_template(change: &ObjectChange<'_>, errors: &mut Vec<FieldError>) {
     const SPEC: &str = "/spec/template/spec";
     let new = change.new.pointer(SPEC);
     let Some(old) = change.old else {
@@ -65,7 +65,7 @@ pub(super) fn validate_template(change: &Change<'_>, errors: &mut Vec<FieldError
     );
 }
 
-pub(super) fn validate_server(change: &Change<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_server(change: &ObjectChange<'_>, errors: &mut Vec<FieldError>) {
     let new = change.new.get("spec");
     let Some(old) = change.old else {
         created("spec", new, errors);

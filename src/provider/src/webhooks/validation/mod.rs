@@ -15,7 +15,7 @@ mod review;
 mod tests;
 
 pub use field_error::{FieldError, Problem};
-pub use review::{Answer, ReviewError, review};
+pub use review::{ReviewError, ReviewResponse, review};
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -102,7 +102,7 @@ impl Kind {
 
 /// A creation or an update to validate.
 #[derive(Debug, Clone, Copy)]
-pub struct Change<'a> {
+pub struct ObjectChange<'a> {
     /// The object before; `None` for a creation.
     pub old: Option<&'a Value>,
     /// The object as it would be.
@@ -114,7 +114,7 @@ pub struct Change<'a> {
 /// Marks the dry runs of Cluster API's topology controller.
 const TOPOLOGY_DRY_RUN: &str = "topology.cluster.x-k8s.io/dry-run";
 
-impl Change<'_> {
+impl ObjectChange<'_> {
     /// Whether this is a dry run of the topology controller. In it the API server applies defaults to changed templates
     /// for a comparison, which immutability would prevent.
     fn is_topology_dry_run(&self) -> bool {
@@ -123,7 +123,7 @@ impl Change<'_> {
 }
 
 /// All violations of the rules; empty when the change is allowed.
-pub fn validate(kind: Kind, change: &Change<'_>, now: Timestamp) -> Vec<FieldError> {
+pub fn validate(kind: Kind, change: &ObjectChange<'_>, now: Timestamp) -> Vec<FieldError> {
     let mut errors = Vec::new();
     match kind {
         Kind::Cluster => cluster::validate(change, &mut errors),

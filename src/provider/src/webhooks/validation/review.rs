@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
-use super::{Change, FieldError, Kind, names, validate};
+use super::{FieldError, Kind, ObjectChange, names, validate};
 use crate::webhooks::{GROUP, conversion, size_estimate};
 
 /// A body that is no AdmissionReview, so that it can't be answered by one.
@@ -30,7 +30,7 @@ pub enum ReviewError {
 
 /// The answer to a review.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct ReviewResponse {
     /// The AdmissionReview to send back, JSON.
     pub body: Vec<u8>,
     /// Whether the change is allowed.
@@ -79,7 +79,7 @@ struct GroupVersionKind {
 }
 
 /// Answers an AdmissionReview that came to the path of `kind`.
-pub fn review(kind: Kind, body: &[u8], now: Timestamp) -> Result<Answer, ReviewError> {
+pub fn review(kind: Kind, body: &[u8], now: Timestamp) -> Result<ReviewResponse, ReviewError> {
     let review: Review<'_> = serde_json::from_slice(body)?;
     let known = matches!(
         review.api_version.as_str(),
@@ -103,7 +103,7 @@ pub fn review(kind: Kind, body: &[u8], now: Timestamp) -> Result<Answer, ReviewE
         "kind": "AdmissionReview",
         "response": response,
     });
-    Ok(Answer {
+    Ok(ReviewResponse {
         body: serde_json::to_vec(&answer)?,
         allowed,
     })
@@ -128,7 +128,7 @@ fn judge(kind: Kind, request: &Request<'_>, now: Timestamp) -> Result<(), Value>
         "UPDATE" => Some(current(kind, request.old_object, "oldObject")?),
         _ => None,
     };
-    let change = Change {
+    let change = ObjectChange {
         old: old.as_ref(),
         new: &new,
         dry_run: request.dry_run == Some(true),

@@ -13,7 +13,7 @@ use crate::{
         apply::apply,
         cluster_api::{api, condition},
     },
-    waiting::PATIENCE,
+    waiting::{PATIENCE, until},
 };
 
 /// The identity that all objects of a test refer to.
@@ -113,6 +113,17 @@ impl Environment {
                 && object["status"]["observedGeneration"] == object["metadata"]["generation"]
         })
         .await
+    }
+
+    /// Waits for an event in the namespace whose note contains `text`.
+    pub async fn until_noted(&self, text: &str) {
+        let events: Api<Event> = Api::namespaced(self.admin.clone(), &self.namespace);
+        until(text, async || {
+            let list = events.list(&ListParams::default()).await.unwrap();
+            let mut notes = list.items.iter().filter_map(|event| event.note.as_ref());
+            notes.any(|note| note.contains(text)).then_some(())
+        })
+        .await;
     }
 
     /// Merges `change` into an object.

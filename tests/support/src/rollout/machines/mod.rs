@@ -7,7 +7,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     net::{IpAddr, SocketAddr},
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
@@ -18,6 +18,7 @@ use kube::{
     api::DynamicObject,
     runtime::watcher::{self, Event as WatchEvent},
 };
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{net::TcpListener, sync::OnceCell, sync::broadcast::error::RecvError};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -102,11 +103,7 @@ impl Machines {
     /// From now on the Machines of this management plane are followed, or none: a move deletes those that stay behind.
     pub fn follow(&self, management: Option<Client>) {
         let next = self.simulation.end.child_token();
-        let mut following = self
-            .simulation
-            .following
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut following = self.simulation.following.lock();
         following.cancel();
         following.clone_from(&next);
         if let Some(client) = management {
@@ -141,11 +138,7 @@ impl Machines {
 
     /// From now on API servers start this long after their servers.
     pub fn set_boot(&self, boot: Duration) {
-        *self
-            .simulation
-            .boot
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = boot;
+        *self.simulation.boot.lock() = boot;
     }
 
     /// Kills the API server of a machine. Its kubelet continues and reports that the Pod is not ready.
@@ -163,7 +156,7 @@ impl Machines {
 
 impl Simulation {
     fn lives(&self) -> MutexGuard<'_, Lives> {
-        self.lives.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lives.lock()
     }
 
     async fn follow_cloud(self: Arc<Self>, cloud: Control) {
@@ -282,7 +275,7 @@ impl Simulation {
     }
 
     async fn live(&self, machine: &str, server: &str, address: IpAddr) -> Result<(), Error> {
-        let boot = *self.boot.lock().unwrap_or_else(PoisonError::into_inner);
+        let boot = *self.boot.lock();
         tokio::time::sleep(boot).await;
         let endpoint = self.endpoint().await;
         let mut process =

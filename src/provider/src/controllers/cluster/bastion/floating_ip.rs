@@ -166,20 +166,16 @@ pub(crate) async fn give_back(
 
 async fn delete(context: &StepContext<'_>, fip: &FloatingIp) -> StepResult<()> {
     let shown = floating_ips::shown(fip);
-    match context
+    let answer = context
         .cloud
         .delete_floating_ip(&fip.id, Priority::Settling)
-        .await
-    {
-        Ok(()) => context.deleted(CloudObject::FloatingIp, &shown, &fip.id),
-        Err(error) if error.is_not_found() => {}
-        Err(error) => {
-            context.failed(Verb::Delete, CloudObject::FloatingIp, &shown, &error);
+        .await;
+    context
+        .deleted(CloudObject::FloatingIp, &shown, &fip.id, answer)
+        .map_err(|error| {
             let doing = format!("Giving the bastion's floating IP {shown} back");
-            return Err(failed(&doing, &error));
-        }
-    }
-    Ok(())
+            failed(&doing, &error)
+        })
 }
 
 fn failed(doing: &str, error: &capo_openstack::Error) -> StepError {

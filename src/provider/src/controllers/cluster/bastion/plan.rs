@@ -10,7 +10,7 @@ use capo_api::v1alpha1::{OpenStackServer, OpenStackServerSpec};
 pub(crate) struct BastionInputs<'a> {
     /// Name of the OpenStackCluster.
     pub cluster: &'a str,
-    /// The server that the spec asks for.
+    /// The server that the spec describes.
     pub desired: Desired<'a>,
     /// The server object of the bastion's name.
     pub found: Option<&'a OpenStackServer>,
@@ -18,7 +18,7 @@ pub(crate) struct BastionInputs<'a> {
     pub is_recorded: bool,
 }
 
-/// The server that the spec asks for.
+/// The server that the spec describes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Desired<'a> {
     /// None.
@@ -40,13 +40,13 @@ pub(crate) enum BastionPlan {
     Remove,
     /// The server is being deleted. The next one gets its floating IP, if there is to be one.
     AwaitDeletion,
-    /// The server is deleted, because the spec asks for another one.
+    /// The server is deleted, because the spec describes another one.
     Replace,
     /// The server is created.
     Create(Box<OpenStackServerSpec>),
     /// The server is created as soon as its network and security group are known.
     CreateLater,
-    /// The server is what the spec asks for.
+    /// The server is as the spec describes it.
     Keep,
     /// The name belongs to an object that is not this cluster's bastion.
     Foreign {

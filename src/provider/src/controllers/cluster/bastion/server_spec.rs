@@ -1,9 +1,9 @@
-//! The server that the bastion's spec asks for, and whether one that exists is that server. Plain functions.
+//! The server that the bastion's spec describes, and whether one that exists is that server. The functions are pure.
 
 use serde_json::Value;
 
 use crate::controllers::{
-    machine::translate::{Surroundings, server_spec},
+    machine::translate::{ServerInputs, server_spec},
     server::names::ServerGroupOwner,
 };
 use capo_api::{
@@ -29,7 +29,7 @@ impl DesiredServer {
         group: Option<&str>,
     ) -> Self {
         let translated = |cluster: &OpenStackCluster, spec: &OpenStackMachineSpec| {
-            let around = Surroundings {
+            let inputs = ServerInputs {
                 cluster,
                 // As in CAPO, the bastion always uses the cluster's credentials.
                 identity: &cluster.spec.identity_ref,
@@ -42,7 +42,7 @@ impl DesiredServer {
                 user_data: None,
                 group_owner: ServerGroupOwner::Bastion,
             };
-            server_spec(spec, around)
+            server_spec(spec, inputs)
         };
         let spec = bastion.spec.clone().unwrap_or_default();
         // CAPO replaces the addresses of a port without a network by the cluster's subnets. Versions before 0.15 do not

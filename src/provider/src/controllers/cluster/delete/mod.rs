@@ -16,7 +16,7 @@ use super::{
     apply::{gather_facts, look_up_and_verify},
     bastion,
     desired::DesiredCluster,
-    observe,
+    observe, project,
     reconcile::{Published, Reconcile, kubernetes_failed},
     spec,
     step_context::StepContext,
@@ -89,6 +89,12 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
         pass.report.ready = Some(ConditionState::unmet(Reason::Deleting, text));
         return pass.end().await;
     };
+    if let Err(step_error) = project::check_recorded(&pass, &identity.project) {
+        let text = step_error.state.message.clone();
+        pass.report.ready = Some(ConditionState::unmet(Reason::Deleting, text));
+        pass.note(step_error);
+        return pass.end().await;
+    }
     pass.good(kind::OPENSTACK_AUTHENTICATION_SUCCEEDED);
     // The bastion's server is deleted by its own controller, in this project.
     pass.seen.project = Some(identity.project.clone());

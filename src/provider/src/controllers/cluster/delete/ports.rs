@@ -123,29 +123,15 @@ async fn delete(context: &StepContext<'_>, port: &Port) -> StepResult<()> {
             .delete_abandoned_port(port, Priority::Settling)
             .await;
     }
-    match deleted {
-        Ok(()) => {
-            context.deleted(CloudObject::Port, &port.name, &port.id);
-            Ok(())
-        }
-        Err(error) if error.is_not_found() => Ok(()),
-        Err(error) => {
-            context.failed(Verb::Delete, CloudObject::Port, &port.name, &error);
-            Err(in_use(NETWORK_READY, &doing, &error))
-        }
-    }
+    context
+        .deleted(CloudObject::Port, &port.name, &port.id, deleted)
+        .map_err(|error| in_use(NETWORK_READY, &doing, &error))
 }
 
 /// Deletes the trunks that a port is the parent of, with their subports: it can't be deleted before.
 async fn delete_trunks(context: &StepContext<'_>, port: &Port) -> StepResult<()> {
     let doing = format!("Deleting the trunk of port {}", port.name);
-    let gone = |result: Result<(), Error>| match result {
-        Err(error) if !error.is_not_found() => {
-            context.failed(Verb::Delete, CloudObject::Trunk, "", &error);
-            Err(in_use(NETWORK_READY, &doing, &error))
-        }
-        _ => Ok(()),
-    };
+    let waits = |error| in_use(NETWORK_READY, &doing, &error);
     let trunks = match context.cloud.trunks(&port.id, Priority::Settling).await {
         Ok(trunks) => trunks,
         Err(error) if error.is_not_found() => Vec::new(),
@@ -157,21 +143,30 @@ async fn delete_trunks(context: &StepContext<'_>, port: &Port) -> StepResult<()>
                 .cloud
                 .remove_sub_ports(&trunk.id, &trunk.sub_ports, Priority::Settling)
                 .await;
-            gone(removed)?;
+            context
+                .removed(
+                    Verb::Update,
+                    CloudObject::Trunk,
+                    &trunk.name,
+                    &trunk.id,
+                    removed,
+                )
+                .map_err(waits)?;
         }
         for sub_port in &trunk.sub_ports {
-            let deleted = context
-                .cloud
-                .delete_port(&sub_port.port_id, Priority::Settling)
-                .await;
-            gone(deleted)?;
+            let id = &sub_port.port_id;
+            let deleted = context.cloud.delete_port(id, Priority::Settling).await;
+            context
+                .deleted(CloudObject::Port, "", id, deleted)
+                .map_err(waits)?;
         }
         let deleted = context
             .cloud
             .delete_trunk(&trunk.id, Priority::Settling)
             .await;
-        gone(deleted)?;
-        context.deleted(CloudObject::Trunk, &trunk.name, &trunk.id);
+        context
+            .deleted(CloudObject::Trunk, &trunk.name, &trunk.id, deleted)
+            .map_err(waits)?;
     }
     Ok(())
 }

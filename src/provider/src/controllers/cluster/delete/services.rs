@@ -3,7 +3,7 @@
 use super::waiting::SOON;
 use crate::controllers::cluster::{floating_ip, load_balancer, step_context::StepContext};
 use crate::kubernetes::conditions::kind::NETWORK_READY;
-use crate::kubernetes::events::{CloudObject, Verb};
+use crate::kubernetes::events::CloudObject;
 use crate::reconcile::{StepError, StepResult};
 use capo_core::{FailureClass, Priority, Reason};
 use capo_openstack::{
@@ -64,12 +64,9 @@ pub(super) async fn delete(
         if let Some(port) = &lb.vip_port_id {
             delete_floating_ip(context, port, cluster).await?;
         }
-        if load_balancer::delete(context, &lb.id)
+        load_balancer::delete(context, &lb.name, &lb.id)
             .await
-            .map_err(|error| error.shown_by(NETWORK_READY))?
-        {
-            context.deleted(CloudObject::LoadBalancer, &lb.name, &lb.id);
-        }
+            .map_err(|error| error.shown_by(NETWORK_READY))?;
         names.push(lb.name);
     }
     if names.is_empty() {
@@ -102,23 +99,17 @@ async fn delete_floating_ip(
     let Some(fip) = found.filter(|fip| is_created(&fip.description)) else {
         return Ok(());
     };
-    match context
+    let answer = context
         .cloud
         .delete_floating_ip(&fip.id, Priority::Settling)
-        .await
-    {
-        Ok(()) => {
-            context.deleted(CloudObject::FloatingIp, &floating_ip::shown(&fip), &fip.id);
-            Ok(())
-        }
-        Err(error) if error.is_not_found() => Ok(()),
-        Err(error) => {
-            let shown = floating_ip::shown(&fip);
-            context.failed(Verb::Delete, CloudObject::FloatingIp, &shown, &error);
+        .await;
+    let shown = floating_ip::shown(&fip);
+    context
+        .deleted(CloudObject::FloatingIp, &shown, &fip.id, answer)
+        .map_err(|error| {
             let doing = "Deleting the floating IP of a Service";
-            Err(floating_ip::failed(doing, &error).shown_by(NETWORK_READY))
-        }
-    }
+            floating_ip::failed(doing, &error).shown_by(NETWORK_READY)
+        })
 }
 
 /// What a user can do about them, for the condition.

@@ -112,7 +112,7 @@ async fn remove_balancer(context: &StepContext<'_>, lb: &LoadBalancer) -> StepRe
     let seen = FoundLoadBalancer::from(lb);
     if seen.provisioning_status != ProvisioningStatus::PendingDelete {
         floating_ip::remove(context, lb.vip_port_id.as_deref()).await?;
-        if !load_balancer::delete(context, &lb.id).await? {
+        if !load_balancer::delete(context, &lb.name, &lb.id).await? {
             return Err(StepError::wait(
                 API_SERVER_LOAD_BALANCER_READY,
                 Reason::LoadBalancerPending,
@@ -123,7 +123,6 @@ async fn remove_balancer(context: &StepContext<'_>, lb: &LoadBalancer) -> StepRe
                 SOON,
             ));
         }
-        context.deleted(CloudObject::LoadBalancer, &lb.name, &lb.id);
     }
     Err(StepError::wait(
         API_SERVER_LOAD_BALANCER_READY,
@@ -191,20 +190,16 @@ async fn remove_router(
         }
     }
     let Some(router) = router else { return Ok(()) };
-    match context
+    let answer = context
         .cloud
         .delete_router(&router.id, Priority::Settling)
-        .await
-    {
-        Ok(()) => {}
-        Err(error) if error.is_not_found() => {}
-        Err(error) => {
-            context.failed(Verb::Delete, CloudObject::Router, &router.name, &error);
+        .await;
+    context
+        .deleted(CloudObject::Router, &router.name, &router.id, answer)
+        .map_err(|error| {
             let doing = format!("Deleting router {}", router.name);
-            return Err(in_use(ROUTER_READY, &doing, &error));
-        }
-    }
-    context.deleted(CloudObject::Router, &router.name, &router.id);
+            in_use(ROUTER_READY, &doing, &error)
+        })?;
     match router::find_managed(context).await? {
         None => Ok(()),
         Some(router) => Err(going(ROUTER_READY, "Router", &router.name)),
@@ -240,19 +235,17 @@ async fn remove_network(
     left: &[Port],
     cluster: &str,
 ) -> StepResult<()> {
-    match context
+    let answer = context
         .cloud
         .delete_network(&network.id, Priority::Settling)
-        .await
-    {
+        .await;
+    match context.deleted(CloudObject::Network, &network.name, &network.id, answer) {
         Ok(()) => {}
-        Err(error) if error.is_not_found() => {}
         Err(error) if error.class().is_conflict() => {
             let waits = still_used(network, left, &error);
             return Err(with_services_named(context, Some(network), cluster, waits).await);
         }
         Err(error) => {
-            context.failed(Verb::Delete, CloudObject::Network, &network.name, &error);
             return Err(StepError::cloud(
                 NETWORK_READY,
                 Reason::OpenStackError,
@@ -261,7 +254,6 @@ async fn remove_network(
             ));
         }
     }
-    context.deleted(CloudObject::Network, &network.name, &network.id);
     match network::find_managed(context).await? {
         None => Ok(()),
         Some(network) => Err(going(NETWORK_READY, "Network", &network.name)),

@@ -52,8 +52,8 @@ pub(crate) async fn endpoint(
             let vip = pass.seen.load_balancer.found().and_then(|lb| lb.vip);
             let Some(address) = floating.or(vip) else {
                 // What keeps the load balancer from being created has a condition of its own.
-                let told = pass.report.condition(kind::API_SERVER_LOAD_BALANCER_READY);
-                if told.is_none() && pass.seen.networking.network.is_known() {
+                let reported = pass.report.condition(kind::API_SERVER_LOAD_BALANCER_READY);
+                if reported.is_none() && pass.seen.networking.network.is_known() {
                     let text = "The load balancer has no address yet";
                     let verdict = ConditionState::unmet(Reason::APIEndpointConfigFailed, text);
                     pass.report.set_condition(kind::API_ENDPOINT_READY, verdict);

@@ -10,9 +10,9 @@ use crate::kubernetes::conditions::kind::API_ENDPOINT_READY;
 use crate::reconcile::{StepError, StepResult};
 use capo_core::Reason;
 
-/// A resolver that does not answer within this time is asked again in a later pass.
+/// A name whose resolver does not answer within this time is looked up again in a later pass.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How soon it is asked again.
+/// How soon it is looked up again.
 const PAUSE: Duration = Duration::from_secs(10);
 /// A name that does not resolve for this long is taken for one that its owner creates when the address is known.
 const UNRESOLVED: Duration = Duration::from_mins(1);

@@ -1,4 +1,4 @@
-//! Where the API server is reached. A plain decision on what the spec says and what exists.
+//! Where clients reach the API server: a pure decision on the spec and on what exists.
 
 use std::{collections::BTreeSet, net::IpAddr};
 
@@ -27,7 +27,7 @@ pub(crate) struct EndpointInputs {
 /// How the endpoint comes about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum EndpointPlan {
-    /// It stands in the spec already.
+    /// The spec has it already.
     Given {
         /// Name or address.
         host: String,
@@ -51,7 +51,7 @@ pub(crate) enum EndpointPlan {
         /// Port.
         port: u16,
     },
-    /// Nothing says what it could be.
+    /// Neither the spec nor anything that exists shows what it could be.
     Nowhere,
 }
 
@@ -97,7 +97,7 @@ impl EndpointInputs {
     }
 
     /// The address that a new load balancer's VIP should have: the fixed one, or the endpoint's own
-    /// when no floating IP stands before it. `None` lets Neutron choose.
+    /// where no floating IP is in front of it. `None` lets Neutron choose.
     pub(crate) fn desired_vip(&self) -> Option<IpAddr> {
         if let Some(address) = self.fixed_ip.as_deref().and_then(|ip| ip.parse().ok()) {
             return Some(address);

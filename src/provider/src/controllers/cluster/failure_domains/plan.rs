@@ -1,8 +1,8 @@
-//! Which availability zones Cluster API may place machines in. Plain data.
+//! Which availability zones Cluster API may place machines in. The functions are pure.
 
 use std::collections::BTreeSet;
 
-/// Cluster API takes no more.
+/// The most failure domains that Cluster API accepts.
 const MOST: usize = 100;
 
 /// One availability zone as a failure domain.

@@ -368,18 +368,9 @@ pub(crate) async fn remove(context: &StepContext<'_>, port: Option<&str>) -> Ste
         } else {
             Verb::Delete
         };
-        match done {
-            Ok(()) => {}
-            Err(error) if error.is_not_found() => {}
-            Err(error) => {
-                context.failed(verb, CloudObject::FloatingIp, &address, &error);
-                return Err(failed(
-                    &format!("Giving floating IP {address} back"),
-                    &error,
-                ));
-            }
-        }
-        context.changed(verb, CloudObject::FloatingIp, &address, &fip.id, "");
+        context
+            .removed(verb, CloudObject::FloatingIp, &address, &fip.id, done)
+            .map_err(|error| failed(&format!("Giving floating IP {address} back"), &error))?;
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ pub(crate) enum FloatingIpPlan {
         /// The port that it goes to.
         port: PortId,
     },
-    /// It is on another port, which somebody else may need.
+    /// It is on another port, whose owner may need it.
     Occupied {
         /// The floating IP.
         fip: FloatingIp,

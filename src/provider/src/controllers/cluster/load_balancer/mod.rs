@@ -240,19 +240,15 @@ async fn flavor_id(context: &StepContext<'_>, name: &str) -> StepResult<Option<S
 }
 
 /// Deletes a load balancer with everything in it. `Ok(false)` where it is locked at the moment.
-pub(crate) async fn delete(context: &StepContext<'_>, id: &str) -> StepResult<bool> {
-    match context
+pub(crate) async fn delete(context: &StepContext<'_>, name: &str, id: &str) -> StepResult<bool> {
+    let answer = context
         .cloud
         .delete_load_balancer(&id.into(), Priority::Settling)
-        .await
-    {
+        .await;
+    match context.deleted(CloudObject::LoadBalancer, name, id, answer) {
         Ok(()) => Ok(true),
-        Err(error) if error.is_not_found() => Ok(true),
         Err(error) if error.is(FailureClass::Locked) => Ok(false),
-        Err(error) => {
-            context.failed(Verb::Delete, CloudObject::LoadBalancer, id, &error);
-            Err(failed(&format!("Deleting load balancer {id}"), &error))
-        }
+        Err(error) => Err(failed(&format!("Deleting load balancer {id}"), &error)),
     }
 }
 

@@ -83,15 +83,15 @@ pub(crate) fn plan(
             lb.name == inputs.name && lb.provisioning_status != ProvisioningStatus::Deleted
         })
         .collect();
-    // One that is going does not stand in the way of one that stays.
+    // A load balancer that is being deleted does not keep us from using one that stays.
     let staying: Vec<&&FoundLoadBalancer> = ours
         .iter()
         .filter(|lb| lb.provisioning_status != ProvisioningStatus::PendingDelete)
         .collect();
     match (staying.as_slice(), ours.first()) {
         ([], None) => LoadBalancerPlan::Create,
-        ([], Some(going)) => LoadBalancerPlan::Going {
-            id: going.id.clone(),
+        ([], Some(deleting)) => LoadBalancerPlan::Going {
+            id: deleting.id.clone(),
         },
         ([one], _) => one_plan(inputs, one, now),
         (several, _) => {

@@ -15,7 +15,7 @@ use crate::{
             reconcile::Reconcile, report::in_closed_set, step_context::StepContext,
         },
     },
-    kubernetes::{conditions::kind, events::CloudObject},
+    kubernetes::conditions::kind,
 };
 use capo_core::{
     ConditionState, ConditionStatus, FailureClass, Lookup, ProvisioningStatus, Reason,
@@ -206,14 +206,10 @@ fn broken(name: &str, id: &str) -> StepError {
 async fn replace(pass: &mut Reconcile<'_>, context: &StepContext<'_>, id: &str) -> StepResult<()> {
     // Its worker must not write to it any more, and does not without its id.
     pass.seen.load_balancer = Lookup::Absent;
-    if load_balancer::delete(context, id).await? {
+    let name = context.desired.names.load_balancer();
+    if load_balancer::delete(context, &name, id).await? {
         let count = pass.seen.replacements.map_or(0, |(count, _)| count);
         pass.seen.replacements = Some((count.saturating_add(1), pass.now));
-        context.deleted(
-            CloudObject::LoadBalancer,
-            &context.desired.names.load_balancer(),
-            id,
-        );
     }
     let text = format!(
         "Load balancer {id} was in ERROR and is being deleted; a new one is made when it is gone"

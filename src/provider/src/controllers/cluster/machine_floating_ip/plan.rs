@@ -1,4 +1,4 @@
-//! Which control-plane machine gets the API server's floating IP. A plain decision on what was read.
+//! Which control-plane machine gets the API server's floating IP. The decision is a pure function of what was read.
 
 use super::carrier::{ApiServer, Carrier};
 use capo_core::ObjectName;
@@ -26,7 +26,7 @@ pub(crate) enum MovePlan {
         /// Its server.
         server: String,
     },
-    /// The machine that it is on is going, and no other one can take it.
+    /// The machine that it is on is being deleted, and no other one can take it.
     NoReceiver {
         /// The machine that it is on.
         on: ObjectName,

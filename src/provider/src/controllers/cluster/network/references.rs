@@ -138,7 +138,7 @@ pub(super) async fn existing(
     Ok(NetworkState { network, subnets })
 }
 
-/// External networks belong to nobody's cluster and hardly ever change: the clusters of a cloud share one list of them.
+/// External networks belong to no cluster and hardly ever change, so the clusters of a cloud share one list of them.
 pub(super) async fn external_networks(
     context: &StepContext<'_>,
     filter: &NetworkFilter,

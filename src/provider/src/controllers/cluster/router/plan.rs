@@ -1,4 +1,4 @@
-//! What to do about the managed router. Plain decisions on what was read.
+//! What to do about the managed router. The decisions are pure functions of what was read.
 
 use capo_openstack::network::{ExternalGateway, Router};
 

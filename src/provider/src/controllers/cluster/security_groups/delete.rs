@@ -3,7 +3,7 @@
 use super::{failed, find, find_one};
 use crate::controllers::cluster::{names::Role, step_context::StepContext};
 use crate::kubernetes::conditions::kind::SECURITY_GROUPS_READY;
-use crate::kubernetes::events::{CloudObject, Verb};
+use crate::kubernetes::events::CloudObject;
 use crate::reconcile::{StepError, StepResult};
 use capo_core::Priority;
 use capo_openstack::network::SecurityGroup;
@@ -38,31 +38,20 @@ pub(crate) async fn one(context: &StepContext<'_>, role: Role) -> StepResult<()>
 }
 
 async fn delete(context: &StepContext<'_>, group: &SecurityGroup) -> StepResult<()> {
-    match context
+    let answer = context
         .cloud
         .delete_security_group(&group.id, Priority::Settling)
-        .await
-    {
-        Ok(()) => {
-            context.deleted(CloudObject::SecurityGroup, &group.name, &group.id);
-            Ok(())
-        }
-        Err(error) if error.is_not_found() => Ok(()),
-        Err(error) => {
-            context.failed(
-                Verb::Delete,
-                CloudObject::SecurityGroup,
-                &group.name,
-                &error,
-            );
+        .await;
+    context
+        .deleted(CloudObject::SecurityGroup, &group.name, &group.id, answer)
+        .map_err(|error| {
             let doing = format!("Deleting security group {}", group.name);
             if error.class().is_conflict() {
                 let message = format!("{doing} waits for what uses it: {error}");
-                return Err(context.still_deleting(SECURITY_GROUPS_READY, message));
+                return context.still_deleting(SECURITY_GROUPS_READY, message);
             }
-            Err(failed(&doing, &error))
-        }
-    }
+            failed(&doing, &error)
+        })
 }
 
 fn going(context: &StepContext<'_>, group: &SecurityGroup) -> StepError {

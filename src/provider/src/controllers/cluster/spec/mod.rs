@@ -1,4 +1,4 @@
-//! Reads an `OpenStackCluster`'s spec into values, and says what can't be read. A plain function.
+//! Parses an `OpenStackCluster`'s spec, and lists what can't be parsed. The function is pure.
 
 pub(crate) mod problems;
 mod references;
@@ -29,7 +29,7 @@ use capo_api::v1beta2::{
 use capo_core::MonitorType;
 use capo_gate::desired::Monitor;
 
-/// What the spec asks for, and everything in it that can't be used. Each problem stops the changes of its own part.
+/// The desired cluster, and everything in the spec that can't be used. Each problem stops the changes of its own part.
 pub(crate) fn read(
     object: &str,
     names: Names,

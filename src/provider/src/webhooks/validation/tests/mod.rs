@@ -1,5 +1,6 @@
 //! A test for every rule, and for every field that may or may not change.
 
+mod cluster_values;
 mod clusters;
 mod machines;
 mod reviews;
@@ -27,7 +28,7 @@ fn cluster(spec: Value) -> Value {
 }
 
 fn errors(kind: Kind, old: Option<&Value>, new: &Value) -> Vec<String> {
-    let change = Change {
+    let change = ObjectChange {
         old,
         new,
         dry_run: false,

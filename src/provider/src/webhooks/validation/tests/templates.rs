@@ -64,7 +64,7 @@ fn topology_dry_runs_may_compare_templates() {
         let judged = |dry_run| {
             validate(
                 kind,
-                &Change {
+                &ObjectChange {
                     old: Some(&base),
                     new: &new,
                     dry_run,
@@ -75,7 +75,7 @@ fn topology_dry_runs_may_compare_templates() {
         assert!(judged(true).is_empty());
         assert!(!judged(false).is_empty());
         let unmarked = patched(&new, &json!({"metadata": {"annotations": null}}));
-        let change = Change {
+        let change = ObjectChange {
             old: Some(&base),
             new: &unmarked,
             dry_run: true,

@@ -1,4 +1,4 @@
-//! The list of what is open without asking, threshold by threshold.
+//! The rules by which a gate is always open, threshold by threshold.
 
 use std::time::Duration;
 

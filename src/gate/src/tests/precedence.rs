@@ -1,0 +1,224 @@
+//! Which rule of a gate goes before which other rule.
+
+use std::time::Duration;
+
+use crate::{
+    model::{
+        desired::{Deletion, ServerState},
+        event::Event,
+        findings::Gate,
+    },
+    tests::world::{World, machine_name},
+};
+use capo_core::{GateOverride, Reason};
+
+/// The release gate of the machine that leaves, as soon as everything that holds is known.
+fn release(change: impl Fn(&mut World)) -> Option<(bool, Option<Reason>)> {
+    let mut world = World::new(&[6443], Duration::from_secs(1));
+    world.controllers = false;
+    world.add_serving(1);
+    world.run(Duration::from_secs(200));
+    change(&mut world);
+    world.hand_over_load_balancer();
+    world.delete(&machine_name(1));
+    world.run(Duration::from_secs(1));
+    let finding = world.findings.machines.get(&machine_name(1))?;
+    Some(match &finding.release {
+        Gate::Held { reason, .. } | Gate::Open { reason, .. } => {
+            (finding.release.is_open(), Some(*reason))
+        }
+        Gate::Bypassed { .. } => (true, Some(Reason::OperatorBypass)),
+        Gate::NotAsked => (false, None),
+    })
+}
+
+fn bypass(world: &mut World) {
+    let until = world.present().wall + jiff::SignedDuration::from_secs(3600);
+    world.desired.cluster.operator = GateOverride::Bypass {
+        until,
+        reason: "b".to_owned(),
+    };
+}
+
+fn hold(world: &mut World) {
+    world.change(&machine_name(1), |want| {
+        want.operator = GateOverride::Hold {
+            reason: "h".to_owned(),
+        };
+    });
+}
+
+#[test]
+fn precedence() {
+    type Change = fn(&mut World);
+    let paused: Change = |world| world.desired.cluster.paused = true;
+    let paused_machine: Change = |world| world.change(&machine_name(1), |want| want.paused = true);
+    let going: Change = |world| world.desired.cluster.cluster_deleting = true;
+    let disabled: Change = |world| world.desired.enabled = false;
+    let held = |reason| Some((false, Some(reason)));
+    let open = |reason| Some((true, Some(reason)));
+    let table: [(&str, &[Change], Option<(bool, Option<Reason>)>); 12] = [
+        ("nothing", &[], held(Reason::NoOtherMemberServing)),
+        (
+            "paused over all",
+            &[paused, going, bypass, hold, disabled],
+            held(Reason::Paused),
+        ),
+        (
+            "machine paused over all",
+            &[paused_machine, going, bypass],
+            held(Reason::Paused),
+        ),
+        (
+            "going over bypass",
+            &[going, bypass],
+            open(Reason::ClusterDeleting),
+        ),
+        (
+            "going over hold",
+            &[going, hold],
+            open(Reason::ClusterDeleting),
+        ),
+        ("going", &[going], open(Reason::ClusterDeleting)),
+        (
+            "bypass over hold",
+            &[bypass, hold],
+            open(Reason::OperatorBypass),
+        ),
+        ("bypass", &[bypass], open(Reason::OperatorBypass)),
+        (
+            "hold over disabled",
+            &[hold, disabled],
+            held(Reason::OperatorHold),
+        ),
+        ("hold", &[hold], held(Reason::OperatorHold)),
+        ("disabled", &[disabled], open(Reason::LoadBalancerDisabled)),
+        (
+            "disabled over the rules",
+            &[disabled],
+            open(Reason::LoadBalancerDisabled),
+        ),
+    ];
+    for (name, changes, expected) in table {
+        let found = release(|world| {
+            for change in changes {
+                change(world);
+            }
+        });
+        assert_eq!(found, expected, "{name}");
+    }
+}
+
+/// The admission gate of a new machine whose member is ACTIVE.
+fn admission(change: impl Fn(&mut World)) -> Option<(bool, Option<Reason>)> {
+    let mut world = World::new(&[6443], Duration::from_secs(1));
+    world.controllers = false;
+    world.add_serving(2);
+    world.add(1, false, Deletion::No);
+    world.run(Duration::from_secs(200));
+    change(&mut world);
+    world.hand_over_load_balancer();
+    world.hand_over(&machine_name(1));
+    world.run(Duration::from_secs(1));
+    let finding = world.findings.machines.get(&machine_name(1))?;
+    Some(match &finding.admission {
+        Gate::Held { reason, .. } | Gate::Open { reason, .. } => {
+            (finding.admission.is_open(), Some(*reason))
+        }
+        Gate::Bypassed { .. } => (true, Some(Reason::OperatorBypass)),
+        Gate::NotAsked => (false, None),
+    })
+}
+
+#[test]
+fn admission_asks_in_this_order() {
+    type Change = fn(&mut World);
+    let paused: Change = |world| world.desired.cluster.paused = true;
+    let paused_machine: Change = |world| world.change(&machine_name(1), |want| want.paused = true);
+    let no_server: Change = |world| {
+        world.change(&machine_name(1), |want| {
+            want.server.state = ServerState::Other;
+        });
+    };
+    let admitted: Change = |world| world.change(&machine_name(1), |want| want.admitted = true);
+    let disabled: Change = |world| world.desired.enabled = false;
+    let no_member: Change = |world| {
+        world.change(&machine_name(1), |want| {
+            want.address = Some(super::world::address(9));
+        });
+    };
+    let held = |reason| Some((false, Some(reason)));
+    let open = |reason| Some((true, Some(reason)));
+    let table: [(&str, &[Change], Option<(bool, Option<Reason>)>); 12] = [
+        ("nothing", &[], open(Reason::MembersActive)),
+        ("paused", &[paused], held(Reason::Paused)),
+        ("machine paused", &[paused_machine], held(Reason::Paused)),
+        (
+            "admitted over paused",
+            &[admitted, paused, no_server],
+            open(Reason::MachineAdmitted),
+        ),
+        (
+            "paused over all else",
+            &[paused, no_server, bypass, hold, disabled],
+            held(Reason::Paused),
+        ),
+        ("no server", &[no_server], held(Reason::ServerNotReady)),
+        (
+            "no server over bypass",
+            &[no_server, bypass],
+            held(Reason::ServerNotReady),
+        ),
+        (
+            "bypass over hold",
+            &[bypass, hold, no_member],
+            open(Reason::OperatorBypass),
+        ),
+        (
+            "hold over disabled",
+            &[hold, disabled],
+            held(Reason::OperatorHold),
+        ),
+        ("disabled", &[disabled], open(Reason::LoadBalancerDisabled)),
+        ("another address", &[no_member], held(Reason::MemberMissing)),
+        (
+            "two claim it",
+            &[|world| {
+                world.step(Event::Claimed(Some(machine_name(7))));
+            }],
+            held(Reason::AmbiguousMatch),
+        ),
+    ];
+    for (name, changes, expected) in table {
+        let found = admission(|world| {
+            for change in changes {
+                change(world);
+            }
+        });
+        assert_eq!(found, expected, "{name}");
+    }
+}
+
+#[test]
+fn an_override_that_is_refused_changes_no_gate_and_is_reported() {
+    let refused = |world: &mut World| {
+        world.desired.cluster.operator = GateOverride::Refused {
+            message: "`until` is missing".to_owned(),
+        };
+    };
+    assert_eq!(
+        release(refused),
+        Some((false, Some(Reason::NoOtherMemberServing)))
+    );
+    let mut world = World::new(&[6443], Duration::from_secs(1));
+    refused(&mut world);
+    world.hand_over_load_balancer();
+    world.run(Duration::from_secs(60));
+    assert!(
+        world
+            .findings
+            .verdict
+            .message
+            .contains("`until` is missing")
+    );
+}
