@@ -40,12 +40,12 @@ pub(crate) enum Act {
     Lag(u64),
     /// The credentials lead to another project, or to the cluster's own again.
     Elsewhere(bool),
-    /// Somebody else's API server answers the manager at the address of a machine, or does so no more.
+    /// A stranger's API server starts or stops answering the manager at the address of a machine.
     Stranger(u8),
     Forget(u8),
-    /// Its finalizer is taken away by hand: it is gone, and its member is not.
+    /// The finalizer of a machine is taken away by hand: the machine is gone, and its member is not.
     Vanish(u8),
-    /// A machine of another name gets the address that a machine had which is gone.
+    /// A machine of another name gets the address of a machine that is gone.
     Reuse(u8),
 }
 

@@ -90,7 +90,7 @@ fn moments_are_written_as_ages() {
     );
 }
 
-/// A hash by which two tidy worlds are told apart.
+/// A hash of everything that decides what a world does next. Worlds with the same hash are gone through once.
 pub(crate) fn key(world: &World, budget: impl std::fmt::Debug) -> u128 {
     let mut text = Canonical::new(world.now);
     let model = &world.model;

@@ -44,7 +44,7 @@ enum Choice {
     Act(Act),
     /// The API server of a machine that was added comes up.
     Boot(u8),
-    /// Another cluster claims the load balancer, or does so no more.
+    /// Another cluster claims the load balancer, or stops claiming it.
     Claim(bool),
     /// A tick passes; while something is on its way that is a fault.
     Wait,

@@ -23,13 +23,16 @@ fn release(change: impl Fn(&mut World)) -> Option<(bool, Option<Reason>)> {
     world.delete(&machine_name(1));
     world.run(Duration::from_secs(1));
     let finding = world.findings.machines.get(&machine_name(1))?;
-    Some(match &finding.release {
-        Gate::Held { reason, .. } | Gate::Open { reason, .. } => {
-            (finding.release.is_open(), Some(*reason))
-        }
+    Some(summary(&finding.release))
+}
+
+/// Whether a gate is open, and why.
+fn summary(gate: &Gate) -> (bool, Option<Reason>) {
+    match gate {
+        Gate::Held { reason, .. } | Gate::Open { reason, .. } => (gate.is_open(), Some(*reason)),
         Gate::Bypassed { .. } => (true, Some(Reason::OperatorBypass)),
         Gate::NotAsked => (false, None),
-    })
+    }
 }
 
 fn bypass(world: &mut World) {
@@ -121,13 +124,7 @@ fn admission(change: impl Fn(&mut World)) -> Option<(bool, Option<Reason>)> {
     world.hand_over(&machine_name(1));
     world.run(Duration::from_secs(1));
     let finding = world.findings.machines.get(&machine_name(1))?;
-    Some(match &finding.admission {
-        Gate::Held { reason, .. } | Gate::Open { reason, .. } => {
-            (finding.admission.is_open(), Some(*reason))
-        }
-        Gate::Bypassed { .. } => (true, Some(Reason::OperatorBypass)),
-        Gate::NotAsked => (false, None),
-    })
+    Some(summary(&finding.admission))
 }
 
 #[test]

@@ -216,7 +216,7 @@ fn one_that_was_never_admitted_is_made_anew_as_soon_as_nobody_needs_it() {
 fn pruned(change: impl FnOnce(&mut State, &Now)) -> Done {
     let (mut state, now) = state();
     let mut gone = member(&mut state, 1, 0).clone();
-    gone.id = "of nobody".into();
+    gone.id = "orphan".into();
     gone.name = format!("{}cp-3", state.ports[0].prefix);
     gone.owner = Owner::Gone;
     state.ports[0].members.push(gone);
@@ -237,7 +237,7 @@ fn pruned(change: impl FnOnce(&mut State, &Now)) -> Done {
             },
             Change::DeleteMember { id, .. },
         )) => {
-            assert_eq!((machine.as_str(), id.as_str()), ("cp-3", "of nobody"));
+            assert_eq!((machine.as_str(), id.as_str()), ("cp-3", "orphan"));
             Done::Anew
         }
         Some(other) => panic!("{other:?}"),

@@ -248,7 +248,7 @@ fn enqueue(queues: Queues, stores: Stores, membership: Membership) -> impl Fn(&T
             }
         }
         Target::Machine(name) => {
-            // An object whose finalizer somebody removed is gone without a pass of its controller.
+            // Where somebody removed the finalizer, the object is gone before its controller saw the deletion.
             let key = ObjectRef::new(&name.name).within(&name.namespace);
             if stores.openstack_machines.get(&key).is_none() {
                 membership.forget_machine(name);

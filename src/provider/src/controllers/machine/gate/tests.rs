@@ -19,6 +19,16 @@ fn held() -> Gate {
     }
 }
 
+/// Every kind of gate, and whether it is open.
+fn gates() -> [(Gate, bool); 4] {
+    [
+        (OPEN, true),
+        (BYPASSED, true),
+        (held(), false),
+        (Gate::NotAsked, false),
+    ]
+}
+
 fn finding(gate: &Gate) -> MachineFinding {
     MachineFinding {
         verdict: ConditionState::default(),
@@ -56,12 +66,7 @@ fn inputs(finding: Option<&MachineFinding>) -> GateInputs<'_> {
 
 #[test]
 fn a_control_plane_machine_is_admitted_by_its_members_only() {
-    for (gate, open) in [
-        (OPEN, true),
-        (BYPASSED, true),
-        (held(), false),
-        (Gate::NotAsked, false),
-    ] {
+    for (gate, open) in gates() {
         let finding = finding(&gate);
         assert_eq!(
             admission(&inputs(Some(&finding))) == Ok(()),
@@ -158,7 +163,7 @@ fn a_machine_carries_the_hooks_that_its_version_needs() {
         (both, both, false, HookChange::Keep),
         // Updated in place.
         (both, late, false, HookChange::Put(late)),
-        // On its way out nothing is added, whoever took it off.
+        // A machine that is being deleted gets no hook back that somebody removed.
         (late, both, true, HookChange::Keep),
         (Hooks::default(), both, true, HookChange::Keep),
     ] {
@@ -249,12 +254,7 @@ fn a_load_balancer_of_ours_no_more_means_no_hook() {
 
 #[test]
 fn the_server_goes_after_its_member() {
-    for (gate, open) in [
-        (OPEN, true),
-        (BYPASSED, true),
-        (held(), false),
-        (Gate::NotAsked, false),
-    ] {
+    for (gate, open) in gates() {
         let finding = finding(&gate);
         assert_eq!(
             may_delete_server(&inputs(Some(&finding))) == Ok(()),
