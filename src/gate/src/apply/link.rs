@@ -1,4 +1,4 @@
-//! Which member is whose, and who has none.
+//! Links each machine to its members, and finds the owner of every other member.
 
 use crate::model::{
     attempts::Attempts,

@@ -61,6 +61,9 @@ pub(crate) fn reply(state: &mut State, id: u64, result: &EndpointResult) {
         return;
     };
     port.request = None;
+    if matches!(shown, Shown::Counts | Shown::Fails { reached: true, .. }) {
+        state.unreachable_since = None;
+    }
     match shown {
         Shown::Counts => {
             port.answers = port.answers.saturating_add(1);

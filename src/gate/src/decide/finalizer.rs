@@ -1,4 +1,4 @@
-//! The gate `finalizer`: whether the server may be deleted of a machine that is deleting without our hook.
+//! The gate `finalizer`: whether the server of a machine that is being deleted without our hook may be deleted.
 
 use crate::{
     decide::precedence::{blind, precedence},

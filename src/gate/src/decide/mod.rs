@@ -125,7 +125,7 @@ fn watch_after_hook(state: &mut State, now: &Now, needs: &mut Needs) {
     }
 }
 
-/// Admission, and all that comes before the rules.
+/// Evaluates the admission of each machine, and what precedes the rules of release and finalizer.
 fn evaluate_each(state: &State, now: &Now, needs: &mut Needs) -> Vec<Evaluation> {
     let mut evaluations = Vec::with_capacity(state.machines.len());
     for (name, machine) in &state.machines {
@@ -162,7 +162,7 @@ fn is_release_asked(machine: &Machine) -> bool {
     }
 }
 
-/// The gates, and what changed in them.
+/// Completes the decision of every gate, stores it, and records what has changed.
 fn conclude(
     state: &mut State,
     evaluations: &mut [Evaluation],
@@ -194,6 +194,12 @@ fn conclude(
         if !evaluation.ruled && machine.stage > Stage::Serving && is_over {
             machine.stage = Stage::Serving;
             machine.restoring = true;
+        }
+        if machine.stage == Stage::Released
+            && evaluation.release == GateDecision::Held(GateCause::Paused)
+        {
+            // Clients were not watched during the pause: the endpoint has to answer again.
+            machine.stage = Stage::Confirming;
         }
         machine.offered |= evaluation.admission.is_open();
         let gates = &mut machine.gates;

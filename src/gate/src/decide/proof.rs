@@ -13,7 +13,8 @@ use capo_core::ObjectName;
 
 /// How many requests in a row may fail: while they do, clients fail too.
 const FAILURES: u32 = 3;
-/// For how long the others must serve without a break where no proof is possible.
+/// For how long the others must serve, and nothing must answer through the endpoint, without a break, before a machine may
+/// go without a proof.
 pub(crate) const WITHOUT_PROOF: Duration = Duration::from_secs(90);
 
 /// Begins, keeps or ends the row of requests that the stage of the release needs, and notes what the row before the drain
@@ -97,6 +98,10 @@ fn note_reach(state: &mut State, name: &ObjectName, now: &Now) {
             Reach::Unreachable(failure)
         }
     };
+    if matches!(reach, Reach::Unreachable(_)) {
+        let since = state.unreachable_since;
+        state.unreachable_since = since.or(Some(proof.began));
+    }
     if let Some(machine) = state.machines.get_mut(name) {
         let old = machine.reach.as_ref().map(|(_, reach)| reach);
         state.dirty |= old != Some(&reach);

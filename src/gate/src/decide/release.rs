@@ -6,6 +6,7 @@ use crate::{
     decide::{
         always_open::{does_not_serve, never_initialised, never_served, server_down},
         evaluation::Needs,
+        freshness::lists_are_fresh,
         precedence::{blind, precedence},
         serving,
     },
@@ -98,6 +99,8 @@ pub(crate) fn rules(
     }
     match (machine.stage, others) {
         (Stage::Released, Some(Others::Serve)) => {
+            // It is acted on while they are fresh only.
+            needs.lists |= !lists_are_fresh(state, now);
             GateDecision::Open(GateCause::Released(if machine.required.is_some() {
                 Proven::ThroughTheEndpoint
             } else {

@@ -1,6 +1,6 @@
 //! Carries a release by the rules through its stages, each reversible until the last, or calls it off.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::{
     decide::{
@@ -26,8 +26,10 @@ struct Facts<'a> {
     others: Others,
     /// The tree was read after our last write, a moment ago.
     fresh: bool,
-    /// So were the lists of members.
+    /// The lists of members were read after our last write, a moment ago.
     listed: bool,
+    /// The tree was read after our last write: what it calls ACTIVE has been applied.
+    applied: bool,
     /// What the requests through the endpoint have shown.
     outcome: ProofOutcome,
     failure: &'a str,
@@ -35,6 +37,8 @@ struct Facts<'a> {
     connected: bool,
     /// What was seen of the endpoint a moment ago.
     reach: Option<Reach>,
+    /// Since when nothing has answered through the endpoint.
+    unreachable_since: Option<Instant>,
     /// How long a drained member keeps its connections.
     grace: Duration,
     /// How long it may be unknown whether others serve.
@@ -73,6 +77,7 @@ pub(crate) fn carry_release(
         others,
         fresh: state.is_fresh(now) && blind(state, now).is_none(),
         listed: lists_are_fresh(state, now),
+        applied: state.read_after_write(),
         outcome: state
             .proof
             .as_ref()
@@ -83,6 +88,7 @@ pub(crate) fn carry_release(
             .machines
             .get(&name)
             .and_then(|machine| proof::current_reach(state, machine, now).cloned()),
+        unreachable_since: state.unreachable_since,
         grace: state.settings.drain_grace,
         patience: state.settings.warn_after,
     };
@@ -103,6 +109,10 @@ pub(crate) fn carry_release(
             advance(machine, &state.ports, &facts, needs, now);
         }
         dirty = machine.stage != before;
+    }
+    if dirty {
+        // The requests of the new stage need not wait for the next step.
+        proof::keep(state, &name, others, now);
     }
     state.dirty |= dirty;
     state.releasing = Some(name);
@@ -140,7 +150,7 @@ fn begin(machine: &mut Machine, facts: &Facts<'_>, needs: &mut Needs, now: &Now)
     }
     let required = match &facts.reach {
         Some(Reach::Ports(ports)) => Some(ports.clone()),
-        Some(Reach::Unreachable(_)) if facts.connected && has_waited(machine, now) => None,
+        Some(Reach::Unreachable(_)) if facts.connected && has_waited(machine, facts, now) => None,
         Some(Reach::Unreachable(_) | Reach::Wrong(_)) | None => return,
     };
     if facts.is_up_to_date(needs) {
@@ -152,17 +162,20 @@ fn begin(machine: &mut Machine, facts: &Facts<'_>, needs: &mut Needs, now: &Now)
     }
 }
 
-/// Others have served for so long without a break that the machine may go without a proof.
-fn has_waited(machine: &Machine, now: &Now) -> bool {
-    machine
-        .others_since
-        .is_some_and(|since| now.since(since) >= proof::WITHOUT_PROOF)
+/// Others have served, and the endpoint has been out of reach, for so long without a break that the machine may go without
+/// a proof. An endpoint that answers now and then is not out of reach: there the proof has failed.
+fn has_waited(machine: &Machine, facts: &Facts<'_>, now: &Now) -> bool {
+    let has_lasted = |since: Option<Instant>| {
+        since.is_some_and(|since| now.since(since) >= proof::WITHOUT_PROOF)
+    };
+    has_lasted(machine.others_since) && has_lasted(facts.unreachable_since)
 }
 
 fn advance(machine: &mut Machine, ports: &[Port], facts: &Facts<'_>, needs: &mut Needs, now: &Now) {
     let serve = matches!(facts.others, Others::Serve);
     let proves = machine.required.is_some();
-    if machine.stage == Stage::Draining && is_drained(machine, ports) {
+    // The answer to the write shows the new weight, which clients notice only when Octavia's operation has ended.
+    if machine.stage == Stage::Draining && facts.applied && is_drained(machine, ports) {
         let drained = *machine.drained.get_or_insert(now.instant);
         if now.since(drained) >= facts.grace {
             machine.stage = if proves {

@@ -131,7 +131,7 @@ pub struct ObservedServer {
 }
 
 impl ObservedServer {
-    /// So old, with time for the next one, that a gate which rests on it soon couldn't any more.
+    /// The age from which a newer read is needed: the next one takes time, and a gate must not rest on a read that is too old.
     const DUE: Duration = Duration::from_secs(40);
 
     /// How far the reads must be apart that show a server as gone: one alone may be an error of Nova's.

@@ -3,11 +3,11 @@
 /// Whether a machine serves a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Serving {
-    /// It does.
+    /// The machine serves the port.
     Yes(Evidence),
-    /// It is not known yet; more time or another read will show it.
+    /// It is not known yet whether the machine serves the port; more time or another read will show it.
     NotYet(Want),
-    /// It does not.
+    /// The machine does not serve the port.
     No(Lack),
 }
 
@@ -61,11 +61,11 @@ pub(crate) enum Others {
     Serve,
     /// It is not known yet for this port.
     NotYet(u16, Want),
-    /// On this port none does.
+    /// On this port no other machine serves.
     None(u16, Lack),
 }
 
-/// The answer.
+/// Whether a rule applies, as far as is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Certainty {
     Yes,

@@ -60,6 +60,11 @@ impl Findings {
                 reason: Reason::MembersActive | Reason::MachineReleased,
                 ..
             } => self.fresh_until.is_some_and(|until| now <= until),
+            // Without a load balancer there is nothing to read.
+            Gate::Open {
+                reason: Reason::MachineDoesNotServe | Reason::MachineNeverServed,
+                ..
+            } => self.fresh_until.is_none_or(|until| now <= until),
             gate => gate.is_open(),
         }
     }

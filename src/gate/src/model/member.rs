@@ -45,7 +45,7 @@ impl Member {
             })
     }
 
-    /// It came in admin-down by us and waits for its API server.
+    /// capo-rs created the member disabled, and the member waits for its API server.
     pub(crate) fn is_joining(&self) -> bool {
         self.detail
             .as_ref()
@@ -78,7 +78,7 @@ pub(crate) enum Owner {
     AddressOnly,
     /// Our kind of name, of a machine that was not handed over; the address may be another machine's by now.
     Gone,
-    /// Nothing to do with us.
+    /// Neither the name nor the address is of a machine of this cluster.
     Stranger,
 }
 

@@ -44,10 +44,10 @@ pub trait Octavia: Send + Sync + 'static {
     fn write(&self, change: &Change, urgency: Priority) -> BoxFuture<'static, Answer<Written>>;
 }
 
-/// An answer or what came instead.
+/// The answer of Octavia, or the failure of the call.
 pub type Answer<T> = Result<T, Failure>;
 
-/// What came instead of an answer.
+/// A call that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// What kind of failure.

@@ -22,7 +22,7 @@ pub struct Settings {
     pub drain_grace: Duration,
     /// How many requests in a row must be answered through the endpoint before a machine may go.
     pub proof_answers: u32,
-    /// Within which time.
+    /// The time within which these requests must be answered.
     pub proof_window: Duration,
     /// When to look again.
     pub schedule: Schedule,
@@ -108,5 +108,5 @@ impl Default for Schedule {
     }
 }
 
-/// How long before a repair evidence is gathered.
+/// How long before a repair the worker begins to read whether another machine serves.
 pub(crate) const REPAIR_EVE: std::time::Duration = std::time::Duration::from_secs(10);

@@ -21,7 +21,7 @@ use crate::model::{
     call::InFlight,
     clock::{Now, Stamp},
     desired::{DesiredLoadBalancer, Monitor},
-    machine::Machine,
+    machine::{Machine, Stage},
     port::Port,
     settings::Settings,
     summary::Summary,
@@ -66,6 +66,8 @@ pub struct State {
     pub(crate) proof: Option<Proof>,
     /// How many requests were sent through the endpoint.
     pub(crate) requests: u64,
+    /// Since when nothing at all has answered through the endpoint, where a row of requests has shown that.
+    pub(crate) unreachable_since: Option<Instant>,
     /// Which machine is being released.
     pub(crate) releasing: Option<ObjectName>,
     /// The part of the findings that the passage of time alone can change.
@@ -150,7 +152,7 @@ pub(crate) struct Reads {
     pub(crate) interval: Duration,
     /// How old the last read may grow before it counts as unknown; never less than [`FRESH`].
     pub(crate) stale_after: Duration,
-    /// Which read that was.
+    /// When the read began to which `interval` belongs.
     pub(crate) interval_after: Option<Instant>,
 }
 
@@ -217,6 +219,7 @@ impl State {
             lookups: BTreeMap::new(),
             proof: None,
             requests: 0,
+            unreachable_since: None,
             releasing: None,
             summary: Summary::default(),
             dirty: false,
@@ -233,11 +236,24 @@ impl State {
     /// The last complete read, and the plan for the next one.
     pub fn observation(&self) -> Option<Observation> {
         let read = self.reads.tree?;
+        // Weights and admin states, on which a release rests, are in the lists of members only.
+        let lists = self.ports.iter().filter(|port| port.pool.is_some());
+        let lists = lists.filter_map(|port| port.listed).min();
+        let oldest = lists
+            .filter(|_| self.is_any_released())
+            .map_or(read.instant, |listed| listed.min(read.instant));
         Some(Observation {
             observed: read.wall,
             interval: self.reads.interval,
-            fresh_until: read.instant.checked_add(self.fresh_for()),
+            fresh_until: oldest.checked_add(self.fresh_for()),
         })
+    }
+
+    fn is_any_released(&self) -> bool {
+        let machine = self.releasing.as_ref();
+        machine
+            .and_then(|name| self.machines.get(name))
+            .is_some_and(|machine| machine.stage == Stage::Released)
     }
 
     /// The endpoint's own port.

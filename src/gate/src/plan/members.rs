@@ -1,4 +1,4 @@
-//! The one member write that matters most. Everything that removes a member passes [`may_remove`].
+//! Chooses the most urgent write of a member. Every write that removes a member is checked by [`may_remove`].
 
 use crate::{
     decide::{proof, serving},
@@ -104,11 +104,11 @@ pub(crate) fn enable(state: &State, now: &Now) -> Option<Todo> {
 /// Whether another member of a port gets clients, as far as was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum InService {
-    /// One does.
+    /// Another member gets clients.
     Some,
     /// The list that shows which member is disabled was not read yet.
     Unread,
-    /// None does.
+    /// No other member gets clients.
     None,
 }
 

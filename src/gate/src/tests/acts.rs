@@ -8,7 +8,7 @@ use crate::{
     model::desired::{Deletion, ServerState},
     tests::{
         model::Fate,
-        world::{Line, Todo, World, address, machine_name},
+        world::{AtEndpoint, Line, Todo, World, address, machine_name},
     },
 };
 use capo_core::{FailureClass, GateOverride, ProvisioningStatus};
@@ -47,6 +47,23 @@ pub(crate) enum Act {
     Vanish(u8),
     /// A machine of another name gets the address of a machine that is gone.
     Reuse(u8),
+    /// The manager finds something else at the endpoint.
+    Endpoint(AtEndpoint),
+    /// Cluster API reaches the API servers, or reaches them no longer.
+    Connected(bool),
+    /// The data path begins or ceases to send the traffic of a member nowhere, whatever Octavia says.
+    Swallow(u8),
+}
+
+/// What may be found at the endpoint, except for a proof that is made to lie.
+fn at_endpoint() -> impl Strategy<Value = AtEndpoint> {
+    prop_oneof![
+        Just(AtEndpoint::LoadBalancer),
+        Just(AtEndpoint::Unreachable),
+        Just(AtEndpoint::Stranger),
+        Just(AtEndpoint::EverySecond),
+        Just(AtEndpoint::Unchanged),
+    ]
 }
 
 fn fate() -> impl Strategy<Value = Fate> {
@@ -101,7 +118,10 @@ pub(crate) fn act() -> impl Strategy<Value = Act> {
         1 => (0_u64..60_000).prop_map(Act::Lag),
         1 => who.clone().prop_map(Act::Forget),
         1 => who.clone().prop_map(Act::Vanish),
-        2 => who.prop_map(Act::Reuse),
+        2 => who.clone().prop_map(Act::Reuse),
+        2 => at_endpoint().prop_map(Act::Endpoint),
+        2 => any::<bool>().prop_map(Act::Connected),
+        1 => who.prop_map(Act::Swallow),
     ]
 }
 
@@ -207,6 +227,17 @@ pub(crate) fn play(world: &mut World, act: Act) {
             }
         }
         Act::Vanish(index) => world.turn(Todo::Finish(machine_name(index))),
+        Act::Endpoint(endpoint) => world.endpoint = endpoint,
+        Act::Connected(connected) => {
+            world.desired.cluster.remote_connection_since = connected.then_some(world.now);
+            world.hand_over_load_balancer();
+        }
+        Act::Swallow(index) => {
+            let swallowed = &mut world.model.never_programmed;
+            if !swallowed.remove(&address(index)) {
+                swallowed.insert(address(index));
+            }
+        }
         Act::Reuse(index) => {
             let second = index + REUSED;
             if world.holder(address(index)).is_none()

@@ -24,7 +24,7 @@ enum Said {
     Open(GateCause),
     /// A newer read will tell.
     ReadFirst,
-    /// Time will tell.
+    /// More time will show it.
     TooEarly,
     Nothing,
 }

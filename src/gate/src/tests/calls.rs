@@ -67,6 +67,14 @@ impl World {
 
     /// What comes back through the endpoint: the load balancer hands each connection to the next member in rotation.
     fn answer(&mut self, request: &EndpointRequest) -> EndpointResult {
+        let result = self.result(request);
+        if !matches!(result, Err(EndpointFailure::TimedOut(_))) {
+            self.replied = Some(self.now);
+        }
+        result
+    }
+
+    fn result(&mut self, request: &EndpointRequest) -> EndpointResult {
         let port = match request {
             EndpointRequest::Readyz { endpoint, .. } | EndpointRequest::Connect { endpoint } => {
                 endpoint.port
@@ -95,14 +103,14 @@ impl World {
         let unchanged = self.endpoint == AtEndpoint::Unchanged;
         self.model.advance(self.now);
         let in_rotation = |member: &&ModelMember| {
-            let takes_clients = member.admin_up && (member.weight > 0 || self.model.ovn);
-            member.port == port
-                && member.pushed
-                && (takes_clients || unchanged)
-                && !self.model.never_programmed.contains(&member.address)
+            let (weight, admin_up) = member.applied;
+            let takes_clients = admin_up && (weight > 0 || self.model.ovn);
+            member.port == port && member.pushed && (takes_clients || unchanged)
         };
+        let swallows = |address: &IpAddr| self.model.never_programmed.contains(address);
         let is_up = |member: &&ModelMember| {
-            self.model.up.contains_key(&member.address) && self.model.dark_port != Some(port)
+            swallows(&member.address)
+                || self.model.up.contains_key(&member.address) && self.model.dark_port != Some(port)
         };
         let mut up: Vec<IpAddr> = self
             .model
@@ -115,7 +123,17 @@ impl World {
         if up.is_empty() {
             return Err(EndpointFailure::Closed);
         }
-        let turn = usize::try_from(self.tally.requests).unwrap_or_default() % up.len();
+        // OVN chooses by a hash of the connection, the amphora one after the other.
+        let turn = if self.model.ovn {
+            let mixed = self.tally.requests.wrapping_mul(0x9E37_79B9);
+            (mixed ^ (mixed >> 15)).wrapping_mul(0x85EB_CA6B) >> 13
+        } else {
+            self.tally.requests
+        };
+        let turn = usize::try_from(turn).unwrap_or_default() % up.len();
+        if up.get(turn).is_some_and(swallows) {
+            return Err(EndpointFailure::TimedOut(Duration::from_secs(3)));
+        }
         Ok(match request {
             EndpointRequest::Connect { .. } => EndpointReply::Connected,
             EndpointRequest::Readyz { .. } => EndpointReply::Answer(EndpointAnswer {

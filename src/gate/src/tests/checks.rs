@@ -293,6 +293,12 @@ impl World {
         if !message.contains("Its members are removed") {
             return;
         }
+        let answers = |replied| self.now - replied < Duration::from_secs(60);
+        if message.contains("No proof was possible") && self.replied.is_some_and(answers) {
+            self.fail(&format!(
+                "released {name} without a proof though the endpoint answered a moment ago"
+            ));
+        }
         let address = self.nodes.get(name).and_then(|node| node.want.address);
         for port in &self.desired.ports {
             let other = self.snapshot.iter().any(|member| {

@@ -7,7 +7,7 @@ use crate::{
     model::desired::{Deletion, ServerState},
     tests::{
         acts::{Act, act, lead, play},
-        world::{Line, Tally, World},
+        world::{AtEndpoint, Line, Tally, World},
     },
 };
 use capo_core::{ConditionStatus, FailureClass, ProvisioningStatus};
@@ -24,6 +24,8 @@ pub(crate) fn recover(world: &mut World) {
     world.latency = Duration::from_millis(20);
     world.lag = Duration::ZERO;
     world.strangers.clear();
+    world.endpoint = AtEndpoint::LoadBalancer;
+    world.model.never_programmed.clear();
     world.desired.cluster.paused = false;
     lead(world, false);
     let names: Vec<_> = world.nodes.keys().cloned().collect();

@@ -51,6 +51,8 @@ pub(crate) struct ModelMember {
     pub(crate) tags: Vec<String>,
     pub(crate) provisioning: ProvisioningStatus,
     pub(crate) pushed: bool,
+    /// Weight and admin state in the data path, where they arrive when Octavia's operation ends.
+    pub(crate) applied: (u16, bool),
     /// Until then OVN calls it ONLINE, whatever it is: so long its checks have not failed often enough.
     pub(crate) assumed_up: Option<Instant>,
 }
@@ -110,7 +112,7 @@ pub(crate) struct Model {
     pub(crate) ovn: bool,
     /// Nothing listens on this port.
     pub(crate) dark_port: Option<u16>,
-    /// Members at these addresses are called ACTIVE and ONLINE, and get no traffic.
+    /// Members at these addresses are called ACTIVE and ONLINE, and what they get of the traffic is never answered.
     pub(crate) never_programmed: BTreeSet<IpAddr>,
     /// The health of members at these addresses is not reported any more: they stay ONLINE.
     pub(crate) frozen: BTreeSet<IpAddr>,
@@ -264,7 +266,10 @@ impl Model {
                     // What is late changes nothing of what was applied meanwhile.
                     let applied = member.provisioning != ProvisioningStatus::Active;
                     member.provisioning = provisioning.clone();
-                    member.pushed |= pushed.is_some();
+                    if pushed.is_some() {
+                        member.pushed = true;
+                        member.applied = (member.weight, member.admin_up);
+                    }
                     member.assumed_up = assumed_up.filter(|_| applied).or(member.assumed_up);
                 }
             }
@@ -284,6 +289,7 @@ impl Model {
             for member in &mut pool.members {
                 member.provisioning = ProvisioningStatus::Active;
                 member.pushed = true;
+                member.applied = (member.weight, member.admin_up);
             }
         }
     }

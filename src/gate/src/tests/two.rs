@@ -18,7 +18,7 @@ fn world(start: Instant) -> World {
     world
 }
 
-/// All that its task knows and all that there is.
+/// The state of a load balancer's worker, and what exists in OpenStack.
 fn told(world: &World) -> String {
     let mut text = Canonical::new(world.now);
     text.write(&(

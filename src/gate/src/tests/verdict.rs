@@ -132,7 +132,7 @@ fn the_most_telling_ground_comes_first() {
             },
             Some(GateCause::NoneServes),
         ),
-        // Who waits for its first machine has nobody who should serve.
+        // In a cluster that waits for its first machine no machine should serve yet.
         (
             |state, _| {
                 state.desired.as_mut().unwrap().cluster.initialised = false;

@@ -99,10 +99,12 @@ pub(crate) struct World {
     pub(crate) endpoint: AtEndpoint,
     /// What comes back from there whatever is requested.
     pub(crate) replies: Option<EndpointResult>,
+    /// When something came back from there last.
+    pub(crate) replied: Option<Instant>,
     /// How far the caches of this process are behind: its controllers hand over what was true that long ago, and after
     /// a start one machine after the other.
     pub(crate) lag: Duration,
-    /// Nobody reads servers or takes hooks away.
+    /// Whether controllers run, which read servers and remove hooks.
     pub(crate) controllers: bool,
     pub(crate) tally: Tally,
     pub(crate) findings: Findings,
@@ -110,7 +112,7 @@ pub(crate) struct World {
     pub(crate) log: VecDeque<String>,
     pub(crate) recent: VecDeque<Instant>,
     pub(crate) most_per_minute: usize,
-    /// What happens is written down, to be told when something fails.
+    /// Whether everything that happens is noted, to be printed when a test fails.
     pub(crate) noting: bool,
     /// The wall clock stands still: no moment on it tells two states apart.
     pub(crate) timeless: bool,
@@ -191,6 +193,7 @@ impl World {
             strangers: BTreeSet::new(),
             endpoint: AtEndpoint::LoadBalancer,
             replies: None,
+            replied: None,
             lag: Duration::ZERO,
             controllers: true,
             tally: Tally::default(),

@@ -159,6 +159,7 @@ impl Model {
                     tags,
                     provisioning: ProvisioningStatus::PendingCreate,
                     pushed: false,
+                    applied: (1, admin_up),
                     assumed_up: None,
                 };
                 written.member = Some(detail(&member));

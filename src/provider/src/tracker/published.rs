@@ -32,10 +32,10 @@ impl Published {
     /// last read.
     pub(super) fn observed(&self, observation: Observation) {
         let mut published = self.0.write();
-        let Some(findings) = published
-            .as_mut()
-            .filter(|findings| findings.observed != Some(observation.observed))
-        else {
+        let Some(findings) = published.as_mut().filter(|findings| {
+            findings.observed != Some(observation.observed)
+                || findings.fresh_until != observation.fresh_until
+        }) else {
             return;
         };
         let findings = Arc::make_mut(findings);

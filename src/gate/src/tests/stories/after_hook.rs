@@ -1,7 +1,7 @@
 //! Our hook is gone, and the API server of the machine still runs: the control plane provider, another hook or a drain may
 //! hold its Machine for hours.
 
-use super::{gone, member_of, seconds, world};
+use super::{gone, member_of, run_with_reads_of_servers, seconds, world};
 use crate::{
     model::desired::{Deletion, ServerState},
     tests::world::{Todo, World, address, machine_name},
@@ -14,18 +14,7 @@ fn released() -> World {
     world.controllers = false;
     let since = world.present().wall;
     world.delete(&machine_name(1));
-    for _ in 0..60 {
-        world.run(seconds(1));
-        let names: Vec<_> = world.findings.machines.iter().collect();
-        let wanted: Vec<_> = names
-            .iter()
-            .filter(|(_, finding)| finding.server_wanted)
-            .map(|(name, _)| (*name).clone())
-            .collect();
-        for name in wanted {
-            world.turn(Todo::ReadServer(name));
-        }
-    }
+    run_with_reads_of_servers(&mut world, seconds(60));
     assert_eq!(member_of(&world, 1), None);
     assert!(world.findings.machines[&machine_name(1)].release.is_open());
     world.controllers = true;

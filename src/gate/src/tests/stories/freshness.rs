@@ -1,12 +1,14 @@
 //! A gate rests on what is true now: reads that can't be reverted, and none that is old when the gate is acted on.
 
-use super::{SECOND, gone, held, member_of, seconds, world};
+use std::collections::BTreeSet;
+
+use super::{SECOND, gone, held, member_of, run_with_reads_of_servers, seconds, world};
 use crate::{
     model::{desired::Deletion, event::Event, findings::Gate},
     report::report,
     tests::world::{AtEndpoint, World, address, machine_name},
 };
-use capo_core::ProvisioningStatus;
+use capo_core::{ProvisioningStatus, Reason};
 
 /// A third machine whose member Octavia shows as ACTIVE while the pool is still PENDING.
 fn with_a_pending_pool() -> World {
@@ -71,6 +73,84 @@ fn weights_and_admin_states_of_the_others_are_read_again_right_before_the_hook_g
     world.run(seconds(60));
     assert!(!gone(&world, 1), "{:?}", held(&world, 1));
     assert!(member_of(&world, 1).is_some());
+}
+
+/// A release whose hook nobody has removed yet.
+fn released() -> World {
+    let mut world = world(2);
+    world.controllers = false;
+    world.delete(&machine_name(1));
+    run_with_reads_of_servers(&mut world, seconds(60));
+    let finding = &world.findings.machines[&machine_name(1)];
+    assert!(finding.release.is_open(), "{:?}", finding.release);
+    world
+}
+
+#[test]
+fn after_a_pause_a_release_that_was_open_needs_answers_and_weights_again() {
+    let mut world = released();
+    world.desired.cluster.paused = true;
+    world.hand_over_load_balancer();
+    run_with_reads_of_servers(&mut world, seconds(90));
+    for member in world.model.members_mut() {
+        member.admin_up = false;
+    }
+    world.desired.cluster.paused = false;
+    world.hand_over_load_balancer();
+    world.step(Event::Nudged);
+    run_with_reads_of_servers(&mut world, seconds(30));
+    assert!(member_of(&world, 1).is_some());
+    assert_eq!(held(&world, 1), Some(Reason::NoOtherMemberServing));
+}
+
+/// The tree does not show weights and admin states. Kubernetes could not be reached for a while, so that the hook is still there.
+#[test]
+fn a_release_is_acted_on_while_the_lists_of_members_are_fresh_too() {
+    let mut world = released();
+    let mut lists = BTreeSet::new();
+    for _ in 0..600 {
+        run_with_reads_of_servers(&mut world, SECOND / 10);
+        let (now, fresh_for) = (world.present(), world.state.fresh_for());
+        let findings = report(&world.state, &now);
+        let gate = &findings.machines[&machine_name(1)].release;
+        let listed = world.state.ports[0].listed.unwrap();
+        let expected = now.since(listed) <= fresh_for;
+        assert_eq!(findings.may_act_on(gate, now.instant), expected, "{gate:?}");
+        lists.insert(listed);
+    }
+    // They are read again for as long as that lasts.
+    assert!(lists.len() > 2, "{lists:?}");
+}
+
+/// What members looked like decides whether a machine serves or has ever served.
+#[test]
+fn every_gate_that_rests_on_members_is_acted_on_while_they_are_fresh_only() {
+    let mut findings = report(&world(1).state, &world(1).present());
+    let now = findings.fresh_until.unwrap();
+    let later = now + SECOND;
+    let open = |reason| Gate::Open {
+        reason,
+        message: String::new(),
+    };
+    for (reason, acts) in [
+        (Reason::MembersActive, false),
+        (Reason::MachineReleased, false),
+        (Reason::MachineDoesNotServe, false),
+        (Reason::MachineNeverServed, false),
+        (Reason::ServerGone, true),
+        (Reason::LoadBalancerDisabled, true),
+    ] {
+        assert!(findings.may_act_on(&open(reason), now), "{reason:?}");
+        assert_eq!(
+            findings.may_act_on(&open(reason), later),
+            acts,
+            "{reason:?}"
+        );
+    }
+    // Without a load balancer there is nothing to read.
+    findings.fresh_until = None;
+    assert!(findings.may_act_on(&open(Reason::MachineNeverServed), later));
+    assert!(!findings.may_act_on(&open(Reason::MembersActive), later));
 }
 
 #[test]

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use crate::{
     model::findings::Gate,
-    tests::world::{World, address, machine_name},
+    tests::world::{Todo, World, address, machine_name},
 };
 use capo_core::{ProvisioningStatus, Reason};
 
@@ -72,4 +72,20 @@ fn member_of(world: &World, index: u8) -> Option<ProvisioningStatus> {
         .members()
         .find(|member| member.address == address(index))
         .map(|member| member.provisioning.clone())
+}
+
+/// Time passes in a world without controllers, except that the servers are read that a gate asks for.
+fn run_with_reads_of_servers(world: &mut World, time: Duration) {
+    let end = world.now + time;
+    while world.now < end {
+        world.run(SECOND.min(end - world.now));
+        let machines = world.findings.machines.iter();
+        let wanted: Vec<_> = machines
+            .filter(|(_, finding)| finding.server_wanted)
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in wanted {
+            world.turn(Todo::ReadServer(name));
+        }
+    }
 }

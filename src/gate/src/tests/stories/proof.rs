@@ -65,6 +65,26 @@ fn a_weight_that_octavia_has_not_applied_is_caught() {
     assert!(gone(&world, 1));
 }
 
+/// Octavia answers a PUT at once and shows the new weight at once. Clients are kept away when its operation has ended.
+#[test]
+fn no_request_is_made_before_octavia_has_applied_the_drain() {
+    for ovn in [false, true] {
+        for operation in [2, 5, 15, 40] {
+            let mut world = two(ovn);
+            world.model.operation = seconds(operation);
+            let writes = world.tally.writes;
+            world.delete(&machine_name(1));
+            run_until(&mut world, |world| world.tally.writes > writes);
+            let before = world.tally.requests;
+            world.run(seconds(operation) - SECOND / 5);
+            assert_eq!(world.tally.requests, before, "{operation} s, {ovn}");
+            world.run(seconds(60 + 8 * operation));
+            assert!(gone(&world, 1), "{operation} s, {ovn}: {}", message(&world));
+            assert_eq!(world.tally.restores, 0, "{operation} s, {ovn}");
+        }
+    }
+}
+
 #[test]
 fn what_is_no_api_server_of_the_cluster_at_the_endpoint_holds_and_changes_nothing() {
     let mut world = world(2);
@@ -277,6 +297,38 @@ fn a_member_that_ovn_calls_active_and_never_programmed_replaces_nobody() {
     assert_eq!(held(&world, 1), Some(Reason::NoOtherMemberServing));
     world.model.never_programmed.clear();
     world.run(seconds(700));
+    assert!(gone(&world, 1));
+}
+
+/// Some rows of requests fail as a whole, because each of them hits the member that is not programmed.
+#[test]
+fn an_endpoint_that_answers_now_and_then_is_not_one_that_is_out_of_reach() {
+    let mut world = two(true);
+    world.desired.cluster.remote_connection_since = Some(world.now);
+    world.hand_over_load_balancer();
+    world.model.never_programmed.insert(address(2));
+    world.delete(&machine_name(1));
+    for _ in 0..12 {
+        world.run(seconds(3_600));
+        assert!(!gone(&world, 1) && member_of(&world, 1).is_some());
+    }
+}
+
+/// As during a failover of the amphora.
+#[test]
+fn an_endpoint_that_is_out_of_reach_for_a_moment_still_has_to_answer() {
+    let mut world = two(false);
+    world.desired.cluster.remote_connection_since = Some(world.now);
+    world.hand_over_load_balancer();
+    world.endpoint = AtEndpoint::Stranger;
+    world.delete(&machine_name(1));
+    world.run(seconds(200));
+    world.endpoint = AtEndpoint::Unreachable;
+    world.run(seconds(60));
+    assert_eq!(world.tally.drains, 0);
+    assert_eq!(held(&world, 1), Some(Reason::HealthUnavailable));
+    world.endpoint = AtEndpoint::LoadBalancer;
+    world.run(seconds(60));
     assert!(gone(&world, 1));
 }
 
