@@ -272,7 +272,7 @@ fn report_load_balancer(
             Some(Vec::new())
         };
         let floating_ip = match &pass.seen.floating_ip {
-            Some((fip, _)) => fip.floating_ip_address.into(),
+            Some(read) => read.value.floating_ip_address.into(),
             None if wants_floating_ip => Lookup::Unknown,
             None => Lookup::Absent,
         };

@@ -1,6 +1,6 @@
 //! What this process has seen of a cluster. All of it can be read again; none of it comes from a status.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{
     bastion::observation::SeenBastion,
@@ -20,6 +20,23 @@ use capo_openstack::{
     network::{FloatingIp, Network, Router},
 };
 
+/// A value, and when the read of it began.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ReadAt<T> {
+    pub value: T,
+    pub at: Instant,
+}
+
+impl<T> ReadAt<T> {
+    pub(crate) fn new(value: T, at: Instant) -> Self {
+        Self { value, at }
+    }
+
+    pub(crate) fn age(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.at)
+    }
+}
+
 /// What this process has seen of one cluster.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CachedCluster {
@@ -36,22 +53,22 @@ pub(crate) struct CachedCluster {
     pub replacements: Replacements,
     /// Since when the Cluster's `RemoteConnectionProbe` is True without a break.
     pub remote_connection: Track,
-    /// The cluster's CA, and when it was read.
-    pub authority: Option<(String, Instant)>,
+    /// The cluster's CA, as PEM.
+    pub authority: Option<ReadAt<String>>,
     /// The networking, each part as it was last read.
     pub networking: Networking,
-    /// For which generation and when all of the networking was read without an error.
-    pub networking_read: Option<(i64, Instant)>,
+    /// The generation for which all of the networking was read without an error.
+    pub networking_read: Option<ReadAt<i64>>,
     /// What the lists of the project showed of the networking when a pass found nothing to change in it.
     pub settled_networking: Option<SettledNetworking>,
     /// Which of the objects that hardly ever change is read next.
     pub turn: Turn,
-    /// Nova's availability zones, and when they were read.
-    pub zones: Option<(Vec<String>, Instant)>,
+    /// The names of Nova's availability zones.
+    pub zones: Option<ReadAt<Vec<String>>>,
     /// The bastion, while its server runs.
     pub bastion: Option<SeenBastion>,
-    /// The API server's floating IP, and when it was read.
-    pub floating_ip: Option<(FloatingIp, Instant)>,
+    /// The API server's floating IP.
+    pub floating_ip: Option<ReadAt<FloatingIp>>,
     /// The name of the endpoint, while the floating IP behind it is looked for.
     pub endpoint_name: EndpointName,
     /// The control-plane machines that the floating IP may be on.

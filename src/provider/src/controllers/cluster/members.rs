@@ -13,7 +13,7 @@ use capo_gate::findings::{Findings, MemberFinding};
 const MOST: usize = 1024;
 
 /// The members as the status shows them. The time of the last read of a member of which nothing else
-/// changed stays as it stood: a status that is written for a time alone is written for ever.
+/// changed stays the same: if a new time alone caused a write, every pass would write the status.
 pub(crate) fn list(
     findings: &Findings,
     before: &[LoadBalancerMemberStatus],

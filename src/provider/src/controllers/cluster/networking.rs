@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
+    cache::ReadAt,
     desired::Reference,
     network::{self, NetworkState},
     reconcile::Reconcile,
@@ -80,8 +81,8 @@ impl Scope {
 
 /// What this pass reads.
 pub(crate) fn scope(pass: &Reconcile<'_>) -> Scope {
-    let read = pass.seen.networking_read;
-    let read = read.map(|(of, at)| (of, pass.now.saturating_duration_since(at)));
+    let read = pass.seen.networking_read.as_ref();
+    let read = read.map(|read| (read.value, read.age(pass.now)));
     let sync_period = pass.context.settings.sync_period;
     Scope::of(read, pass.generation(), sync_period, pass.seen.turn)
 }
@@ -102,9 +103,9 @@ pub(crate) async fn networking(
     let lists = settled_networking::lists(pass, context).await;
     if let (Scope::Part(_), Some(lists)) = (scope, &lists) {
         if settled_networking::is_unchanged(pass, lists) {
-            pass.seen.networking_read = Some((pass.generation(), pass.now));
-            if let Some((_, read_at)) = &mut pass.seen.floating_ip {
-                *read_at = pass.now;
+            pass.seen.networking_read = Some(ReadAt::new(pass.generation(), pass.now));
+            if let Some(floating_ip) = &mut pass.seen.floating_ip {
+                floating_ip.at = pass.now;
             }
             all_good(pass);
             return None;
@@ -152,7 +153,7 @@ pub(crate) async fn networking(
         complete &= load_balancer_network(pass, context, problems).await;
     }
     if complete {
-        pass.seen.networking_read = Some((pass.generation(), pass.now));
+        pass.seen.networking_read = Some(ReadAt::new(pass.generation(), pass.now));
         if let Scope::Part(turn) = scope {
             pass.seen.turn = turn.next();
         }

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Resource, ResourceExt, api::ListParams};
 
-use super::cache::CachedCluster;
+use super::cache::{CachedCluster, ReadAt};
 use crate::controllers::{
     Context,
     capi::{self, Cluster, ContractReference, Machine},
@@ -206,7 +206,7 @@ pub(crate) async fn facts(
         operator: gate_override_of(operator),
         remote_connection_since,
         endpoint,
-        ca_pem: seen.authority.as_ref().map(|(pem, _)| pem.clone()),
+        ca_pem: seen.authority.as_ref().map(|read| read.value.clone()),
         kubeadm_control_plane: related.control_plane.kubeadm,
         machines: openstack_machines(context, &name.namespace, related),
     }
@@ -259,8 +259,8 @@ async fn read_authority(
     seen: &mut CachedCluster,
     now: Instant,
 ) {
-    let fresh = |at: &Instant| now.saturating_duration_since(*at) < AUTHORITY_AGE;
-    if seen.authority.as_ref().is_some_and(|(_, at)| fresh(at)) {
+    let known = seen.authority.as_ref();
+    if known.is_some_and(|read| read.age(now) < AUTHORITY_AGE) {
         return;
     }
     let secret = format!("{cluster}-ca");
@@ -273,7 +273,7 @@ async fn read_authority(
                 .filter(|pem| pem.0.len() <= LARGEST_AUTHORITY)
                 .and_then(|pem| String::from_utf8(pem.0.clone()).ok());
             if let Some(pem) = pem {
-                seen.authority = Some((pem, now));
+                seen.authority = Some(ReadAt::new(pem, now));
             }
         }
         Ok(None) => seen.authority = None,

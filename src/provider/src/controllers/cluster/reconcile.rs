@@ -138,7 +138,7 @@ impl<'a> Reconcile<'a> {
         step.map_err(|step_error| self.note(step_error)).ok()
     }
 
-    /// Tells that a condition holds.
+    /// Records that a condition is True.
     pub(crate) fn good(&mut self, kind: &'static str) {
         self.report
             .set_condition(kind, ConditionState::met(Reason::Ready));
@@ -263,8 +263,8 @@ impl<'a> Reconcile<'a> {
             Ok(written) => {
                 // The generation that our own write creates requires no new read.
                 let generation = written.metadata.generation.unwrap_or_default();
-                if let Some((seen_for, _)) = &mut self.seen.networking_read {
-                    *seen_for = generation;
+                if let Some(read) = &mut self.seen.networking_read {
+                    read.value = generation;
                 }
                 self.object = written;
                 Ok(())

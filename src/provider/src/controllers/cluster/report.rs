@@ -6,7 +6,10 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::Value;
 
-use super::{cache::Networking, failure_domains::plan::Zone, load_balancer::KnownLoadBalancer};
+use super::{
+    cache::Networking, failure_domains::plan::Zone, load_balancer::KnownLoadBalancer,
+    security_groups::KnownGroup,
+};
 use crate::{
     controllers::cluster::members,
     kubernetes::{
@@ -38,7 +41,7 @@ const OURS: [&str; 6] = [
 pub(crate) struct Report {
     /// The conditions that this pass evaluated; the others stay as they were.
     pub conditions: Vec<(&'static str, ConditionState)>,
-    /// Ready in a case where it is no sum.
+    /// The condition Ready where it is not the summary of the other conditions.
     pub ready: Option<ConditionState>,
     /// The networking.
     pub networking: Networking,
@@ -60,7 +63,7 @@ pub(crate) struct Report {
 /// What a pass knows of the load balancer.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum LoadBalancerReport {
-    /// Nothing new: what the status says stays.
+    /// Nothing was read, so the status keeps what it has.
     #[default]
     Unchanged,
     /// None is managed.
@@ -83,13 +86,13 @@ pub(crate) struct LoadBalancerState {
 }
 
 impl Report {
-    /// Tells one condition.
+    /// Records one condition.
     pub(crate) fn set_condition(&mut self, kind: &'static str, verdict: ConditionState) {
         self.conditions.retain(|(known, _)| *known != kind);
         self.conditions.push((kind, verdict));
     }
 
-    /// Tells one condition unless it was published already in this pass.
+    /// Records one condition unless it was published already in this pass.
     pub(crate) fn set_condition_if_unset(&mut self, kind: &'static str, verdict: ConditionState) {
         if self.condition(kind).is_none() {
             self.conditions.push((kind, verdict));
@@ -177,9 +180,9 @@ impl Report {
         );
         set(&mut status.router, &seen.router, router_status);
         if seen.groups.is_known() {
-            let group = |(id, name): &(String, String)| SecurityGroupStatus {
-                name: name.clone(),
-                id: id.clone(),
+            let group = |group: &KnownGroup| SecurityGroupStatus {
+                name: group.name.clone(),
+                id: group.id.to_string(),
             };
             let groups = seen.groups.found();
             status.control_plane_security_group = groups.map(|g| group(&g.control_plane));

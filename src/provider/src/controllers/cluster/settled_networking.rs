@@ -90,11 +90,11 @@ fn hash(seen: &CachedCluster, lists: &ProjectNetworking) -> Option<u64> {
     }
     ids.extend(networking.router.found().map(|router| router.id.as_str()));
     if let Some(groups) = networking.groups.found() {
-        ids.extend([groups.control_plane.0.as_str(), &groups.worker.0]);
-        ids.extend(groups.bastion.as_ref().map(|(id, _)| id.as_str()));
+        ids.extend([groups.control_plane.id.as_str(), groups.worker.id.as_str()]);
+        ids.extend(groups.bastion.as_ref().map(|group| group.id.as_str()));
     }
     let floating_ip = seen.floating_ip.as_ref();
-    ids.extend(floating_ip.map(|(floating_ip, _)| floating_ip.id.as_str()));
+    ids.extend(floating_ip.map(|read| read.value.id.as_str()));
     lists.hash_of(ids)
 }
 

@@ -274,7 +274,7 @@ fn desired(pass: &Reconcile<'_>) -> DesiredState {
     if spec.managed_security_groups.is_some() && group.is_none() {
         return DesiredState::Unknown;
     }
-    let group = group.map(|(id, _)| id.as_str());
+    let group = group.map(|group| group.id.as_str());
     let server = DesiredServer::new(&pass.object, bastion, &network.network.id, group);
     DesiredState::Server(Box::new(server))
 }

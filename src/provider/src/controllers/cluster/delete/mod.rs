@@ -189,7 +189,7 @@ async fn take_down(pass: &mut Reconcile<'_>, context: &StepContext<'_>) -> StepR
     deleted
 }
 
-/// What of the cluster's machines is left, in words; asked without a cache.
+/// A message that names the cluster's machines which still exist, read without a cache.
 async fn machines_left(pass: &Reconcile<'_>) -> Result<Option<String>, kube::Error> {
     let cluster = &pass.related.cluster_name;
     let machines =

@@ -2,9 +2,8 @@
 
 pub(crate) mod plan;
 
-use std::time::Instant;
-
 use super::{
+    cache::ReadAt,
     networking::{Scope, Turn},
     reconcile::Reconcile,
     step_context::StepContext,
@@ -17,14 +16,13 @@ use capo_core::{FailureClass, Priority, Reason};
 pub(crate) async fn zones(pass: &mut Reconcile<'_>, context: &StepContext<'_>, scope: Scope) {
     // Zones seldom change. Their turn may not come while the networking fails.
     let oldest = pass.context.settings.sync_period * 6;
-    let age = |at: &Instant| pass.now.saturating_duration_since(*at);
     let is_turn = scope == Scope::Part(Turn::Zones);
     let fresh = pass
         .seen
         .zones
         .as_ref()
-        .filter(|(_, at)| !is_turn && age(at) < oldest)
-        .map(|(names, _)| names.clone());
+        .filter(|read| !is_turn && read.age(pass.now) < oldest)
+        .map(|read| read.value.clone());
     // All clusters of the cloud share the list.
     let (shared, shared_age) = (
         context.cloud.shared_reads(),
@@ -39,7 +37,7 @@ pub(crate) async fn zones(pass: &mut Reconcile<'_>, context: &StepContext<'_>, s
             Ok(zones) => {
                 let available = zones.iter().filter(|zone| zone.available);
                 let names: Vec<String> = available.map(|zone| zone.name.clone()).collect();
-                pass.seen.zones = Some((names.clone(), pass.now));
+                pass.seen.zones = Some(ReadAt::new(names.clone(), pass.now));
                 names
             }
             Err(error) => {

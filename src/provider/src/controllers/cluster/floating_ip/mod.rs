@@ -125,7 +125,7 @@ pub(crate) async fn ensure(
 }
 
 /// The floating IP that the name of the endpoint leads to. Without one it is created with that address, if Neutron lets us;
-/// else it is any other of ours, and the owner of the name is told.
+/// else another one of ours is used, and a message asks the owner of the name to make it lead there.
 async fn by_name(
     context: &StepContext<'_>,
     place: Place<'_>,

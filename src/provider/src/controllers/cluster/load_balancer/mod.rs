@@ -1,4 +1,4 @@
-//! The load balancer itself: found, made, replaced. What is inside it is the membership task's alone.
+//! Finds, creates and replaces the load balancer itself. Only its worker changes what is inside it.
 
 pub(crate) mod allowed_cidrs;
 pub(crate) mod plan;

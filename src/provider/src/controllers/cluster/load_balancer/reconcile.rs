@@ -11,8 +11,8 @@ use crate::{
     controllers::{
         Outcome,
         cluster::{
-            desired::DesiredLoadBalancer, floating_ip as fips, load_balancer, observe,
-            reconcile::Reconcile, report::in_closed_set, step_context::StepContext,
+            cache::ReadAt, desired::DesiredLoadBalancer, floating_ip as fips, load_balancer,
+            observe, reconcile::Reconcile, report::in_closed_set, step_context::StepContext,
         },
     },
     kubernetes::conditions::kind,
@@ -234,18 +234,19 @@ pub(crate) async fn floating_ip(
     };
     // A floating IP once seen on the load balancer is looked at again with the networking.
     let age = pass.context.settings.sync_period / 2;
-    if let Some((fip, at)) = &pass.seen.floating_ip
+    if let Some(read) = &pass.seen.floating_ip
+        && let fip = &read.value
         && fip.port_id.as_deref() == Some(port)
         && (context.desired.floating_ip.is_none()
             || fip.floating_ip_address == context.desired.floating_ip)
-        && pass.now.saturating_duration_since(*at) < age
+        && read.age(pass.now) < age
     {
         return Ok(fip.floating_ip_address);
     }
     let name = &mut pass.seen.endpoint_name;
     let fip = fips::ensure(context, external, Some(port), name).await?;
     let address = fip.floating_ip_address;
-    pass.seen.floating_ip = Some((fip, pass.now));
+    pass.seen.floating_ip = Some(ReadAt::new(fip, pass.now));
     Ok(address)
 }
 

@@ -19,6 +19,7 @@ use self::{
     release::ReleaseInputs,
 };
 use super::{
+    cache::ReadAt,
     floating_ip::{self as floating_ips, Purpose},
     reconcile::Reconcile,
     step_context::StepContext,
@@ -104,16 +105,17 @@ pub(crate) async fn of_endpoint(
     } else {
         READ_AGE
     };
-    if let Some((fip, at)) = &pass.seen.floating_ip
+    if let Some(read) = &pass.seen.floating_ip
+        && let fip = &read.value
         && (address.is_none() || fip.floating_ip_address == address)
-        && pass.now.saturating_duration_since(*at) < age
+        && read.age(pass.now) < age
     {
         return Ok(Some(fip.clone()));
     }
     if pass.seen.carriers.gates.is_absent()
-        && let Some((endpoint, at)) = &pass.seen.carriers.foreign
-        && endpoint == host
-        && pass.now.saturating_duration_since(*at) < READ_AGE
+        && let Some(foreign) = &pass.seen.carriers.foreign
+        && foreign.value == host
+        && foreign.age(pass.now) < READ_AGE
     {
         return Ok(None);
     }
@@ -124,7 +126,8 @@ pub(crate) async fn of_endpoint(
             // An endpoint of the user's need not resolve here. Until that is certain, the gates stay as they are.
             Err(unresolved) => {
                 pass.wait_optional(unresolved.outcome);
-                return Ok(pass.seen.floating_ip.as_ref().map(|(fip, _)| fip.clone()));
+                let known = pass.seen.floating_ip.as_ref();
+                return Ok(known.map(|read| read.value.clone()));
             }
         },
     };
@@ -138,11 +141,11 @@ pub(crate) async fn of_endpoint(
     }
     let Some(fip) = found else {
         pass.seen.floating_ip = None;
-        pass.seen.carriers.foreign = Some((host.to_owned(), pass.now));
+        pass.seen.carriers.foreign = Some(ReadAt::new(host.to_owned(), pass.now));
         set_gates(pass, Lookup::Absent);
         return Ok(None);
     };
-    pass.seen.floating_ip = Some((fip.clone(), pass.now));
+    pass.seen.floating_ip = Some(ReadAt::new(fip.clone(), pass.now));
     Ok(Some(fip))
 }
 
@@ -247,7 +250,7 @@ async fn put(
         ));
     };
     let put = floating_ips::associate(context, fip, &port.id, Purpose::Machine).await?;
-    pass.seen.floating_ip = Some((put, pass.now));
+    pass.seen.floating_ip = Some(ReadAt::new(put, pass.now));
     pass.seen.carriers.port = Some((port.id, PortOwner::Server(server.to_owned())));
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! What was read of the API server's floating IP and of the port that it is on.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
-use super::proof::Proof;
+use super::{super::cache::ReadAt, proof::Proof};
 use capo_core::{Lookup, ids::PortId};
 use capo_gate::findings::Findings;
 
@@ -15,8 +15,8 @@ pub(crate) struct SeenCarriers {
     pub(super) port: Option<(PortId, PortOwner)>,
     /// The requests through the endpoint for the machine that is released next.
     pub(super) proof: Option<Proof>,
-    /// The host of an endpoint that was found to be the user's, and when.
-    pub(super) foreign: Option<(String, Instant)>,
+    /// The host of an endpoint that was found to be the user's.
+    pub(super) foreign: Option<ReadAt<String>>,
 }
 
 /// What a port belongs to.

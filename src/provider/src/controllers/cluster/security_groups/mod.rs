@@ -23,7 +23,7 @@ use super::{
 use crate::kubernetes::conditions::kind::SECURITY_GROUPS_READY;
 use crate::kubernetes::events::{CloudObject, Verb};
 use crate::reconcile::{StepError, StepResult};
-use capo_core::{Priority, Reason};
+use capo_core::{Priority, Reason, ids::SecurityGroupId};
 use capo_openstack::{
     Error,
     network::{NewSecurityGroup, SecurityGroup, SecurityGroupFilter, Tagged},
@@ -32,12 +32,17 @@ use capo_openstack::{
 /// The managed groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Groups {
-    /// The control plane's: id and name.
-    pub control_plane: (String, String),
-    /// The workers': id and name.
-    pub worker: (String, String),
-    /// The bastion's: id and name. Of a bastion that is switched off it is there until its server is gone.
-    pub bastion: Option<(String, String)>,
+    pub control_plane: KnownGroup,
+    pub worker: KnownGroup,
+    /// Of a bastion that is switched off it is there until its server is gone.
+    pub bastion: Option<KnownGroup>,
+}
+
+/// What status and ports need of a managed group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct KnownGroup {
+    pub id: SecurityGroupId,
+    pub name: String,
 }
 
 /// The managed groups as they were found.
@@ -106,11 +111,14 @@ pub(crate) async fn groups(
             apply_rules::apply_rules(context, group, &rules, complete).await?;
         }
     }
-    let shown = |group: SecurityGroup| (group.id.to_string(), group.name);
+    let known = |group: SecurityGroup| KnownGroup {
+        id: group.id,
+        name: group.name,
+    };
     Ok(Groups {
-        control_plane: shown(control_plane),
-        worker: shown(worker),
-        bastion: bastion.or(leftover).map(shown),
+        control_plane: known(control_plane),
+        worker: known(worker),
+        bastion: bastion.or(leftover).map(known),
     })
 }
 
