@@ -28,7 +28,7 @@ for architecture in "$@"; do
 done
 [ ${#targets[@]} -gt 0 ] || die "name the architectures: deploy/build.sh amd64 arm64"
 
-# Where the sources of dependencies lie on this machine is nobody's business, and two machines build the same bytes.
+# The paths of dependencies on this machine are left out of the binary, so that two machines build the same bytes.
 RUSTFLAGS="${RUSTFLAGS:-} --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}/registry/src="
 export RUSTFLAGS
 # One call for all of them: the last step of a program keeps one processor busy only.

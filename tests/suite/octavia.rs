@@ -1,7 +1,7 @@
 //! What Octavia does wrong, one of each kind and none that must wait for a minute; all of it is in `tests/rollout`.
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn its_lies_are_seen_held_and_repaired() {
+async fn untrue_statuses_are_noticed_held_and_repaired() {
     crate::anomalies::play(&[
         "a-create",
         "c-create",

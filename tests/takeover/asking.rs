@@ -1,4 +1,4 @@
-//! A client that asks through a load balancer all the while.
+//! A client that sends requests through a load balancer until it is stopped.
 
 use std::{
     sync::{

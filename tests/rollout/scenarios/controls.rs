@@ -13,7 +13,7 @@ use crate::{
     timeline::{ApiServer, Member, What},
 };
 
-/// So many failed requests are no accident.
+/// The number of failed requests that counts as an outage.
 const OUTAGE: usize = 100;
 /// How long the outage may take to come: about a minute and a half on a quiet machine.
 const PATIENCE: Duration = Duration::from_mins(8);
@@ -115,7 +115,7 @@ fn leave_pending(rollout: &Rollout) {
     }
 }
 
-/// Nothing goes wrong, and yet: KubeadmControlPlane takes the API server down while Octavia still removes its member.
+/// Without any fault requests fail, because KubeadmControlPlane stops the API server before Octavia has removed its member.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn members_that_are_removed_late_lose_requests() {
     let rollout = Rollout::start(without_the_gate(without_retries("off-late"))).await;

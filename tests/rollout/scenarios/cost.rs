@@ -12,7 +12,7 @@ use crate::{
     rollout::{Rollout, RolloutOptions},
 };
 
-/// What a machine that is replaced may take longer, the time in which the health monitor convinces itself and us included.
+/// How much longer the replacement of a machine may take with the gate, the wait for ONLINE included.
 const AT_MOST: Duration = Duration::from_secs(12);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

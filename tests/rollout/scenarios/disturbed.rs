@@ -1,4 +1,4 @@
-//! What others do to the load balancer and to our objects in the middle of it all.
+//! Other clients change the load balancer and the objects of capo-rs during a rollout.
 
 use std::time::{Duration, Instant};
 

@@ -90,7 +90,7 @@ async fn without_a_cluster_no_hook_stays() {
     rollout.write_result();
 }
 
-/// Situation 4: the first machine never comes up. It is replaced, though no other serves: nobody ever did.
+/// Situation 4: the first machine never comes up. It is replaced although no other machine serves, because none has served before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_first_machine_that_never_comes_up_is_replaced() {
     let rollout = Rollout::start(one("never-up")).await;

@@ -355,7 +355,7 @@ impl Judge {
         Self { wrong, work }
     }
 
-    /// Whatever was wrong. A judge that has come to an end has judged nothing.
+    /// Everything that was wrong. A judge that ended early has missed decisions, which fails the test.
     fn verdict(mut self) -> BTreeSet<String> {
         assert!(self.work.try_join_next().is_none(), "a judge failed");
         self.wrong.lock().clone()

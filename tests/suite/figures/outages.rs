@@ -81,7 +81,7 @@ impl Way {
         fault
     }
 
-    /// How long after the end of the outage clients may still wait for what they were told or asked.
+    /// How long after the end of the outage a client may still wait: for the end of its last call, or for the Retry-After.
     fn aftermath(self) -> Duration {
         match self {
             Self::Hang => TIME_OUT,

@@ -24,7 +24,7 @@ pub(super) const PRE_DRAIN: &str =
 /// The hook behind which KubeadmControlPlane takes etcd member and API server down.
 pub(super) const CONTROL_PLANE_HOOK: &str =
     "pre-terminate.delete.hook.machine.cluster.x-k8s.io/kcp-cleanup";
-/// The operator's word.
+/// The annotation with the operator's override of the gate.
 pub(super) const WORD: &str = "infrastructure.cluster.x-k8s.io/load-balancer-gate";
 /// Tag of a member that waits for its API server.
 pub(super) const JOINING: &str = "capo-rs-joining";
@@ -70,7 +70,7 @@ pub(super) async fn join(stage: &Environment, names: &[&str]) {
     }
 }
 
-/// Comes back when the machine is admitted, has a node and carries our hook.
+/// Returns when the machine is admitted, has a node and carries our hook.
 pub(super) async fn has_joined(stage: &Environment, name: &str) {
     stage
         .until("Machine", name, |machine| {
@@ -79,7 +79,7 @@ pub(super) async fn has_joined(stage: &Environment, name: &str) {
         .await;
 }
 
-/// Comes back when the machine's member gets traffic, its tag is off, and Octavia has applied that.
+/// Returns when the machine's member gets traffic, its tag is off, and Octavia has applied that.
 pub(super) async fn until_enabled(stage: &Environment, name: &str) {
     until("the member is enabled", async || {
         let found = member(stage, name).await?;
@@ -92,7 +92,7 @@ pub(super) async fn until_enabled(stage: &Environment, name: &str) {
     .await;
 }
 
-/// A cluster whose members' health nobody tells, and its first machine `m0`, whose API server is up.
+/// A cluster whose members' health is not reported, and its first machine `m0`, whose API server is up.
 pub(super) async fn first_up(namespace: &str, range: &str) -> (Environment, Authority, ApiServer) {
     let stage = Environment::in_namespace(namespace).start().await;
     stage.command(json!({"assumed_health": "silent"}));
@@ -133,7 +133,7 @@ pub(super) fn gate(object: &Value) -> (&str, &str, &str) {
     condition(object, "APIServerLoadBalancerReady").unwrap_or_default()
 }
 
-/// Comes back when the machine's condition has this reason and its message all of these words.
+/// Returns when the machine's condition has this reason and its message all of these words.
 pub(super) async fn until_held(
     stage: &Environment,
     name: &str,
@@ -237,7 +237,7 @@ pub(super) async fn operating(stage: &Environment, machine: &str, status: &str) 
     );
 }
 
-/// Comes back when the status of the OpenStackCluster shows that capo-rs has read this of a machine's member.
+/// Returns when the status of the OpenStackCluster shows that capo-rs has read this of a machine's member.
 pub(super) async fn until_seen(stage: &Environment, machine: &str, operating: &str) {
     stage
         .until("OpenStackCluster", "c1", |cluster| {
@@ -281,7 +281,7 @@ pub(super) async fn warnings(stage: &Environment, kind: &str, name: &str) -> Vec
         .collect()
 }
 
-/// Comes back when a warning about an object has all of these words.
+/// Returns when a warning about an object has all of these words.
 pub(super) async fn until_warned(stage: &Environment, kind: &str, name: &str, words: &[&str]) {
     let what = format!("a warning about {kind} {name} with {words:?}");
     until(&what, async || {

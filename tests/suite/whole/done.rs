@@ -101,13 +101,13 @@ impl Recorder {
         counts
     }
 
-    /// Comes back when the last revision reads as `status`.
+    /// Returns when the last revision reads as `status`.
     async fn until(&self, kind: &str, name: &str, status: &str) -> Counts {
         self.until_counted(kind, name, |counts| counts.last == status)
             .await
     }
 
-    /// Comes back when this generation has read as done, and the last revision does.
+    /// Returns when this generation has read as done, and the last revision does.
     async fn until_done(&self, kind: &str, name: &str, generation: i64) -> Counts {
         let is_done =
             |counts: &Counts| counts.last == "Current" && counts.done.contains(&generation);

@@ -1,4 +1,4 @@
-//! OpenStack that hangs, and OpenStack that is not there.
+//! The manager while OpenStack does not answer, and while it can't be reached.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::isolated::{IsolatedEnvironment, PATIENCE, SHORT_LEASE};
 use crate::env::{apply::apply, cluster_api::condition};
 
-/// A call that hangs lasts for 30 s: who waits for its end is not gone by then. The promise is 3 s (`make deep`).
+/// Shorter than the 30 s of a hanging call, so that a manager that waits for it fails. The promise is 3 s (`make deep`).
 const STOP: Duration = Duration::from_secs(20);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,4 @@
-//! Everything that a test of the whole looks at and pulls on.
+//! The environment of one test of this folder: a kube-apiserver and a cloud of its own, and managers as processes.
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
@@ -118,7 +118,7 @@ impl IsolatedEnvironment {
             .unwrap();
     }
 
-    /// Lets something listen where the machine's API server is to be: its health monitor is content with that.
+    /// Listens at the machine's address in place of an API server, so that the health monitor finds the member up.
     pub(crate) async fn listen(&self, machine: &str) -> AbortOnDropHandle<()> {
         let seen = self
             .cluster_api
@@ -136,7 +136,7 @@ impl IsolatedEnvironment {
         }))
     }
 
-    /// Comes back when `status.initialization.provisioned` is true.
+    /// Returns when `status.initialization.provisioned` is true.
     pub(crate) async fn until_provisioned(&self, kind: &str, name: &str) {
         self.cluster_api
             .wait_for(kind, name, PATIENCE, |object| {

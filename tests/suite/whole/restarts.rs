@@ -74,7 +74,7 @@ async fn a_frozen_leader_that_thaws_writes_nothing_twice() {
         (&SHORT_LEASE[..], Duration::ZERO)
     };
     let stage = IsolatedEnvironment::start().await;
-    // The second serves the webhooks for both, as a Service would send them to whoever is well.
+    // The second manager serves the webhooks for both, as a Service sends requests to ready Pods only.
     let without_webhooks = [lease, &["--webhook-port=0"]].concat();
     let mut first = stage.start_manager("first", &without_webhooks);
     first.until_logged("Leading").await.unwrap();
@@ -82,7 +82,7 @@ async fn a_frozen_leader_that_thaws_writes_nothing_twice() {
     second.until_ready().await.unwrap();
     stage.create_cluster("frozen", "127.80.0.0/24").await;
     stage.until_provisioned("OpenStackCluster", "frozen").await;
-    // The creation is under way when the first freezes: it happens, and nobody hears the answer.
+    // The creation is under way when the first manager freezes: OpenStack carries it out, and no manager gets the answer.
     let control = stage.cloud.control();
     control
         .command(Command::Fault(Box::new(Fault {

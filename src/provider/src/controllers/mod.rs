@@ -1,4 +1,4 @@
-//! Make OpenStack match the objects. A pass is observe, validate, plan, act, report; none ever waits.
+//! The controllers make OpenStack match the objects. A pass observes, validates, plans, acts and reports, and never waits.
 
 mod address_pairs;
 pub mod cluster;

@@ -89,7 +89,7 @@ impl fmt::Display for Deadline {
         write!(
             f,
             "MachineHealthCheck {} has this Machine replaced from {} on if it has no Node by then \
-             (spec.checks.nodeStartupTimeoutSeconds {}): mend what keeps the member from ACTIVE, or set a longer time",
+             (spec.checks.nodeStartupTimeoutSeconds {}): repair what keeps the member from becoming ACTIVE, or set a longer time",
             self.check,
             self.at(),
             self.seconds

@@ -121,7 +121,7 @@ impl MonitoredClusters {
         self.until_joined(name, 0).await;
     }
 
-    /// Comes back when no alert fires or is about to.
+    /// Returns when no alert fires or is about to.
     pub(super) async fn until_all_is_quiet(&self) {
         let begun = Instant::now();
         loop {

@@ -18,6 +18,8 @@ use options::{Quantity, Toleration};
 
 /// The image that `deploy/` names.
 const IMAGE: &str = "ghcr.io/capo-rs/capo-rs:dev";
+/// The version of the release that the program was built for, if it was built for one.
+const RELEASE: Option<&str> = option_env!("CAPO_RS_VERSION");
 /// The replicas of the manager in `deploy/`.
 const REPLICAS: u32 = 2;
 
@@ -70,7 +72,7 @@ pub struct Choices {
     #[arg(long, default_value = NAMESPACE)]
     namespace: String,
     /// Image of the manager
-    #[arg(long, default_value = IMAGE)]
+    #[arg(long, default_value_t = image_of(RELEASE))]
     image: String,
     /// When the image is pulled; by default as Kubernetes decides by the image's tag
     #[arg(long, value_enum, value_name = "POLICY")]
@@ -93,7 +95,7 @@ pub struct Choices {
     /// A further flag of the manager, such as --arg=--load-balancer-gate=observe
     #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
     arg: Vec<String>,
-    /// Reconcile this namespace only, with rights in this namespace instead of in all
+    /// Reconcile this namespace only, which must exist, with rights in this namespace instead of in all
     #[arg(long, value_name = "NAMESPACE")]
     watch_namespace: Option<String>,
     /// Leave out the objects of cert-manager. The Secret capo-webhook-service-cert must then come from elsewhere, with
@@ -124,7 +126,7 @@ impl Default for Choices {
     fn default() -> Self {
         Self {
             namespace: NAMESPACE.to_owned(),
-            image: IMAGE.to_owned(),
+            image: image_of(RELEASE),
             image_pull_policy: None,
             replicas: REPLICAS,
             cpu_request: None,
@@ -140,6 +142,14 @@ impl Default for Choices {
             with: Vec::new(),
             storage_version: StorageVersion::V1beta2,
         }
+    }
+}
+
+/// The image that belongs to a program of this release.
+fn image_of(release: Option<&str>) -> String {
+    match (release, IMAGE.rsplit_once(':')) {
+        (Some(version), Some((repository, _))) => format!("{repository}:v{version}"),
+        _ => IMAGE.to_owned(),
     }
 }
 
@@ -255,4 +265,16 @@ fn authority(choices: &Choices) -> Result<Option<String>, ManifestError> {
         return Err(ManifestError::AuthorityNotPem(path.clone()));
     }
     Ok(Some(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_released_program_names_the_image_of_its_version() {
+        assert_eq!(image_of(Some("1.0.0")), "ghcr.io/capo-rs/capo-rs:v1.0.0");
+        assert_eq!(image_of(None), IMAGE);
+        assert!(include_str!("../../../../../deploy/deployment.yaml").contains(IMAGE));
+    }
 }

@@ -36,7 +36,7 @@ pub(in crate::controllers) fn pass(
     .boxed()
 }
 
-/// Comes back with `Ok` when the server of the machine `name` may be deleted. Its object may have been deleted
+/// Returns `Ok` when the server of the machine `name` may be deleted. Its object may have been deleted
 /// alone, or by a foreground deletion that does not wait for the machine. A machine that is absent from the
 /// store is read from the API server: only one that does not exist opens this gate.
 pub(in crate::controllers) async fn may_server_go(

@@ -50,7 +50,7 @@ impl ImageObjects {
         self.0.begun.notify_one();
     }
 
-    /// Who waited for this Image. Nobody does any more.
+    /// Removes and returns the servers that waited for this Image.
     fn take(&self, image: &ObjectName) -> BTreeSet<ObjectName> {
         self.0.waiting.lock().remove(image).unwrap_or_default()
     }

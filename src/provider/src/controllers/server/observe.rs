@@ -111,7 +111,7 @@ impl Pass<'_> {
         }
     }
 
-    /// What it says about a server that it is absent in a project: nothing, where that is not its cluster's.
+    /// The state of a server that is absent in a project. In another project than its cluster's, its absence shows nothing.
     pub(super) fn absent_in(&self, project: &ProjectId) -> ServerState {
         let is_elsewhere = self
             .cluster()
