@@ -57,6 +57,15 @@ pub(crate) fn summarize(state: &State, now: &Now) -> Summary {
         ready: state.balancer.is_active()
             && !state.ports.is_empty()
             && state.ports.iter().all(Port::is_ready),
+        ranges_known: !writes
+            && state.read_after_write()
+            && state.ports.iter().all(|port| {
+                port.cidrs_known
+                    && port
+                        .listener
+                        .as_ref()
+                        .is_some_and(|part| part.provisioning == ProvisioningStatus::Active)
+            }),
         settled: cause.is_none()
             && !writes
             && state.read_after_write()

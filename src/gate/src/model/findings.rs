@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Instant};
 
+use ipnet::IpNet;
 use jiff::Timestamp;
 
 use capo_core::{
@@ -34,6 +35,9 @@ pub struct Findings {
     /// The generation of the `OpenStackCluster` whose load balancer this is, once a read after the last write
     /// has shown that all of it is there, ACTIVE and as this generation wants it.
     pub settled_generation: Option<i64>,
+    /// The source ranges from which clients may connect to every port, in order: none where all may. `None` while they are not
+    /// known, are being changed, or differ between ports.
+    pub allowed_cidrs: Option<Vec<IpNet>>,
     /// The control plane was never initialised, as far as Kubernetes and what this process saw can tell: only
     /// then may a load balancer in ERROR be deleted unasked.
     pub never_initialised: bool,

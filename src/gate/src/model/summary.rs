@@ -26,6 +26,8 @@ pub(crate) struct Summary {
     pub(crate) never_initialised: bool,
     /// Listeners, pools, monitors and load balancer are ACTIVE.
     pub(crate) ready: bool,
+    /// Every listener is ACTIVE as of a read after the last write, and its source ranges are known.
+    pub(crate) ranges_known: bool,
     /// All of it is as it is wanted, as of a read after the last write.
     pub(crate) settled: bool,
 }

@@ -5,6 +5,7 @@ pub(crate) mod messages;
 
 use std::time::Duration;
 
+use ipnet::IpNet;
 use jiff::Timestamp;
 
 use crate::{
@@ -62,6 +63,7 @@ pub fn report(state: &State, now: &Now) -> Findings {
             .as_ref()
             .filter(|_| state.summary.settled)
             .map(|desired| desired.generation),
+        allowed_cidrs: allowed_cidrs(state),
         never_initialised: state.summary.never_initialised,
         provider: state.provider.label(),
         verdict: cluster_verdict(state, now),
@@ -69,6 +71,14 @@ pub fn report(state: &State, now: &Now) -> Findings {
         members,
         machines,
     }
+}
+
+fn allowed_cidrs(state: &State) -> Option<Vec<IpNet>> {
+    let mut ports = state.ports.iter().filter(|_| state.summary.ranges_known);
+    let ranges = ports.next()?.cidrs.as_ref()?;
+    ports
+        .all(|port| port.cidrs.as_ref() == Some(ranges))
+        .then(|| ranges.clone())
 }
 
 fn cluster_verdict(state: &State, now: &Now) -> ConditionState {

@@ -141,7 +141,7 @@ pub(crate) fn play(world: &mut World, act: Act) {
             if holder
                 .is_some_and(|(_, node)| !matches!(node.want.deletion, Deletion::Unhooked { .. }))
             {
-                world.model.up.entry(address(index)).or_insert(world.now);
+                world.boot(address(index));
             }
         }
         Act::ApiDown(index) => {

@@ -152,10 +152,14 @@ impl World {
                 }
                 self.hand_over(&name);
             }
-            Todo::Admit(name) => self.change(&name, |want| {
-                want.admitted = true;
-                want.has_node = true;
-            }),
+            Todo::Admit(name) => {
+                let address = self.nodes.get(&name).and_then(|node| node.want.address);
+                let is_up = address.is_some_and(|address| self.model.up.contains_key(&address));
+                self.change(&name, |want| {
+                    want.admitted = true;
+                    want.has_node = is_up;
+                });
+            }
             Todo::ReadServer(name) => {
                 let now = self.now;
                 self.change(&name, |want| {
@@ -204,6 +208,19 @@ impl World {
                     self.hand_over_after(self.lag, &name);
                 }
             }
+        }
+    }
+
+    /// The API server at an address comes up, and the Node of its machine joins.
+    pub(crate) fn boot(&mut self, address: IpAddr) {
+        self.model.up.entry(address).or_insert(self.now);
+        let nodes = self.nodes.iter();
+        let joining: Vec<_> = nodes
+            .filter(|(_, node)| node.want.address == Some(address) && node.want.admitted)
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in joining {
+            self.change(&name, |want| want.has_node = true);
         }
     }
 

@@ -35,7 +35,7 @@ pub(crate) fn recover(world: &mut World) {
         });
         let address = world.nodes.get(&name).and_then(|node| node.want.address);
         if let Some(address) = address.filter(|_| standing) {
-            world.model.up.entry(address).or_insert(world.now);
+            world.boot(address);
             world.change(&name, |want| {
                 want.server.state = ServerState::Active;
                 want.server.down_since = None;

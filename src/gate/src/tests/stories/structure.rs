@@ -10,7 +10,7 @@ use crate::{
         world::{AtEndpoint, Line, World, machine_name},
     },
 };
-use capo_core::{MonitorType, ProvisioningStatus, Reason};
+use capo_core::{FailureClass, MonitorType, ProvisioningStatus, Reason};
 
 #[test]
 fn structure_is_made_once_even_when_replies_are_lost() {
@@ -112,6 +112,35 @@ fn a_load_balancer_that_hangs_for_good_holds_warns_and_lets_an_unhooked_server_g
     assert!(text.contains("stuck"), "{text}");
 }
 
+/// A restriction that Octavia does not accept does not hold.
+#[test]
+fn ranges_are_shown_once_octavia_has_applied_them() {
+    let mut world = World::new(&[6443, 8132], SECOND);
+    let ranges = |text: &str| Some(vec![text.parse().unwrap()]);
+    let old = ranges("192.0.2.0/24");
+    world.desired.allowed_cidrs.clone_from(&old);
+    world.hand_over_load_balancer();
+    world.add_serving(1);
+    world.run(seconds(200));
+    assert_eq!(world.findings.allowed_cidrs, old);
+    world.model.operation = seconds(30);
+    world.desired.allowed_cidrs = ranges("198.51.100.0/24");
+    world.hand_over_load_balancer();
+    let begun = world.at();
+    while world.at() < begun + 60.0 {
+        // The second listener is changed when the operation of the first one has ended.
+        assert_ne!(world.findings.allowed_cidrs, world.desired.allowed_cidrs);
+        world.run(SECOND / 10);
+    }
+    world.run(seconds(60));
+    assert_eq!(world.findings.allowed_cidrs, world.desired.allowed_cidrs);
+    world.line.extend([Line::Down(FailureClass::Quota); 90]);
+    world.desired.allowed_cidrs = ranges("203.0.113.0/24");
+    world.hand_over_load_balancer();
+    world.run(seconds(60));
+    assert_ne!(world.findings.allowed_cidrs, world.desired.allowed_cidrs);
+}
+
 /// Between the listener's creation and the first list that tells of its ranges, nobody knows them.
 #[test]
 fn ranges_that_are_added_are_settled_only_when_the_listener_has_them() {
@@ -128,6 +157,9 @@ fn ranges_that_are_added_are_settled_only_when_the_listener_has_them() {
             let has_them = world.model.listeners.iter().all(|listener| {
                 Some(&listener.allowed_cidrs) == world.desired.allowed_cidrs.as_ref()
             });
+            if world.findings.allowed_cidrs == world.desired.allowed_cidrs {
+                assert!(has_them, "shown {tenth} tenths after {moment} ms");
+            }
             if world.findings.settled_generation == Some(2) {
                 assert!(has_them, "told of settled {tenth} tenths after {moment} ms");
                 settled_after.get_or_insert(tenth);
