@@ -124,6 +124,13 @@ pub(crate) struct Slot {
     pub(crate) refusal: Option<Refusal>,
 }
 
+impl Slot {
+    /// The member at the machine's address: its own, or the one that is in the way, which sends the machine clients too.
+    pub(crate) fn at_address(&self) -> Option<usize> {
+        self.member.or(self.foreign)
+    }
+}
+
 /// The probe of a machine's API server.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Probe {

@@ -120,7 +120,7 @@ fn others_in_service(state: &State, place: MemberPlace<'_>) -> InService {
             continue;
         }
         let slot = machine.slots.get(place.index);
-        let Some(member) = slot.and_then(|slot| place.port.members.get(slot.member?)) else {
+        let Some(member) = slot.and_then(|slot| place.port.members.get(slot.at_address()?)) else {
             continue;
         };
         if member.provisioning != ProvisioningStatus::Active
@@ -142,7 +142,7 @@ fn others_in_service(state: &State, place: MemberPlace<'_>) -> InService {
 fn is_any_other_enabled(state: &State, place: MemberPlace<'_>) -> bool {
     state.machines.iter().any(|(name, machine)| {
         let slot = machine.slots.get(place.index);
-        let member = slot.and_then(|slot| place.port.members.get(slot.member?));
+        let member = slot.and_then(|slot| place.port.members.get(slot.at_address()?));
         name != place.name
             && member.is_some_and(|member| {
                 member.provisioning == ProvisioningStatus::Active

@@ -250,3 +250,24 @@ fn a_release_that_was_always_open_does_not_go_on_beside_another() {
     ];
     history(&setting, &acts);
 }
+
+/// The member of a machine that vanished sends clients to the machine that has its address now.
+#[test]
+fn a_member_that_is_in_the_way_counts_as_in_service() {
+    let setting = Setting {
+        provider: "amphora",
+        ports: vec![6443],
+        operation: 100,
+        monitors: false,
+    };
+    let acts = [
+        Act::Pause,
+        Act::Vanish(1),
+        Act::Reuse(1),
+        Act::Wait(2),
+        Act::Boot(1),
+        Act::Wait(660),
+        Act::Add(2),
+    ];
+    history(&setting, &acts);
+}
