@@ -138,7 +138,7 @@ fn others_in_service(state: &State, place: MemberPlace<'_>) -> InService {
     found
 }
 
-/// Another machine has an ACTIVE member there, whatever its health, that was not disabled when it was read.
+/// Another machine has an ACTIVE member there, whatever its health, that was neither disabled nor drained when it was read.
 fn is_any_other_enabled(state: &State, place: MemberPlace<'_>) -> bool {
     state.machines.iter().any(|(name, machine)| {
         let slot = machine.slots.get(place.index);
@@ -147,6 +147,7 @@ fn is_any_other_enabled(state: &State, place: MemberPlace<'_>) -> bool {
             && member.is_some_and(|member| {
                 member.provisioning == ProvisioningStatus::Active
                     && member.admin_up() != Some(false)
+                    && member.weight() != Some(0)
             })
     })
 }

@@ -251,6 +251,37 @@ fn a_release_that_was_always_open_does_not_go_on_beside_another() {
     history(&setting, &acts);
 }
 
+/// A member that is drained gets no clients. The other one, which an operator removed during a pause, comes back enabled.
+#[test]
+fn a_member_beside_a_drained_one_is_created_enabled() {
+    let setting = Setting {
+        provider: "amphora",
+        ports: vec![6443, 8132],
+        operation: 4_851,
+        monitors: true,
+    };
+    let down = Line::Down(FailureClass::Quota);
+    let acts = [
+        Act::OutOfBand(1),
+        Act::Wait(41),
+        Act::Lines(vec![
+            down,
+            Line::Down(FailureClass::Transient),
+            Line::ReplyLost,
+            down,
+        ]),
+        Act::Endpoint(AtEndpoint::EverySecond),
+        Act::Add(5),
+        Act::Boot(5),
+        Act::Wait(147),
+        Act::Pause,
+        Act::OperatorRemoves(5),
+        Act::Wait(159),
+        Act::Add(1),
+    ];
+    history(&setting, &acts);
+}
+
 /// The member of a machine that vanished sends clients to the machine that has its address now.
 #[test]
 fn a_member_that_is_in_the_way_counts_as_in_service() {
