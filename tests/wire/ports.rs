@@ -181,6 +181,7 @@ async fn security_groups() {
         port_range_max: Some(22),
         remote_ip_prefix: None,
         remote_group_id: None,
+        remote_address_group_id: None,
     };
     let made = cloud
         .create_security_group_rules(&[new.clone(), new], GATE)

@@ -9,7 +9,7 @@ use test_support::{
     env::{Environment, environment::is},
 };
 
-use super::quick;
+use super::{quick, until_reported};
 
 async fn user(stage: &Environment) -> Raw {
     Raw::sign_in(&Access {
@@ -39,6 +39,11 @@ async fn start(namespace: &str) -> (Environment, Raw) {
     (stage, raw)
 }
 
+/// The port of the load balancer's address.
+fn balancer_port(stage: &Environment) -> Value {
+    stage.cloud.control().dump()["load_balancers"][0]["vip_port_id"].clone()
+}
+
 async fn ready(stage: &Environment, change: Value) -> Value {
     stage
         .cluster_api
@@ -56,7 +61,7 @@ fn name_of(address: Ipv4Addr) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_name_of_the_endpoint_chooses_the_floating_ip_which_outlives_the_cluster() {
-    let (stage, raw) = start("chosen-name").await;
+    let (mut stage, raw) = start("chosen-name").await;
     let (_, networks) = raw.get("network", "networks?name=public").await;
     let public = &networks["networks"][0]["id"];
     let mut floating = Vec::new();
@@ -81,8 +86,31 @@ async fn the_name_of_the_endpoint_chooses_the_floating_ip_which_outlives_the_clu
         !writes.contains(&"floating_ip_create".to_owned()),
         "{writes:?}"
     );
+    let shown = format!("floating IP {address} with id");
+    until_reported(&stage, "Successfulassociatefloatingip", &shown).await;
+
+    // Somebody puts another floating IP on the load balancer, to which the name does not lead.
+    for (one, port) in [(chosen, Value::Null), (&floating[0], balancer_port(&stage))] {
+        let path = format!("floatingips/{}", one["id"].as_str().unwrap());
+        let body = json!({"floatingip": {"port_id": port}});
+        let url = raw.address("network", &path);
+        let (status, answer) = raw.send(Method::PUT, &url, Some(body)).await;
+        assert_eq!(status, 200, "{answer}");
+    }
+    stage.stop().await;
+    stage.start().await;
+    let elsewhere = format!("leads to {address}, but the API server's floating IP is");
+    stage.until_noted(&elsewhere).await;
+    for (one, port) in [(&floating[0], Value::Null), (chosen, balancer_port(&stage))] {
+        let path = format!("floatingips/{}", one["id"].as_str().unwrap());
+        let body = json!({"floatingip": {"port_id": port}});
+        let url = raw.address("network", &path);
+        raw.send(Method::PUT, &url, Some(body)).await;
+    }
+
     // Whoever brought it along keeps it.
     stage.delete("c1").await;
+    until_reported(&stage, "Successfuldisassociatefloatingip", &shown).await;
     let path = format!("floatingips/{}", chosen["id"].as_str().unwrap());
     let (status, left) = raw.get("network", &path).await;
     assert_eq!(
@@ -187,9 +215,35 @@ async fn a_managed_subnet_may_be_of_ipv6() {
     let (stage, _) = start("chosen-ipv6").await;
     let change = json!({
         "managedSubnets": [{"cidr": "fd00:6::/64", "dnsNameservers": ["2001:db8::53"]}],
-        "apiServer": {"enableFloatingIP": false},
+        "apiServer": {"managedLoadBalancer": {"allowedCIDRs": ["192.0.2.0/24", "2001:db8::/32"]}},
+        "bastion": {"spec": {"flavor": {"filter": {"name": "m1.small"}}, "image": {"filter": {"name": "cirros"}}}},
     });
     let made = ready(&stage, change).await;
+    // Octavia takes ranges of the family of the VIP only.
+    let shown = stage
+        .until("OpenStackCluster", "c1", |cluster| {
+            let ranges = &cluster["status"]["apiServerManagedLoadBalancer"]["allowedCIDRs"];
+            let mut ranges = ranges.as_array().into_iter().flatten();
+            ranges.any(|range| range == "2001:db8::/32")
+        })
+        .await;
+    let ranges = &shown["status"]["apiServerManagedLoadBalancer"]["allowedCIDRs"];
+    let mut ranges = ranges.as_array().unwrap().iter();
+    assert!(ranges.all(|range| range.as_str().unwrap().contains(':')));
+    stage
+        .until_noted("allowedCIDRs has 192.0.2.0/24, which is not in force")
+        .await;
+    // Floating IPs are of IPv4.
+    let bastion = stage
+        .until("OpenStackCluster", "c1", |cluster| {
+            is(cluster, "BastionReady", "True")
+        })
+        .await;
+    assert_eq!(bastion["status"]["bastion"]["floatingIP"], Value::Null);
+    assert_eq!(
+        stage.cloud.control().dump()["network"]["floatingips"],
+        json!([])
+    );
     let host = made["spec"]["controlPlaneEndpoint"]["host"]
         .as_str()
         .unwrap();

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use test_support::{
     contract::{Access, Raw},
     env::Environment,
+    waiting::until,
 };
 
 use super::quick;
@@ -94,6 +95,32 @@ async fn a_deletion_takes_trunks_and_the_ports_of_servers_and_load_balancers_tha
         .await;
 }
 
+/// Between two attempts at what a deletion waits for, each a call with this label, there are few calls.
+async fn assert_passes_cost_little(stage: &Environment, attempt: &str) {
+    let mark = stage.cloud.control().last_call();
+    for _ in 0..3 {
+        stage.one_more_pass("c1").await;
+    }
+    let calls: Vec<String> = stage
+        .cloud
+        .control()
+        .calls_since(mark)
+        .into_iter()
+        .map(|call| call.label)
+        .filter(|label| label != "token_create" && label != "version")
+        .collect();
+    let attempts: Vec<usize> = calls
+        .iter()
+        .enumerate()
+        .filter(|(_, label)| *label == attempt)
+        .map(|(at, _)| at)
+        .collect();
+    assert!(attempts.len() >= 2, "{calls:?}");
+    for pair in attempts.windows(2) {
+        assert!(pair[1] - pair[0] <= MOST_CALLS, "{calls:?}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn load_balancers_of_services_are_named_and_deleted_only_with_leave() {
     let (stage, network) = with_cluster("deletion-services").await;
@@ -120,29 +147,25 @@ async fn load_balancers_of_services_are_named_and_deleted_only_with_leave() {
     let (_, _, message) = condition(&held, "Ready").unwrap();
     assert!(message.contains(ANNOTATION), "{message}");
 
-    // Passes that wait cost little: between two attempts to take the router off the network there are few calls.
-    let mark = stage.cloud.control().last_call();
-    for _ in 0..3 {
-        stage.one_more_pass("c1").await;
+    assert_passes_cost_little(&stage, "remove_router_interface").await;
+
+    // Those without a floating IP keep only the network.
+    let (_, floating) = user.0.get("network", "floatingips").await;
+    let id = floating["floatingips"][0]["id"].as_str().unwrap();
+    let url = user.0.address("network", &format!("floatingips/{id}"));
+    user.0.send(Method::DELETE, &url, None).await;
+    for name in ["api", "db", "queue"] {
+        let internal =
+            json!({"name": format!("kube_service_c1_default_{name}"), "vip_network_id": network});
+        user.create("load-balancer", "loadbalancers", "loadbalancer", internal)
+            .await;
     }
-    let calls: Vec<String> = stage
-        .cloud
-        .control()
-        .calls_since(mark)
-        .into_iter()
-        .map(|call| call.label)
-        .filter(|label| label != "token_create" && label != "version")
-        .collect();
-    let attempts: Vec<usize> = calls
-        .iter()
-        .enumerate()
-        .filter(|(_, label)| *label == "remove_router_interface")
-        .map(|(at, _)| at)
-        .collect();
-    assert!(attempts.len() >= 2, "{calls:?}");
-    for pair in attempts.windows(2) {
-        assert!(pair[1] - pair[0] <= MOST_CALLS, "{calls:?}");
-    }
+    until("the router is gone", async || {
+        let cloud = stage.cloud.control().dump();
+        (cloud["network"]["routers"] == json!([])).then_some(())
+    })
+    .await;
+    assert_passes_cost_little(&stage, "network_delete").await;
 
     let leave = json!({"metadata": {"annotations": {ANNOTATION: "true"}}});
     stage.patch("OpenStackCluster", "c1", leave).await;

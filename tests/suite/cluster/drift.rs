@@ -130,26 +130,36 @@ async fn after_a_restart_a_service_that_fails_takes_nothing_back_that_was_known(
         .cloud(quick())
         .start()
         .await;
-    let made = ready(&stage, "c1", json!({})).await;
+    let change = json!({"apiServer": {"managedLoadBalancer": {"allowedCIDRs": ["192.0.2.0/24"]}}});
+    let made = ready(&stage, "c1", change).await;
     let before = &made["status"]["apiServerManagedLoadBalancer"];
+    let ranges = before["allowedCIDRs"].to_string();
+    assert!(ranges.contains("192.0.2.0/24"), "{ranges}");
     stage.stop().await;
-    let faults = ["floating_ip_list", "availability_zone_list"].map(|label| fault(&stage, label));
+    let mark = stage.cloud.control().last_call();
+    let faults = ["network_list", "floating_ip_list", "availability_zone_list"]
+        .map(|label| fault(&stage, label));
     stage.start().await;
-    let failing = stage
-        .until("OpenStackCluster", "c1", |cluster| {
-            is(cluster, "APIEndpointReady", "Unknown")
-        })
-        .await;
-    let shown = &failing["status"]["apiServerManagedLoadBalancer"];
-    assert_eq!(shown["ip"], before["ip"], "never the VIP in its place");
-    assert_ne!(shown["ip"], shown["internalIP"]);
-    assert_eq!(
-        failing["status"]["failureDomains"],
-        made["status"]["failureDomains"]
-    );
-    stage.command(json!({"remove_fault": faults[0]}));
+    for (kind, repaired) in [("NetworkReady", faults[0]), ("APIEndpointReady", faults[1])] {
+        let failing = stage
+            .until("OpenStackCluster", "c1", |cluster| {
+                is(cluster, kind, "Unknown")
+            })
+            .await;
+        let shown = &failing["status"]["apiServerManagedLoadBalancer"];
+        assert_eq!(shown["ip"], before["ip"], "never the VIP in its place");
+        assert_ne!(shown["ip"], shown["internalIP"]);
+        assert_eq!(shown["allowedCIDRs"], before["allowedCIDRs"], "{kind}");
+        assert_eq!(
+            failing["status"]["failureDomains"],
+            made["status"]["failureDomains"]
+        );
+        stage.command(json!({"remove_fault": repaired}));
+    }
     stage.until_ready("c1").await;
-    stage.command(json!({"remove_fault": faults[1]}));
+    stage.command(json!({"remove_fault": faults[2]}));
+    // No listener was opened to everybody, for one.
+    assert_eq!(stage.writes_since(mark), Vec::<String>::new());
 
     // The load balancer is looked up whatever happens to the network.
     stage.stop().await;

@@ -1,6 +1,6 @@
 //! A manager that is killed after each single call to OpenStack, while it creates a cluster and while it deletes one.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use futures::future::join_all;
 use serde_json::{Value, json};
@@ -17,7 +17,17 @@ const AT_ONCE: u64 = 4;
 /// A creation takes more calls than this, a deletion too.
 const LEAST_CALLS: u64 = 10;
 
-/// The next call after `skipped` ones is carried out and never answered.
+/// A phase of a cluster's life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    Creation,
+    Deletion,
+}
+
+/// A phase, and the label of a call in it.
+type KindOfCall = (Phase, String);
+
+/// A call that is carried out and never answered.
 struct Kill<'a> {
     stage: &'a Environment,
     fault: u64,
@@ -25,76 +35,132 @@ struct Kill<'a> {
 }
 
 impl<'a> Kill<'a> {
-    fn after(stage: &'a Environment, skipped: u64) -> Self {
-        let fault = json!({"fault": {"skip": skipped, "count": 1, "hang": true, "apply": true}});
+    /// The next call that `chosen`, a part of a fault, selects.
+    fn at(stage: &'a Environment, chosen: &Value) -> Self {
+        let mut fault = json!({"count": 1, "hang": true, "apply": true});
+        json_patch::merge(&mut fault, chosen);
         Self {
             stage,
             mark: stage.cloud.control().last_call(),
-            fault: stage.command(fault)["id"].as_u64().unwrap(),
+            fault: stage.command(json!({ "fault": fault }))["id"]
+                .as_u64()
+                .unwrap(),
         }
     }
 
-    fn is_reached(&self) -> bool {
-        let calls = self.stage.cloud.control().calls_since(self.mark);
-        calls.iter().any(|call| call.fault == Some(self.fault))
+    /// The label of the call, if it is reached.
+    fn reached(&self) -> Option<String> {
+        let mut calls = self
+            .stage
+            .cloud
+            .control()
+            .calls_since(self.mark)
+            .into_iter();
+        let reached = calls.find(|call| call.fault == Some(self.fault));
+        reached.map(|call| call.label)
     }
 
-    /// Waits until the call is reached, or until the cluster is as wanted without it. True where it was reached.
-    async fn reached_before(self, cluster: &str, wanted: impl Fn(&Value) -> bool) -> bool {
+    /// Waits until the call is reached, or until the cluster is as wanted without it. The label of the call that was
+    /// reached.
+    async fn reached_before(
+        self,
+        cluster: &str,
+        wanted: impl Fn(&Value) -> bool,
+    ) -> Option<String> {
         let waits = async {
             loop {
-                if self.is_reached() {
-                    return true;
+                let reached = self.reached();
+                if reached.is_some() {
+                    return reached;
                 }
                 if wanted(&self.stage.get("OpenStackCluster", cluster).await) {
-                    return self.is_reached();
+                    return self.reached();
                 }
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        let is_reached = tokio::time::timeout(PATIENCE, waits).await.unwrap();
-        if !is_reached {
+        let reached = tokio::time::timeout(PATIENCE, waits).await.unwrap();
+        if reached.is_none() {
             // A call that reaches it at this moment takes it away.
             let remove = json!({"remove_fault": self.fault});
             let _ = self.stage.cloud.control().run(remove);
         }
-        is_reached
+        reached
     }
 }
 
+/// The same that [`Environment::until_ready`] waits for.
 fn is_ready(cluster: &Value) -> bool {
-    is(cluster, "Ready", "True")
+    cluster["status"]["initialization"]["provisioned"] == true
+        && is(cluster, "Ready", "True")
+        && cluster["status"]["observedGeneration"] == cluster["metadata"]["generation"]
 }
 
-/// Creates and deletes one cluster with a kill after `skipped` calls of each. False where neither takes so many.
-async fn killed(stage: &mut Environment, skipped: u64) -> bool {
-    let name = format!("c{skipped}");
-    let infrastructure = stage.cluster(&name, json!({}));
-    let kill = Kill::after(stage, skipped);
+async fn create(stage: &Environment, name: &str) {
     stage
         .cluster_api
-        .create_cluster(&name, infrastructure)
+        .create_cluster(name, stage.cluster(name, json!({})))
         .await
         .unwrap();
-    let in_creation = kill.reached_before(&name, is_ready).await;
-    if in_creation {
-        stage.kill().await;
-        stage.start().await;
-    }
-    stage.until_ready(&name).await;
-    assert_eq!(stage.cloud.control().duplicates(), [], "{skipped} calls");
+}
 
-    let kill = Kill::after(stage, skipped);
-    stage.cluster_api.delete("Cluster", &name).await.unwrap();
-    let in_deletion = kill.reached_before(&name, Value::is_null).await;
-    if in_deletion {
+/// Ends the manager in an ordinary way and starts it again, so that it has to sign in.
+async fn restart(stage: &mut Environment) {
+    stage.stop().await;
+    stage.start().await;
+}
+
+/// Creates and deletes one cluster without a kill. Returns the kinds of its calls.
+async fn undisturbed(stage: &Environment) -> BTreeSet<KindOfCall> {
+    let begun = stage.cloud.control().last_call();
+    create(stage, "undisturbed").await;
+    stage.until_ready("undisturbed").await;
+    let created = stage.cloud.control().last_call();
+    stage.delete("undisturbed").await;
+    let calls = stage.cloud.control().calls_since(begun).into_iter();
+    calls
+        .map(|call| {
+            let phase = if call.sequence <= created {
+                Phase::Creation
+            } else {
+                Phase::Deletion
+            };
+            (phase, call.label)
+        })
+        .collect()
+}
+
+/// Creates and deletes one cluster with a kill after a call of each phase, which `chosen` selects. Returns the kinds of the
+/// calls that were reached; there are none where neither phase has such a call.
+async fn killed(stage: &mut Environment, name: &str, chosen: &Value) -> BTreeSet<KindOfCall> {
+    let kill = Kill::at(stage, chosen);
+    create(stage, name).await;
+    let in_creation = kill.reached_before(name, is_ready).await;
+    if in_creation.is_some() {
         stage.kill().await;
         stage.start().await;
     }
-    stage.until("OpenStackCluster", &name, Value::is_null).await;
+    stage.until_ready(name).await;
+    assert_eq!(stage.cloud.control().duplicates(), [], "{name} {chosen}");
+
+    let kill = Kill::at(stage, chosen);
+    stage.cluster_api.delete("Cluster", name).await.unwrap();
+    let in_deletion = kill.reached_before(name, Value::is_null).await;
+    if in_deletion.is_some() {
+        stage.kill().await;
+        stage.start().await;
+    }
+    stage.until("OpenStackCluster", name, Value::is_null).await;
     let left = stage.leftovers(&format!("{}-{name}", stage.namespace));
-    assert_eq!(left, Vec::<String>::new(), "{skipped} calls");
-    in_creation || in_deletion
+    assert_eq!(left, Vec::<String>::new(), "{name} {chosen}");
+    let reached = [
+        (Phase::Creation, in_creation),
+        (Phase::Deletion, in_deletion),
+    ];
+    reached
+        .into_iter()
+        .filter_map(|(phase, label)| Some((phase, label?)))
+        .collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -104,11 +170,34 @@ async fn a_cluster_is_created_and_deleted_whichever_call_the_manager_is_killed_a
             .cloud(quick_cloud())
             .start()
             .await;
+        let kinds = undisturbed(&stage).await;
+        restart(&mut stage).await;
+        let mut hit = BTreeSet::new();
         let mut skipped = group;
-        while killed(&mut stage, skipped).await {
+        loop {
+            let chosen = json!({"skip": skipped});
+            let reached = killed(&mut stage, &format!("c{skipped}"), &chosen).await;
+            if reached.is_empty() {
+                break;
+            }
+            hit.extend(reached);
             skipped += AT_ONCE;
         }
         assert!(skipped > LEAST_CALLS, "{skipped}");
+        (stage, kinds, hit)
     });
-    join_all(groups).await;
+    let mut groups = join_all(groups).await;
+    // What is read at intervals is not in every life.
+    let kinds = groups.iter().map(|(_, kinds, _)| kinds.clone());
+    let kinds = kinds.reduce(|one, other| &one & &other).unwrap();
+    let hits = groups.iter().flat_map(|(_, _, hit)| hit.clone());
+    let hit: BTreeSet<KindOfCall> = hits.collect();
+    // The order of calls differs from life to life, so that counting them may miss a kind.
+    let (stage, ..) = &mut groups[0];
+    for (number, missed) in kinds.difference(&hit).enumerate() {
+        restart(stage).await;
+        let chosen = json!({"match": {"label": missed.1}});
+        let reached = killed(stage, &format!("l{number}"), &chosen).await;
+        assert!(reached.contains(missed), "{missed:?}: {reached:?}");
+    }
 }

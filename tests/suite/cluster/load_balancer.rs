@@ -1,11 +1,13 @@
 //! A load balancer that vanishes, fails, or is not the only one of its name.
 
+use std::net::IpAddr;
+
 use capo_core::Priority;
 use capo_openstack::{
     load_balancer::{
         HealthMonitorFilter, LoadBalancer, LoadBalancerFilter, MonitorType, NewLoadBalancer,
     },
-    network::NetworkFilter,
+    network::{NetworkFilter, NewPort},
 };
 use fake_cloud::{Command, Options, Provisioning, SetStatus};
 use k8s_openapi::api::events::v1::Event;
@@ -72,9 +74,23 @@ async fn one_that_vanished_is_made_anew_behind_the_same_address() {
         .await
         .unwrap();
     let first = stage.until_ready("c1").await;
-    stage
-        .openstack()
-        .delete_load_balancer(&id(&first).as_str().into(), Priority::Gate)
+    let addresses = |object: &Value| {
+        let status = &object["status"]["apiServerManagedLoadBalancer"];
+        ["ip", "internalIP"].map(|field| status[field].clone())
+    };
+    // The fake cloud gives out the address after the highest one that is in use. With a port above the VIP, a load balancer
+    // that asks for no address does not get the VIP's again.
+    let user = stage.openstack();
+    let network = first["status"]["network"]["id"].as_str().unwrap();
+    let new = NewPort {
+        name: "above the VIP".to_owned(),
+        network_id: network.into(),
+        ..NewPort::default()
+    };
+    let port = user.create_port(&new, Priority::Gate).await.unwrap();
+    let vip = addresses(&first)[1].as_str().unwrap().parse::<IpAddr>();
+    assert!(port.fixed_ips[0].ip_address > vip.ok(), "{port:?}");
+    user.delete_load_balancer(&id(&first).as_str().into(), Priority::Gate)
         .await
         .unwrap();
     stage.nudge("c1");
@@ -84,13 +100,10 @@ async fn one_that_vanished_is_made_anew_behind_the_same_address() {
         })
         .await;
     assert_eq!(endpoint(&second), endpoint(&first));
-    let addresses = |object: &Value| {
-        let status = &object["status"]["apiServerManagedLoadBalancer"];
-        ["ip", "internalIP"].map(|field| status[field].clone())
-    };
     assert_eq!(addresses(&second), addresses(&first));
     assert_eq!(addresses(&first)[0], endpoint(&first));
     assert_eq!(balancers(&stage, "c1").await.len(), 1);
+    user.delete_port(&port.id, Priority::Gate).await.unwrap();
     stage.delete("c1").await;
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use capo_core::Priority;
+use capo_openstack::network::{NetworkFilter, NewFloatingIp, NewPort};
 use reqwest::Method;
 use serde_json::{Value, json};
 use test_support::{
@@ -10,6 +12,7 @@ use test_support::{
         Environment,
         environment::{is, quick_gate, status_and_reason},
     },
+    waiting::until,
 };
 
 use super::quick;
@@ -89,9 +92,6 @@ fn carrier(stage: &Environment) -> Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_floating_ip_is_on_a_machine_and_moves_before_that_machine_goes() {
     let mut stage = start("floating-moves").await;
-    let authority = json!({"apiVersion": "v1", "kind": "Secret",
-        "metadata": {"name": "c1-ca", "namespace": stage.namespace}, "stringData": {"tls.crt": "a certificate"}});
-    apply(&stage.admin, &[authority]).await.unwrap();
     create(&stage, json!({})).await;
     let made = provisioned(&stage).await;
     let endpoint = made["spec"]["controlPlaneEndpoint"]["host"].clone();
@@ -132,6 +132,19 @@ async fn the_floating_ip_is_on_a_machine_and_moves_before_that_machine_goes() {
     assert_eq!(carrier(&stage), "cp-0-0", "a machine that stays keeps it");
     let mark = stage.cloud.control().last_call();
     stage.cluster_api.delete("Machine", "cp-0").await.unwrap();
+    until("the floating IP is on the other machine", async || {
+        (carrier(&stage) == "cp-1-0").then_some(())
+    })
+    .await;
+    // Without the cluster's CA no answer through the floating IP can be verified, and so none counts.
+    for _ in 0..2 {
+        stage.one_more_pass("c1").await;
+    }
+    let held = stage.get("Machine", "cp-0").await;
+    assert!(held["metadata"]["annotations"][HOOK].is_string());
+    let authority = json!({"apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": "c1-ca", "namespace": stage.namespace}, "stringData": {"tls.crt": "a certificate"}});
+    apply(&stage.admin, &[authority]).await.unwrap();
     stage
         .until("OpenStackMachine", "cp-0", Value::is_null)
         .await;
@@ -167,10 +180,21 @@ async fn an_endpoint_that_the_user_looks_after_is_left_alone() {
     // Such as an address of kube-vip.
     create(
         &stage,
-        json!({"controlPlaneEndpoint": {"host": "10.6.0.200", "port": 6443}}),
+        json!({"controlPlaneEndpoint": {"host": "10.6.0.200", "port": 8443}}),
     )
     .await;
-    stage.until_ready("c1").await;
+    let ready = stage.until_ready("c1").await;
+    // The port of an endpoint that is not ours says nothing about the nodes behind it.
+    let group = &ready["status"]["controlPlaneSecurityGroup"]["id"];
+    let opened: Vec<i64> = of_kind(&stage, "security_group_rules")
+        .iter()
+        .filter(|rule| rule["security_group_id"] == *group && rule["direction"] == "ingress")
+        .filter_map(|rule| rule["port_range_min"].as_i64())
+        .collect();
+    assert!(
+        opened.contains(&6443) && !opened.contains(&8443),
+        "{opened:?}"
+    );
     machine(&stage, "cp-0").await;
     stage
         .until("OpenStackMachine", "cp-0", |machine| {
@@ -183,6 +207,67 @@ async fn an_endpoint_that_the_user_looks_after_is_left_alone() {
     stage
         .until("OpenStackMachine", "cp-0", Value::is_null)
         .await;
+    stage.delete("c1").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_floating_ip_on_a_port_of_kube_vip_stays_there() {
+    let mut stage = start("floating-kube-vip").await;
+    let openstack = stage.openstack();
+    let filter = NetworkFilter {
+        external: Some(true),
+        ..NetworkFilter::default()
+    };
+    let outside = openstack.networks(&filter, Priority::Gate).await.unwrap();
+    let new = NewFloatingIp {
+        floating_network_id: outside[0].id.clone(),
+        ..NewFloatingIp::default()
+    };
+    let floating = openstack.create_floating_ip(&new, Priority::Gate).await;
+    let floating = floating.unwrap();
+    let address = floating.floating_ip_address.unwrap().to_string();
+    let endpoint = json!({"host": address, "port": 6443});
+    create(&stage, json!({"controlPlaneEndpoint": endpoint})).await;
+    let made = provisioned(&stage).await;
+
+    // A manager that runs may not look at a floating IP that it knows for minutes.
+    stage.stop().await;
+    let network = made["status"]["network"]["id"].as_str().unwrap();
+    let new = NewPort {
+        name: "kube-vip".to_owned(),
+        network_id: network.into(),
+        ..NewPort::default()
+    };
+    let port = openstack.create_port(&new, Priority::Gate).await.unwrap();
+    openstack
+        .associate_floating_ip(&floating.id, Some(&port.id), Priority::Gate)
+        .await
+        .unwrap();
+    let mark = stage.cloud.control().last_call();
+    stage.start().await;
+    machine(&stage, "cp-0").await;
+    stage
+        .until("OpenStackMachine", "cp-0", |machine| {
+            machine["status"]["initialization"]["provisioned"] == true
+        })
+        .await;
+    stage.one_more_pass("c1").await;
+    stage.until_ready("c1").await;
+    // Nor is a machine held until the floating IP is elsewhere.
+    stage.cluster_api.delete("Machine", "cp-0").await.unwrap();
+    stage
+        .until("OpenStackMachine", "cp-0", Value::is_null)
+        .await;
+    let writes = stage.writes_since(mark);
+    assert!(
+        !writes.contains(&"floating_ip_update".to_owned()),
+        "{writes:?}"
+    );
+    assert_eq!(carrier(&stage), "kube-vip");
+    openstack
+        .delete_port(&port.id, Priority::Gate)
+        .await
+        .unwrap();
     stage.delete("c1").await;
 }
 

@@ -91,6 +91,9 @@ pub struct SecurityGroupRule {
     /// The security group of the other side.
     #[serde(default)]
     pub remote_group_id: Option<SecurityGroupId>,
+    /// The address group of the other side.
+    #[serde(default)]
+    pub remote_address_group_id: Option<String>,
 }
 
 /// The security groups to list: those that match every field which is set.
@@ -148,6 +151,9 @@ pub struct NewSecurityGroupRule {
     /// The security group of the other side.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remote_group_id: Option<SecurityGroupId>,
+    /// The address group of the other side.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remote_address_group_id: Option<String>,
 }
 
 impl Cloud {

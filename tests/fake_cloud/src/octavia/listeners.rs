@@ -129,7 +129,7 @@ impl World {
             !cidrs.is_empty(),
             "OVN provider does not support allowed_cidrs option",
         )?;
-        check_cidrs(&cidrs)?;
+        check_cidrs(&cidrs, lb)?;
         let mut rest = Row::new();
         for (name, default) in PLAIN {
             rest.insert(
@@ -230,7 +230,7 @@ impl World {
             cidrs.as_ref().is_some_and(|cidrs| !cidrs.is_empty()),
             "OVN provider does not support allowed_cidrs option",
         )?;
-        check_cidrs(cidrs.as_deref().unwrap_or_default())?;
+        check_cidrs(cidrs.as_deref().unwrap_or_default(), &before)?;
         self.lock_below(&parent, &[id.to_owned()], None)?;
         let now = self.now;
         let lb = self
@@ -282,7 +282,17 @@ impl World {
     }
 }
 
-fn check_cidrs(cidrs: &[String]) -> Result<(), Reply> {
+fn check_cidrs(cidrs: &[String], lb: &LoadBalancer) -> Result<(), Reply> {
+    let is_ipv6 = |text: &str| text.contains(':');
+    let vip = lb.vip_address.to_string();
+    if let Some(cidr) = cidrs.iter().find(|cidr| is_ipv6(cidr) != is_ipv6(&vip)) {
+        return Err(octavia_error(
+            400,
+            format!(
+                "Validation failure: CIDR {cidr} IP version incompatible with all VIPs ['{vip}'] IP version."
+            ),
+        ));
+    }
     match cidrs
         .iter()
         .find(|cidr| cidr.parse::<ipnet::IpNet>().is_err())

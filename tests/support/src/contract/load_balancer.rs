@@ -312,6 +312,16 @@ pub async fn from_nothing_to_nothing(under: &impl CloudUnderTest) {
         let read = cloud.listeners(&lb.id, GATE).await.unwrap().remove(0);
         assert_eq!(read.allowed_cidrs, cidrs);
     }
+    let other_family = ListenerUpdate {
+        allowed_cidrs: Some(vec!["2001:db8::/32".parse().unwrap()]),
+        ..ListenerUpdate::default()
+    };
+    let error = refused(
+        cloud
+            .update_listener(&listener.id, &other_family, GATE)
+            .await,
+    );
+    assert_eq!(error.class(), FailureClass::Invalid, "{error}");
     cloud
         .update_listener(&listener.id, &ListenerUpdate::default(), GATE)
         .await

@@ -9,6 +9,7 @@
 
 pub mod compute;
 pub mod identity;
+pub mod ipv6;
 pub mod listing;
 pub mod load_balancer;
 pub mod members;
@@ -114,6 +115,7 @@ macro_rules! contract_tests {
             network::networks_subnets_and_filters,
             network::routers_and_floating_ips,
             network::ports_of_a_network,
+            ipv6::ports_get_addresses_of_ipv6_by_dhcp,
             security_groups::security_groups_and_rules,
             security_groups::rules_are_compared_in_neutrons_own_spelling,
             compute::a_server_on_a_port,

@@ -24,6 +24,7 @@ fn ingress(
         port_range_max: None,
         remote_ip_prefix: remote_ip_prefix.map(str::to_owned),
         remote_group_id: None,
+        remote_address_group_id: None,
     }
 }
 
@@ -131,6 +132,7 @@ pub async fn security_groups_and_rules(under: &impl CloudUnderTest) {
         port_range_max: Some(port),
         remote_ip_prefix: None,
         remote_group_id: group_id.map(Into::into),
+        remote_address_group_id: None,
     };
     let wanted = [rule(6443, None), rule(10250, Some(group.id.to_string()))];
     let made = cloud

@@ -18,11 +18,11 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
-    contract::{CloudUnderTest, Contract, GATE},
+    contract::{CloudUnderTest, Contract, GATE, until},
     env::{
         ClusterApi, Installation, Kubernetes, apply,
         cluster_api::{api, condition},
-        manager::Manager,
+        manager::{self, Manager},
     },
 };
 
@@ -44,6 +44,7 @@ macro_rules! replay_tests {
                 without_a_load_balancer_the_floating_ip_moves_before_its_machine_goes,
                 additional_ports_allowed_ranges_and_rules_of_both_families,
                 a_load_balancer_in_a_network_of_its_own,
+                a_cluster_whose_only_subnet_is_of_ipv6,
             }
         }
         mod servers {
@@ -113,6 +114,20 @@ impl Stage {
         let is_true =
             |object: &Value| condition(object, wanted).is_some_and(|(status, ..)| status == "True");
         self.until(kind, name, is_true).await
+    }
+
+    /// Waits until so many more passes over OpenStackClusters have ended.
+    async fn passes(&self, more: f64) {
+        let ended = async || {
+            let url = self.manager.metrics_url();
+            let (_, metrics) = manager::get(&url).await.unwrap();
+            let of_clusters = "controller_runtime_reconcile_total{controller=\"openstackcluster\",";
+            let lines = metrics.lines().filter(|line| line.starts_with(of_clusters));
+            let counts = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+            counts.sum::<f64>()
+        };
+        let before = ended().await;
+        until("more passes", async || ended().await >= before + more).await;
     }
 
     async fn patch(&self, kind: &str, name: &str, change: Value) {

@@ -11,7 +11,7 @@ use std::{
 use super::{
     bastion,
     desired::DesiredCluster,
-    endpoint::endpoint,
+    endpoint::{endpoint, takes_floating_ip},
     failure_domains::zones,
     load_balancer::{plan::LoadBalancerPlan, reconcile as load_balancer_step},
     networking::{self, networking},
@@ -24,7 +24,7 @@ use super::{
         problems::{Part, Problem, has_problem},
     },
     step_context::StepContext,
-    tracking::{supports_allowed_cidrs, unsupported},
+    tracking::unsupported,
 };
 use crate::reconcile::{StepError, StepResult};
 use crate::{
@@ -116,7 +116,7 @@ fn report_problems(pass: &mut Reconcile<'_>, desired: &DesiredCluster, problems:
     }
     let found = pass.seen.load_balancer.found();
     if let (Some(lb), Some(found)) = (&desired.load_balancer, found) {
-        for limit in unsupported(lb, &found.provider, pass.seen.octavia_version) {
+        for limit in unsupported(lb, found, pass.seen.octavia_version) {
             let note = format!(
                 "OpenStackCluster {}: spec.apiServer.managedLoadBalancer.{limit}",
                 desired.object
@@ -255,22 +255,18 @@ fn report_load_balancer(
     findings: Option<&Arc<Findings>>,
 ) {
     const KIND: &str = kind::API_SERVER_LOAD_BALANCER_READY;
-    let wants_floating_ip =
-        desired.wants_floating_ip() && pass.seen.networking.external != Lookup::Absent;
-    let Some(desired) = &desired.load_balancer else {
+    if desired.load_balancer.is_none() {
         let verdict = ConditionState {
             message: "spec.apiServer.managedLoadBalancer is not enabled".to_owned(),
             ..ConditionState::met(Reason::LoadBalancerDisabled)
         };
         pass.report.set_condition(KIND, verdict);
         return;
-    };
+    }
     if let Some(known) = pass.seen.load_balancer.found().cloned() {
-        let ranges = if supports_allowed_cidrs(&known.provider, pass.seen.octavia_version) {
-            pass.allowed_cidrs(desired.allowed_cidrs.as_deref())
-        } else {
-            Some(Vec::new())
-        };
+        let wants_floating_ip = desired.wants_floating_ip()
+            && takes_floating_ip(desired, &known)
+            && pass.seen.networking.external != Lookup::Absent;
         let floating_ip = match &pass.seen.floating_ip {
             Some(read) => read.value.floating_ip_address.into(),
             None if wants_floating_ip => Lookup::Unknown,
@@ -279,7 +275,6 @@ fn report_load_balancer(
         let state = LoadBalancerState {
             floating_ip,
             known,
-            allowed_cidrs: ranges.map(|ranges| ranges.iter().map(ToString::to_string).collect()),
             findings: findings.cloned(),
         };
         pass.report.load_balancer = LoadBalancerReport::Known(Box::new(state));

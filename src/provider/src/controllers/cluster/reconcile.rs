@@ -199,7 +199,8 @@ impl<'a> Reconcile<'a> {
         let shown = self.seen.bastion.as_ref().map(|seen| &seen.status);
         let shown = shown.or(status.and_then(|status| status.bastion.as_ref()));
         let bastion = bastion_addresses(&self.object.spec, shown, server.as_deref());
-        allowed_cidrs::ranges(allowed, &self.seen.networking, bastion.as_deref())
+        let vip = self.seen.load_balancer.found().and_then(|found| found.vip);
+        allowed_cidrs::ranges(allowed, &self.seen.networking, bastion.as_deref(), vip)
     }
 
     /// Publishes the load balancer and the facts around it to its tracker. While it is unknown whether there is one, the

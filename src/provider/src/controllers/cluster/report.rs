@@ -79,8 +79,6 @@ pub(crate) struct LoadBalancerState {
     pub known: KnownLoadBalancer,
     /// The floating IP before it; absent where none is desired.
     pub floating_ip: Lookup<std::net::IpAddr>,
-    /// Who may connect; `None` while that is unknown.
-    pub allowed_cidrs: Option<Vec<String>>,
     /// What is in it.
     pub findings: Option<std::sync::Arc<Findings>>,
 }
@@ -229,6 +227,8 @@ impl LoadBalancerState {
     ) -> LoadBalancerStatus {
         let known = &self.known;
         let internal = known.vip.map(|vip| vip.to_string());
+        let ranges = self.findings.as_ref();
+        let ranges = ranges.and_then(|findings| findings.allowed_cidrs.as_ref());
         let (list, active) = match &self.findings {
             Some(findings) if findings.observed.is_some() => (
                 members::list(findings, &before.members),
@@ -247,7 +247,10 @@ impl LoadBalancerState {
                 Lookup::Unknown => before.ip,
             },
             internal_ip: internal,
-            allowed_cidrs: self.allowed_cidrs.clone().unwrap_or(before.allowed_cidrs),
+            allowed_cidrs: match ranges {
+                Some(ranges) => ranges.iter().map(ToString::to_string).collect(),
+                None => before.allowed_cidrs,
+            },
             tags: known
                 .tags
                 .iter()

@@ -5,6 +5,7 @@ use ipnet::IpNet;
 use super::{
     cache::CachedCluster,
     desired::{DEFAULT_MONITOR, DesiredCluster, DesiredLoadBalancer},
+    load_balancer::{KnownLoadBalancer, allowed_cidrs::can_hold},
 };
 use capo_core::{Lookup, MonitorType, ids::SubnetId};
 use capo_gate::desired::{self as tracker, ClusterFacts};
@@ -39,12 +40,13 @@ pub(crate) fn supports_monitor_type(provider: &str, wanted: &MonitorType) -> boo
     provider != "ovn" || *wanted == MonitorType::Tcp
 }
 
-/// The parts of the spec that a provider of Octavia can't do, each as a sentence that begins with the field.
+/// The parts of the spec that this load balancer can't do, each as a sentence that begins with the field.
 pub(crate) fn unsupported(
     desired: &DesiredLoadBalancer,
-    provider: &str,
+    found: &KnownLoadBalancer,
     version: Option<ApiVersion>,
 ) -> Vec<String> {
+    let provider = found.provider.as_str();
     let mut sentences = Vec::new();
     if desired.allowed_cidrs.is_some() && !supports_allowed_cidrs(provider, version) {
         let cause = match version {
@@ -56,6 +58,14 @@ pub(crate) fn unsupported(
         sentences.push(format!(
             "allowedCIDRs is not in force, because {cause}: every address may connect"
         ));
+    } else if let Some(vip) = found.vip {
+        let others = desired.allowed_cidrs.iter().flatten();
+        for range in others.filter(|range| !can_hold(**range, vip)) {
+            sentences.push(format!(
+                "allowedCIDRs has {range}, which is not in force, because the load balancer has the address {vip} of the other \
+                 family"
+            ));
+        }
     }
     if let Some(wanted) = &desired.monitor_type
         && !supports_monitor_type(provider, wanted)

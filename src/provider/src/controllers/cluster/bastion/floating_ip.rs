@@ -73,12 +73,32 @@ pub(crate) async fn ensure(
                 .map_err(shown)?
         }
     };
+    if desired.given.is_some() && desired.kept != desired.given {
+        delete_former(context, desired.kept).await?;
+    }
     let description = context.desired.names.description();
     if floating_ips::plan::is_ours(&fip, desired.given, &description) {
         let tagged = Tagged::FloatingIp(&fip.id);
         context.tag(BASTION_READY, tagged, &fip.tags).await?;
     }
     Ok(fip)
+}
+
+/// Deletes the floating IP that was created for the bastion, once the bastion has the one that the spec names.
+async fn delete_former(context: &StepContext<'_>, former: Option<IpAddr>) -> StepResult<()> {
+    let Some(former) = former else { return Ok(()) };
+    let shown = |error: StepError| error.shown_by(BASTION_READY);
+    let found = floating_ips::by_address(context, former, false)
+        .await
+        .map_err(shown)?;
+    match found {
+        Some(fip)
+            if fip.port_id.is_none() && fip.description == context.desired.names.description() =>
+        {
+            delete(context, &fip).await
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 async fn find(

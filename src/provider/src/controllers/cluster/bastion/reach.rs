@@ -46,6 +46,8 @@ impl Bastion {
         match pass.seen.networking.external.clone() {
             Lookup::Unknown => return Ok(()),
             Lookup::Absent => shown.floating_ip = None,
+            // Floating IPs are of IPv4. One that the spec names is tried, so that Neutron's refusal is reported.
+            Lookup::Found(_) if ip.is_ipv6() && self.given.is_none() => shown.floating_ip = None,
             Lookup::Found(external) => {
                 let desired = DesiredFloatingIp {
                     external: &external.id,

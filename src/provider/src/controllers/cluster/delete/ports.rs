@@ -1,5 +1,7 @@
 //! Ports that servers and load balancers of the cluster left in its network.
 
+use std::collections::BTreeSet;
+
 use super::waiting::in_use;
 use crate::controllers::cluster::{names::port_description, step_context::StepContext};
 use crate::kubernetes::conditions::kind::NETWORK_READY;
@@ -8,6 +10,7 @@ use crate::reconcile::{StepError, StepResult};
 use capo_core::{FailureClass, Priority, ProvisioningStatus, Reason};
 use capo_openstack::{
     Error,
+    load_balancer::LoadBalancerFilter,
     network::{Network, Port, PortFilter},
 };
 
@@ -38,10 +41,17 @@ pub(super) async fn delete_leftover(
 ) -> StepResult<Vec<Port>> {
     let description = port_description(cluster);
     let mut left = Vec::new();
-    for port in all(context, network).await? {
+    let ports = all(context, network).await?;
+    let present = if ports.iter().any(|port| load_balancer_of(port).is_some()) {
+        load_balancers_in(context, network).await?
+    } else {
+        BTreeSet::new()
+    };
+    for port in ports {
         if port.description == description && is_unused(context, &port).await? {
             delete(context, &port).await?;
         } else if let Some(load_balancer) = load_balancer_of(&port)
+            && !present.contains(load_balancer)
             && is_gone(context, load_balancer).await?
         {
             // Octavia deletes this port with its load balancer. A deletion that Octavia gave up leaves it behind.
@@ -83,6 +93,41 @@ fn load_balancer_of(port: &Port) -> Option<&str> {
     (lengths.eq([8_usize, 4, 4, 4, 12]) && id.split('-').all(is_hexadecimal)).then_some(id)
 }
 
+/// The ids of the load balancers with their address in a network, by one call for all of them. Those of other projects are not
+/// among them.
+async fn load_balancers_in(
+    context: &StepContext<'_>,
+    network: &Network,
+) -> StepResult<BTreeSet<String>> {
+    let filter = LoadBalancerFilter {
+        vip_network_id: Some(network.id.clone()),
+        ..LoadBalancerFilter::default()
+    };
+    let found = context
+        .cloud
+        .load_balancers(&filter, Priority::Settling)
+        .await;
+    match found {
+        Ok(found) => Ok(found
+            .into_iter()
+            .filter(|found| found.provisioning_status != ProvisioningStatus::Deleted)
+            .map(|found| found.id.to_string())
+            .collect()),
+        Err(error) if cannot_tell(&error) => Ok(BTreeSet::new()),
+        Err(error) => {
+            let doing = format!("Listing the load balancers in network {}", network.name);
+            Err(failed(&doing, &error))
+        }
+    }
+}
+
+fn cannot_tell(error: &Error) -> bool {
+    matches!(
+        error.class(),
+        FailureClass::Denied | FailureClass::NoService
+    )
+}
+
 /// Whether Octavia has no load balancer with this id. A cloud that can't tell keeps the port.
 async fn is_gone(context: &StepContext<'_>, load_balancer: &str) -> StepResult<bool> {
     let read = context
@@ -92,14 +137,7 @@ async fn is_gone(context: &StepContext<'_>, load_balancer: &str) -> StepResult<b
     match read {
         Ok(found) => Ok(found.provisioning_status == ProvisioningStatus::Deleted),
         Err(error) if error.is_not_found() => Ok(true),
-        Err(error)
-            if matches!(
-                error.class(),
-                FailureClass::Denied | FailureClass::NoService
-            ) =>
-        {
-            Ok(false)
-        }
+        Err(error) if cannot_tell(&error) => Ok(false),
         Err(error) => {
             let doing = format!("Looking for load balancer {load_balancer}");
             Err(failed(&doing, &error))

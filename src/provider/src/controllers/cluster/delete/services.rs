@@ -5,7 +5,7 @@ use crate::controllers::cluster::{floating_ip, load_balancer, step_context::Step
 use crate::kubernetes::conditions::kind::NETWORK_READY;
 use crate::kubernetes::events::CloudObject;
 use crate::reconcile::{StepError, StepResult};
-use capo_core::{FailureClass, Priority, Reason};
+use capo_core::{FailureClass, Priority, ProvisioningStatus, Reason};
 use capo_openstack::{
     load_balancer::{LoadBalancer, LoadBalancerFilter},
     network::Network,
@@ -59,6 +59,10 @@ pub(super) async fn delete(
     let mut names = Vec::new();
     for lb in of_services(context, network).await? {
         if !lb.name.starts_with(&own) {
+            continue;
+        }
+        if lb.provisioning_status == ProvisioningStatus::PendingDelete {
+            names.push(lb.name);
             continue;
         }
         if let Some(port) = &lb.vip_port_id {

@@ -9,7 +9,7 @@ use super::{
     waiting::{SOON, in_use},
 };
 use crate::controllers::cluster::{
-    desired::DesiredNetwork,
+    desired::{DesiredNetwork, Reference},
     floating_ip,
     load_balancer::{self, plan::FoundLoadBalancer},
     network, router, security_groups,
@@ -140,9 +140,14 @@ async fn remove_router(
     let failed = |doing: &str, error: &Error| {
         StepError::cloud(ROUTER_READY, Reason::OpenStackError, doing, error)
     };
-    let given = context.desired.router.existing.is_some();
-    // A router of the user's loses our interfaces only; they are found through our network.
-    let (router, owners) = if given {
+    // A router of the user's loses our interfaces only; they are found through our network. Another router that the user has
+    // put there keeps its own.
+    let given = context.desired.router.existing.as_ref();
+    let given_id = match given {
+        Some(Reference::Id(id)) => Some(id),
+        Some(Reference::Filter(_)) | None => context.known.router.as_ref(),
+    };
+    let (router, owners) = if given.is_some() {
         (None, network)
     } else {
         (router::find_managed(context).await?, None)
@@ -158,6 +163,7 @@ async fn remove_router(
             .await?
             .into_iter()
             .filter(|port| router::is_interface(&port.device_owner))
+            .filter(|port| given_id.is_none_or(|id| *id == port.device_id))
             .collect(),
         (None, None) => Vec::new(),
     };

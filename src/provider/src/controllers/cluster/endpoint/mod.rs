@@ -5,13 +5,23 @@ pub(crate) mod plan;
 
 use self::plan::EndpointPlan;
 use super::{
-    floating_ip, load_balancer::reconcile as load_balancer_step, machine_floating_ip,
-    reconcile::Reconcile, step_context::StepContext,
+    desired::DesiredCluster,
+    floating_ip,
+    load_balancer::{KnownLoadBalancer, reconcile as load_balancer_step},
+    machine_floating_ip,
+    reconcile::Reconcile,
+    step_context::StepContext,
 };
 use crate::kubernetes::conditions::kind;
 use crate::reconcile::{StepError, StepResult};
 use capo_core::{ConditionState, Reason};
 use capo_gate::desired::ClusterFacts;
+
+/// Whether a floating IP can be put on the load balancer: they are of IPv4. One that the spec names is tried all the same, so
+/// that Neutron's refusal is reported.
+pub(crate) fn takes_floating_ip(desired: &DesiredCluster, balancer: &KnownLoadBalancer) -> bool {
+    desired.floating_ip.is_some() || balancer.vip.is_none_or(|vip| vip.is_ipv4())
+}
 
 /// Where the API server is reached, with the floating IP that it takes.
 pub(crate) async fn endpoint(
@@ -33,7 +43,9 @@ pub(crate) async fn endpoint(
     let external = external.found().map(|network| network.id.as_str());
     let wants_floating_ip = context.desired.wants_floating_ip();
     let floating = match (external, pass.seen.load_balancer.found().cloned()) {
-        (Some(external), Some(balancer)) if wants_floating_ip => {
+        (Some(external), Some(balancer))
+            if wants_floating_ip && takes_floating_ip(context.desired, &balancer) =>
+        {
             load_balancer_step::floating_ip(pass, context, external, &balancer).await?
         }
         _ => None,

@@ -77,7 +77,12 @@ pub(crate) async fn ensure(
     let address = desired_address(context);
     let host = context.desired.endpoint.given_host.as_deref();
     let found = match (present, address, host) {
-        (Some(fip), _, _) if plan::fits(&fip, given) => Some(fip),
+        (Some(fip), _, host) if plan::fits(&fip, given) => {
+            if let Some(host) = host.filter(|host| host.parse::<IpAddr>().is_err()) {
+                warn_if_elsewhere(context, host, name, &fip).await;
+            }
+            Some(fip)
+        }
         (_, Some(address), _) => {
             let given = given == Some(address);
             by_address(context, address, given).await?
@@ -122,6 +127,31 @@ pub(crate) async fn ensure(
             .await?;
     }
     Ok(fip)
+}
+
+/// Reports that the name of the endpoint leads to other addresses than the floating IP in use, as after a mistake in the
+/// DNS. A name that does not resolve at the moment is not reported.
+async fn warn_if_elsewhere(
+    context: &StepContext<'_>,
+    host: &str,
+    name: &mut EndpointName,
+    fip: &FloatingIp,
+) {
+    let named = name.addresses(host).await.unwrap_or_default();
+    let is_named = |address: &IpAddr| named.contains(address);
+    if named.is_empty() || fip.floating_ip_address.as_ref().is_none_or(is_named) {
+        return;
+    }
+    let named: Vec<String> = named.iter().map(ToString::to_string).collect();
+    let note = format!(
+        "OpenStackCluster {}: spec.controlPlaneEndpoint.host {host} leads to {}, but the API server's floating IP is {}",
+        context.desired.object,
+        named.join(", "),
+        shown(fip)
+    );
+    let reason = Reason::APIEndpointConfigFailed;
+    let events = context.events;
+    events.warning(context.object, reason, "Reconcile", &note);
 }
 
 /// The floating IP that the name of the endpoint leads to. Without one it is created with that address, if Neutron lets us;

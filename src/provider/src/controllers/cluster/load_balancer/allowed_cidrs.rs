@@ -7,17 +7,19 @@ use ipnet::IpNet;
 use crate::controllers::cluster::cache::Networking;
 use capo_core::Lookup;
 
-/// The ranges of the spec and those of the cluster itself, IPv4 and in order. Without a restriction in the spec
-/// everybody may connect, which is an empty list. `None` as long as an address of the cluster itself is unknown: a list
-/// without it would lock the cluster out.
+/// The ranges of the spec and those of the cluster itself, in order, as far as they are of the family of `vip`: Octavia refuses
+/// others. Without a restriction in the spec everybody may connect, which is an empty list. `None` as long as the VIP or an
+/// address of the cluster itself is unknown: a list without it would lock the cluster out.
 pub(crate) fn ranges(
     allowed: Option<&[IpNet]>,
     networking: &Networking,
     bastion: Option<&[IpAddr]>,
+    vip: Option<IpAddr>,
 ) -> Option<Vec<IpNet>> {
     let Some(allowed) = allowed else {
         return Some(Vec::new());
     };
+    let vip = vip?;
     let network = networking.network.found()?;
     let router = match &networking.router {
         Lookup::Unknown => return None,
@@ -28,16 +30,25 @@ pub(crate) fn ranges(
         .iter()
         .flat_map(|gateway| &gateway.external_fixed_ips)
         .filter_map(|ip| ip.ip_address.map(IpNet::from));
-    let all: BTreeSet<IpNet> = allowed
+    let mut all: BTreeSet<IpNet> = allowed
         .iter()
         .copied()
         .chain(network.ranges())
         .chain(gateways)
         .chain(bastion?.iter().copied().map(IpNet::from))
-        .filter(|range| range.addr().is_ipv4())
+        .filter(|range| can_hold(*range, vip))
         .map(|range| range.trunc())
         .collect();
+    if all.is_empty() {
+        // An empty list would admit everybody.
+        all.insert(vip.into());
+    }
     Some(all.into_iter().collect())
+}
+
+/// Whether Octavia accepts a range for a load balancer with this VIP: both are of one family.
+pub(crate) fn can_hold(range: IpNet, vip: IpAddr) -> bool {
+    range.addr().is_ipv4() == vip.is_ipv4()
 }
 
 #[cfg(test)]
@@ -46,6 +57,8 @@ mod tests {
     use crate::controllers::cluster::network::NetworkState;
     use capo_openstack::network::Router;
     use serde_json::{from_value, json};
+
+    const VIP: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 6, 0, 5));
 
     fn networking() -> Networking {
         let router: Router = from_value(
@@ -74,7 +87,7 @@ mod tests {
         let allowed = ["192.0.2.0/24".parse().unwrap()];
         let bastion: [IpAddr; 2] = ["10.6.0.9".parse().unwrap(), "203.0.113.9".parse().unwrap()];
         let shown = |networking: &Networking, bastion: Option<&[IpAddr]>| {
-            let ranges = ranges(Some(&allowed), networking, bastion)?;
+            let ranges = ranges(Some(&allowed), networking, bastion, Some(VIP))?;
             Some(ranges.iter().map(ToString::to_string).collect::<Vec<_>>())
         };
         let all = [
@@ -106,6 +119,36 @@ mod tests {
 
     #[test]
     fn without_a_restriction_everybody_may_connect_whatever_is_unknown() {
-        assert_eq!(ranges(None, &Networking::default(), None), Some(vec![]));
+        let networking = Networking::default();
+        assert_eq!(ranges(None, &networking, None, None), Some(vec![]));
+    }
+
+    #[test]
+    fn ranges_are_of_the_family_of_the_vip() {
+        let allowed: [IpNet; 2] = [
+            "192.0.2.0/24".parse().unwrap(),
+            "2001:db8:1::/48".parse().unwrap(),
+        ];
+        let mut networking = networking();
+        let shown = |allowed: &[IpNet], networking: &Networking, vip: Option<IpAddr>| {
+            let ranges = ranges(Some(allowed), networking, Some(&[]), vip)?;
+            Some(ranges.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        let vip = Some("2001:db8::5".parse().unwrap());
+        assert_eq!(
+            shown(&allowed, &networking, vip),
+            Some(vec!["2001:db8:1::/48".to_owned()])
+        );
+        // Nobody is not everybody.
+        networking.router = Lookup::Absent;
+        assert_eq!(
+            shown(&allowed[..1], &networking, vip),
+            Some(vec!["2001:db8::5/128".to_owned()])
+        );
+        assert_eq!(
+            shown(&allowed[1..], &networking, Some(VIP)),
+            Some(vec!["10.6.0.0/24".to_owned()])
+        );
+        assert_eq!(shown(&allowed, &networking, None), None);
     }
 }

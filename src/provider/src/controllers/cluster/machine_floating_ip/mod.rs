@@ -249,10 +249,43 @@ async fn put(
             WATCHED,
         ));
     };
+    if !is_still_there(pass, context, fip).await? {
+        return Err(StepError::wait(
+            API_ENDPOINT_READY,
+            Reason::FloatingIPError,
+            format!(
+                "Floating IP {} was moved by somebody else a moment ago",
+                floating_ips::shown(fip)
+            ),
+            SOON,
+        ));
+    }
     let put = floating_ips::associate(context, fip, &port.id, Purpose::Machine).await?;
     pass.seen.floating_ip = Some(ReadAt::new(put, pass.now));
     pass.seen.carriers.port = Some((port.id, PortOwner::Server(server.to_owned())));
     Ok(())
+}
+
+/// Whether a floating IP that an earlier pass read is still on the port on which it was, or on none.
+async fn is_still_there(
+    pass: &mut Reconcile<'_>,
+    context: &StepContext<'_>,
+    fip: &FloatingIp,
+) -> StepResult<bool> {
+    let is_of_this_pass = pass
+        .seen
+        .floating_ip
+        .as_ref()
+        .is_some_and(|read| read.at == pass.now);
+    let Some(address) = fip.floating_ip_address.filter(|_| !is_of_this_pass) else {
+        return Ok(true);
+    };
+    let found = floating_ips::by_address(context, address, true).await?;
+    let is_there = found
+        .as_ref()
+        .is_some_and(|found| found.id == fip.id && found.port_id == fip.port_id);
+    pass.seen.floating_ip = found.map(|found| ReadAt::new(found, pass.now));
+    Ok(is_there)
 }
 
 fn no_receiver(shown: &str, on: &ObjectName) -> StepError {

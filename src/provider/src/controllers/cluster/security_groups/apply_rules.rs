@@ -46,9 +46,11 @@ pub(crate) async fn apply_rules(
             }
         }
     }
-    if !todo.delete.is_empty() {
-        create_rules(context, group, &present).await?;
-    }
+    let present = if todo.delete.is_empty() {
+        present
+    } else {
+        create_rules(context, group, &present).await?
+    };
     let (created, deleted) = (todo.create.len() - present.len(), todo.delete.len());
     if created + deleted > 0 {
         let change = format!("{created} rules added, {deleted} removed");

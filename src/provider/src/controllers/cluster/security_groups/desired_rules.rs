@@ -205,7 +205,7 @@ mod tests {
                 };
                 let remote = match &rule.remote {
                     Remote::Anywhere => "*",
-                    Remote::Range(text) | Remote::Group(text) => text,
+                    Remote::Range(text) | Remote::Group(text) | Remote::AddressGroup(text) => text,
                 };
                 format!("{way}{family} {protocol}{ports} {remote}")
             })

@@ -22,6 +22,8 @@ pub(crate) enum Remote {
     Range(String),
     /// A security group, by id.
     Group(String),
+    /// An address group, by id. No rule of ours has one.
+    AddressGroup(String),
 }
 
 impl Remote {

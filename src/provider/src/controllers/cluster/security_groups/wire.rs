@@ -21,10 +21,14 @@ pub(crate) fn found_rule(found: &SecurityGroupRule) -> Option<FoundRule> {
         EtherType::Ipv6 => Family::V6,
         EtherType::Unknown(_) => return None,
     };
-    let remote = match (&found.remote_group_id, &found.remote_ip_prefix) {
-        (Some(group), _) => Remote::Group(group.to_string()),
-        (None, Some(range)) => Remote::range(range),
-        (None, None) => Remote::Anywhere,
+    let remote = if let Some(group) = &found.remote_group_id {
+        Remote::Group(group.to_string())
+    } else if let Some(group) = &found.remote_address_group_id {
+        Remote::AddressGroup(group.clone())
+    } else if let Some(range) = &found.remote_ip_prefix {
+        Remote::range(range)
+    } else {
+        Remote::Anywhere
     };
     Some(FoundRule {
         id: found.id.to_string(),
@@ -42,11 +46,14 @@ pub(crate) fn found_rule(found: &SecurityGroupRule) -> Option<FoundRule> {
 /// A rule as Neutron takes it.
 pub(crate) fn new_rule(group: &str, desired: &DesiredRule) -> NewSecurityGroupRule {
     let rule = &desired.rule;
-    let (remote_group_id, remote_ip_prefix) = match &rule.remote {
-        Remote::Anywhere => (None, None),
-        Remote::Range(range) => (None, Some(range.clone())),
-        Remote::Group(group) => (Some(group.clone()), None),
-    };
+    let (mut remote_group_id, mut remote_ip_prefix, mut remote_address_group_id) =
+        (None, None, None);
+    match &rule.remote {
+        Remote::Anywhere => {}
+        Remote::Range(range) => remote_ip_prefix = Some(range.clone()),
+        Remote::Group(group) => remote_group_id = Some(group.as_str().into()),
+        Remote::AddressGroup(group) => remote_address_group_id = Some(group.clone()),
+    }
     let port = |port: Option<u32>| port.and_then(|port| port.try_into().ok());
     NewSecurityGroupRule {
         security_group_id: group.into(),
@@ -63,6 +70,40 @@ pub(crate) fn new_rule(group: &str, desired: &DesiredRule) -> NewSecurityGroupRu
         port_range_min: port(rule.port_min),
         port_range_max: port(rule.port_max),
         remote_ip_prefix,
-        remote_group_id: remote_group_id.map(Into::into),
+        remote_group_id,
+        remote_address_group_id,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, from_value, json};
+
+    fn remote(field: &str, value: Value) -> Remote {
+        let rule = json!({"id": "r", "direction": "ingress", "ethertype": "IPv4", (field): value});
+        let rule: SecurityGroupRule = from_value(rule).unwrap();
+        found_rule(&rule).unwrap().rule.remote
+    }
+
+    #[test]
+    fn the_other_side_is_everybody_only_where_neutron_names_none() {
+        for (field, value, expected) in [
+            ("remote_ip_prefix", Value::Null, Remote::Anywhere),
+            ("remote_ip_prefix", json!("0.0.0.0/0"), Remote::Anywhere),
+            (
+                "remote_ip_prefix",
+                json!("192.0.2.0/24"),
+                Remote::Range("192.0.2.0/24".to_owned()),
+            ),
+            ("remote_group_id", json!("g"), Remote::Group("g".to_owned())),
+            (
+                "remote_address_group_id",
+                json!("a"),
+                Remote::AddressGroup("a".to_owned()),
+            ),
+        ] {
+            assert_eq!(remote(field, value.clone()), expected, "{field} {value}");
+        }
     }
 }

@@ -1,0 +1,163 @@
+//! What the user changes in the spec of a cluster that exists.
+
+use capo_core::Priority;
+use capo_openstack::load_balancer::{HealthMonitor, HealthMonitorFilter};
+use serde_json::{Value, json};
+use test_support::env::{Environment, environment::is};
+
+use super::{quick, until_reported};
+
+/// A cluster that is ready, and its object.
+async fn start(namespace: &str, spec: Value) -> (Environment, Value) {
+    let stage = Environment::in_namespace(namespace)
+        .cloud(quick())
+        .start()
+        .await;
+    stage
+        .cluster_api
+        .create_cluster("c1", stage.cluster("c1", spec))
+        .await
+        .unwrap();
+    let made = stage.until_ready("c1").await;
+    (stage, made)
+}
+
+/// The spec of a cluster whose endpoint is an address that the user looks after.
+fn without_load_balancer() -> Value {
+    json!({"apiServer": {
+        "enableFloatingIP": false, "fixedIP": "10.6.0.9", "managedLoadBalancer": {"enabled": false},
+    }})
+}
+
+/// Merges `spec` into the cluster's, and waits until all of it is done.
+async fn change(stage: &Environment, spec: Value) -> Value {
+    let change = json!({ "spec": spec });
+    stage.patch("OpenStackCluster", "c1", change).await;
+    stage.until_ready("c1").await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_name_servers_of_the_subnet_and_their_order_follow_the_spec() {
+    let (stage, made) = start("changed-name-servers", without_load_balancer()).await;
+    let id = &made["status"]["network"]["subnets"][0]["id"];
+    let name_servers = || {
+        let cloud = stage.cloud.control().dump();
+        let mut subnets = cloud["network"]["subnets"].as_array().unwrap().iter();
+        let own = subnets.find(|subnet| subnet["id"] == *id).unwrap();
+        own["dns_nameservers"].clone()
+    };
+    assert_eq!(name_servers(), json!(["9.9.9.9"]));
+    // Machines ask the first one first.
+    for wanted in [["1.1.1.1", "9.9.9.9"], ["9.9.9.9", "1.1.1.1"]] {
+        let mark = stage.cloud.control().last_call();
+        let subnet = json!({"cidr": "10.6.0.0/24", "dnsNameservers": wanted});
+        change(&stage, json!({"managedSubnets": [subnet]})).await;
+        assert_eq!(name_servers(), json!(wanted));
+        assert_eq!(stage.writes_since(mark), ["subnet_update"]);
+        let text = format!("name servers {}", wanted.join(", "));
+        until_reported(&stage, "Successfulupdatesubnet", &text).await;
+    }
+    stage.delete("c1").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rule_takes_the_place_of_one_that_neutron_does_not_tell_from_it() {
+    const CREATE: &str = "security_group_rule_create";
+    const DELETE: &str = "security_group_rule_delete";
+    let rule = |ports: &Value| {
+        let mut rule = json!({"name": "all-tcp", "direction": "ingress", "etherType": "IPv4", "protocol": "tcp"});
+        json_patch::merge(&mut rule, ports);
+        json!({"managedSecurityGroups": {"controlPlaneNodesSecurityGroupRules": [rule]}})
+    };
+    let mut spec = without_load_balancer();
+    json_patch::merge(&mut spec, &rule(&json!({})));
+    let (stage, made) = start("changed-rule", spec).await;
+    let group = &made["status"]["controlPlaneSecurityGroup"]["id"];
+    // The ports that everybody may reach.
+    let open = || {
+        let cloud = stage.cloud.control().dump();
+        let rules = cloud["network"]["security_group_rules"].as_array().unwrap();
+        let mut ports: Vec<_> = rules
+            .iter()
+            .filter(|rule| {
+                rule["security_group_id"] == *group
+                    && rule["direction"] == "ingress"
+                    && rule["remote_group_id"].is_null()
+            })
+            .map(|rule| ["port_range_min", "port_range_max"].map(|end| rule[end].as_i64()))
+            .collect();
+        ports.sort_unstable();
+        ports
+    };
+    let api: [Option<i64>; 2] = [Some(6443); 2];
+    assert_eq!(open(), [[None, None], api]);
+
+    // To Neutron a rule without ports is one for the ports 1 to 65535.
+    let mark = stage.cloud.control().last_call();
+    let all_ports = json!({"portRangeMin": 1, "portRangeMax": 65535});
+    let changed = change(&stage, rule(&all_ports)).await;
+    assert!(is(&changed, "SecurityGroupsReady", "True"));
+    assert_eq!(open(), [[Some(1), Some(65_535)], api]);
+    let calls = stage.cloud.control().calls_since(mark);
+    let of_rules: Vec<_> = calls
+        .iter()
+        .filter(|call| [CREATE, DELETE].contains(&call.label.as_str()))
+        .map(|call| (call.label.as_str(), call.status))
+        .collect();
+    assert!(of_rules.contains(&(CREATE, Some(409))), "{of_rules:?}");
+    // It is there again in the same pass.
+    assert!(
+        of_rules.ends_with(&[(DELETE, Some(204)), (CREATE, Some(201))]),
+        "{of_rules:?}"
+    );
+    stage.delete("c1").await;
+}
+
+/// The health monitors, in the order of their ports.
+async fn monitors(stage: &Environment) -> Vec<HealthMonitor> {
+    let filter = HealthMonitorFilter::default();
+    let openstack = stage.openstack();
+    let found = openstack.health_monitors(&filter, Priority::Gate).await;
+    let mut found = found.unwrap();
+    found.sort_by(|one, other| one.name.cmp(&other.name));
+    found
+}
+
+fn numbers(monitor: &HealthMonitor) -> [u32; 4] {
+    [
+        monitor.delay,
+        monitor.timeout,
+        monitor.max_retries,
+        monitor.max_retries_down,
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_numbers_of_health_monitors_follow_the_spec_and_go_back_to_the_defaults() {
+    let of_monitor =
+        |numbers: Value| json!({"apiServer": {"managedLoadBalancer": {"monitor": numbers}}});
+    let custom = json!({"delay": 20, "timeout": 7, "maxRetries": 4, "maxRetriesDown": 2});
+    let mut spec = of_monitor(custom);
+    spec["apiServer"]["managedLoadBalancer"]["additionalPorts"] = json!([9345]);
+    let (stage, _) = start("changed-monitor", spec).await;
+    let made = monitors(&stage).await;
+    let all = |monitors: &[HealthMonitor]| monitors.iter().map(numbers).collect::<Vec<_>>();
+    assert_eq!(all(&made), [[20, 7, 4, 2]; 2]);
+    // The spec without the monitor asks for CAPO's defaults.
+    for (spec, expected) in [
+        (json!({"delay": 30}), [30_u32, 7, 4, 2]),
+        (Value::Null, [10, 5, 5, 3]),
+    ] {
+        change(&stage, of_monitor(spec)).await;
+        let now = monitors(&stage).await;
+        assert_eq!(all(&now), [expected; 2]);
+        for (before, after) in made.iter().zip(&now) {
+            assert_eq!(before.id, after.id, "members are checked all the time");
+        }
+        let [delay, timeout, up, down] = expected;
+        let text =
+            format!("delay {delay}, timeout {timeout}, maxRetries {up}, maxRetriesDown {down}");
+        until_reported(&stage, "Successfulupdatemonitor", &text).await;
+    }
+    stage.delete("c1").await;
+}
