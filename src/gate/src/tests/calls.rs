@@ -103,9 +103,7 @@ impl World {
         let unchanged = self.endpoint == AtEndpoint::Unchanged;
         self.model.advance(self.now);
         let in_rotation = |member: &&ModelMember| {
-            let (weight, admin_up) = member.applied;
-            let takes_clients = admin_up && (weight > 0 || self.model.ovn);
-            member.port == port && member.pushed && (takes_clients || unchanged)
+            member.port == port && member.pushed && (self.model.takes_clients(member) || unchanged)
         };
         let swallows = |address: &IpAddr| self.model.never_programmed.contains(address);
         let is_up = |member: &&ModelMember| {

@@ -16,7 +16,7 @@ use crate::{
     tests::{
         cluster::Node,
         model::ModelMember,
-        world::{NAME, World},
+        world::{CONNECTION_GRACE, NAME, World},
     },
 };
 use capo_core::{GateMode, GateOverride, ObjectName, ProvisioningStatus};
@@ -314,10 +314,16 @@ impl World {
                 ));
             }
         }
+        // Without a proof, Cluster API's word counts, which is late.
+        let lateness = if message.contains("No proof was possible") {
+            CONNECTION_GRACE + Duration::from_secs(60)
+        } else {
+            Duration::from_secs(60)
+        };
         let was_up = |address: &IpAddr| {
             let fell = self.fell.get(address);
             self.model.up.contains_key(address)
-                || fell.is_some_and(|fell| self.now - *fell < Duration::from_secs(60))
+                || fell.is_some_and(|fell| self.now - *fell < lateness)
         };
         let mut members = self.snapshot.iter();
         if !members.any(|member| Some(member.address) != address && was_up(&member.address)) {

@@ -11,7 +11,7 @@ use crate::{
     },
     plan::withdrawal::is_call_wanted,
     report::report,
-    tests::world::{Todo, World, address, machine_name},
+    tests::world::{CONNECTION_GRACE, Todo, World, address, machine_name},
 };
 use capo_core::{ConditionStatus, ObjectName, Reason};
 
@@ -117,6 +117,21 @@ impl World {
         let since = self.present().wall;
         self.note(format_args!("{name} deletes, at the hook"));
         self.change(name, |want| want.deletion = Deletion::AtHook { since });
+    }
+
+    /// Cluster API's condition turns False when it has not reached the API servers for its grace period.
+    pub(crate) fn watch_connection(&mut self) {
+        if self.desired.cluster.remote_connection_since.is_none() {
+            return;
+        }
+        self.model.advance(self.now);
+        let port = self.desired.ports.first().copied().unwrap_or_default();
+        if self.model.serves(port) {
+            self.served = self.now;
+        } else if self.now - self.served >= CONNECTION_GRACE {
+            self.desired.cluster.remote_connection_since = None;
+            self.hand_over_load_balancer();
+        }
     }
 
     pub(crate) fn turn(&mut self, todo: Todo) {

@@ -164,6 +164,22 @@ impl Model {
         self.pools.iter_mut().flat_map(|pool| &mut pool.members)
     }
 
+    /// Whether the data path sends a member clients.
+    pub(crate) fn takes_clients(&self, member: &ModelMember) -> bool {
+        let (weight, admin_up) = member.applied;
+        member.pushed && admin_up && (weight > 0 || self.ovn)
+    }
+
+    /// Whether an API server can be reached through a port of the load balancer.
+    pub(crate) fn serves(&self, port: u16) -> bool {
+        self.members().any(|member| {
+            member.port == port
+                && self.takes_clients(member)
+                && self.up.contains_key(&member.address)
+                && !self.never_programmed.contains(&member.address)
+        })
+    }
+
     /// Time passes.
     pub(crate) fn advance(&mut self, now: Instant) {
         if self

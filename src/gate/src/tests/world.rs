@@ -99,6 +99,8 @@ pub(crate) struct World {
     pub(crate) endpoint: AtEndpoint,
     /// What comes back from there whatever is requested.
     pub(crate) replies: Option<EndpointResult>,
+    /// When an API server could be reached through the load balancer last.
+    pub(crate) served: Instant,
     /// When something came back from there last.
     pub(crate) replied: Option<Instant>,
     /// How far the caches of this process are behind: its controllers hand over what was true that long ago, and after
@@ -143,6 +145,9 @@ pub(crate) enum Todo {
     Unhook(ObjectName),
     Finish(ObjectName),
 }
+
+/// How long Cluster API goes on to report a connection that it has lost (`--remote-conditions-grace-period`).
+pub(crate) const CONNECTION_GRACE: Duration = Duration::from_mins(5);
 
 pub(crate) const NAME: &str = "k8s-clusterapi-cluster-n-c-kubeapi";
 
@@ -194,6 +199,7 @@ impl World {
             endpoint: AtEndpoint::LoadBalancer,
             replies: None,
             replied: None,
+            served: start,
             lag: Duration::ZERO,
             controllers: true,
             tally: Tally::default(),
@@ -326,6 +332,7 @@ impl World {
                 {
                     let (_, _, todo) = self.queue.swap_remove(index);
                     self.now = self.now.max(at);
+                    self.watch_connection();
                     self.turn(todo);
                 }
                 (_, Some(alarm)) if alarm <= end => {
