@@ -88,7 +88,7 @@ takeover: programs ## Installations of the real CAPO, taken over and given back 
 test-openstack: programs ## The same client and manager against a real OpenStack (needs root and Debian; TESTS= for some)
 	tests/openstack/run.sh $(TESTS)
 
-bench: ## Measure what the figures of the README claim, with the program as it is released
+bench: ## Measure what docs/figures.md claims, with the program as it is released
 	program=$$(deploy/build.sh $(ARCHITECTURE)) && \
 	  CAPO_RS_BINARY=$$(realpath "$${program#*=}") $(CARGO) bench --locked --workspace --no-fail-fast
 
@@ -123,8 +123,12 @@ docs: $(MDBOOK) ## Build the documents as one site into target/site, and check e
 $(MDBOOK):
 	$(CARGO) install --quiet --locked --debug mdbook --version $(MDBOOK_VERSION) --no-default-features --features search --root $(CACHE)/mdbook-$(MDBOOK_VERSION)
 
-release: $(CARGO_CYCLONEDX) ## Write the clusterctl folder, the images and the SBOM of VERSION=v1.2.3 into target/releases
-	@VERSION=$(VERSION) IMAGE=$(IMAGE) ARCHITECTURES="$(ARCHITECTURES)" SIGNING_KEY=$(SIGNING_KEY) CARGO_CYCLONEDX=$(CARGO_CYCLONEDX) deploy/release.sh
+# What stands in the way of a release is said before the tool for the SBOM is built.
+RELEASE := VERSION=$(VERSION) IMAGE=$(IMAGE) ARCHITECTURES="$(ARCHITECTURES)" SIGNING_KEY=$(SIGNING_KEY) CARGO_CYCLONEDX=$(CARGO_CYCLONEDX) deploy/release.sh
+release: ## Write the clusterctl folder, the images and the SBOM of VERSION=v1.2.3 into target/releases
+	@$(RELEASE) --check
+	@$(MAKE) --no-print-directory $(CARGO_CYCLONEDX)
+	@$(RELEASE)
 
 $(CARGO_CYCLONEDX):
 	$(CARGO) install --quiet --locked --debug cargo-cyclonedx --version $(CARGO_CYCLONEDX_VERSION) --root $(CACHE)/cargo-cyclonedx-$(CARGO_CYCLONEDX_VERSION)

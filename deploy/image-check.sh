@@ -7,6 +7,8 @@ die() { echo "image-check: $*" >&2; exit 1; }
 [ "$(id -u)" = 0 ] || die "needs root, for chroot and a read-only mount"
 
 case $(uname -m) in x86_64) architecture=amd64 ;; aarch64) architecture=arm64 ;; *) die "the program is not built for $(uname -m)" ;; esac
+# Built as a release is, so that what the program says about its version is checked too.
+export CAPO_RS_VERSION=1.0.0
 built=$(deploy/build.sh "$architecture")
 binary=${built#*=}
 size=$(stat -c %s "$binary")
@@ -28,9 +30,13 @@ mount --bind "$root.out" "$root"
 mount -o remount,bind,ro "$root"
 
 inside() { env -i "$(command -v chroot)" --userspec=65532:65532 "$root" /capo-rs "$@"; }
-inside --version
+version=$(inside --version)
+[[ $version == "capo-rs $CAPO_RS_VERSION "* ]] || die "it was built as $CAPO_RS_VERSION and says: $version"
+echo "$version"
 inside --help >/dev/null
-[ "$(inside manifests | grep -c '^kind: ')" -ge 10 ] || die "manifests are missing from the binary"
+manifests=$(inside manifests)
+[ "$(grep -c '^kind: ' <<<"$manifests")" -ge 10 ] || die "manifests are missing from the binary"
+grep -qx " *image: ghcr.io/capo-rs/capo-rs:v$CAPO_RS_VERSION" <<<"$manifests" || die "its manifests do not name the image of its version"
 [ "$(inside crds | grep -c '^kind: CustomResourceDefinition')" -ge 5 ] || die "definitions are missing from the binary"
 # Outside a Pod and without a kubeconfig it must end by itself and name what is missing.
 if output=$(inside --health-addr=127.0.0.1:0 --diagnostics-address=0 --webhook-port=0 2>&1); then

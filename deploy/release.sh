@@ -7,8 +7,10 @@
 #   OUT=target/releases                where the folder infrastructure-openstack/$VERSION is created
 #   SIGNING_KEY=                       a key of gpg that signs the checksums; without one they are not signed
 #
-# The images are an OCI layout, made without a container engine; `skopeo copy oci:FOLDER/image:$VERSION docker://…` or
-# `crane push FOLDER/image …` publishes it.
+# `deploy/release.sh --check` only says what stands in the way of that release.
+#
+# The images are an OCI layout, made without a container engine. In the folder of the release,
+# `skopeo copy --all oci:image:$VERSION docker://…` or `crane push image …` publishes the images of all architectures.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 die() { echo "release: $*" >&2; exit 1; }
@@ -35,6 +37,10 @@ $changed"
 certificates=/etc/ssl/certs/ca-certificates.crt
 [ -s "$certificates" ] || die "the images need the certificate authorities in $certificates (Debian: apt-get install ca-certificates)"
 command -v python3 >/dev/null || die "the images are written by python3, which is not in PATH"
+command -v rustup >/dev/null || die "the programs are built by rustup's tool chain, and rustup is not in PATH: https://rustup.rs"
+[ "${1:-}" != --check ] || exit 0
+cyclonedx=${CARGO_CYCLONEDX:-cargo-cyclonedx}
+command -v "$cyclonedx" >/dev/null || die "the SBOM is written by $cyclonedx, which is not there: make release builds it"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -65,7 +71,7 @@ python3 deploy/oci_layout.py --out "$work/release/image" --version "$VERSION" --
 # In a copy, because the tool writes one file into the folder of every crate.
 mkdir "$work/source"
 git archive HEAD | tar -x -C "$work/source"
-"${CARGO_CYCLONEDX:-cargo-cyclonedx}" cyclonedx --quiet --format json --manifest-path "$work/source/src/provider/Cargo.toml" \
+"$cyclonedx" cyclonedx --quiet --format json --manifest-path "$work/source/src/provider/Cargo.toml" \
   --override-filename capo-rs.cdx
 # The paths of the workspace's crates are those of the repository, not of this machine.
 sed "s#file://$work/source#file:///capo-rs#g" "$work/source/src/provider/capo-rs.cdx.json" >"$work/release/capo-rs.cdx.json"

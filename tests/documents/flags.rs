@@ -57,9 +57,10 @@ fn table(command: &Command, heading: Option<&str>) -> String {
 fn page() -> String {
     let manager = capo_rs::cli::command_line();
     let mut page = "# Flags\n\nWritten from the code; `capo-rs --help` and `capo-rs COMMAND --help` print the same.\n\n\
-         ## The manager\n\nWithout a command, `capo-rs` runs the manager. Flags that Cluster API Provider OpenStack (CAPO) has keep \
-         its names and defaults, and Go's notation (`-v=4`, `--leader_elect`) is accepted. Durations are written as in Go: `90s`, `2m`, \
-         `1h30m`. A value that is not allowed ends the program with exit code 2 and names the flag, the value and what is allowed.\n\n"
+         ## The manager\n\nWithout a command, `capo-rs` runs the manager. Flags of Cluster API Provider OpenStack (CAPO) keep \
+         their names and, except `--kube-api-qps`, `--kube-api-burst` and `--v`, their defaults. Go's notation (`-v=4`, \
+         `--leader_elect`) is accepted. Durations are written as in Go: `90s`, `2m`, `1h30m`. A value that is not allowed ends the \
+         program with exit code 2 and names the flag, the value and what is allowed.\n\n"
         .to_owned();
     let mut headings = Vec::new();
     for argument in manager.get_arguments() {

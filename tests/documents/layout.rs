@@ -57,6 +57,25 @@ fn no_code_is_kept_that_nothing_uses() {
     }
 }
 
+#[test]
+fn a_panic_unwinds_in_a_release() {
+    // It ends one pass only, because the controllers catch it.
+    for file in ["Cargo.toml", "deploy/build.sh", "Dockerfile"] {
+        let text = fs::read_to_string(repository(file)).unwrap();
+        let plain = text.to_lowercase().replace([' ', '"', '\''], "");
+        assert!(!plain.contains("panic=abort"), "{file}");
+    }
+}
+
+#[test]
+fn the_readme_has_at_most_150_lines() {
+    let lines = fs::read_to_string(repository("README.md"))
+        .unwrap()
+        .lines()
+        .count();
+    assert!(lines <= 150, "README.md has {lines} lines");
+}
+
 /// The parts of a page between backticks, and the targets of its links.
 fn quoted_and_linked(page: &str) -> Vec<&str> {
     let quoted = page

@@ -5,7 +5,10 @@ use std::process::{Command, Output};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use serde_json::{Value, json};
-use test_support::waiting::{PATIENCE, until};
+use test_support::{
+    repository,
+    waiting::{PATIENCE, until},
+};
 
 use crate::env::{
     Installation, Kubernetes,
@@ -194,18 +197,39 @@ async fn the_shipped_manifests_are_taken_by_a_real_api_server() {
         .unwrap();
 }
 
-#[test]
-fn the_deployment_keeps_to_the_restricted_pod_security_standard() {
-    let text = std::fs::read_to_string(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../deploy/deployment.yaml"
-    ))
-    .unwrap();
-    let deployment = documents(&text)
+/// The object of this kind in `deploy/deployment.yaml`.
+fn shipped(kind: &str) -> Value {
+    let text = std::fs::read_to_string(repository("deploy/deployment.yaml")).unwrap();
+    let found = documents(&text)
         .unwrap()
         .into_iter()
-        .find(|document| document["kind"] == "Deployment")
-        .unwrap();
+        .find(|document| document["kind"] == kind);
+    found.unwrap_or_else(|| panic!("deploy/deployment.yaml has no {kind}"))
+}
+
+#[test]
+fn one_replica_of_the_deployment_stays_when_a_node_goes() {
+    let deployment = shipped("Deployment");
+    let labels = &deployment["spec"]["selector"]["matchLabels"];
+    assert_eq!(deployment["spec"]["replicas"], 2);
+    assert_eq!(
+        deployment["spec"]["template"]["metadata"]["labels"],
+        *labels
+    );
+    let pod = &deployment["spec"]["template"]["spec"];
+    assert_eq!(pod["priorityClassName"], "system-cluster-critical");
+    let spread = &pod["topologySpreadConstraints"][0];
+    assert_eq!(spread["topologyKey"], "kubernetes.io/hostname");
+    assert_eq!(spread["maxSkew"], 1);
+    assert_eq!(spread["labelSelector"]["matchLabels"], *labels);
+    let budget = shipped("PodDisruptionBudget");
+    assert_eq!(budget["spec"]["maxUnavailable"], 1);
+    assert_eq!(budget["spec"]["selector"]["matchLabels"], *labels);
+}
+
+#[test]
+fn the_deployment_keeps_to_the_restricted_pod_security_standard() {
+    let deployment = shipped("Deployment");
     let pod = &deployment["spec"]["template"]["spec"];
     assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
     assert_eq!(pod["securityContext"]["runAsUser"], 65532);

@@ -6,6 +6,7 @@ use std::{
 };
 
 use serde_json::Value;
+use tempfile::TempDir;
 use test_support::repository;
 
 use crate::env::{apply::documents, programs};
@@ -178,16 +179,132 @@ fn a_release_that_can_not_be_made_says_what_to_do() {
     std::fs::create_dir_all(out.path().join("infrastructure-openstack/v1.0.0")).unwrap();
     let before = [("VERSION", "v1.0.0"), ("OUT", out.path().to_str().unwrap())];
     assert!(refused(&before).contains("a release is never changed"));
+    let copy = clone();
+    std::fs::write(copy.path().join("new"), "").unwrap();
+    assert!(refused_release(copy.path(), &[("VERSION", "v1.0.0")]).contains("?? new"));
+}
+
+#[test]
+fn make_says_what_is_missing_before_it_builds_anything() {
+    let empty = tempfile::tempdir().unwrap();
+    let output = Command::new("make")
+        .args(["--no-print-directory", "release"])
+        .current_dir(repository("."))
+        .envs([("CARGO", "false"), ("VERSION", "")])
+        .env("XDG_CACHE_HOME", empty.path())
+        .env_remove("MAKEFLAGS")
+        .output()
+        .unwrap();
+    assert!(!output.status.success());
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("VERSION is not set"), "{error}");
+}
+
+/// A clone of the last commit, whose scripts are those of the work tree.
+fn clone() -> TempDir {
+    let top = repository(".").canonicalize().unwrap();
     let copy = tempfile::tempdir().unwrap();
-    let cloned = Command::new("git")
-        .args(["clone", "--quiet", "--depth=1"])
-        .arg(format!("file://{}", top.canonicalize().unwrap().display()))
+    let script = "
+        git clone --quiet --depth=1 \"file://$1\" \"$2\"
+        cp -r \"$1/deploy\" \"$2/\"
+        git -C \"$2\" add --all
+        git -C \"$2\" -c user.name=test -c user.email=test@example.com commit --quiet --allow-empty -m scripts";
+    let status = Command::new("bash")
+        .args(["-euc", script, "clone"])
+        .arg(&top)
         .arg(copy.path())
         .status()
         .unwrap();
-    assert!(cloned.success());
-    std::fs::write(copy.path().join("new"), "").unwrap();
-    assert!(refused_release(copy.path(), &[("VERSION", "v1.0.0")]).contains("?? new"));
+    assert!(status.success());
+    copy
+}
+
+/// Stands in for cargo: the program that it builds runs the one of these tests.
+const CARGO: &str = r#"#!/bin/sh
+echo "$CAPO_RS_VERSION" >"$BUILT"
+for argument; do
+  case $argument in
+  --target=*)
+    folder=target/${argument#--target=}/release
+    mkdir -p "$folder"
+    printf '#!/bin/sh\nexec "%s" "$@"\n' "$PROGRAM" >"$folder/capo-rs"
+    chmod +x "$folder/capo-rs" ;;
+  esac
+done
+"#;
+/// Stands in for rustup: every target is installed.
+const RUSTUP: &str = "#!/bin/sh
+echo x86_64-unknown-linux-musl
+echo aarch64-unknown-linux-musl
+";
+/// Stands in for cargo-cyclonedx: writes the path of the sources, as the real one does.
+const CYCLONEDX: &str = r#"#!/bin/sh
+while [ "$1" != --manifest-path ]; do shift; done
+echo "{\"name\": \"capo-rs\", \"purl\": \"file://${2%/Cargo.toml}\"}" >"${2%Cargo.toml}capo-rs.cdx.json"
+"#;
+
+/// With the compiler and the tool for the SBOM replaced; all else is what `make release` runs.
+#[test]
+fn a_release_is_complete_and_its_checksums_fit() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let copy = clone();
+    let (tools, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for (name, script) in [
+        ("cargo", CARGO),
+        ("rustup", RUSTUP),
+        ("cargo-cyclonedx", CYCLONEDX),
+    ] {
+        let tool = tools.path().join(name);
+        std::fs::write(&tool, script).unwrap();
+        std::fs::set_permissions(&tool, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let architecture = match std::env::consts::ARCH {
+        "aarch64" => "arm64",
+        _ => "amd64",
+    };
+    let path = std::env::var("PATH").unwrap();
+    let built = tools.path().join("version");
+    let made = Command::new(copy.path().join("deploy/release.sh"))
+        .env("PATH", format!("{}:{path}", tools.path().display()))
+        .env("PROGRAM", env!("CARGO_BIN_EXE_capo-rs"))
+        .env("BUILT", &built)
+        .env("OUT", out.path())
+        .envs([("VERSION", "v1.0.0"), ("ARCHITECTURES", architecture)])
+        .envs([("SIGNING_KEY", ""), ("IMAGE", "registry.example.com/mine")])
+        .env_remove("CARGO_TARGET_DIR")
+        .env_remove("CARGO_CYCLONEDX")
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&made.stderr);
+    assert!(made.status.success(), "{error}");
+    assert_eq!(std::fs::read_to_string(built).unwrap(), "1.0.0\n");
+
+    let release = out.path().join(PROVIDER).join("v1.0.0");
+    let text = |name: &str| std::fs::read_to_string(release.join(name)).unwrap();
+    let sums = text("SHA256SUMS");
+    let program = format!("capo-rs-linux-{architecture}");
+    for file in [
+        "capo-rs.cdx.json",
+        "cluster-template.yaml",
+        "cluster-template-topology.yaml",
+        "clusterclass-openstack-default.yaml",
+        "image/index.json",
+        "infrastructure-components.yaml",
+        "metadata.yaml",
+        program.as_str(),
+    ] {
+        assert!(sums.contains(&format!("  ./{file}\n")), "{file}: {sums}");
+    }
+    let checked = Command::new("sha256sum")
+        .args(["--check", "--strict", "--quiet", "SHA256SUMS"])
+        .current_dir(&release)
+        .status()
+        .unwrap();
+    assert!(checked.success());
+    let components = text("infrastructure-components.yaml");
+    assert!(components.contains("image: registry.example.com/mine:v1.0.0\n"));
+    let sources = r#""purl": "file:///capo-rs/src/provider""#;
+    assert!(text("capo-rs.cdx.json").contains(sources));
 }
 
 #[test]

@@ -18,6 +18,10 @@ use crate::env::{
     cluster_api::{api, condition},
 };
 
+/// The line that follows a page's variables. `export` succeeds even if the command in it does not.
+pub(super) const NETWORK_IS_KNOWN: &str = "test -n \"$OPENSTACK_EXTERNAL_NETWORK_ID\"\n";
+/// The entry of `clouds.yaml` that the pages name.
+const CLOUD: &str = "demo";
 /// The cluster of the pages, and its namespace.
 pub(super) const NAME: &str = "demo";
 
@@ -117,13 +121,17 @@ pub(super) fn with_external_etcd(manifest: &str, workload: &WorkloadCluster) -> 
     texts.join("\n---\n")
 }
 
-/// A `clouds.yaml` and an `openstack` command that prints the id of the external network, the only use that the pages make
-/// of it.
+/// A `clouds.yaml` and an `openstack` command that prints the id of the external network of the pages' cloud, the only use
+/// that the pages make of it.
 pub(super) fn install_openstack(home: &Path, cloud: &FakeCloud) {
     use std::os::unix::fs::PermissionsExt as _;
     let id = external_network(&cloud.control().dump());
     let program = home.join("bin/openstack");
-    std::fs::write(&program, format!("#!/bin/sh\necho {id}\n")).unwrap();
+    let script = format!(
+        "#!/bin/sh\ncase \"$*\" in\n\"--os-cloud {CLOUD} network list --external \"*) echo {id} ;;\n\
+         *) echo \"openstack: unexpected arguments $*\" >&2; exit 1 ;;\nesac\n"
+    );
+    std::fs::write(&program, script).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
     std::fs::write(home.join("clouds.yaml"), cloud.clouds_yaml()).unwrap();
 }
