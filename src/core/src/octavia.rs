@@ -213,3 +213,18 @@ impl Provider {
         (self == Self::Ovn).then_some(Duration::from_millis(500))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_has_octavias_own_words() {
+        for word in ProvisioningStatus::WORDS {
+            let status = MemberStatus::from(&ProvisioningStatus::from(*word));
+            assert_eq!(status.as_str(), *word);
+        }
+        let other = ProvisioningStatus::from("REBUILDING");
+        assert_eq!(MemberStatus::from(&other), MemberStatus::Unknown);
+    }
+}

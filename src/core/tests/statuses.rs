@@ -33,8 +33,11 @@ fn statuses_as_text(source: &str) -> Vec<(usize, &str)> {
     source
         .lines()
         .enumerate()
-        // Unit tests are the last item of a file.
-        .take_while(|(_, line)| line.trim() != "#[cfg(test)]")
+        // A module of unit tests in the file itself is its last item. `mod tests;` may stand anywhere.
+        .take_while(|(index, line)| {
+            let mut next = source.lines().skip(index + 1);
+            line.trim() != "#[cfg(test)]" || next.next().is_some_and(|next| next.ends_with(';'))
+        })
         .filter(|(_, line)| !line.trim_start().starts_with("//"))
         .filter(|(_, line)| words.iter().any(|word| line.contains(word)))
         .filter(|(_, line)| !is_definition(line))

@@ -4,12 +4,13 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::scene::{
-    WORD, annotate, cluster, create, gate, is_provisioned, join, until_held, until_warned,
+    OVERRIDE, annotate, cluster, create, gate, is_hooked, is_provisioned, join, until_held,
+    until_warned,
 };
 use test_support::env::{Environment, cluster_api::condition};
 
 fn bypass(left: SignedDuration) -> Value {
-    json!({WORD: format!("bypass until={} reason=ticket 12", Timestamp::now() + left)})
+    json!({OVERRIDE: format!("bypass until={} reason=ticket 12", Timestamp::now() + left)})
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -17,7 +18,7 @@ async fn a_hold_holds_what_would_go_and_ends_when_it_is_taken_away() {
     let stage = Environment::in_namespace("word-hold").start().await;
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join(&stage, &["m0", "m1"]).await;
-    let hold = json!({WORD: "hold reason=change freeze"});
+    let hold = json!({OVERRIDE: "hold reason=change freeze"});
     annotate(&stage, "OpenStackCluster", "c1", hold).await;
     stage
         .until("OpenStackCluster", "c1", |cluster| {
@@ -41,7 +42,7 @@ async fn a_hold_holds_what_would_go_and_ends_when_it_is_taken_away() {
     )
     .await;
     stage.until("OpenStackMachine", "m2", is_provisioned).await;
-    annotate(&stage, "OpenStackCluster", "c1", json!({WORD: null})).await;
+    annotate(&stage, "OpenStackCluster", "c1", json!({OVERRIDE: null})).await;
     stage.until("Machine", "m0", Value::is_null).await;
 }
 
@@ -124,7 +125,7 @@ async fn a_word_that_is_none_opens_nothing_and_is_told_by_condition_and_event() 
         ("open sesame", "\"open\" is not known"),
     ] {
         for (kind, name) in [("OpenStackMachine", "m0"), ("OpenStackCluster", "c1")] {
-            annotate(&stage, kind, name, json!({WORD: text})).await;
+            annotate(&stage, kind, name, json!({OVERRIDE: text})).await;
             until_held(
                 &stage,
                 "m0",
@@ -132,9 +133,32 @@ async fn a_word_that_is_none_opens_nothing_and_is_told_by_condition_and_event() 
                 &["annotation is refused", found],
             )
             .await;
-            until_warned(&stage, kind, name, &["InvalidSpec", WORD, found]).await;
-            annotate(&stage, kind, name, json!({WORD: null})).await;
+            until_warned(&stage, kind, name, &["InvalidSpec", OVERRIDE, found]).await;
+            annotate(&stage, kind, name, json!({OVERRIDE: null})).await;
         }
     }
     assert!(stage.get("OpenStackMachine", "m0").await["metadata"]["deletionTimestamp"].is_null());
+}
+
+/// A process that has just started knows nothing of the load balancer, and can't look it up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bypass_of_one_machine_works_while_the_load_balancer_can_not_be_looked_up() {
+    let mut stage = Environment::in_namespace("word-outage").start().await;
+    cluster(&stage, "10.6.0.0/24", "amphora").await;
+    join(&stage, &["m0"]).await;
+    stage.stop().await;
+    stage.command(json!({"fault": {"match": {"service": "load-balancer"}, "status": 503}}));
+    stage.start().await;
+    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    stage.one_more_pass("c1").await;
+    let held = stage.get("Machine", "m0").await;
+    assert!(is_hooked(&held), "{held:#}");
+    annotate(
+        &stage,
+        "OpenStackMachine",
+        "m0",
+        bypass(SignedDuration::from_hours(1)),
+    )
+    .await;
+    stage.until("Machine", "m0", Value::is_null).await;
 }

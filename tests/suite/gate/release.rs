@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::scene::{
-    CONTROL_PLANE_HOOK, WORD, annotate, cluster, has, is_hooked, join, member, member_writes,
+    CONTROL_PLANE_HOOK, OVERRIDE, annotate, cluster, has, is_hooked, join, member, member_writes,
     operating, until_held,
 };
 use test_support::{
@@ -124,7 +124,7 @@ async fn a_drained_member_is_restored_when_the_last_other_one_fails_meanwhile() 
     // The hold starts over, and the way out that its message names works.
     let until = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
     let word = format!("bypass until={until} reason=known");
-    annotate(&stage, "OpenStackMachine", "m0", json!({WORD: word})).await;
+    annotate(&stage, "OpenStackMachine", "m0", json!({OVERRIDE: word})).await;
     stage.until("Machine", "m0", Value::is_null).await;
 }
 

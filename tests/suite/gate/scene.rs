@@ -25,7 +25,7 @@ pub(super) const PRE_DRAIN: &str =
 pub(super) const CONTROL_PLANE_HOOK: &str =
     "pre-terminate.delete.hook.machine.cluster.x-k8s.io/kcp-cleanup";
 /// The annotation with the operator's override of the gate.
-pub(super) const WORD: &str = "infrastructure.cluster.x-k8s.io/load-balancer-gate";
+pub(super) const OVERRIDE: &str = "infrastructure.cluster.x-k8s.io/load-balancer-gate";
 /// Tag of a member that waits for its API server.
 pub(super) const JOINING: &str = "capo-rs-joining";
 

@@ -31,7 +31,7 @@ use crate::{
         machine::{Asked, Machine, Stage},
         member::Member,
         metric_event::MetricEvent,
-        settings::REPAIR_EVE,
+        settings::EVIDENCE_BEFORE_REPAIR,
         state::State,
     },
 };
@@ -280,8 +280,8 @@ fn repair_is_near(state: &State, now: &Now) -> bool {
         .any(|slot| {
             let next = slot.attempts.next.filter(|_| slot.put_tried);
             next.is_some_and(|next| {
-                let eve = next.checked_sub(REPAIR_EVE).unwrap_or(next);
-                let over = next.checked_add(REPAIR_EVE).unwrap_or(next);
+                let eve = next.checked_sub(EVIDENCE_BEFORE_REPAIR).unwrap_or(next);
+                let over = next.checked_add(EVIDENCE_BEFORE_REPAIR).unwrap_or(next);
                 (eve..=over).contains(&now.instant)
             })
         })

@@ -21,6 +21,10 @@ use crate::{
 use capo_core::{ObjectName, ProvisioningStatus};
 
 /// What a stage is decided on.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, not a step of one state"
+)]
 #[derive(Clone)]
 struct Facts<'a> {
     others: Others,

@@ -109,4 +109,4 @@ impl Default for Schedule {
 }
 
 /// How long before a repair the worker begins to read whether another machine serves.
-pub(crate) const REPAIR_EVE: std::time::Duration = std::time::Duration::from_secs(10);
+pub(crate) const EVIDENCE_BEFORE_REPAIR: std::time::Duration = std::time::Duration::from_secs(10);

@@ -9,7 +9,7 @@ use crate::{
         clock::Now,
         decision::GateCause,
         member::Owner,
-        settings::{REPAIR_EVE, Schedule},
+        settings::{EVIDENCE_BEFORE_REPAIR, Schedule},
         state::{Ladder, State},
     },
     plan::prune,
@@ -194,7 +194,9 @@ pub(crate) fn alarm(state: &State, due: Option<Instant>, now: &Now) -> Option<In
             .chain(state.ports.iter().map(|port| &port.attempts))
         {
             at(attempts.next);
-            at(attempts.next.and_then(|next| next.checked_sub(REPAIR_EVE)));
+            at(attempts
+                .next
+                .and_then(|next| next.checked_sub(EVIDENCE_BEFORE_REPAIR)));
         }
         for lookup in state.lookups.values() {
             at(lookup.asked.checked_add(prune::LOOKUP_AGAIN));

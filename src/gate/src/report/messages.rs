@@ -181,7 +181,7 @@ pub(crate) fn cause(
             endpoint_trouble(machine)
         ),
         GateCause::Unreachable => format!(
-            "No proof is possible, because the manager does not reach the endpoint ({}). The others must serve for {} s without a break in its place",
+            "No proof is possible, because the manager does not reach the endpoint ({}). The others must serve, and nothing must answer there, for {} s without a break",
             endpoint_trouble(machine),
             WITHOUT_PROOF.as_secs()
         ),

@@ -19,7 +19,7 @@ fn world(start: Instant) -> World {
 }
 
 /// The state of a load balancer's worker, and what exists in OpenStack.
-fn told(world: &World) -> String {
+fn summary(world: &World) -> String {
     let mut text = Canonical::new(world.now);
     text.write(&(
         &world.state,
@@ -56,7 +56,7 @@ proptest! {
             for act in acts {
                 play(&mut alone, act);
             }
-            prop_assert_eq!(told(&alone), told(together));
+            prop_assert_eq!(summary(&alone), summary(together));
         }
     }
 }

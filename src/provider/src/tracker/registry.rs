@@ -24,7 +24,7 @@ use crate::reconcile::{Subject, WorkQueue};
 use capo_core::ObjectName;
 use capo_gate::{
     GateObserver, Settings,
-    desired::{DesiredLoadBalancer, DesiredMachine},
+    desired::{ClusterFacts, DesiredLoadBalancer, DesiredMachine},
     findings::Findings,
     octavia::Octavia,
 };
@@ -124,6 +124,24 @@ impl Membership {
             }
         }
         clusters.settle_claims();
+    }
+
+    /// Sets the observations of the cluster controller alone, while the load balancer could not be looked up: its worker goes
+    /// on with what it had. Returns whether there is a worker.
+    pub fn set_facts(&self, cluster: &ObjectName, facts: &ClusterFacts) -> bool {
+        let mut clusters = self.0.clusters.lock();
+        let entry = clusters.entries.get_mut(cluster);
+        let Some(running) = entry.and_then(|entry| entry.running.as_mut()) else {
+            return false;
+        };
+        if running.desired.cluster != *facts {
+            running.desired.cluster = facts.clone();
+            let handed_over = (running.client.clone(), running.desired.clone());
+            running
+                .inbox
+                .post(|updates| updates.load_balancer = Some(handed_over));
+        }
+        true
     }
 
     /// Ends the worker of a cluster's load balancer, because the load balancer is not managed any more or the

@@ -284,8 +284,8 @@ impl World {
 
 fn check_cidrs(cidrs: &[String], lb: &LoadBalancer) -> Result<(), Reply> {
     let is_ipv6 = |text: &str| text.contains(':');
-    let vip = lb.vip_address.to_string();
-    if let Some(cidr) = cidrs.iter().find(|cidr| is_ipv6(cidr) != is_ipv6(&vip)) {
+    let vip = lb.vip_address.as_str();
+    if let Some(cidr) = cidrs.iter().find(|cidr| is_ipv6(cidr) != is_ipv6(vip)) {
         return Err(octavia_error(
             400,
             format!(

@@ -147,7 +147,7 @@ async fn there_is_no_monitor(name: &'static str) {
         .until_reported(
             "cp-0",
             "HealthUnavailable",
-            "The others must serve for 90 s without a break in its place",
+            "The others must serve, and nothing must answer there, for 90 s without a break",
         )
         .await;
     scenario.until_gone(0).await;

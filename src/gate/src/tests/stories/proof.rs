@@ -76,7 +76,7 @@ fn no_request_is_made_before_octavia_has_applied_the_drain() {
             world.delete(&machine_name(1));
             run_until(&mut world, |world| world.tally.writes > writes);
             let before = world.tally.requests;
-            world.run(seconds(operation) - SECOND / 5);
+            world.run(seconds(operation - 1));
             assert_eq!(world.tally.requests, before, "{operation} s, {ovn}");
             world.run(seconds(60 + 8 * operation));
             assert!(gone(&world, 1), "{operation} s, {ovn}: {}", message(&world));

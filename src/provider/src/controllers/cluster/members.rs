@@ -29,7 +29,7 @@ pub(crate) fn list(
             let now = shown(member);
             before
                 .iter()
-                .find(|old| says_the_same(old, &now))
+                .find(|old| has_same_content(old, &now))
                 .cloned()
                 .unwrap_or(now)
         })
@@ -51,7 +51,7 @@ fn shown(member: &MemberFinding) -> LoadBalancerMemberStatus {
     }
 }
 
-fn says_the_same(old: &LoadBalancerMemberStatus, new: &LoadBalancerMemberStatus) -> bool {
+fn has_same_content(old: &LoadBalancerMemberStatus, new: &LoadBalancerMemberStatus) -> bool {
     // This process knows the state only since its first read. An earlier time that the status has for the same state is kept.
     let LoadBalancerMemberStatus {
         machine,

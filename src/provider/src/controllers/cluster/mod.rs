@@ -176,6 +176,8 @@ async fn paused(mut pass: Reconcile<'_>) -> Outcome {
             facts,
         };
         pass.publish(&desired, &problems, &published);
+    } else {
+        pass.context.membership.set_facts(&pass.name, &facts);
     }
     let message = if pass.related.cluster.as_ref().is_some_and(|c| c.spec.paused) {
         "Cluster spec.paused is set to true"

@@ -32,7 +32,7 @@ use crate::{
 };
 use capo_api::v1beta2::{ApiEndpoint, OpenStackCluster};
 use capo_core::FailureClass;
-use capo_core::{ConditionState, GateOverride, ObjectName, Reason};
+use capo_core::{ConditionState, GateOverride, ObjectName, Reason, gate_override};
 use capo_gate::desired::ClusterFacts;
 use capo_openstack::Cloud;
 
@@ -204,7 +204,7 @@ impl<'a> Reconcile<'a> {
     }
 
     /// Publishes the load balancer and the facts around it to its tracker. While it is unknown whether there is one, the
-    /// tracker gets nothing, because it would take that for "there is none"; but what opens every gate it always gets.
+    /// tracker gets the facts alone. A worker that is needed for what opens a gate by itself starts without credentials then.
     pub(crate) fn publish(
         &self,
         desired: &DesiredCluster,
@@ -212,14 +212,13 @@ impl<'a> Reconcile<'a> {
         published: &Published,
     ) {
         let facts = &published.facts;
-        let opens_every_gate =
-            facts.cluster_deleting || matches!(facts.operator, GateOverride::Bypass { .. });
+        let membership = &self.context.membership;
         let is_known = desired.is_port_known(problems)
             && match &desired.load_balancer {
                 None => true,
                 Some(load_balancer) => is_load_balancer_known(&self.seen, load_balancer),
             };
-        if !is_known && !opens_every_gate {
+        if !is_known && (membership.set_facts(&self.name, facts) || !self.opens_a_gate(facts)) {
             return;
         }
         let spec = desired.load_balancer.as_ref();
@@ -233,9 +232,8 @@ impl<'a> Reconcile<'a> {
         let cloud = published
             .cloud
             .clone()
-            .filter(|cloud| self.seen.is_verified(cloud));
+            .filter(|cloud| is_known && self.seen.is_verified(cloud));
         let load_balancer = load_balancer.for_tracker(facts.clone());
-        let membership = &self.context.membership;
         membership.set_load_balancer(&self.name, cloud.map(OctaviaClient), load_balancer);
         // The object may have vanished during the pass. The store is looked at after the value was published, so that
         // either this or the watch ends the worker.
@@ -243,6 +241,22 @@ impl<'a> Reconcile<'a> {
         if self.context.stores.openstack_clusters.get(&key).is_none() {
             membership.forget_load_balancer(&self.name);
         }
+    }
+
+    /// Whether a gate opens whatever the load balancer is like: the cluster is being deleted, or an operator bypasses a gate.
+    fn opens_a_gate(&self, facts: &ClusterFacts) -> bool {
+        let machines = &self.context.stores.openstack_machines;
+        let is_bypassed = |name: &ObjectName| {
+            let machine = machines.get(&ObjectRef::new(&name.name).within(&name.namespace));
+            machine.is_some_and(|machine| {
+                let annotation = machine.annotations().get(gate_override::KEY);
+                let annotation = annotation.map(String::as_str);
+                is_bypass(&gate_override::parse_optional(annotation, Timestamp::now()))
+            })
+        };
+        facts.cluster_deleting
+            || is_bypass(&facts.operator)
+            || facts.machines.iter().any(is_bypassed)
     }
 
     /// Writes the endpoint into the spec, where it stays for good.
@@ -353,4 +367,8 @@ pub(crate) struct Published {
     pub cloud: Option<Cloud>,
     /// The facts that gates depend on.
     pub facts: ClusterFacts,
+}
+
+fn is_bypass(operator: &GateOverride) -> bool {
+    matches!(operator, GateOverride::Bypass { .. })
 }

@@ -56,7 +56,7 @@ async fn one_pass(object: &OpenStackMachineTemplate, context: &Context) -> Outco
         return Outcome::Done;
     } else {
         match address_pairs::note(object, context).await {
-            Ok(()) => looked(object, owner.as_deref(), context).await,
+            Ok(()) => look_up(object, owner.as_deref(), context).await,
             Err(error) => {
                 let outcome = error.outcome.clone();
                 (Report::halted(error), outcome)
@@ -72,7 +72,7 @@ async fn one_pass(object: &OpenStackMachineTemplate, context: &Context) -> Outco
 }
 
 /// What the template offers, from memory or from OpenStack, and how the pass ends by that.
-async fn looked(
+async fn look_up(
     object: &OpenStackMachineTemplate,
     owner: Option<&Cluster>,
     context: &Context,

@@ -42,7 +42,7 @@ pub(super) fn progress(
     let holder = others.into_iter().find_map(|other| {
         let key = ObjectRef::new(&other.name).within(&other.namespace);
         let found = context.stores.openstack_servers.get(&key)?;
-        (other != *name && had_it_first(&found, object, &id)).then_some((other, found))
+        (other != *name && is_first_holder(&found, object, &id)).then_some((other, found))
     });
     let Some((holder, found)) = holder else {
         return (progress, None);
@@ -88,7 +88,7 @@ impl Holders {
 }
 
 /// Of two objects that name one server, the one whose status says so had it first, or else the older one.
-fn had_it_first(other: &OpenStackServer, object: &OpenStackServer, id: &str) -> bool {
+fn is_first_holder(other: &OpenStackServer, object: &OpenStackServer, id: &str) -> bool {
     let says_so = |one: &OpenStackServer| {
         let status = one.status.as_ref();
         status.and_then(|status| status.instance_id.as_deref()) == Some(id)
@@ -228,10 +228,14 @@ mod tests {
             (server("older", early, Some("1")), true),
             (server("earlier", early, Some("1")), false),
         ] {
-            assert_eq!(had_it_first(&holder, &object, "1"), expected, "{object:?}");
+            assert_eq!(
+                is_first_holder(&holder, &object, "1"),
+                expected,
+                "{object:?}"
+            );
         }
         let (mute, other) = (server("a", early, None), server("a", early, Some("2")));
         let object = server("b", late, Some("1"));
-        assert!(!had_it_first(&mute, &object, "1") && !had_it_first(&other, &object, "1"));
+        assert!(!is_first_holder(&mute, &object, "1") && !is_first_holder(&other, &object, "1"));
     }
 }

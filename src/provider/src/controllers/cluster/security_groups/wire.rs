@@ -80,7 +80,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, from_value, json};
 
-    fn remote(field: &str, value: Value) -> Remote {
+    fn remote(field: &str, value: &Value) -> Remote {
         let rule = json!({"id": "r", "direction": "ingress", "ethertype": "IPv4", (field): value});
         let rule: SecurityGroupRule = from_value(rule).unwrap();
         found_rule(&rule).unwrap().rule.remote
@@ -103,7 +103,7 @@ mod tests {
                 Remote::AddressGroup("a".to_owned()),
             ),
         ] {
-            assert_eq!(remote(field, value.clone()), expected, "{field} {value}");
+            assert_eq!(remote(field, &value), expected, "{field} {value}");
         }
     }
 }

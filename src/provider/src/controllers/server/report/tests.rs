@@ -38,7 +38,7 @@ fn condition(status: &Value, kind: &str) -> (String, String) {
     )
 }
 
-fn told(object: &OpenStackServer, outcome: &Outcome, server: Option<&Server>) -> Value {
+fn reported(object: &OpenStackServer, outcome: &Outcome, server: Option<&Server>) -> Value {
     let progress = Progress {
         instance_id: server.map(|server| server.id.clone()).map(Into::into),
         ..Progress::default()
@@ -59,7 +59,7 @@ fn told(object: &OpenStackServer, outcome: &Outcome, server: Option<&Server>) ->
 #[test]
 fn every_condition_is_there_from_the_first_visit() {
     let wait = Outcome::wait(Reason::DependencyFailed, "soon", Duration::from_secs(1));
-    let status = told(&object(&json!(null)), &wait, None);
+    let status = reported(&object(&json!(null)), &wait, None);
     assert_eq!(condition(&status, "InstanceReady").1, "DependencyFailed");
     assert_eq!(
         condition(&status, "Ready"),
@@ -82,7 +82,7 @@ fn a_generation_counts_as_observed_once_nothing_is_waited_for() {
         "down",
     );
     for (outcome, expected) in [(wait, 2), (failed, 2), (Outcome::Done, 3)] {
-        let status = told(&object(&before), &outcome, None);
+        let status = reported(&object(&before), &outcome, None);
         assert_eq!(status["observedGeneration"], expected, "{outcome:?}");
     }
 }
@@ -99,7 +99,7 @@ fn states_of_nova() {
         ("VERIFY_RESIZE", ("Unknown", "InstanceNotReady"), false),
     ] {
         let server = server(state);
-        let status = told(&object(&json!(null)), &outcome(&server), Some(&server));
+        let status = reported(&object(&json!(null)), &outcome(&server), Some(&server));
         let found = condition(&status, "InstanceReady");
         assert_eq!((found.0.as_str(), found.1.as_str()), expected, "{state}");
         assert_eq!(status["ready"], json!(ready), "{state}");
@@ -110,18 +110,18 @@ fn states_of_nova() {
 #[test]
 fn openstack_falling_silent_does_not_unmake_a_server() {
     let server = server("ACTIVE");
-    let before = told(&object(&json!(null)), &Outcome::Done, Some(&server));
+    let before = reported(&object(&json!(null)), &Outcome::Done, Some(&server));
     let silent = Outcome::failed(
         FailureClass::Transient,
         Reason::OpenStackUnavailable,
         "server_get: timed out",
     );
     let mut object = object(&before);
-    let after = told(&object, &silent, None);
+    let after = reported(&object, &silent, None);
     assert_eq!(condition(&after, "InstanceReady").0, "True");
     assert_eq!(after["ready"], json!(true));
     object.status = None;
-    let after = told(&object, &silent, None);
+    let after = reported(&object, &silent, None);
     assert_eq!(condition(&after, "InstanceReady").1, "OpenStackUnavailable");
 }
 
@@ -192,7 +192,7 @@ fn a_server_is_ready_once_it_has_its_floating_ip_and_stays_so_without_it() {
 
 #[test]
 fn a_paused_object_changes_in_nothing_else() {
-    let before = told(
+    let before = reported(
         &object(&json!(null)),
         &Outcome::Done,
         Some(&server("ACTIVE")),
