@@ -281,13 +281,12 @@ async fn delete_everything(site: &Site, clusterctl: &Arc<Clusterctl>) {
         "clusterctl delete --all --include-crd --include-namespace",
     )
     .await;
-    let left = site
-        .run(
-            clusterctl,
-            "kubectl get namespaces,deployments --all-namespaces --output name",
-        )
-        .await;
-    for gone in ["controller-manager", "capi-"] {
-        assert!(!left.contains(gone), "{left}");
-    }
+    // A namespace that is being deleted is gone when everything in it is.
+    until("what clusterctl deleted is gone", async || {
+        let list = "kubectl get namespaces,deployments --all-namespaces --output name";
+        let left = site.run(clusterctl, list).await;
+        let is_gone = |name: &str| !left.contains(name);
+        (is_gone("controller-manager") && is_gone("capi-")).then_some(())
+    })
+    .await;
 }
