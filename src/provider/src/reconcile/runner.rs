@@ -297,8 +297,86 @@ fn log(outcome: &Outcome, transition: Transition, duration: Duration, pause: Dur
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kubernetes::conflict_once::ConflictOnce;
+    use capo_api::v1beta2::OpenStackCluster;
     use capo_core::FailureClass;
     use capo_core::Reason;
+    use kube::runtime::{reflector, watcher::Event};
+    use serde_json::{Value, from_value, json};
+
+    /// How many passes each object had.
+    type Passes = Mutex<HashMap<String, u32>>;
+
+    fn pass(object: Arc<OpenStackCluster>, passes: Arc<Passes>) -> BoxFuture<'static, Outcome> {
+        async move {
+            let name = object.name_any();
+            *passes.lock().entry(name.clone()).or_default() += 1;
+            assert_ne!(name, "broken", "a programming error");
+            Outcome::Done
+        }
+        .boxed()
+    }
+
+    #[derive(Default)]
+    struct Panics(Mutex<u32>);
+
+    impl PassObserver for Panics {
+        fn pass_panicked(&self, _: &'static str) {
+            *self.0.lock() += 1;
+        }
+    }
+
+    fn cluster(name: &str) -> Value {
+        json!({
+            "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackCluster",
+            "metadata": {"name": name, "namespace": "n", "resourceVersion": "1"},
+            "spec": {"identityRef": {"name": "s", "cloudName": "c"}},
+        })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_panic_ends_one_pass_and_is_counted_shown_and_tried_again() {
+        let (store, mut writer) = reflector::store::<OpenStackCluster>();
+        let queue = WorkQueue::default();
+        writer.apply_watcher_event(&Event::Init);
+        for name in ["broken", "good"] {
+            let object = from_value(cluster(name)).unwrap();
+            writer.apply_watcher_event(&Event::InitApply(object));
+            queue.enqueue(&ObjectName::new("n", name));
+        }
+        writer.apply_watcher_event(&Event::InitDone);
+        let server = ConflictOnce::new(cluster("broken"), cluster("broken"));
+        let (panics, passes) = (Arc::new(Panics::default()), Arc::new(Passes::default()));
+        let shutdown = CancellationToken::new();
+        let runner = Runner {
+            observer: panics.clone(),
+            client: server.client(),
+            sync_period: Duration::from_mins(10),
+            shutdown: shutdown.clone(),
+        };
+        let controller = Controller {
+            name: "openstackcluster",
+            pass,
+            store,
+            queue,
+            concurrency: 2,
+        };
+        let running = tokio::spawn(runner.run(controller, passes.clone()));
+        tokio::time::sleep(Duration::from_mins(2)).await;
+        shutdown.cancel();
+        running.await.unwrap();
+        let passes = passes.lock().clone();
+        assert_eq!(passes.get("good"), Some(&1));
+        let broken = passes.get("broken").copied().unwrap_or_default();
+        assert!(broken >= 2, "{passes:?}");
+        assert_eq!(*panics.0.lock(), broken);
+        let patches = server.patches.lock();
+        let ready = &patches.last().unwrap()["status"]["conditions"][0];
+        assert_eq!(
+            (&ready["type"], &ready["status"], &ready["reason"]),
+            (&json!("Ready"), &json!("False"), &json!("InternalError"))
+        );
+    }
 
     #[test]
     fn a_failure_and_its_end_are_each_logged_once() {
