@@ -12,9 +12,9 @@ MDBOOK := $(CACHE)/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 CARGO_MUTANTS_VERSION := 27.1.0
 CARGO_MUTANTS := $(CACHE)/cargo-mutants-$(CARGO_MUTANTS_VERSION)/bin/cargo-mutants
 
-# The plain rolling update, one whose second new member stays PENDING, and what this does to a cluster without the gate.
+# The plain rolling update, one whose second new member stays PENDING, and a control: without the gate a rollout loses requests.
 SHORT_ROLLOUTS := scenarios::plain::three_replicas scenarios::held::a_pending_member_holds_the_rollout \
-	scenarios::controls::members_that_stay_pending_take_the_cluster_off_line
+	scenarios::controls::members_that_are_removed_late_lose_requests
 
 # CAPO makes, capo-rs takes over and gives back one of each: with a load balancer, with a bastion, without a load balancer.
 SHORT_TAKEOVERS := plain bastion no_load_balancer
