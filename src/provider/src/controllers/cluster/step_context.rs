@@ -152,15 +152,9 @@ impl StepContext<'_> {
         object: Tagged<'_>,
         present: &[String],
     ) -> StepResult<()> {
-        let missing = |tag: &&String| !present.contains(tag);
-        if !self.desired.tags.iter().any(|tag| missing(&tag)) {
+        let Some(all) = with_missing(present, &self.desired.tags) else {
             return Ok(());
-        }
-        let all: Vec<String> = present
-            .iter()
-            .chain(self.desired.tags.iter().filter(missing))
-            .cloned()
-            .collect();
+        };
         match self
             .cloud
             .replace_tags(object, &all, Priority::Settling)
@@ -186,6 +180,14 @@ impl StepContext<'_> {
     }
 }
 
+/// The tags that an object has, and those that it lacks; `None` where it lacks none. CAPO removes further tags of security
+/// groups, which somebody else has set.
+fn with_missing(present: &[String], wanted: &[String]) -> Option<Vec<String>> {
+    let missing = || wanted.iter().filter(|tag| !present.contains(tag));
+    missing().next()?;
+    Some(present.iter().chain(missing()).cloned().collect())
+}
+
 /// What carries the tags, as events name it.
 fn tagged(object: Tagged<'_>) -> (CloudObject, &str) {
     match object {
@@ -196,5 +198,30 @@ fn tagged(object: Tagged<'_>) -> (CloudObject, &str) {
         Tagged::FloatingIp(id) => (CloudObject::FloatingIp, id.as_str()),
         Tagged::SecurityGroup(id) => (CloudObject::SecurityGroup, id.as_str()),
         Tagged::Trunk(id) => (CloudObject::Trunk, id.as_str()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_tags_are_added_and_further_ones_stay() {
+        let tags =
+            |text: &str| -> Vec<String> { text.split_whitespace().map(Into::into).collect() };
+        for (present, wanted, all) in [
+            ("", "", None),
+            ("theirs", "", None),
+            ("theirs ours", "ours", None),
+            ("theirs", "ours", Some("theirs ours")),
+            ("a", "b a c", Some("a b c")),
+        ] {
+            let expected = all.map(tags);
+            assert_eq!(
+                with_missing(&tags(present), &tags(wanted)),
+                expected,
+                "{present}"
+            );
+        }
     }
 }
