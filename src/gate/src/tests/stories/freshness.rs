@@ -75,7 +75,7 @@ fn weights_and_admin_states_of_the_others_are_read_again_right_before_the_hook_g
     assert!(member_of(&world, 1).is_some());
 }
 
-/// A release whose hook nobody has removed yet.
+/// A world in which the release gate of machine 1 is open and its hook is still there.
 fn released() -> World {
     let mut world = world(2);
     world.controllers = false;
