@@ -14,8 +14,4 @@ pub fn step(state: &mut State, event: Event, now: &Now, effects: &mut Vec<Effect
     apply(state, event, now, effects);
     evaluate(state, now, effects);
     plan::act(state, now, effects);
-    if state.dirty {
-        state.dirty = false;
-        effects.push(Effect::Publish);
-    }
 }

@@ -85,14 +85,11 @@ pub(crate) fn count_absences(state: &mut State, began: Stamp, effects: &mut Vec<
                     continue;
                 }
                 slot.absent_reads = slot.absent_reads.saturating_add(1);
-                if slot.absent_reads == 2 {
-                    state.dirty = true;
-                    if let Some(sent) = slot.deleted {
-                        effects.push(Effect::Record(MetricEvent::TimeToRemoved(
-                            provider,
-                            began.instant.saturating_duration_since(sent),
-                        )));
-                    }
+                if let Some(sent) = slot.deleted.filter(|_| slot.absent_reads == 2) {
+                    effects.push(Effect::Record(MetricEvent::TimeToRemoved(
+                        provider,
+                        began.instant.saturating_duration_since(sent),
+                    )));
                 }
                 continue;
             };

@@ -44,7 +44,6 @@ pub(crate) fn structure(state: &mut State, began: Stamp, read: &Structure) {
                 listener.name, listener.id
             ));
         }
-        state.dirty |= ambiguous != port.ambiguous;
         port.ambiguous = ambiguous;
         port.stray_pool = match (&port.pool, pool) {
             (None, Some(pool)) => Some(pool.id.clone()),
@@ -85,9 +84,6 @@ pub(crate) fn members(state: &mut State, number: u16, began: Stamp, details: Vec
         else {
             continue;
         };
-        if member.detail.as_ref() != Some(&detail) {
-            member.detail = Some(detail);
-            state.dirty = true;
-        }
+        member.detail = Some(detail);
     }
 }

@@ -34,10 +34,7 @@ pub(crate) fn apply(state: &mut State, event: Event, now: &Now, effects: &mut Ve
         Event::Tick => {}
         Event::Nudged => state.reads.nudged = true,
         Event::LargeFleet(large) => state.large_fleet = large,
-        Event::Claimed(by) => {
-            state.dirty |= state.claimed_by != by;
-            state.claimed_by = by;
-        }
+        Event::Claimed(by) => state.claimed_by = by,
         Event::LoadBalancer {
             credentials,
             desired,
@@ -56,7 +53,6 @@ pub(crate) fn apply(state: &mut State, event: Event, now: &Now, effects: &mut Ve
         } => {
             if let Some(machine) = state.machines.get_mut(&machine) {
                 machine.probe.under_way = false;
-                state.dirty |= machine.probe.seen.is_none_or(|(_, seen)| seen != outcome);
                 machine.probe.seen = Some((began, outcome));
                 state.answered |= outcome.is_of_the_cluster();
             }
@@ -90,7 +86,6 @@ fn load_balancer(
     mut desired: DesiredLoadBalancer,
     now: &Now,
 ) {
-    state.dirty = true;
     // A lookup that failed does not change which load balancer it is.
     if let Some(old) = state.desired.as_ref().filter(|_| !desired.id.is_known()) {
         desired.id = old.id.clone();
@@ -166,7 +161,6 @@ fn machine(state: &mut State, name: &ObjectName, desired: Option<Box<DesiredMach
             known.cluster.machines.retain(|expected| expected != name);
         }
         if state.machines.remove(name).is_some() {
-            state.dirty = true;
             link::link(state);
         }
         if state.releasing.as_ref() == Some(name) {
@@ -188,15 +182,12 @@ fn machine(state: &mut State, name: &ObjectName, desired: Option<Box<DesiredMach
         if moved {
             machine.probe.seen = None;
         }
-        // What is reported of a machine depends on them, whatever its gates decide.
-        state.dirty |= moved || machine.want.operator != desired.operator;
         machine.want = *desired;
         moved
     } else {
         state
             .machines
             .insert(name.clone(), Machine::new(*desired, ports));
-        state.dirty = true;
         true
     };
     if !relink {

@@ -23,12 +23,8 @@ pub(crate) fn tree(state: &mut State, began: Stamp, tree: Tree, effects: &mut Ve
     if balancer.provisioning.as_ref() != Some(&tree.provisioning) {
         balancer.provisioning = Some(tree.provisioning);
         balancer.since = Some(began);
-        state.dirty = true;
     }
-    if balancer.operating.as_ref() != Some(&tree.operating) {
-        balancer.operating = Some(tree.operating);
-        state.dirty = true;
-    }
+    balancer.operating = Some(tree.operating);
     balancer.not_found = 0;
 
     let label = state.provider.label();
@@ -36,9 +32,7 @@ pub(crate) fn tree(state: &mut State, began: Stamp, tree: Tree, effects: &mut Ve
     let mut vanished = false;
     for port in &mut state.ports {
         let before = port.parts().count();
-        let changed = observe_port(port, &tree.listeners, free, began, label, effects);
-        relink |= changed.members;
-        state.dirty |= changed.visible;
+        relink |= observe_port(port, &tree.listeners, free, began, label, effects);
         vanished |= port.parts().count() < before;
     }
     if vanished {
@@ -81,12 +75,7 @@ fn relink_finds_none(state: &mut State) -> bool {
     before > 0 && count_linked(state) == 0 && !expected
 }
 
-#[derive(Default)]
-struct Changed {
-    members: bool,
-    visible: bool,
-}
-
+/// Returns whether there are other members than before.
 fn observe_port(
     port: &mut Port,
     listeners: &[ListenerRead],
@@ -94,8 +83,7 @@ fn observe_port(
     began: Stamp,
     provider: &'static str,
     effects: &mut Vec<Effect>,
-) -> Changed {
-    let mut changed = Changed::default();
+) -> bool {
     let mut ambiguous = None;
     let mut named = listeners
         .iter()
@@ -118,17 +106,16 @@ fn observe_port(
         }
     }
     if ambiguous.is_some() || port.listener.is_none() && listener.is_some() {
-        changed.visible |= ambiguous != port.ambiguous;
         port.ambiguous = ambiguous;
     }
 
     let read = listener.map(|listener| (listener.id.as_str(), &listener.provisioning));
-    changed.visible |= observe_part(&mut port.listener, read, free, began);
+    observe_part(&mut port.listener, read, free, began);
     let read = pool.map(|pool| (pool.id.as_str(), &pool.provisioning));
     if port.pool.as_ref().map(|part| part.id.as_str()) != read.map(|(id, _)| id) {
         port.members_due = true;
     }
-    changed.visible |= observe_part(&mut port.pool, read, free, began);
+    observe_part(&mut port.pool, read, free, began);
     let monitor = pool.and_then(|pool| pool.monitor.as_ref());
     port.monitor_type = monitor
         .map(|monitor| monitor.monitor_type.clone())
@@ -140,7 +127,7 @@ fn observe_port(
         port.numbers = None;
         port.numbers_due = true;
     }
-    changed.visible |= observe_part(&mut port.monitor, read, free, began);
+    observe_part(&mut port.monitor, read, free, began);
     if port.is_ready() {
         port.attempts.rest(began.instant);
         port.retypes.rest(began.instant);
@@ -148,10 +135,7 @@ fn observe_port(
 
     let free = free && pool.is_some_and(|pool| pool.provisioning == ProvisioningStatus::Active);
     let members = pool.map_or(&[][..], |pool| &pool.members);
-    let members_changed = observe_members(port, members, free, began, provider, effects);
-    changed.members = members_changed.members;
-    changed.visible |= members_changed.visible;
-    changed
+    observe_members(port, members, free, began, provider, effects)
 }
 
 fn observe_part(
@@ -159,17 +143,16 @@ fn observe_part(
     read: Option<(&str, &ProvisioningStatus)>,
     free: bool,
     began: Stamp,
-) -> bool {
+) {
     let Some((id, provisioning)) = read else {
-        return part.take().is_some();
+        *part = None;
+        return;
     };
-    let mut changed = false;
     match part {
         Some(known) if known.id == id => {
             if known.provisioning != *provisioning {
                 known.provisioning = provisioning.clone();
                 known.since = began;
-                changed = true;
             }
         }
         _ => {
@@ -179,7 +162,6 @@ fn observe_part(
                 since: began,
                 lost: LostRun::default(),
             });
-            changed = true;
         }
     }
     if let Some(known) = part {
@@ -187,9 +169,9 @@ fn observe_part(
             .lost
             .saw(free && known.provisioning.is_pending(), began.instant);
     }
-    changed
 }
 
+/// Returns whether there are other members than before.
 fn observe_members(
     port: &mut Port,
     read: &[MemberRead],
@@ -197,17 +179,14 @@ fn observe_members(
     began: Stamp,
     provider: &'static str,
     effects: &mut Vec<Effect>,
-) -> Changed {
-    let mut changed = Changed::default();
-    let same = port.members.len() == read.len()
-        && port
+) -> bool {
+    let mut changed = port.members.len() != read.len()
+        || port
             .members
             .iter()
             .zip(read)
-            .all(|(known, read)| known.id == read.id);
-    if !same {
-        changed.members = true;
-        changed.visible = true;
+            .any(|(known, read)| known.id != read.id);
+    if changed {
         let mut old = std::mem::take(&mut port.members);
         for read in read {
             let known = old.iter().position(|known| known.id == read.id);
@@ -246,8 +225,7 @@ fn observe_members(
             member.name.clone_from(&read.name);
             member.address = read.address;
             member.port = read.port;
-            changed.members = true;
-            changed.visible = true;
+            changed = true;
         }
         if member.provisioning != read.provisioning {
             transition(
@@ -258,12 +236,8 @@ fn observe_members(
             );
             member.provisioning = read.provisioning.clone();
             member.since = began;
-            changed.visible = true;
         }
-        if member.operating != read.operating {
-            member.operating = read.operating.clone();
-            changed.visible = true;
-        }
+        member.operating = read.operating.clone();
         member.active_reads = if member.provisioning == ProvisioningStatus::Active {
             member.active_reads.saturating_add(1).min(2)
         } else {
@@ -292,7 +266,7 @@ fn observe_members(
         );
         member.down.saw(is_down, began.instant);
         let is_left_over = matches!(member.owner, Owner::Gone | Owner::NameOnly);
-        member.ownerless_reads = if is_left_over && !changed.members {
+        member.ownerless_reads = if is_left_over && !changed {
             member.ownerless_reads.saturating_add(1)
         } else {
             0
@@ -372,7 +346,6 @@ pub(crate) fn not_found(state: &mut State, began: Stamp) {
     if state.balancer.not_found > 2 {
         return;
     }
-    state.dirty = true;
     state.reads.structure_due = true;
     state.balancer.provisioning = None;
     state.balancer.operating = None;

@@ -11,9 +11,7 @@ use capo_core::FailureClass;
 
 /// OpenStack answered.
 pub(crate) fn well(state: &mut State) {
-    if state.trouble.take().is_some() {
-        state.dirty = true;
-    }
+    state.trouble = None;
 }
 
 /// OpenStack did not answer. The findings show that from the second time on, and each pause is longer than the last.
@@ -30,15 +28,14 @@ pub(crate) fn in_trouble(state: &mut State, failure: Failure, now: &Now) {
         .trouble
         .as_ref()
         .map_or(now.stamp(), |trouble| trouble.since);
-    let changed = failures == 2
-        || state
-            .trouble
-            .as_ref()
-            .is_some_and(|trouble| trouble.class != failure.class);
-    state.dirty |= changed;
+    // The findings change with the class of the failure, not with the wording of each.
+    let reported = state
+        .trouble
+        .take()
+        .filter(|trouble| trouble.failures > 1 && trouble.class == failure.class);
     state.trouble = Some(Trouble {
         class: failure.class,
-        message: failure.message,
+        message: reported.map_or(failure.message, |trouble| trouble.message),
         since,
         failures,
         until: now.instant.checked_add(wait).unwrap_or(now.instant),

@@ -57,7 +57,6 @@ pub(crate) fn accepted(
     now: &Now,
     written: Written,
 ) {
-    state.dirty = true;
     match write {
         Write::MakePart { port, part } => {
             let Some(port) = port_mut(state, *port) else {
@@ -203,7 +202,6 @@ pub(crate) fn refused(
     failure: Failure,
     now: &Now,
 ) {
-    state.dirty = true;
     match failure.class {
         FailureClass::Locked | FailureClass::Conflict => {
             // The load balancer is read until it takes writes again.

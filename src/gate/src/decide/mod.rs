@@ -57,16 +57,10 @@ pub(crate) fn evaluate(state: &mut State, now: &Now, effects: &mut Vec<Effect>) 
     state.reads.probes_wanted = needs.health || is_any_joining(state);
     let servers = needs.health || repair_is_near;
     for machine in state.machines.values_mut() {
-        let wanted = servers && serving::wants_server(machine, now);
-        state.dirty |= wanted != machine.server_wanted;
-        machine.server_wanted = wanted;
+        machine.server_wanted = servers && serving::wants_server(machine, now);
     }
-    let summary = summarize(state, now);
-    if summary != state.summary {
-        state.summary = summary;
-        state.dirty = true;
-    }
-    if summary.in_ready.is_none() {
+    state.summary = summarize(state, now);
+    if state.summary.in_ready.is_none() {
         state.balancer.unsettled_since = None;
     } else {
         state.balancer.unsettled_since.get_or_insert(now.instant);
@@ -183,7 +177,6 @@ fn conclude(
             };
         }
     }
-    let mut dirty = false;
     for (machine, evaluation) in state.machines.values_mut().zip(evaluations) {
         // The release was called off from outside the rules, or is open without them. If it is held again later, what was
         // drained goes back into service.
@@ -203,7 +196,7 @@ fn conclude(
         }
         machine.offered |= evaluation.admission.is_open();
         let gates = &mut machine.gates;
-        dirty |= settle(
+        settle(
             GateName::Admission,
             &mut gates.admission,
             &mut gates.admission_since,
@@ -211,7 +204,7 @@ fn conclude(
             now,
             effects,
         );
-        dirty |= settle(
+        settle(
             GateName::Release,
             &mut gates.release,
             &mut gates.release_since,
@@ -219,7 +212,7 @@ fn conclude(
             now,
             effects,
         );
-        dirty |= settle(
+        settle(
             GateName::Finalizer,
             &mut gates.finalizer,
             &mut gates.finalizer_since,
@@ -228,7 +221,6 @@ fn conclude(
             effects,
         );
     }
-    state.dirty |= dirty;
 }
 
 fn settle(
@@ -238,9 +230,9 @@ fn settle(
     new: GateDecision,
     now: &Now,
     effects: &mut Vec<Effect>,
-) -> bool {
+) {
     if *decision == new {
-        return false;
+        return;
     }
     let old = std::mem::replace(decision, new);
     match new {
@@ -261,7 +253,6 @@ fn settle(
     if new != GateDecision::NotAsked && labels(old) != labels(new) {
         effects.push(Effect::Record(MetricEvent::Decision(gate, new)));
     }
-    true
 }
 
 /// A member waits for its API server.

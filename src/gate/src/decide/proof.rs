@@ -103,8 +103,6 @@ fn note_reach(state: &mut State, name: &ObjectName, now: &Now) {
         state.unreachable_since = since.or(Some(proof.began));
     }
     if let Some(machine) = state.machines.get_mut(name) {
-        let old = machine.reach.as_ref().map(|(_, reach)| reach);
-        state.dirty |= old != Some(&reach);
         machine.reach = Some((now.instant, reach));
     }
 }

@@ -96,7 +96,7 @@ pub(crate) fn carry_release(
         grace: state.settings.drain_grace,
         patience: state.settings.warn_after,
     };
-    let mut dirty = false;
+    let mut moved = false;
     if let Some(machine) = state.machines.get_mut(&name) {
         machine.others = Some(others);
         machine.others_since = match others {
@@ -112,13 +112,12 @@ pub(crate) fn carry_release(
         } else {
             advance(machine, &state.ports, &facts, needs, now);
         }
-        dirty = machine.stage != before;
+        moved = machine.stage != before;
     }
-    if dirty {
+    if moved {
         // The requests of the new stage need not wait for the next step.
         proof::keep(state, &name, others, now);
     }
-    state.dirty |= dirty;
     state.releasing = Some(name);
 }
 

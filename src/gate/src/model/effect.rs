@@ -39,8 +39,6 @@ pub enum Effect {
         /// Its name, in the cluster's namespace.
         machine: String,
     },
-    /// Publish the findings.
-    Publish,
     /// Report an event for metrics.
     Record(MetricEvent),
 }

@@ -9,8 +9,8 @@ use capo_core::{
     ConditionState, MemberStatus, ObjectName, OperatingStatus, ProvisioningStatus, Reason,
 };
 
-/// Everything known of one load balancer, published as a whole after every change. A read that changed nothing only moves
-/// the times of observation on.
+/// Everything known of one load balancer, published as a whole after every step. A read that changed nothing only moves
+/// the times of observation on ([`Findings::shows_the_same`]).
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a fact of its own, not a step of one state"
@@ -55,6 +55,25 @@ pub struct Findings {
 }
 
 impl Findings {
+    /// Whether both report the same, apart from when it was observed.
+    pub fn shows_the_same(&self, other: &Self) -> bool {
+        let as_observed_then = |member: &MemberFinding, then: &MemberFinding| MemberFinding {
+            last_observed: then.last_observed,
+            ..member.clone()
+        };
+        let members = self.members.iter().zip(&other.members);
+        let moved = Self {
+            observed: other.observed,
+            interval_seconds: other.interval_seconds,
+            fresh_until: other.fresh_until,
+            members: members
+                .map(|(member, then)| as_observed_then(member, then))
+                .collect(),
+            ..self.clone()
+        };
+        self.members.len() == other.members.len() && moved == *other
+    }
+
     /// Whether `gate` may be acted on at `now`. One that opened on what members looked like is open for as long as nothing
     /// contradicts it, but acted on only while the read behind it is fresh: Kubernetes may have been unreachable for
     /// minutes in between.

@@ -15,8 +15,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use jiff::Timestamp;
-
 use crate::model::{
     call::InFlight,
     clock::{Now, Stamp},
@@ -72,8 +70,6 @@ pub struct State {
     pub(crate) releasing: Option<ObjectName>,
     /// The part of the findings that the passage of time alone can change.
     pub(crate) summary: Summary,
-    /// Something that is published changed.
-    pub(crate) dirty: bool,
     /// The time of the last step, for the messages of that moment.
     pub(crate) last_step: Option<Now>,
     /// When to step again if nothing else happens.
@@ -172,17 +168,6 @@ pub(crate) struct Trouble {
     pub(crate) until: Instant,
 }
 
-/// When a load balancer was read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Observation {
-    /// When the last complete read began, for display.
-    pub observed: Timestamp,
-    /// How long after it the next one is planned.
-    pub interval: Duration,
-    /// Until when a gate may be acted on that opened on it.
-    pub fresh_until: Option<Instant>,
-}
-
 /// A lookup of whether a machine still exists.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lookup {
@@ -222,7 +207,6 @@ impl State {
             unreachable_since: None,
             releasing: None,
             summary: Summary::default(),
-            dirty: false,
             last_step: None,
             alarm: None,
         }
@@ -233,8 +217,8 @@ impl State {
         self.alarm
     }
 
-    /// The last complete read, and the plan for the next one.
-    pub fn observation(&self) -> Option<Observation> {
+    /// Until when a gate may be acted on that opened on the last read.
+    pub(crate) fn fresh_until(&self) -> Option<Instant> {
         let read = self.reads.tree?;
         // Weights and admin states, on which a release rests, are in the lists of members only.
         let lists = self.ports.iter().filter(|port| port.pool.is_some());
@@ -242,11 +226,7 @@ impl State {
         let oldest = lists
             .filter(|_| self.is_any_released())
             .map_or(read.instant, |listed| listed.min(read.instant));
-        Some(Observation {
-            observed: read.wall,
-            interval: self.reads.interval,
-            fresh_until: oldest.checked_add(self.fresh_for()),
-        })
+        oldest.checked_add(self.fresh_for())
     }
 
     fn is_any_released(&self) -> bool {

@@ -26,7 +26,6 @@ use capo_core::{
 
 /// The findings of a state.
 pub fn report(state: &State, now: &Now) -> Findings {
-    let observation = state.observation();
     let mut members = Vec::new();
     for (index, port) in state.ports.iter().enumerate() {
         for (name, machine) in &state.machines {
@@ -51,9 +50,9 @@ pub fn report(state: &State, now: &Now) -> Findings {
         .map(|(name, machine)| (name.clone(), machine_finding(state, name, machine, now)))
         .collect();
     Findings {
-        observed: observation.map(|observation| observation.observed),
+        observed: state.reads.tree.map(|read| read.wall),
         interval_seconds: state.reads.interval.as_secs_f64(),
-        fresh_until: observation.and_then(|observation| observation.fresh_until),
+        fresh_until: state.fresh_until(),
         provisioning_status: state.balancer.provisioning.clone(),
         operating_status: state.balancer.operating.clone(),
         absent: state.balancer.is_absent(),

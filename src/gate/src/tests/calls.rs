@@ -60,7 +60,6 @@ impl World {
                 };
                 self.later(Duration::from_millis(30), Todo::Feed(self.epoch, event));
             }
-            Effect::Publish => self.publish(),
             Effect::Record(_) => {}
         }
     }

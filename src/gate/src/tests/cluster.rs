@@ -5,6 +5,7 @@ use std::{net::IpAddr, time::Duration};
 use crate::{
     builders,
     model::{
+        clock::Now,
         desired::{Deletion, DesiredMachine, ObservedServer, ServerState},
         event::{Answered, Event},
         findings::Gate,
@@ -239,10 +240,14 @@ impl World {
         }
     }
 
-    pub(crate) fn publish(&mut self) {
-        let now = self.present();
+    /// Publishes what has changed, as a worker does.
+    pub(crate) fn publish(&mut self, now: &Now) {
+        let findings = report(&self.state, now);
+        if self.published > 0 && findings.shows_the_same(&self.findings) {
+            self.findings = findings;
+            return;
+        }
         self.published += 1;
-        let findings = report(&self.state, &now);
         let verdict = &findings.verdict;
         if self.findings.verdict != *verdict {
             self.note(format_args!(

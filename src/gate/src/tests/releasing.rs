@@ -41,7 +41,6 @@ fn waiting() -> (State, Now) {
     first.want.deletion = Deletion::AtHook { since };
     first.asked = Some(Asked { since: now.stamp() });
     first.reach = Some((now.instant, Reach::Ports(vec![true, false])));
-    state.dirty = false;
     (state, now)
 }
 
@@ -49,7 +48,6 @@ fn waiting() -> (State, Now) {
 struct Turn {
     machine: Machine,
     needs: Needs,
-    dirty: bool,
     now: Now,
 }
 
@@ -61,7 +59,6 @@ fn turn(change: impl FnOnce(&mut State, &Now)) -> Turn {
     Turn {
         machine: machine(&mut state, 1).clone(),
         needs,
-        dirty: state.dirty,
         now,
     }
 }
@@ -122,7 +119,7 @@ fn it_begins_on_fresh_reads_while_others_serve() {
     assert_eq!(begun.machine.stage, Stage::Draining);
     assert!(matches!(begun.machine.others, Some(Others::Serve)));
     assert_eq!((begun.machine.drained, begun.machine.unclear), (None, None));
-    assert!(!begun.machine.restoring && begun.dirty);
+    assert!(!begun.machine.restoring);
     assert!(!begun.needs.tree && !begun.needs.lists);
 
     let waits: [(fn(&mut State, &Now), (bool, bool)); 6] = [
@@ -164,7 +161,6 @@ fn it_begins_on_fresh_reads_while_others_serve() {
             (tree, lists),
             "case {case}"
         );
-        assert!(!turn.dirty, "case {case}");
     }
 }
 
@@ -182,7 +178,6 @@ fn draining(change: impl FnOnce(&mut State, &Now)) -> Turn {
 fn members_go_when_they_get_no_new_connections() {
     let drained = draining(|_, _| ());
     assert_eq!(drained.machine.stage, Stage::Removing);
-    assert!(drained.dirty);
     let proven = draining(|state, _| machine(state, 1).required = Some(vec![true, true]));
     assert_eq!(proven.machine.stage, Stage::Proving);
     let pending = |state: &mut State, reads: u32| {
@@ -213,7 +208,6 @@ fn members_go_when_they_get_no_new_connections() {
         let turn = draining(|state, _| change(state));
         assert_eq!(turn.machine.stage, Stage::Draining, "case {case}");
         assert_eq!(turn.machine.drained, None, "case {case}");
-        assert!(!turn.dirty, "case {case}");
     }
 }
 
@@ -251,7 +245,7 @@ fn removed(change: impl FnOnce(&mut State, &Now)) -> Turn {
 fn it_ends_when_every_member_was_twice_read_absent_and_others_still_serve() {
     let confirming = removed(|_, _| ());
     assert_eq!(confirming.machine.stage, Stage::Confirming);
-    assert!(confirming.dirty && !confirming.needs.tree);
+    assert!(!confirming.needs.tree);
     let confirm = |change: fn(&mut State, &Now)| {
         removed(|state, now| {
             machine(state, 1).stage = Stage::Confirming;
@@ -260,7 +254,7 @@ fn it_ends_when_every_member_was_twice_read_absent_and_others_still_serve() {
     };
     let released = confirm(|_, _| ());
     assert_eq!(released.machine.stage, Stage::Released);
-    assert!(released.dirty && !released.needs.tree && !released.needs.lists);
+    assert!(!released.needs.tree && !released.needs.lists);
     // What the others' weights are is read once more.
     let unread = confirm(|state, _| state.ports[1].listed = None);
     assert_eq!(unread.machine.stage, Stage::Confirming);
@@ -283,7 +277,7 @@ fn it_ends_when_every_member_was_twice_read_absent_and_others_still_serve() {
     for (case, change) in not_yet.into_iter().enumerate() {
         let turn = removed(|state, _| change(state));
         assert!(turn.machine.stage < Stage::Confirming, "case {case}");
-        assert!(!turn.needs.tree && !turn.dirty, "case {case}");
+        assert!(!turn.needs.tree, "case {case}");
     }
 }
 
@@ -313,7 +307,7 @@ fn it_is_called_off_when_no_other_serves_or_nobody_can_tell_for_long() {
                 assert_eq!(off, slot.deleted.is_none(), "{stage:?}");
             }
             if off {
-                assert!(machine.unclear.is_none() && turn.dirty, "{stage:?}");
+                assert!(machine.unclear.is_none(), "{stage:?}");
                 let asked = machine.asked.unwrap().since;
                 assert_eq!(asked, turn.now.stamp(), "the hold begins anew");
             }

@@ -360,5 +360,6 @@ impl World {
         for effect in effects {
             self.carry_out(effect);
         }
+        self.publish(&now);
     }
 }

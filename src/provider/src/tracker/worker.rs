@@ -90,9 +90,7 @@ impl Worker {
                 if !is_call_wanted(&state) {
                     withdrawal.withdraw();
                 }
-            }
-            if let Some(observation) = state.observation() {
-                self.findings.observed(observation);
+                self.publish(report(&state, &now()));
             }
         }
     }
@@ -177,24 +175,27 @@ impl Worker {
                         .boxed(),
                 );
             }
-            Effect::Publish => self.publish(&Arc::new(report(state, &now()))),
             Effect::Record(event) => self.observer.record(&event),
         }
     }
 
     /// Publishes the findings, and enqueues the objects for which something changed.
-    fn publish(&self, new: &Arc<Findings>) {
-        let old = self.findings.put(Arc::clone(new));
+    fn publish(&self, new: Findings) {
+        let new = Arc::new(new);
+        let old = self.findings.put(Arc::clone(&new));
+        if old.as_ref().is_some_and(|old| old.shows_the_same(&new)) {
+            return;
+        }
         if let Some(listener) = self.listener.get() {
             // A reader that is too slow misses publications. Conditions have the same content.
             let _ = listener.try_send(TrackerOutput::Findings(Publication {
                 cluster: self.cluster.clone(),
                 before: old.clone(),
-                after: Arc::clone(new),
+                after: Arc::clone(&new),
             }));
         }
         let old = old.as_deref();
-        if old.is_none_or(|old| cluster_differs(old, new)) {
+        if old.is_none_or(|old| cluster_differs(old, &new)) {
             self.cluster_queue.enqueue(&self.cluster);
         }
         for (name, machine) in &new.machines {
