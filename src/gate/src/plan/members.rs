@@ -28,7 +28,11 @@ pub(crate) fn restore(state: &State, now: &Now) -> Option<Todo> {
         let is_held = machine.asked.is_some()
             && machine.stage == Stage::Serving
             && !serving::is_leaving(machine);
-        if !is_held && !serving::is_last_api_server(state, machine) {
+        // Its release began in an earlier process, and Cluster API drains its Node once more.
+        let is_missed = matches!(machine.want.deletion, Deletion::BeforeHook { .. })
+            && !serving::is_leaving(machine)
+            && others_in_service(state, place) == InService::None;
+        if !is_held && !is_missed && !serving::is_last_api_server(state, machine) {
             return None;
         }
         let member = place.member()?;

@@ -258,10 +258,11 @@ fn is_quiet(state: &State) -> bool {
     state.reads.ladder.is_none()
         && !state.reads.health_wanted
         && !state.reads.probes_wanted
-        && state
-            .machines
-            .values()
-            .all(|machine| machine.asked.is_none() && !machine.restoring)
+        && state.machines.values().all(|machine| {
+            machine.asked.is_none()
+                && !machine.restoring
+                && !matches!(machine.want.deletion, Deletion::BeforeHook { .. })
+        })
         && !state
             .ports
             .iter()

@@ -10,10 +10,12 @@
 
 mod acts;
 mod always_open;
+mod answers;
 mod calls;
 mod canonical;
 mod checks;
 mod cluster;
+mod events;
 mod evidence;
 mod explore;
 mod figures;
@@ -29,6 +31,7 @@ mod rules;
 mod stories;
 mod tables;
 mod tidy;
+mod turns;
 mod two;
 mod verdict;
 mod verdict_on_members;

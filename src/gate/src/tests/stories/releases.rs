@@ -314,6 +314,36 @@ fn a_release_that_has_begun_is_not_undone_when_cluster_api_drains_the_node_once_
 }
 
 #[test]
+fn a_member_that_an_earlier_process_drained_is_restored_before_the_hook_when_no_other_one_serves() {
+    for fails in [true, false] {
+        let mut world = world(2);
+        world.delete(&machine_name(1));
+        let weight = |world: &World| {
+            let mut members = world.model.members();
+            let member = members.find(|member| member.address == address(1));
+            member.map(|member| member.weight)
+        };
+        while weight(&world) != Some(0) {
+            world.run(seconds(1) / 10);
+            assert!(world.at() < 1000.0);
+        }
+        // Cluster API drains the Node once more, and the process ends.
+        let since = world.present().wall;
+        world.change(&machine_name(1), |want| {
+            want.deletion = Deletion::BeforeHook { since };
+        });
+        world.restart();
+        world.run(seconds(30));
+        assert_eq!(weight(&world), Some(0));
+        if fails {
+            world.fall(address(2));
+        }
+        world.run(seconds(400));
+        assert_eq!(weight(&world), Some(u16::from(fails)));
+    }
+}
+
+#[test]
 fn a_drained_member_does_not_show_that_anybody_checks_the_others() {
     let mut world = world(2);
     let now = world.now;

@@ -1,0 +1,226 @@
+//! What each answer of Octavia changes in the state, whatever is decided afterwards.
+
+use std::time::Duration;
+
+use crate::{
+    model::{
+        call::{InFlight, Operation, Purpose, Write},
+        clock::Now,
+        desired::Monitor,
+        effect::Effect,
+        event::{Answered, Event},
+        metric_event::MetricEvent,
+        octavia::{Answer, MemberDetail, Tree, Written},
+        state::State,
+    },
+    tests::{
+        events::{after, trouble},
+        model::failure,
+        pair::{STEP, state},
+        world::machine_name,
+    },
+};
+use capo_core::FailureClass;
+
+/// The state after an answer to the call under way.
+fn answered(
+    purpose: Purpose,
+    prepare: impl FnOnce(&mut State, &mut Now),
+    answer: Answered,
+) -> (State, Vec<Effect>) {
+    let (mut state, mut now) = state();
+    state.call = Some(InFlight {
+        id: 7,
+        began: now.stamp(),
+        purpose,
+        outdated: false,
+        sets: None,
+    });
+    prepare(&mut state, &mut now);
+    after((state, now), Event::Answered { id: 7, answer })
+}
+
+#[test]
+fn the_jitter_is_within_the_share_that_is_set() {
+    for (dice, factor) in [(0.0, 0.8), (0.25, 0.9), (0.5, 1.0), (1.0, 1.2), (7.0, 1.2)] {
+        let (state, _) = answered(
+            Purpose::Structure,
+            |state, now| {
+                state.settings.schedule.jitter = 0.2;
+                now.dice = dice;
+            },
+            Answered::Structure(Err(failure(FailureClass::Transient))),
+        );
+        let found = state.reads.factor;
+        assert!((found - factor).abs() < 1e-9, "{dice}: {found}");
+    }
+}
+
+/// Whether OpenStack counts as not answering after this answer, where it had not answered before.
+fn in_trouble(purpose: Purpose, answer: Answered) -> bool {
+    let (state, _) = answered(
+        purpose,
+        |state, now| state.trouble = Some(trouble(now)),
+        answer,
+    );
+    let trouble = state.trouble.as_ref();
+    assert!(trouble.is_none_or(|trouble| trouble.failures == 4));
+    trouble.is_some()
+}
+
+const NUMBERS: Monitor = Monitor {
+    delay: 1,
+    timeout: 2,
+    max_retries: 3,
+    max_retries_down: 4,
+};
+
+#[test]
+fn every_answer_ends_trouble_and_every_failure_prolongs_it() {
+    let down = || failure(FailureClass::Transient);
+    let tree = || -> Answer<Tree> { Err(failure(FailureClass::NotFound)) };
+    assert!(!in_trouble(Purpose::Tree, Answered::Tree(tree())));
+    assert!(in_trouble(Purpose::Tree, Answered::Tree(Err(down()))));
+    assert!(in_trouble(
+        Purpose::Structure,
+        Answered::Structure(Err(down()))
+    ));
+    assert!(!in_trouble(
+        Purpose::Members(6443),
+        Answered::Members(Ok(Vec::new()))
+    ));
+    assert!(in_trouble(
+        Purpose::Members(6443),
+        Answered::Members(Err(down()))
+    ));
+    assert!(!in_trouble(
+        Purpose::Numbers(6443),
+        Answered::Monitor(Ok(NUMBERS))
+    ));
+    assert!(in_trouble(
+        Purpose::Numbers(6443),
+        Answered::Monitor(Err(down()))
+    ));
+}
+
+#[test]
+fn a_pool_that_is_gone_is_no_trouble_in_a_bundle_and_other_failures_are() {
+    for (class, is_trouble) in [
+        (FailureClass::NotFound, false),
+        (FailureClass::Transient, true),
+        (FailureClass::Denied, true),
+    ] {
+        let list: Answer<Vec<MemberDetail>> = Err(failure(class));
+        let (state, _) = answered(
+            Purpose::Bundle,
+            |_, _| (),
+            Answered::Bundle {
+                tree: Err(failure(FailureClass::NotFound)),
+                lists: vec![(6443, list)],
+            },
+        );
+        assert_eq!(state.trouble.is_some(), is_trouble, "{class:?}");
+    }
+}
+
+#[test]
+fn the_numbers_of_a_monitor_are_read_once_and_one_that_is_gone_is_no_trouble() {
+    let due = |state: &mut State, _: &mut Now| {
+        state.ports[1].numbers = None;
+        state.ports[1].numbers_due = true;
+    };
+    let purpose = || Purpose::Numbers(8132);
+    let (read, _) = answered(purpose(), due, Answered::Monitor(Ok(NUMBERS)));
+    assert_eq!(read.ports[1].numbers, Some(NUMBERS));
+    assert!(!read.ports[1].numbers_due);
+    for (class, is_trouble) in [
+        (FailureClass::NotFound, false),
+        (FailureClass::Transient, true),
+    ] {
+        let (state, _) = answered(purpose(), due, Answered::Monitor(Err(failure(class))));
+        assert_eq!(state.ports[1].numbers, None);
+        assert!(!state.ports[1].numbers_due, "{class:?}");
+        assert_eq!(state.trouble.is_some(), is_trouble, "{class:?}");
+    }
+}
+
+#[test]
+fn a_call_is_answered_once_and_by_its_own_number() {
+    let (mut before, now) = state();
+    before.call = Some(InFlight {
+        id: 7,
+        began: now.stamp(),
+        purpose: Purpose::Structure,
+        outdated: false,
+        sets: None,
+    });
+    let later = now.instant + STEP;
+    for (id, began) in [(7, later), (8, now.instant)] {
+        let (sent, _) = after((before.clone(), now), Event::Sent { id, at: later });
+        assert_eq!(sent.call.unwrap().began.instant, began, "{id}");
+    }
+    for (id, is_over) in [(7, true), (8, false)] {
+        let answer = Answered::Structure(Err(failure(FailureClass::Transient)));
+        let (state, _) = after((before.clone(), now), Event::Answered { id, answer });
+        assert_eq!(state.call.is_none(), is_over, "{id}");
+        assert_eq!(state.trouble.is_some(), is_over, "{id}");
+    }
+}
+
+#[test]
+fn a_read_is_recorded_with_its_duration_and_ends_a_request_for_one() {
+    for is_found in [true, false] {
+        let class = if is_found {
+            FailureClass::NotFound
+        } else {
+            FailureClass::Transient
+        };
+        let (state, effects) = answered(
+            Purpose::Tree,
+            |state, now| {
+                state.reads.nudged = true;
+                now.instant += Duration::from_secs(2);
+            },
+            Answered::Tree(Err(failure(class))),
+        );
+        assert!(!state.reads.nudged);
+        assert_eq!(state.balancer.not_found, u32::from(is_found));
+        let read = MetricEvent::Read(false, Duration::from_secs(2));
+        assert!(effects.contains(&Effect::Record(read)));
+    }
+}
+
+#[test]
+fn an_unanswered_write_of_the_load_balancer_before_counts_as_a_write() {
+    let write = || {
+        Purpose::Write(Write::Member {
+            machine: machine_name(1),
+            port: 6443,
+            operation: Operation::Create,
+        })
+    };
+    for (class, is_unsettling) in [
+        (None, true),
+        (Some(FailureClass::Transient), true),
+        (Some(FailureClass::Quota), false),
+    ] {
+        let answer = class.map_or(Ok(Written::default()), |class| Err(failure(class)));
+        for outdated in [true, false] {
+            let (state, _) = answered(
+                write(),
+                |state, _| {
+                    state.last_write = None;
+                    state.reads.structure_due = false;
+                    state.call.as_mut().unwrap().outdated = outdated;
+                },
+                Answered::Written(answer.clone()),
+            );
+            assert_eq!(state.last_write.is_some(), is_unsettling, "{class:?}");
+            assert_eq!(
+                state.reads.structure_due,
+                is_unsettling && outdated,
+                "{class:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! What one evaluation of all gates keeps in mind of each machine, besides their decisions.
+
+use std::time::Duration;
+
+use crate::{
+    decide::{SOON_GONE, evaluate},
+    model::{
+        clock::Now,
+        decision::{GateCause, GateDecision},
+        desired::{Deletion, Health, ServerState},
+        machine::{Asked, Machine, Stage},
+        member::LEAVING,
+        state::State,
+    },
+    tests::{
+        pair::{STEP, UNHOOKED, machine, member, state, weigh},
+        world::machine_name,
+    },
+};
+use capo_core::{GateOverride, ProvisioningStatus};
+
+const BEFORE_HOOK: Deletion = Deletion::BeforeHook {
+    since: jiff::Timestamp::UNIX_EPOCH,
+};
+const AT_HOOK: Deletion = Deletion::AtHook {
+    since: jiff::Timestamp::UNIX_EPOCH,
+};
+const AFTER_HOOK: Deletion = Deletion::AfterHook {
+    since: jiff::Timestamp::UNIX_EPOCH,
+};
+const OUT_OF_BAND: Deletion = Deletion::OutOfBand {
+    since: jiff::Timestamp::UNIX_EPOCH,
+};
+
+/// The state after one evaluation.
+fn evaluated(change: impl FnOnce(&mut State, &Now)) -> State {
+    let (mut state, now) = state();
+    change(&mut state, &now);
+    evaluate(&mut state, &now, &mut Vec::new());
+    state
+}
+
+/// The first machine after one evaluation.
+fn first(change: impl FnOnce(&mut State, &Now)) -> Machine {
+    evaluated(change).machines[&machine_name(1)].clone()
+}
+
+#[test]
+fn a_machine_waits_from_the_moment_in_which_our_hook_is_reached() {
+    for (deletion, waits) in [
+        (Deletion::No, false),
+        (BEFORE_HOOK, false),
+        (AT_HOOK, true),
+        (OUT_OF_BAND, true),
+        (AFTER_HOOK, false),
+        (UNHOOKED, false),
+    ] {
+        let found = first(|state, _| machine(state, 1).want.deletion = deletion);
+        assert_eq!(found.asked.is_some(), waits, "{deletion:?}");
+        // What was noted before is forgotten, unless the machine still waits.
+        let found = first(|state, now| {
+            let machine = machine(state, 1);
+            machine.want.deletion = deletion;
+            machine.asked = Some(Asked { since: now.stamp() });
+        });
+        assert_eq!(found.asked.is_some(), waits, "{deletion:?}");
+    }
+}
+
+#[test]
+fn a_release_begins_at_our_hook_and_not_before() {
+    use crate::model::proof::Reach;
+    for (deletion, stage) in [
+        (Deletion::No, Stage::Serving),
+        (BEFORE_HOOK, Stage::Serving),
+        (AT_HOOK, Stage::Draining),
+        (OUT_OF_BAND, Stage::Draining),
+    ] {
+        let found = first(|state, now| {
+            for port in &mut state.ports {
+                port.listed = Some(now.instant);
+            }
+            let machine = machine(state, 1);
+            machine.want.deletion = deletion;
+            machine.reach = Some((now.instant, Reach::Ports(vec![true, true])));
+        });
+        assert_eq!(found.stage, stage, "{deletion:?}");
+        let is_decided = found.gates.release != GateDecision::NotAsked;
+        assert_eq!(is_decided, stage == Stage::Draining, "{deletion:?}");
+    }
+}
+
+#[test]
+fn a_release_that_has_begun_goes_on_when_the_node_is_drained_once_more() {
+    for (deletion, stage) in [
+        (Deletion::No, Stage::Serving),
+        (BEFORE_HOOK, Stage::Draining),
+        (AT_HOOK, Stage::Draining),
+    ] {
+        let found = first(|state, now| {
+            let machine = machine(state, 1);
+            machine.stage = Stage::Draining;
+            machine.want.deletion = deletion;
+            machine.asked = Some(Asked { since: now.stamp() });
+        });
+        assert_eq!(found.stage, stage, "{deletion:?}");
+        assert_eq!(found.asked.is_some(), stage == Stage::Draining);
+    }
+}
+
+#[test]
+fn a_member_counts_as_restored_once_it_is_active_and_in_rotation_on_every_port() {
+    let cases: [(fn(&mut State), bool); 6] = [
+        (|_| (), false),
+        (|state| weigh(state, 1, 1, 0, true), true),
+        (
+            |state| {
+                weigh(state, 1, 1, 1, false);
+                let detail = member(state, 1, 1).detail.as_mut().unwrap();
+                detail.tags.push(LEAVING.to_owned());
+            },
+            true,
+        ),
+        // The operator has disabled it.
+        (|state| weigh(state, 1, 1, 1, false), false),
+        (
+            |state| member(state, 1, 1).provisioning = ProvisioningStatus::PendingUpdate,
+            true,
+        ),
+        (|state| machine(state, 1).slots[1].member = None, true),
+    ];
+    for (case, (change, is_restoring)) in cases.into_iter().enumerate() {
+        for was_restoring in [true, false] {
+            let found = first(|state, _| {
+                machine(state, 1).restoring = was_restoring;
+                change(state);
+            });
+            assert_eq!(
+                found.restoring,
+                was_restoring && is_restoring,
+                "case {case}"
+            );
+        }
+    }
+}
+
+#[test]
+fn it_is_noted_when_our_hook_was_gone_and_forgotten_when_it_is_back() {
+    let (mut state, mut now) = state();
+    machine(&mut state, 1).want.deletion = AFTER_HOOK;
+    evaluate(&mut state, &now, &mut Vec::new());
+    let gone = now.instant;
+    assert_eq!(machine(&mut state, 1).hook_gone, Some(gone));
+    assert!(machine(&mut state, 1).others.is_some());
+    assert!(!state.reads.health_wanted);
+    now.instant = gone + STEP;
+    evaluate(&mut state, &now, &mut Vec::new());
+    assert!(!state.reads.health_wanted);
+    now.instant = gone + SOON_GONE;
+    evaluate(&mut state, &now, &mut Vec::new());
+    assert_eq!(machine(&mut state, 1).hook_gone, Some(gone));
+    assert!(state.reads.health_wanted);
+    machine(&mut state, 1).want.deletion = AT_HOOK;
+    evaluate(&mut state, &now, &mut Vec::new());
+    assert_eq!(machine(&mut state, 1).hook_gone, None);
+}
+
+fn bypass(machine: &mut Machine, now: &Now) {
+    machine.want.operator = GateOverride::Bypass {
+        until: now.wall + jiff::SignedDuration::from_secs(60),
+        reason: "r".to_owned(),
+    };
+}
+
+#[test]
+fn a_release_that_is_opened_from_outside_the_rules_ends_and_its_member_comes_back_if_it_is_held_again()
+ {
+    for (stage, is_over) in [
+        (Stage::Serving, false),
+        (Stage::Draining, true),
+        (Stage::Confirming, true),
+        (Stage::Released, true),
+    ] {
+        let found = first(|state, now| {
+            let machine = machine(state, 1);
+            machine.want.deletion = AT_HOOK;
+            machine.stage = stage;
+            bypass(machine, now);
+        });
+        assert_eq!(found.gates.release, GateDecision::Bypassed);
+        assert_eq!(found.stage, Stage::Serving, "{stage:?}");
+        assert_eq!(found.restoring, is_over, "{stage:?}");
+    }
+}
+
+#[test]
+fn a_pause_leaves_a_release_as_it_is_except_for_the_last_proof() {
+    for (stage, paused) in [
+        (Stage::Serving, Stage::Serving),
+        (Stage::Draining, Stage::Draining),
+        (Stage::Removing, Stage::Removing),
+        (Stage::Released, Stage::Confirming),
+    ] {
+        let found = first(|state, _| {
+            state.desired.as_mut().unwrap().cluster.paused = true;
+            let machine = machine(state, 1);
+            machine.want.deletion = AT_HOOK;
+            machine.stage = stage;
+        });
+        assert_eq!(found.gates.release, GateDecision::Held(GateCause::Paused));
+        assert_eq!((found.stage, found.restoring), (paused, false));
+    }
+}
+
+#[test]
+fn a_machine_that_was_called_admissible_once_counts_as_admitted() {
+    let offered = |change: fn(&mut State)| {
+        first(|state, _| {
+            machine(state, 1).offered = false;
+            machine(state, 1).want.admitted = false;
+            change(state);
+        })
+    };
+    assert!(offered(|_| ()).offered);
+    let held = offered(|state| member(state, 1, 0).provisioning = ProvisioningStatus::Error);
+    assert!(!held.offered && !held.gates.admission.is_open());
+    let kept = offered(|state| {
+        machine(state, 1).offered = true;
+        member(state, 1, 0).provisioning = ProvisioningStatus::Error;
+    });
+    assert!(kept.offered);
+}
+
+#[test]
+fn a_hold_has_the_time_at_which_it_began_whatever_its_cause_becomes() {
+    let (mut state, mut now) = state();
+    machine(&mut state, 1).want.deletion = AT_HOOK;
+    evaluate(&mut state, &now, &mut Vec::new());
+    let began = now.stamp();
+    assert_eq!(machine(&mut state, 1).gates.release_since, Some(began));
+    let old = machine(&mut state, 1).gates.release;
+    now.instant += Duration::from_secs(1);
+    machine(&mut state, 2).want.server.state = ServerState::Shutoff;
+    machine(&mut state, 2).want.api_server_pod = Health::Bad;
+    evaluate(&mut state, &now, &mut Vec::new());
+    assert_ne!(machine(&mut state, 1).gates.release, old);
+    assert_eq!(machine(&mut state, 1).gates.release_since, Some(began));
+    bypass(machine(&mut state, 1), &now);
+    evaluate(&mut state, &now, &mut Vec::new());
+    assert_eq!(machine(&mut state, 1).gates.release_since, None);
+}
