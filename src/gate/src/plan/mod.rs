@@ -65,7 +65,7 @@ fn begin(state: &mut State, purpose: Purpose, call: Call, now: &Now, effects: &m
 
 /// The priority of a call. Only a call for which a gate waits right now has the gates' priority: if every call had it, it
 /// would mean nothing.
-fn urgency(state: &State, purpose: &Purpose) -> Priority {
+pub(crate) fn urgency(state: &State, purpose: &Purpose) -> Priority {
     let gate = match purpose {
         Purpose::Write(write) => gate_waits_for(state, write),
         Purpose::Tree | Purpose::Bundle | Purpose::Members(_) => {
@@ -126,7 +126,7 @@ fn gate_waits_for(state: &State, write: &Write) -> bool {
     }
 }
 
-fn next_call(state: &State, due: Option<Instant>, now: &Now) -> Option<(Purpose, Call)> {
+pub(crate) fn next_call(state: &State, due: Option<Instant>, now: &Now) -> Option<(Purpose, Call)> {
     let desired = state.desired.as_ref()?;
     if !desired.enabled || !state.credentials {
         return None;
@@ -227,9 +227,6 @@ fn list_members(state: &State, wanted: impl Fn(&Port) -> bool) -> Option<(Purpos
 
 fn next_write(state: &State, desired: &DesiredLoadBalancer, now: &Now) -> Option<Todo> {
     let going = desired.cluster.cluster_deleting;
-    if !going && is_quiet(state) {
-        return listeners::keep(state, desired, now);
-    }
     if !going && !state.machines_known {
         return listeners::make_or_repair(state, desired, now)
             .or_else(|| listeners::keep(state, desired, now));
@@ -251,23 +248,6 @@ fn next_write(state: &State, desired: &DesiredLoadBalancer, now: &Now) -> Option
         .or_else(|| repair::repair(state, now))
         .or_else(|| prune::prune(state, now))
         .or_else(|| listeners::keep(state, desired, now))
-}
-
-/// Every expected member is there and ACTIVE, and no machine leaves, joins or waits for a gate, which is the usual state.
-fn is_quiet(state: &State) -> bool {
-    state.reads.ladder.is_none()
-        && !state.reads.health_wanted
-        && !state.reads.probes_wanted
-        && state.machines.values().all(|machine| {
-            machine.asked.is_none()
-                && !machine.restoring
-                && !matches!(machine.want.deletion, Deletion::BeforeHook { .. })
-        })
-        && !state
-            .ports
-            .iter()
-            .flat_map(|port| &port.members)
-            .any(Member::is_joining)
 }
 
 /// Probes API servers at their own addresses, where the answers decide something.

@@ -23,6 +23,7 @@ mod findings;
 mod guards;
 mod histories;
 mod model;
+mod next_call;
 mod pair;
 mod precedence;
 mod releasing;

@@ -6,10 +6,12 @@ use crate::{
     decide::{SOON_GONE, evaluate},
     model::{
         clock::Now,
-        decision::{GateCause, GateDecision},
+        decision::{GateCause, GateDecision, GateName},
         desired::{Deletion, Health, ServerState},
+        effect::Effect,
         machine::{Asked, Machine, Stage},
-        member::LEAVING,
+        member::{JOINING, LEAVING},
+        metric_event::MetricEvent,
         state::State,
     },
     tests::{
@@ -248,4 +250,62 @@ fn a_hold_has_the_time_at_which_it_began_whatever_its_cause_becomes() {
     bypass(machine(&mut state, 1), &now);
     evaluate(&mut state, &now, &mut Vec::new());
     assert_eq!(machine(&mut state, 1).gates.release_since, None);
+}
+
+#[test]
+fn a_decision_is_recorded_when_its_label_or_reason_changes() {
+    let decisions = |state: &mut State, now: &Now| {
+        let mut effects = Vec::new();
+        evaluate(state, now, &mut effects);
+        let found = effects.into_iter().filter_map(|effect| match effect {
+            Effect::Record(MetricEvent::Decision(GateName::Release, decision)) => Some(decision),
+            _ => None,
+        });
+        found.collect::<Vec<_>>()
+    };
+    let (mut state, mut now) = state();
+    assert_eq!(decisions(&mut state, &now), []);
+    machine(&mut state, 1).want.deletion = AT_HOOK;
+    let no_other = |state: &mut State, port| {
+        member(state, 2, port).provisioning = ProvisioningStatus::Error;
+    };
+    no_other(&mut state, 1);
+    let first = decisions(&mut state, &now);
+    assert!(matches!(first[..], [GateDecision::Held(_)]), "{first:?}");
+    assert_eq!(decisions(&mut state, &now), []);
+    // The same reason on another port is no new decision for the metrics.
+    no_other(&mut state, 0);
+    let before = machine(&mut state, 1).gates.release;
+    assert_eq!(decisions(&mut state, &now), []);
+    assert_ne!(machine(&mut state, 1).gates.release, before);
+    now.instant += Duration::from_secs(7);
+    bypass(machine(&mut state, 1), &now);
+    let mut effects = Vec::new();
+    evaluate(&mut state, &now, &mut effects);
+    let opened = MetricEvent::Decision(GateName::Release, GateDecision::Bypassed);
+    assert!(effects.contains(&Effect::Record(opened)));
+    let ended = effects.iter().any(|effect| {
+        matches!(
+            effect,
+            Effect::Record(MetricEvent::HoldEnded(GateName::Release, _, held))
+                if *held == Duration::from_secs(7)
+        )
+    });
+    assert!(ended, "{effects:?}");
+    // Nothing waits for the gate any more.
+    machine(&mut state, 1).want.deletion = Deletion::No;
+    assert_eq!(decisions(&mut state, &now), []);
+}
+
+#[test]
+fn api_servers_are_probed_while_a_member_joins_or_health_decides() {
+    assert!(!evaluated(|_, _| ()).reads.probes_wanted);
+    let joining = evaluated(|state, _| {
+        weigh(state, 2, 1, 1, false);
+        let detail = member(state, 2, 1).detail.as_mut().unwrap();
+        detail.tags.push(JOINING.to_owned());
+    });
+    assert!(joining.reads.probes_wanted && !joining.reads.health_wanted);
+    let asked = evaluated(|state, _| machine(state, 1).want.deletion = AT_HOOK);
+    assert!(asked.reads.probes_wanted && asked.reads.health_wanted);
 }
