@@ -1,0 +1,197 @@
+//! Which member is enabled or created, and what keeps each write back.
+
+use std::time::Duration;
+
+use crate::{
+    model::{
+        call::Operation,
+        clock::{Now, Stamp},
+        desired::{Health, ServerState},
+        evidence::{Others, Want},
+        machine::Asked,
+        member::JOINING,
+        state::State,
+    },
+    plan::members,
+    tests::{
+        member_writes::{Done, NONE, done, refuse},
+        pair::{STEP, UNHOOKED, ago, machine, member, state, weigh},
+        world::machine_name,
+    },
+};
+use capo_core::{GateMode, OperatingStatus, ProvisioningStatus};
+
+/// What is done about the first machine's member of the first port, which joined with admin state down.
+fn enabled(change: impl FnOnce(&mut State, &Now)) -> Done {
+    let (mut state, now) = state();
+    weigh(&mut state, 1, 0, 1, false);
+    let detail = member(&mut state, 1, 0).detail.as_mut().unwrap();
+    detail.tags.push(JOINING.to_owned());
+    change(&mut state, &now);
+    done(members::enable(&state, &now))
+}
+
+#[test]
+fn a_member_that_joined_is_enabled_when_its_api_server_is_up_or_no_other_one_gets_clients() {
+    let enable = || Done::Put {
+        operation: Operation::Enable,
+        weight: None,
+        admin_up: Some(true),
+        tags: Some(vec!["t".to_owned()]),
+    };
+    assert_eq!(enabled(|_, _| ()), Done::Nothing);
+    let yes: [fn(&mut State, &Now); 9] = [
+        |state, now| machine(state, 1).want.api_server_pod = Health::Good(now.instant),
+        |state, _| state.settings.mode = GateMode::Observe,
+        |state, _| machine(state, 2).want.api_server_pod = Health::Bad,
+        |state, _| machine(state, 2).want.deletion = UNHOOKED,
+        |state, _| member(state, 2, 0).provisioning = ProvisioningStatus::Error,
+        |state, _| member(state, 2, 0).operating = OperatingStatus::Error,
+        |state, _| weigh(state, 2, 0, 1, false),
+        |state, _| weigh(state, 2, 0, 0, true),
+        |state, _| machine(state, 2).slots[0].member = None,
+    ];
+    for (case, change) in yes.into_iter().enumerate() {
+        assert_eq!(enabled(change), enable(), "case {case}");
+    }
+    // What the list of members would show is not known yet.
+    let unread = |state: &mut State, _: &Now| member(state, 2, 0).detail = None;
+    assert_eq!(enabled(unread), Done::Nothing);
+    let not: [fn(&mut State, &Now); 4] = [
+        |state, _| member(state, 1, 0).provisioning = ProvisioningStatus::PendingUpdate,
+        |state, _| machine(state, 1).want.deletion = UNHOOKED,
+        |state, now| refuse(state, now, 0, false),
+        |state, _| {
+            let detail = member(state, 1, 0).detail.as_mut().unwrap();
+            detail.tags.retain(|tag| tag != JOINING);
+        },
+    ];
+    for (case, change) in not.into_iter().enumerate() {
+        let found = enabled(|state, now| {
+            machine(state, 1).want.api_server_pod = Health::Good(now.instant);
+            change(state, now);
+        });
+        assert_eq!(found, Done::Nothing, "case {case}");
+    }
+    let again = enabled(|state, now| {
+        machine(state, 1).want.api_server_pod = Health::Good(now.instant);
+        refuse(state, now, 0, true);
+    });
+    assert_eq!(again, enable());
+}
+
+/// What is done about the first machine, whose member of the first port was read absent twice.
+fn created(change: impl FnOnce(&mut State, &Now)) -> Done {
+    let (mut state, now) = state();
+    let slot = &mut machine(&mut state, 1).slots[0];
+    slot.member = None;
+    slot.absent_reads = 2;
+    change(&mut state, &now);
+    let desired = state.desired.clone().unwrap();
+    done(members::create(&state, &desired, &now))
+}
+
+#[test]
+fn a_member_joins_disabled_beside_one_that_gets_clients() {
+    let create = |operation, admin_up: bool| Done::Create {
+        operation,
+        admin_up,
+        tags: if admin_up {
+            vec!["t".to_owned()]
+        } else {
+            vec!["t".to_owned(), JOINING.to_owned()]
+        },
+    };
+    assert_eq!(created(|_, _| ()), create(Operation::Create, false));
+    let enabled: [fn(&mut State, &Now); 4] = [
+        |state, _| state.settings.mode = GateMode::Observe,
+        |state, _| weigh(state, 2, 0, 0, true),
+        |state, _| member(state, 2, 0).operating = OperatingStatus::Error,
+        |state, _| machine(state, 2).want.api_server_pod = Health::Bad,
+    ];
+    for (case, change) in enabled.into_iter().enumerate() {
+        assert_eq!(
+            created(change),
+            create(Operation::Create, true),
+            "case {case}"
+        );
+    }
+    // An old read says that the other one is down; it may have come up since.
+    let old = created(|state, now| {
+        member(state, 2, 0).operating = OperatingStatus::Error;
+        state.last_write = Some(now.instant + STEP);
+    });
+    assert_eq!(old, create(Operation::Create, false));
+    let replaced = created(|state, now| machine(state, 1).slots[0].deleted = Some(now.instant));
+    assert_eq!(replaced, create(Operation::Replace, false));
+}
+
+#[test]
+fn a_member_is_created_only_where_it_is_known_to_be_missing_and_needed() {
+    let not: [fn(&mut State, &Now); 10] = [
+        |state, _| machine(state, 1).want.address = None,
+        |state, _| machine(state, 1).slots[0].absent_reads = 0,
+        |state, now| {
+            machine(state, 1).slots[0].deleted = Some(now.instant);
+            machine(state, 1).slots[0].absent_reads = 1;
+        },
+        |state, _| machine(state, 1).slots[0].foreign = Some(1),
+        |state, _| machine(state, 1).want.server.state = ServerState::Absent,
+        |state, now| refuse(state, now, 0, false),
+        |state, _| machine(state, 1).want.deletion = UNHOOKED,
+        |state, _| member(state, 2, 0).detail = None,
+        |state, now| {
+            // Perhaps an earlier process removed it for a release that continues.
+            machine(state, 1).asked = Some(Asked { since: now.stamp() });
+            machine(state, 1).others = Some(Others::Serve);
+            state.releasing = Some(machine_name(1));
+        },
+        |state, _| state.ports[0].ambiguous = Some(String::new()),
+    ];
+    for (case, change) in not.into_iter().enumerate() {
+        assert_eq!(created(change), Done::Nothing, "case {case}");
+    }
+    let yes: [fn(&mut State, &Now); 4] = [
+        |state, _| machine(state, 1).slots[0].absent_reads = 1,
+        |state, now| refuse(state, now, 0, true),
+        |state, now| {
+            machine(state, 1).asked = Some(Asked { since: now.stamp() });
+            machine(state, 1).others = Some(Others::Serve);
+        },
+        |state, now| {
+            machine(state, 1).asked = Some(Asked { since: now.stamp() });
+            machine(state, 1).others = Some(NONE);
+            state.releasing = Some(machine_name(1));
+        },
+    ];
+    for (case, change) in yes.into_iter().enumerate() {
+        assert!(
+            matches!(created(change), Done::Create { .. }),
+            "case {case}"
+        );
+    }
+}
+
+#[test]
+fn a_machine_whose_others_are_unclear_for_long_gets_its_member_back() {
+    let waits = |so_long: fn(&State) -> Duration| {
+        created(|state, now| {
+            let since = ago(now, so_long(state));
+            let stamp = Stamp {
+                instant: since,
+                wall: now.wall,
+            };
+            machine(state, 1).asked = Some(Asked { since: stamp });
+            machine(state, 1).others = Some(Others::NotYet(6443, Want::OnlineSpan));
+            state.releasing = Some(machine_name(1));
+        })
+    };
+    assert_eq!(
+        waits(|state| state.settings.warn_after.checked_sub(STEP).unwrap()),
+        Done::Nothing
+    );
+    assert!(matches!(
+        waits(|state| state.settings.warn_after),
+        Done::Create { .. }
+    ));
+}

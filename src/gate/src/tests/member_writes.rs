@@ -1,0 +1,380 @@
+//! Which member is drained, removed or restored, and what keeps each write back.
+
+use crate::{
+    model::{
+        attempts::{Attempts, Refusal},
+        call::{Operation, Write},
+        clock::Now,
+        decision::{GateCause, GateDecision},
+        desired::{Deletion, Health, ServerState},
+        evidence::{Lack, Others},
+        machine::{Asked, Machine, Stage},
+        member::LEAVING,
+        octavia::Change,
+        state::State,
+    },
+    plan::{members, todo::Todo},
+    tests::{
+        pair::{STEP, UNHOOKED, lose, machine, member, state, weigh},
+        world::machine_name,
+    },
+};
+use capo_core::{FailureClass, Provider, ProvisioningStatus};
+
+const AT_HOOK: Deletion = Deletion::AtHook {
+    since: jiff::Timestamp::UNIX_EPOCH,
+};
+const AFTER_HOOK: Deletion = Deletion::AfterHook {
+    since: jiff::Timestamp::UNIX_EPOCH,
+};
+pub(crate) const NONE: Others = Others::None(6443, Lack::Leaving);
+
+/// What is written for the first machine.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Done {
+    Nothing,
+    /// A newer read comes first.
+    Read,
+    /// A PUT.
+    Put {
+        operation: Operation,
+        weight: Option<u16>,
+        admin_up: Option<bool>,
+        tags: Option<Vec<String>>,
+    },
+    Delete,
+    Create {
+        operation: Operation,
+        admin_up: bool,
+        tags: Vec<String>,
+    },
+}
+
+pub(crate) fn done(todo: Option<Todo>) -> Done {
+    match todo {
+        None => Done::Nothing,
+        Some(Todo::Tree) => Done::Read,
+        Some(Todo::Structure) => panic!("no part is missing"),
+        Some(Todo::Write(write, change)) => {
+            let Write::Member {
+                machine, operation, ..
+            } = write
+            else {
+                panic!("{write:?}");
+            };
+            assert_eq!(machine, machine_name(1));
+            match change {
+                Change::UpdateMember {
+                    weight,
+                    admin_up,
+                    tags,
+                    ..
+                } => Done::Put {
+                    operation,
+                    weight,
+                    admin_up,
+                    tags,
+                },
+                Change::DeleteMember { .. } => Done::Delete,
+                Change::CreateMember { admin_up, tags, .. } => Done::Create {
+                    operation,
+                    admin_up,
+                    tags,
+                },
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+pub(crate) fn refuse(state: &mut State, now: &Now, port: usize, may: bool) {
+    let slot = &mut machine(state, 1).slots[port];
+    slot.refusal = Some(Refusal {
+        class: FailureClass::Quota,
+        message: String::new(),
+    });
+    slot.attempts = Attempts::default();
+    if !may {
+        slot.attempts.made(now.instant);
+    }
+}
+
+fn to_all(state: &mut State, change: impl Fn(&mut State, usize)) {
+    for port in 0..state.ports.len() {
+        change(state, port);
+    }
+}
+
+/// What is done while the first machine leaves: its release has `reached` a stage, and another one serves.
+fn removed(reached: Stage, change: impl FnOnce(&mut State, &Now)) -> Done {
+    let (mut state, now) = state();
+    let leaving = machine(&mut state, 1);
+    leaving.want.deletion = AT_HOOK;
+    leaving.stage = reached;
+    leaving.others = Some(Others::Serve);
+    change(&mut state, &now);
+    done(members::remove(&state, &now))
+}
+
+#[test]
+fn a_member_of_amphora_is_drained_by_its_weight_and_of_another_provider_by_its_admin_state() {
+    let amphora = removed(Stage::Draining, |_, _| ());
+    let expected = Done::Put {
+        operation: Operation::Drain,
+        weight: Some(0),
+        admin_up: None,
+        tags: None,
+    };
+    assert_eq!(amphora, expected);
+    let ovn = removed(Stage::Draining, |state, _| state.provider = Provider::Ovn);
+    let expected = Done::Put {
+        operation: Operation::Drain,
+        weight: None,
+        admin_up: Some(false),
+        tags: Some(vec!["t".to_owned(), LEAVING.to_owned()]),
+    };
+    assert_eq!(ovn, expected);
+    // The mark of an earlier release is not set twice.
+    let marked = removed(Stage::Draining, |state, _| {
+        state.provider = Provider::Ovn;
+        let detail = member(state, 1, 0).detail.as_mut().unwrap();
+        detail.tags = vec![LEAVING.to_owned()];
+    });
+    assert!(matches!(marked, Done::Put { tags: Some(tags), .. } if tags == [LEAVING]));
+}
+
+#[test]
+fn a_drain_waits_for_a_fresh_read_and_is_not_repeated() {
+    let nothing: [fn(&mut State, &Now); 4] = [
+        |state, _| to_all(state, |state, port| weigh(state, 1, port, 0, true)),
+        |state, _| to_all(state, |state, port| weigh(state, 1, port, 1, false)),
+        |state, _| {
+            to_all(state, |state, port| {
+                member(state, 1, port).provisioning = ProvisioningStatus::Error;
+            });
+        },
+        |state, now| to_all(state, |state, port| refuse(state, now, port, false)),
+    ];
+    for (case, change) in nothing.into_iter().enumerate() {
+        assert_eq!(
+            removed(Stage::Draining, change),
+            Done::Nothing,
+            "case {case}"
+        );
+    }
+    let stale = removed(Stage::Draining, |state, now| {
+        state.last_write = Some(now.instant + STEP);
+    });
+    assert_eq!(stale, Done::Read);
+    let again = removed(Stage::Draining, |state, now| {
+        to_all(state, |state, port| refuse(state, now, port, true));
+    });
+    assert!(matches!(again, Done::Put { .. }));
+}
+
+#[test]
+fn a_member_is_removed_in_its_stage_only_and_never_during_a_proof() {
+    for (stage, expected) in [
+        (Stage::Serving, Done::Nothing),
+        (Stage::Proving, Done::Nothing),
+        (Stage::Removing, Done::Delete),
+        (Stage::Confirming, Done::Nothing),
+    ] {
+        assert_eq!(removed(stage, |_, _| ()), expected, "{stage:?}");
+    }
+    let alone = |state: &mut State, _: &Now| machine(state, 1).others = Some(NONE);
+    assert_eq!(removed(Stage::Removing, alone), Done::Nothing);
+}
+
+#[test]
+fn a_member_that_is_pending_is_removed_only_when_nothing_is_under_way_any_more() {
+    let pending = |state: &mut State, _: &Now| {
+        to_all(state, |state, port| {
+            member(state, 1, port).provisioning = ProvisioningStatus::PendingUpdate;
+        });
+    };
+    assert_eq!(removed(Stage::Removing, pending), Done::Nothing);
+    let lost = removed(Stage::Removing, |state, now| {
+        pending(state, now);
+        lose(state, now, 0, ProvisioningStatus::PendingUpdate);
+    });
+    assert_eq!(lost, Done::Delete);
+}
+
+#[test]
+fn a_stop_of_either_gate_keeps_every_member() {
+    let stop = GateDecision::Held(GateCause::OperatorHold);
+    let other = GateDecision::Held(GateCause::Removing);
+    for (release, finalizer, expected) in [
+        (stop, other, Done::Nothing),
+        (other, stop, Done::Nothing),
+        (other, other, Done::Delete),
+    ] {
+        let found = removed(Stage::Removing, |state, _| {
+            machine(state, 1).gates.release = release;
+            machine(state, 1).gates.finalizer = finalizer;
+        });
+        assert_eq!(found, expected, "{release:?} {finalizer:?}");
+    }
+}
+
+#[test]
+fn without_a_hook_the_member_goes_at_once_and_after_it_when_others_serve() {
+    let leaves = |deletion: Deletion, others: Others, change: fn(&mut State)| {
+        removed(Stage::Serving, |state, _| {
+            machine(state, 1).want.deletion = deletion;
+            machine(state, 1).others = Some(others);
+            change(state);
+        })
+    };
+    let nothing = |_: &mut State| ();
+    assert_eq!(leaves(UNHOOKED, NONE, nothing), Done::Delete);
+    assert_eq!(leaves(AFTER_HOOK, Others::Serve, nothing), Done::Delete);
+    assert_eq!(leaves(AFTER_HOOK, NONE, nothing), Done::Nothing);
+    let deleted = leaves(AFTER_HOOK, NONE, |state| {
+        state.desired.as_mut().unwrap().cluster.cluster_deleting = true;
+    });
+    assert_eq!(deleted, Done::Delete);
+    // An always-open rule has opened the gate.
+    let open = leaves(AT_HOOK, NONE, |state| {
+        machine(state, 1).gates.release = GateDecision::Open(GateCause::ServerDown);
+    });
+    assert_eq!(open, Done::Delete);
+    assert_eq!(leaves(Deletion::No, Others::Serve, nothing), Done::Nothing);
+}
+
+#[test]
+fn a_removal_is_repeated_at_its_time() {
+    for (may, expected) in [(true, Done::Delete), (false, Done::Nothing)] {
+        let refused = removed(Stage::Removing, |state, now| {
+            to_all(state, |state, port| refuse(state, now, port, may));
+        });
+        assert_eq!(refused, expected);
+        let sent = removed(Stage::Removing, |state, now| {
+            for slot in &mut machine(state, 1).slots {
+                slot.deleted = Some(now.instant);
+                if !may {
+                    slot.attempts.made(now.instant);
+                }
+            }
+        });
+        assert_eq!(sent, expected);
+    }
+    // The first attempt does not wait for the time of a repair.
+    let first = removed(Stage::Removing, |state, now| {
+        for slot in &mut machine(state, 1).slots {
+            slot.attempts.made(now.instant);
+        }
+    });
+    assert_eq!(first, Done::Delete);
+}
+
+/// What is done about the first machine's member that was drained for a release which is called off.
+fn restored(change: impl FnOnce(&mut State, &Now)) -> Done {
+    let (mut state, now) = state();
+    to_all(&mut state, |state, port| weigh(state, 1, port, 0, true));
+    let held = machine(&mut state, 1);
+    held.want.deletion = AT_HOOK;
+    held.asked = Some(Asked { since: now.stamp() });
+    held.others = Some(Others::Serve);
+    held.restoring = true;
+    change(&mut state, &now);
+    done(members::restore(&state, &now))
+}
+
+fn back(weight: Option<u16>, admin_up: Option<bool>, tags: Option<Vec<String>>) -> Done {
+    Done::Put {
+        operation: Operation::Restore,
+        weight,
+        admin_up,
+        tags,
+    }
+}
+
+#[test]
+fn what_was_drained_is_restored_and_nothing_else() {
+    assert_eq!(restored(|_, _| ()), back(Some(1), None, None));
+    let leaving = restored(|state, _| {
+        to_all(state, |state, port| {
+            weigh(state, 1, port, 1, false);
+            let detail = member(state, 1, port).detail.as_mut().unwrap();
+            detail.tags.push(LEAVING.to_owned());
+        });
+    });
+    assert_eq!(leaving, back(None, Some(true), Some(vec!["t".to_owned()])));
+    let nothing: [fn(&mut State, &Now); 7] = [
+        |state, _| to_all(state, |state, port| weigh(state, 1, port, 1, true)),
+        // The operator has disabled it.
+        |state, _| to_all(state, |state, port| weigh(state, 1, port, 1, false)),
+        |state, _| machine(state, 1).stage = Stage::Draining,
+        |state, _| machine(state, 1).gates.release = GateDecision::Open(GateCause::ServerDown),
+        |state, _| machine(state, 1).asked = None,
+        |state, _| {
+            to_all(state, |state, port| {
+                member(state, 1, port).provisioning = ProvisioningStatus::PendingUpdate;
+            });
+        },
+        |state, now| to_all(state, |state, port| refuse(state, now, port, false)),
+    ];
+    for (case, change) in nothing.into_iter().enumerate() {
+        assert_eq!(restored(change), Done::Nothing, "case {case}");
+    }
+    let again = restored(|state, now| to_all(state, |state, port| refuse(state, now, port, true)));
+    assert_eq!(again, back(Some(1), None, None));
+    let lost = restored(|state, now| lose(state, now, 0, ProvisioningStatus::PendingUpdate));
+    assert_eq!(lost, back(Some(1), None, None));
+}
+
+#[test]
+fn what_an_earlier_process_drained_is_restored_if_it_is_needed() {
+    use crate::model::proof::Reach;
+    let inherited = |change: fn(&mut State, &Now)| {
+        restored(|state, now| {
+            machine(state, 1).restoring = false;
+            state.releasing = Some(machine_name(1));
+            change(state, now);
+        })
+    };
+    assert_eq!(inherited(|_, _| ()), Done::Nothing);
+    let needed: [fn(&mut State, &Now); 4] = [
+        |state, _| state.releasing = None,
+        |state, _| machine(state, 1).others = Some(NONE),
+        |state, now| {
+            machine(state, 1).reach = Some((now.instant, Reach::Unreachable(String::new())));
+        },
+        |state, now| machine(state, 1).reach = Some((now.instant, Reach::Wrong(String::new()))),
+    ];
+    for (case, change) in needed.into_iter().enumerate() {
+        assert_eq!(inherited(change), back(Some(1), None, None), "case {case}");
+    }
+    let answered = inherited(|state, now| {
+        machine(state, 1).reach = Some((now.instant, Reach::Ports(vec![true, true])));
+    });
+    assert_eq!(answered, Done::Nothing);
+    // The last API server gets its traffic back, though nothing holds it.
+    let last = |change: fn(&mut Machine)| {
+        inherited(|state, _| {
+            state.releasing = None;
+            machine(state, 1).asked = None;
+            machine(state, 1).want.deletion = AFTER_HOOK;
+            machine(state, 1).others = Some(NONE);
+        });
+        restored(|state, _| {
+            let after = machine(state, 1);
+            after.asked = None;
+            after.restoring = false;
+            after.want.deletion = AFTER_HOOK;
+            after.others = Some(NONE);
+            change(after);
+        })
+    };
+    assert_eq!(last(|_| ()), back(Some(1), None, None));
+    let not: [fn(&mut Machine); 3] = [
+        |machine| machine.others = Some(Others::Serve),
+        |machine| machine.want.server.state = ServerState::Shutoff,
+        |machine| machine.want.api_server_pod = Health::Bad,
+    ];
+    for change in not {
+        assert_eq!(last(change), Done::Nothing);
+    }
+}

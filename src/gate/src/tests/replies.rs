@@ -1,0 +1,250 @@
+//! What each reply through the endpoint shows, and which row of requests it belongs to.
+
+use std::{net::IpAddr, time::Duration};
+
+use crate::{
+    apply::reply::reply,
+    decide::proof,
+    model::{
+        clock::Now,
+        desired::Deletion,
+        evidence::{Lack, Others},
+        machine::Stage,
+        proof::{EndpointReply, EndpointResult, PortProof, Proof, ProofOutcome, Reach, Round},
+        state::State,
+    },
+    tests::{
+        pair::{STEP, ago, machine, state},
+        world::{address, machine_name},
+    },
+};
+use capo_core::{EndpointAnswer, EndpointFailure, Excerpt};
+
+/// An answer of an API server whose serving certificate names these machines.
+fn answer(status: u16, named: &[IpAddr]) -> EndpointResult {
+    Ok(EndpointReply::Answer(EndpointAnswer {
+        status,
+        named: named.to_vec(),
+        body: Excerpt::of("body"),
+    }))
+}
+
+/// The first machine is being released, and a request to each port is under way.
+fn asked(round: Round) -> (State, Now) {
+    let (mut state, now) = state();
+    let mut row = Proof::new(machine_name(1), round, now.instant, vec![true, true]);
+    for (id, port) in (1..).zip(&mut row.ports) {
+        *port = PortProof {
+            required: true,
+            request: Some(id),
+            asked: "GET x".to_owned(),
+            sent: Some(now.instant),
+            answers: 1,
+            failures: 1,
+            reached: false,
+            failure: None,
+        };
+    }
+    state.proof = Some(row);
+    state.unreachable_since = Some(now.instant);
+    state.answered = false;
+    (state, now)
+}
+
+/// What is known of the first port after a reply.
+fn after(round: Round, result: &EndpointResult) -> (State, PortProof) {
+    let (mut state, _) = asked(round);
+    reply(&mut state, 1, result);
+    let row = state.proof.clone().unwrap();
+    assert_eq!(row.ports[1].request, Some(2), "another port's request");
+    assert_eq!((row.ports[1].answers, row.ports[1].failures), (1, 1));
+    (state, row.ports[0].clone())
+}
+
+#[test]
+fn an_answer_of_an_api_server_counts_unless_the_leaving_machine_gave_it() {
+    let (own, other) = (address(1), address(2));
+    for (round, named, counts) in [
+        (Round::Drained, &[][..], true),
+        (Round::Drained, &[other], true),
+        (Round::Drained, &[own], false),
+        (Round::Removed, &[own], false),
+        // While it is in service it may answer.
+        (Round::InService, &[own], true),
+        // Such a certificate is everybody's, and does not show who answered.
+        (Round::Drained, &[own, other], true),
+    ] {
+        let (state, port) = after(round, &answer(200, named));
+        let expected = if counts { (2, 0) } else { (0, 2) };
+        assert_eq!(
+            (port.answers, port.failures),
+            expected,
+            "{round:?} {named:?}"
+        );
+        assert_eq!(port.request, None);
+        assert!(port.reached && state.answered && state.unreachable_since.is_none());
+        assert_eq!(port.failure.is_some(), !counts);
+    }
+}
+
+#[test]
+fn only_the_answer_of_an_api_server_counts() {
+    for (status, counts) in [
+        (200, true),
+        (401, true),
+        (403, true),
+        (404, false),
+        (429, false),
+        (500, false),
+        (503, false),
+    ] {
+        let (state, port) = after(Round::Drained, &answer(status, &[]));
+        let expected = if counts { (2, 0) } else { (0, 2) };
+        assert_eq!((port.answers, port.failures), expected, "{status}");
+        assert_eq!(state.answered, counts, "{status}");
+        assert!(port.reached && state.unreachable_since.is_none());
+    }
+    let (state, port) = after(Round::Drained, &Ok(EndpointReply::Connected));
+    assert_eq!((port.answers, port.failures), (2, 0));
+    // Whoever accepts a connection need not be an API server.
+    assert!(port.reached && !state.answered && state.unreachable_since.is_none());
+}
+
+#[test]
+fn a_failure_tells_whether_something_was_reached() {
+    let excerpt = || Excerpt::of("x");
+    let failures = [
+        (EndpointFailure::NoAddress(excerpt()), false),
+        (EndpointFailure::Refused, false),
+        (EndpointFailure::TimedOut(Duration::from_secs(3)), false),
+        (EndpointFailure::Unreachable(excerpt()), false),
+        (EndpointFailure::NoAuthority, false),
+        (EndpointFailure::Closed, true),
+        (EndpointFailure::NotTls, true),
+        (EndpointFailure::TlsRefused(excerpt()), true),
+        (EndpointFailure::OtherAuthority, true),
+        (EndpointFailure::BadCertificate(excerpt()), true),
+        (EndpointFailure::NotHttp, true),
+    ];
+    for (failure, is_reached) in failures {
+        let (state, port) = after(Round::Drained, &Err(failure.clone()));
+        assert_eq!((port.answers, port.failures), (0, 2), "{failure:?}");
+        assert_eq!(port.reached, is_reached, "{failure:?}");
+        assert_eq!(state.unreachable_since.is_none(), is_reached, "{failure:?}");
+        assert_eq!(port.failure, Some(format!("GET x: {failure}")));
+        assert!(!state.answered);
+    }
+}
+
+#[test]
+fn a_reply_that_nobody_waits_for_changes_nothing() {
+    let (mut state, _) = asked(Round::Drained);
+    let before = format!("{:?}", state.proof);
+    reply(&mut state, 3, &answer(200, &[]));
+    assert_eq!(format!("{:?}", state.proof), before);
+    state.proof = None;
+    reply(&mut state, 1, &answer(200, &[]));
+    assert!(state.proof.is_none() && !state.answered);
+}
+
+/// The row of requests that the first machine's stage needs; `None` for no requests.
+fn kept(
+    row: Option<(u8, Round)>,
+    others: Others,
+    change: impl FnOnce(&mut State, &Now),
+) -> Option<(Round, bool, Vec<bool>)> {
+    let (mut state, now) = state();
+    let began = ago(&now, STEP);
+    state.proof =
+        row.map(|(of, round)| Proof::new(machine_name(of), round, began, vec![true, false]));
+    machine(&mut state, 1).want.deletion = Deletion::AtHook {
+        since: jiff::Timestamp::UNIX_EPOCH,
+    };
+    change(&mut state, &now);
+    proof::keep(&mut state, &machine_name(1), others, &now);
+    state.proof.map(|row| {
+        assert_eq!(row.machine, machine_name(1));
+        let is_new = row.began == now.instant;
+        let required = row.ports.iter().map(|port| port.required).collect();
+        (row.round, is_new, required)
+    })
+}
+
+#[test]
+fn a_row_of_requests_is_kept_while_it_is_of_this_machine_and_stage() {
+    let at = |stage: Stage| {
+        move |state: &mut State, _: &Now| {
+            machine(state, 1).stage = stage;
+            machine(state, 1).required = Some(vec![true, false]);
+        }
+    };
+    let serve = Others::Serve;
+    let required = vec![true, false];
+    for (row, is_new) in [
+        (None, true),
+        (Some((1, Round::Drained)), false),
+        (Some((1, Round::Removed)), true),
+        (Some((2, Round::Drained)), true),
+        (Some((2, Round::Removed)), true),
+    ] {
+        let found = kept(row, serve, at(Stage::Proving));
+        assert_eq!(
+            found,
+            Some((Round::Drained, is_new, required.clone())),
+            "{row:?}"
+        );
+    }
+    let found = kept(None, serve, at(Stage::Confirming));
+    assert_eq!(found, Some((Round::Removed, true, required)));
+    for stage in [Stage::Draining, Stage::Removing, Stage::Released] {
+        assert_eq!(kept(Some((1, Round::Drained)), serve, at(stage)), None);
+    }
+    // Without a proof none is asked for.
+    let unproven = |state: &mut State, _: &Now| machine(state, 1).stage = Stage::Proving;
+    assert_eq!(kept(None, serve, unproven), None);
+}
+
+#[test]
+fn the_endpoint_is_asked_for_before_the_drain_where_others_serve_and_it_is_not_known_yet() {
+    let first = Some((Round::InService, true, vec![true, true]));
+    assert_eq!(kept(None, Others::Serve, |_, _| ()), first);
+    let none = Others::None(6443, Lack::Leaving);
+    assert_eq!(kept(None, none, |_, _| ()), None);
+    let tried = |state: &mut State, now: &Now| machine(state, 1).proofs.made(now.instant);
+    assert_eq!(kept(None, Others::Serve, tried), None);
+    let known = |age: Duration| {
+        kept(None, Others::Serve, move |state, now| {
+            let seen = ago(now, age);
+            machine(state, 1).reach = Some((seen, Reach::Ports(vec![true, true])));
+        })
+    };
+    let (settings, _) = state();
+    let window = settings.settings.proof_window;
+    assert_eq!(known(window), None);
+    assert_eq!(known(window + STEP), first);
+}
+
+#[test]
+fn a_row_ends_with_enough_answers_three_failures_or_its_time() {
+    use ProofOutcome::{Answered, Failed, Pending};
+    let (state, now) = state();
+    let needed = state.settings.proof_answers;
+    let window = state.settings.proof_window;
+    let outcome = |round, index: usize, answers, failures, age| {
+        let mut row = Proof::new(machine_name(1), round, ago(&now, age), vec![true, true]);
+        row.ports[index].answers = answers;
+        row.ports[index].failures = failures;
+        proof::port_outcome(&state, &row, (index, &row.ports[index].clone()), &now)
+    };
+    let soon = window.checked_sub(STEP).unwrap();
+    assert_eq!(outcome(Round::Drained, 0, needed - 1, 0, soon), Pending);
+    assert_eq!(outcome(Round::Drained, 0, needed, 0, soon), Answered);
+    assert_eq!(outcome(Round::Drained, 0, needed, 0, window), Answered);
+    assert_eq!(outcome(Round::Drained, 0, needed - 1, 0, window), Failed);
+    assert_eq!(outcome(Round::Drained, 0, 0, 2, soon), Pending);
+    assert_eq!(outcome(Round::Drained, 0, 0, 3, soon), Failed);
+    // One answer shows that the endpoint is reached, and that an additional port is.
+    assert_eq!(outcome(Round::InService, 0, 1, 0, soon), Answered);
+    assert_eq!(outcome(Round::Removed, 1, 1, 0, soon), Answered);
+    assert_eq!(outcome(Round::Removed, 1, 0, 0, soon), Pending);
+}
