@@ -105,7 +105,7 @@ pub(crate) fn key(world: &World, budget: impl std::fmt::Debug) -> u128 {
         &model.pools,
         running.map(|running| (&running.target, running.delete)),
         &model.up,
-        (world.elsewhere, &world.strangers),
+        (world.elsewhere, &world.strangers, world.endpoint),
         world.wall,
     ));
     for (name, node) in &world.nodes {

@@ -26,7 +26,7 @@ use crate::{
         histories::recover,
         model::{Fate, failure},
         tidy::{TICK, tidy},
-        world::{Todo, World, address, machine_name},
+        world::{AtEndpoint, Todo, World, address, machine_name},
     },
 };
 use capo_core::FailureClass;
@@ -132,6 +132,17 @@ impl Situation {
         }
         acts.push(Act::Elsewhere(!self.world.elsewhere));
         acts.push(Act::Stranger(3));
+        let endpoints = [
+            AtEndpoint::LoadBalancer,
+            AtEndpoint::Unreachable,
+            AtEndpoint::Unchanged,
+        ];
+        let others = endpoints.into_iter();
+        acts.extend(
+            others
+                .filter(|other| *other != self.world.endpoint)
+                .map(Act::Endpoint),
+        );
         acts
     }
 
