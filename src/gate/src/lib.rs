@@ -33,7 +33,7 @@ pub use model::{
     member::{JOINING, LEAVING},
     metric_event::{GateObserver, MetricEvent, OperationOutcome, Unobserved},
     octavia,
-    part::PartKind,
+    part::{PartId, PartKind},
     proof::{EndpointReply, EndpointRequest, EndpointResult},
     settings::{Schedule, Settings},
     state,

@@ -211,7 +211,7 @@ fn label_values_from_outside_break_nothing() {
         &"long".repeat(1_000),
     ] {
         let mut stranger = findings::member(name, 6443, "name\"}\nof a status");
-        stranger.id = Some(name.to_owned());
+        stranger.id = Some(name.into());
         stranger.operating_status = OperatingStatus::from(name);
         findings.members.push(stranger);
     }

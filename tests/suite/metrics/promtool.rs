@@ -119,7 +119,7 @@ fn label_values_from_outside_are_escaped_as_promtool_expects() {
     let one = Arc::make_mut(&mut clusters[0].1);
     for name in ["quo\"te", "new\nline", "back\\slash", "} 1\ninjected 1"] {
         let mut stranger = findings::member(name, 6443, "ACTIVE");
-        stranger.id = Some(name.to_owned());
+        stranger.id = Some(name.into());
         one.members.push(stranger);
     }
     let metrics = Metrics::new(Settings::default()).unwrap();

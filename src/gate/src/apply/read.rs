@@ -9,7 +9,7 @@ use crate::{
         member::{Member, OnlineRun, Owner},
         metric_event::MetricEvent,
         octavia::{ListenerRead, MemberDetail, MemberRead, PoolRead, Tree},
-        part::{LostRun, Part},
+        part::{LostRun, Part, PartState},
         port::Port,
         state::State,
     },
@@ -109,10 +109,10 @@ fn observe_port(
         port.ambiguous = ambiguous;
     }
 
-    let read = listener.map(|listener| (listener.id.as_str(), &listener.provisioning));
+    let read = listener.map(|listener| (&listener.id, &listener.provisioning));
     observe_part(&mut port.listener, read, free, began);
-    let read = pool.map(|pool| (pool.id.as_str(), &pool.provisioning));
-    if port.pool.as_ref().map(|part| part.id.as_str()) != read.map(|(id, _)| id) {
+    let read = pool.map(|pool| (&pool.id, &pool.provisioning));
+    if port.pool.as_ref().map(|part| &part.id) != read.map(|(id, _)| id) {
         port.members_due = true;
     }
     observe_part(&mut port.pool, read, free, began);
@@ -120,8 +120,8 @@ fn observe_port(
     port.monitor_type = monitor
         .map(|monitor| monitor.monitor_type.clone())
         .unwrap_or_default();
-    let read = monitor.map(|monitor| (monitor.id.as_str(), &monitor.provisioning));
-    if port.monitor.as_ref().map(|part| part.id.as_str()) != read.map(|(id, _)| id)
+    let read = monitor.map(|monitor| (&monitor.id, &monitor.provisioning));
+    if port.monitor.as_ref().map(|part| &part.id) != read.map(|(id, _)| id)
         && port.monitor.is_some()
     {
         port.numbers = None;
@@ -138,9 +138,9 @@ fn observe_port(
     observe_members(port, members, free, began, provider, effects)
 }
 
-fn observe_part(
-    part: &mut Option<Part>,
-    read: Option<(&str, &ProvisioningStatus)>,
+fn observe_part<Id: Clone + PartialEq>(
+    part: &mut Option<Part<Id>>,
+    read: Option<(&Id, &ProvisioningStatus)>,
     free: bool,
     began: Stamp,
 ) {
@@ -149,25 +149,29 @@ fn observe_part(
         return;
     };
     match part {
-        Some(known) if known.id == id => {
-            if known.provisioning != *provisioning {
-                known.provisioning = provisioning.clone();
-                known.since = began;
+        Some(known) if known.id == *id => {
+            let state = &mut known.state;
+            if state.provisioning != *provisioning {
+                state.provisioning = provisioning.clone();
+                state.since = began;
             }
         }
         _ => {
             *part = Some(Part {
-                id: id.to_owned(),
-                provisioning: provisioning.clone(),
-                since: began,
-                lost: LostRun::default(),
+                id: id.clone(),
+                state: PartState {
+                    provisioning: provisioning.clone(),
+                    since: began,
+                    lost: LostRun::default(),
+                },
             });
         }
     }
     if let Some(known) = part {
-        known
+        let state = &mut known.state;
+        state
             .lost
-            .saw(free && known.provisioning.is_pending(), began.instant);
+            .saw(free && state.provisioning.is_pending(), began.instant);
     }
 }
 

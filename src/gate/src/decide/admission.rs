@@ -67,7 +67,7 @@ fn is_confirmed(state: &State, machine: &Machine) -> bool {
         let pool_is_active = port
             .pool
             .as_ref()
-            .is_some_and(|pool| pool.provisioning == ProvisioningStatus::Active);
+            .is_some_and(|pool| pool.state.provisioning == ProvisioningStatus::Active);
         let member = slot.member.and_then(|index| port.members.get(index));
         pool_is_active || member.is_some_and(|member| member.active_reads >= 2)
     })

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::model::{
     machine::Slot,
     member::{Class, Member, Owner},
-    part::Part,
+    part::PartState,
     port::Port,
 };
 use capo_core::ProvisioningStatus;
@@ -43,7 +43,7 @@ pub(crate) fn slot(slot: &Slot, port: &Port, orphan_span: Duration) -> Class {
 }
 
 /// A listener, pool or monitor that a PUT of its own values may bring back.
-pub(crate) fn part_is_broken(part: &Part, orphan_span: Duration) -> bool {
+pub(crate) fn part_is_broken(part: &PartState, orphan_span: Duration) -> bool {
     part.provisioning == ProvisioningStatus::Error
         || part.provisioning.is_pending() && part.lost.spans(orphan_span)
 }

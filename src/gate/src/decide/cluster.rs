@@ -10,7 +10,7 @@ use crate::{
         decision::GateCause,
         evidence::Certainty,
         member::{Class, Member},
-        part::{Part, PartKind},
+        part::{PartKind, PartState},
         port::Port,
         state::State,
         summary::Summary,
@@ -64,7 +64,7 @@ pub(crate) fn summarize(state: &State, now: &Now) -> Summary {
                     && port
                         .listener
                         .as_ref()
-                        .is_some_and(|part| part.provisioning == ProvisioningStatus::Active)
+                        .is_some_and(|part| part.state.provisioning == ProvisioningStatus::Active)
             }),
         settled: cause.is_none()
             && !writes
@@ -141,7 +141,7 @@ fn broken_part(state: &State, kinds: &[PartKind]) -> Option<GateCause> {
 
 /// The load balancer or a part of these kinds is not ACTIVE yet.
 fn pending(state: &State, kinds: &[PartKind]) -> Option<GateCause> {
-    let is_active = |part: &Part| part.provisioning == ProvisioningStatus::Active;
+    let is_active = |part: &PartState| part.provisioning == ProvisioningStatus::Active;
     let parts = state
         .ports
         .iter()

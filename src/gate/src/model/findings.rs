@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use capo_core::{
     ConditionState, MemberStatus, ObjectName, OperatingStatus, ProvisioningStatus, Reason,
+    ids::{MemberId, PoolId},
 };
 
 /// Everything known of one load balancer, published as a whole after every step. A read that changed nothing only moves
@@ -112,9 +113,9 @@ pub struct MemberFinding {
     /// The pool's port.
     pub port: u16,
     /// Octavia's id; `None` while the member does not exist.
-    pub id: Option<String>,
+    pub id: Option<MemberId>,
     /// Octavia's id of its pool; `None` while the pool does not exist.
-    pub pool_id: Option<String>,
+    pub pool_id: Option<PoolId>,
     /// Its address, expected or found.
     pub address: Option<IpAddr>,
     /// Octavia's provisioning status, where the member exists.

@@ -5,7 +5,7 @@ use std::{any::Any, net::IpAddr, time::Duration};
 use futures::future::BoxFuture;
 use ipnet::IpNet;
 
-use crate::model::{desired::Monitor, part::PartKind};
+use crate::model::{desired::Monitor, part::PartId};
 use capo_core::ids::{ListenerId, LoadBalancerId, MemberId, MonitorId, PoolId, SubnetId};
 use capo_core::{FailureClass, MonitorType, OperatingStatus, Priority, ProvisioningStatus};
 
@@ -240,10 +240,8 @@ pub enum Change {
     },
     /// DELETE a listener, a pool or a health monitor, which is then created again.
     DeletePart {
-        /// What it is.
-        kind: PartKind,
         /// Octavia's id.
-        id: String,
+        id: PartId,
         /// Its name, for events.
         name: String,
     },
@@ -291,8 +289,8 @@ pub enum Change {
 /// Octavia's answer to an accepted change.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Written {
-    /// Octavia's id of what was created.
-    pub id: Option<String>,
+    /// Octavia's id of the listener, pool or health monitor that was created or changed.
+    pub part: Option<PartId>,
     /// A member as it is now.
     pub member: Option<MemberDetail>,
 }

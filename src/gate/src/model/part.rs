@@ -3,7 +3,10 @@
 use std::time::{Duration, Instant};
 
 use crate::model::clock::Stamp;
-use capo_core::ProvisioningStatus;
+use capo_core::{
+    ProvisioningStatus,
+    ids::{ListenerId, MonitorId, PoolId},
+};
 
 /// A part of a port's structure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,10 +33,47 @@ impl PartKind {
     }
 }
 
+/// Octavia's id of a part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PartId {
+    /// Of a listener.
+    Listener(ListenerId),
+    /// Of a pool.
+    Pool(PoolId),
+    /// Of a health monitor.
+    Monitor(MonitorId),
+}
+
+impl PartId {
+    /// What the part is.
+    pub(crate) fn kind(&self) -> PartKind {
+        match self {
+            Self::Listener(_) => PartKind::Listener,
+            Self::Pool(_) => PartKind::Pool,
+            Self::Monitor(_) => PartKind::Monitor,
+        }
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Listener(id) => id.as_str(),
+            Self::Pool(id) => id.as_str(),
+            Self::Monitor(id) => id.as_str(),
+        }
+    }
+}
+
 /// A listener, pool or monitor as last read.
 #[derive(Debug, Clone)]
-pub(crate) struct Part {
-    pub(crate) id: String,
+pub(crate) struct Part<Id> {
+    pub(crate) id: Id,
+    pub(crate) state: PartState,
+}
+
+/// The status of a listener, pool or monitor.
+#[derive(Debug, Clone)]
+pub(crate) struct PartState {
     pub(crate) provisioning: ProvisioningStatus,
     pub(crate) since: Stamp,
     pub(crate) lost: LostRun,

@@ -9,9 +9,12 @@ use crate::model::{
     desired::Monitor,
     member::Member,
     octavia::MemberDetail,
-    part::{LostRun, Part, PartKind},
+    part::{LostRun, Part, PartId, PartKind, PartState},
 };
-use capo_core::{MonitorType, ProvisioningStatus, ids::PoolId};
+use capo_core::{
+    MonitorType, ProvisioningStatus,
+    ids::{ListenerId, MonitorId, PoolId},
+};
 
 /// Listener, pool, monitor and members of one port.
 #[expect(
@@ -25,9 +28,9 @@ pub(crate) struct Port {
     pub(crate) name: String,
     /// What names of our members start with.
     pub(crate) prefix: String,
-    pub(crate) listener: Option<Part>,
-    pub(crate) pool: Option<Part>,
-    pub(crate) monitor: Option<Part>,
+    pub(crate) listener: Option<Part<ListenerId>>,
+    pub(crate) pool: Option<Part<PoolId>>,
+    pub(crate) monitor: Option<Part<MonitorId>>,
     /// The provider has no such monitor.
     pub(crate) monitor_refused: bool,
     /// How the monitor checks; unknown where none was read.
@@ -64,7 +67,7 @@ pub(crate) struct Port {
 /// A part that got a PUT of its own values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pushed {
-    pub(crate) id: String,
+    pub(crate) id: PartId,
     pub(crate) at: Instant,
 }
 
@@ -106,35 +109,47 @@ impl Port {
 
     /// Listener, pool and monitor are there and ACTIVE.
     pub(crate) fn is_ready(&self) -> bool {
-        let active = |part: &Option<Part>| {
-            part.as_ref()
+        let is_active = |kind: PartKind| {
+            self.part(kind)
                 .is_some_and(|part| part.provisioning == ProvisioningStatus::Active)
         };
         self.ambiguous.is_none()
-            && active(&self.listener)
-            && active(&self.pool)
-            && (self.monitor_refused && self.monitor.is_none() || active(&self.monitor))
+            && is_active(PartKind::Listener)
+            && is_active(PartKind::Pool)
+            && (self.monitor_refused && self.monitor.is_none() || is_active(PartKind::Monitor))
     }
 
-    pub(crate) fn part(&self, kind: PartKind) -> Option<&Part> {
+    /// The status of a part.
+    pub(crate) fn part(&self, kind: PartKind) -> Option<&PartState> {
         match kind {
-            PartKind::Listener => self.listener.as_ref(),
-            PartKind::Pool => self.pool.as_ref(),
-            PartKind::Monitor => self.monitor.as_ref(),
+            PartKind::Listener => self.listener.as_ref().map(|part| &part.state),
+            PartKind::Pool => self.pool.as_ref().map(|part| &part.state),
+            PartKind::Monitor => self.monitor.as_ref().map(|part| &part.state),
+        }
+    }
+
+    /// The id of a part.
+    pub(crate) fn part_id(&self, kind: PartKind) -> Option<PartId> {
+        match kind {
+            PartKind::Listener => self
+                .listener
+                .as_ref()
+                .map(|part| PartId::Listener(part.id.clone())),
+            PartKind::Pool => self.pool.as_ref().map(|part| PartId::Pool(part.id.clone())),
+            PartKind::Monitor => self
+                .monitor
+                .as_ref()
+                .map(|part| PartId::Monitor(part.id.clone())),
         }
     }
 
     /// Notes that a part was pushed, whatever came of it.
     pub(crate) fn note_push(&mut self, kind: PartKind, now: Instant) {
-        self.pushed = self.part(kind).map(|part| Pushed {
-            id: part.id.clone(),
-            at: now,
-        });
+        self.pushed = self.part_id(kind).map(|id| Pushed { id, at: now });
     }
 
-    pub(crate) fn parts(&self) -> impl Iterator<Item = &Part> {
-        [&self.listener, &self.pool, &self.monitor]
-            .into_iter()
-            .flatten()
+    /// The statuses of the parts that are there.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &PartState> {
+        PartKind::ALL.into_iter().filter_map(|kind| self.part(kind))
     }
 }

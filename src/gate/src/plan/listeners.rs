@@ -9,7 +9,7 @@ use crate::{
         clock::Now,
         desired::{Deletion, DesiredLoadBalancer},
         octavia::Change,
-        part::{Part, PartKind},
+        part::{PartId, PartKind, PartState},
         port::Port,
         state::State,
     },
@@ -71,7 +71,7 @@ fn make(state: &State, desired: &DesiredLoadBalancer, port: &Port) -> Option<Tod
             return Some(Todo::Write(
                 Write::Attach { port: port.number },
                 Change::UpdateListener {
-                    id: listener.id.clone().into(),
+                    id: listener.id.clone(),
                     name: port.name.clone(),
                     default_pool: Some(stray.clone()),
                     allowed_cidrs: None,
@@ -81,20 +81,20 @@ fn make(state: &State, desired: &DesiredLoadBalancer, port: &Port) -> Option<Tod
         return make(
             PartKind::Pool,
             Change::CreatePool {
-                listener: listener.id.clone().into(),
+                listener: listener.id.clone(),
                 name: port.name.clone(),
                 algorithm: state.provider.algorithm(),
                 tags: desired.tags.clone(),
             },
         );
     };
-    if pool.provisioning != ProvisioningStatus::Active {
+    if pool.state.provisioning != ProvisioningStatus::Active {
         return None;
     }
     make(
         PartKind::Monitor,
         Change::CreateMonitor {
-            pool: pool.id.clone().into(),
+            pool: pool.id.clone(),
             name: port.name.clone(),
             monitor_type: wanted_type(port, desired)
                 .cloned()
@@ -109,26 +109,25 @@ fn make(state: &State, desired: &DesiredLoadBalancer, port: &Port) -> Option<Tod
 fn repair(state: &State, desired: &DesiredLoadBalancer, port: &Port, now: &Now) -> Option<Todo> {
     // The pool first: while it is broken every member write is refused, and its push frees the listener too.
     const ORDER: [PartKind; 3] = [PartKind::Pool, PartKind::Listener, PartKind::Monitor];
-    let is_broken = |part: &&Part| classify::part_is_broken(part, state.orphan_span());
-    let (kind, broken) = ORDER
+    let is_broken = |part: &&PartState| classify::part_is_broken(part, state.orphan_span());
+    let kind = ORDER
         .into_iter()
-        .find_map(|kind| Some((kind, port.part(kind).filter(is_broken)?)))?;
+        .find(|kind| port.part(*kind).as_ref().is_some_and(is_broken))?;
+    let id = port.part_id(kind)?;
     if kind == PartKind::Monitor {
         // A monitor can't be pushed while its pool is locked.
         port.pool
             .as_ref()
-            .filter(|pool| pool.provisioning == ProvisioningStatus::Active)?;
+            .filter(|pool| pool.state.provisioning == ProvisioningStatus::Active)?;
     }
     let number = port.number;
-    let todo = if may_replace(state, port, kind, now) {
-        let id = broken.id.clone();
+    let todo = if may_replace(state, port, &id, now) {
         Todo::Write(
             Write::ReplacePart {
                 port: number,
                 part: kind,
             },
             Change::DeletePart {
-                kind,
                 id,
                 name: port.name.clone(),
             },
@@ -139,28 +138,25 @@ fn repair(state: &State, desired: &DesiredLoadBalancer, port: &Port, now: &Now) 
                 port: number,
                 part: kind,
             },
-            push(desired, port, kind, broken.id.clone()),
+            push(desired, port, id),
         )
     };
     on_fresh(state, now, || Some(todo))
 }
 
 /// A PUT of a part's own values.
-fn push(desired: &DesiredLoadBalancer, port: &Port, kind: PartKind, id: String) -> Change {
+fn push(desired: &DesiredLoadBalancer, port: &Port, id: PartId) -> Change {
     let name = port.name.clone();
-    match kind {
-        PartKind::Pool => Change::UpdatePool {
-            id: id.into(),
-            name,
-        },
-        PartKind::Listener => Change::UpdateListener {
-            id: id.into(),
+    match id {
+        PartId::Pool(id) => Change::UpdatePool { id, name },
+        PartId::Listener(id) => Change::UpdateListener {
+            id,
             name,
             default_pool: None,
             allowed_cidrs: None,
         },
-        PartKind::Monitor => Change::UpdateMonitor {
-            id: id.into(),
+        PartId::Monitor(id) => Change::UpdateMonitor {
+            id,
             name,
             numbers: desired.monitor,
         },
@@ -173,13 +169,14 @@ const PUSH_LASTS: Duration = Duration::from_hours(1);
 /// Whether a part that stays in ERROR after a push may be deleted and made again. A pool takes its members along, and a
 /// listener the traffic, so nothing may be in the pool. Without its monitor members get traffic whatever their health is, so
 /// no machine may be leaving.
-fn may_replace(state: &State, port: &Port, kind: PartKind, now: &Now) -> bool {
+fn may_replace(state: &State, port: &Port, id: &PartId, now: &Now) -> bool {
+    let kind = id.kind();
     let was_pushed = port
         .part(kind)
         .zip(port.pushed.as_ref())
         .is_some_and(|(broken, pushed)| {
             broken.provisioning == ProvisioningStatus::Error
-                && broken.id == pushed.id
+                && *id == pushed.id
                 && now.since(pushed.at) < PUSH_LASTS
         });
     let loses_nothing = match kind {
@@ -220,8 +217,7 @@ fn retype(state: &State, port: &Port, desired: &DesiredLoadBalancer, now: &Now) 
     let todo = Todo::Write(
         Write::Retype { port: port.number },
         Change::DeletePart {
-            kind: PartKind::Monitor,
-            id: monitor.id.clone(),
+            id: PartId::Monitor(monitor.id.clone()),
             name: port.name.clone(),
         },
     );
@@ -267,7 +263,7 @@ fn numbers(port: &Port, desired: &DesiredLoadBalancer) -> Option<Todo> {
     Some(Todo::Write(
         Write::Numbers { port: port.number },
         Change::UpdateMonitor {
-            id: monitor.id.clone().into(),
+            id: monitor.id.clone(),
             name: port.name.clone(),
             numbers: desired.monitor,
         },
@@ -283,7 +279,7 @@ fn ranges(port: &Port, desired: &DesiredLoadBalancer) -> Option<Todo> {
         Todo::Write(
             Write::Cidrs { port: port.number },
             Change::UpdateListener {
-                id: listener.id.clone().into(),
+                id: listener.id.clone(),
                 name: port.name.clone(),
                 default_pool: None,
                 allowed_cidrs: Some(wanted.clone()),

@@ -276,7 +276,7 @@ pub(crate) fn create(state: &State, desired: &DesiredLoadBalancer, now: &Now) ->
         Some(place.write(
             operation,
             Change::CreateMember {
-                pool: pool.into(),
+                pool: pool.clone(),
                 name: format!("{}{}", port.prefix, name.name),
                 address,
                 port: port.number,

@@ -191,8 +191,7 @@ pub(crate) fn next_call(state: &State, due: Option<Instant>, now: &Now) -> Optio
             .as_ref()
             .filter(|_| port.numbers_due)?
             .id
-            .clone()
-            .into();
+            .clone();
         Some((Purpose::Numbers(port.number), Call::Monitor { monitor }))
     })
 }
@@ -203,7 +202,7 @@ fn read_tree(state: &State, now: &Now) -> (Purpose, Call) {
         .ports
         .iter()
         .filter(|port| state.reads.lists_wanted && !freshness::list_lasts(state, port, now))
-        .filter_map(|port| Some((port.number, port.pool.as_ref()?.id.clone().into())))
+        .filter_map(|port| Some((port.number, port.pool.as_ref()?.id.clone())))
         .collect();
     if pools.is_empty() {
         (Purpose::Tree, Call::Tree)
@@ -214,13 +213,7 @@ fn read_tree(state: &State, now: &Now) -> (Purpose, Call) {
 
 fn list_members(state: &State, wanted: impl Fn(&Port) -> bool) -> Option<(Purpose, Call)> {
     state.ports.iter().find_map(|port| {
-        let pool = port
-            .pool
-            .as_ref()
-            .filter(|_| wanted(port))?
-            .id
-            .clone()
-            .into();
+        let pool = port.pool.as_ref().filter(|_| wanted(port))?.id.clone();
         Some((Purpose::Members(port.number), Call::Members { pool }))
     })
 }

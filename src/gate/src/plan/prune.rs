@@ -25,7 +25,7 @@ use capo_core::ProvisioningStatus;
 pub(crate) fn prune(state: &State, now: &Now) -> Option<Todo> {
     state.ports.iter().find_map(|port| {
         let pool = port.pool.as_ref()?;
-        if port.ambiguous.is_some() || pool.provisioning != ProvisioningStatus::Active {
+        if port.ambiguous.is_some() || pool.state.provisioning != ProvisioningStatus::Active {
             return None;
         }
         port.members.iter().find_map(|member| {
@@ -47,7 +47,7 @@ pub(crate) fn prune(state: &State, now: &Now) -> Option<Todo> {
                             machine: machine.to_owned(),
                         },
                         Change::DeleteMember {
-                            pool: pool.id.clone().into(),
+                            pool: pool.id.clone(),
                             id: member.id.clone(),
                         },
                     )

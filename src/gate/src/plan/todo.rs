@@ -9,7 +9,7 @@ use crate::model::{
     port::Port,
     state::State,
 };
-use capo_core::{ObjectName, ProvisioningStatus};
+use capo_core::{ObjectName, ProvisioningStatus, ids::PoolId};
 
 /// What is to be done next inside a load balancer.
 #[derive(Debug)]
@@ -59,10 +59,10 @@ impl<'a> MemberPlace<'a> {
         Todo::Write(write, change)
     }
 
-    pub(crate) fn update(&self, pool: &str, member: &Member) -> Change {
+    pub(crate) fn update(&self, pool: &PoolId, member: &Member) -> Change {
         let _ = self;
         Change::UpdateMember {
-            pool: pool.into(),
+            pool: pool.clone(),
             id: member.id.clone(),
             name: member.name.clone(),
             weight: None,
@@ -73,7 +73,7 @@ impl<'a> MemberPlace<'a> {
 }
 
 /// Every machine's places, in pools that take writes now.
-pub(crate) fn places(state: &State) -> impl Iterator<Item = (MemberPlace<'_>, &str)> {
+pub(crate) fn places(state: &State) -> impl Iterator<Item = (MemberPlace<'_>, &PoolId)> {
     state
         .machines
         .iter()
@@ -95,17 +95,17 @@ pub(crate) fn places(state: &State) -> impl Iterator<Item = (MemberPlace<'_>, &s
                     };
                     let free = port.ambiguous.is_none()
                         && !slot.twins
-                        && pool.provisioning == ProvisioningStatus::Active;
-                    free.then_some((place, pool.id.as_str()))
+                        && pool.state.provisioning == ProvisioningStatus::Active;
+                    free.then_some((place, &pool.id))
                 })
         })
 }
 
-pub(crate) fn delete(place: &MemberPlace<'_>, pool: &str, member: &Member) -> Todo {
+pub(crate) fn delete(place: &MemberPlace<'_>, pool: &PoolId, member: &Member) -> Todo {
     place.write(
         Operation::Delete,
         Change::DeleteMember {
-            pool: pool.into(),
+            pool: pool.clone(),
             id: member.id.clone(),
         },
     )

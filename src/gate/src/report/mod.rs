@@ -317,7 +317,7 @@ fn described(state: &State, port: &Port, member: &Member, now: &Now) -> MemberFi
     MemberFinding {
         machine: String::new(),
         port: port.number,
-        id: Some(member.id.to_string()),
+        id: Some(member.id.clone()),
         pool_id: port.pool.as_ref().map(|pool| pool.id.clone()),
         address: member.address,
         provisioning_status: MemberStatus::from(&member.provisioning),

@@ -252,7 +252,7 @@ fn a_member_is_pruned_whose_machine_is_confirmed_gone() {
         |state, _| state.ports[0].ambiguous = Some("two".to_owned()),
         |state, _| {
             let pool = state.ports[0].pool.as_mut().unwrap();
-            pool.provisioning = ProvisioningStatus::PendingUpdate;
+            pool.state.provisioning = ProvisioningStatus::PendingUpdate;
         },
         |state, _| state.ports[0].members[2].owner = Owner::Stranger,
         |state, _| state.ports[0].members[2].owner = Owner::AddressOnly,

@@ -8,7 +8,7 @@ use crate::{
         clock::Stamp,
         machine::Slot,
         member::{Class, Member, Owner},
-        part::{LostRun, Part},
+        part::{LostRun, PartState},
         port::Port,
         settings::Schedule,
     },
@@ -168,8 +168,7 @@ fn parts_that_a_push_may_bring_back() {
         ("PENDING_UPDATE", &[0, 30, 60], true),
     ] {
         let like = member(status, Owner::Ours, lost);
-        let part = Part {
-            id: like.id.into(),
+        let part = PartState {
             provisioning: like.provisioning,
             since: like.since,
             lost: like.lost,

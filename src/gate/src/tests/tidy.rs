@@ -273,10 +273,12 @@ fn ages(state: &mut State, clock: Clock) {
         clock.coming(&mut port.attempts.next);
         port.attempts.made = port.attempts.made.min(4);
         clock.lost(&mut port.dark, ONLINE);
-        for part in [&mut port.listener, &mut port.pool, &mut port.monitor]
-            .into_iter()
-            .flatten()
-        {
+        let parts = [
+            port.listener.as_mut().map(|part| &mut part.state),
+            port.pool.as_mut().map(|part| &mut part.state),
+            port.monitor.as_mut().map(|part| &mut part.state),
+        ];
+        for part in parts.into_iter().flatten() {
             clock.stamp(&mut part.since, 0);
             clock.lost(&mut part.lost, WARNED);
         }

@@ -10,7 +10,7 @@ use crate::{
         decision::GateCause,
         desired::Health,
         member::Class,
-        part::PartKind,
+        part::{Part, PartKind},
         state::{State, Trouble},
         summary::Summary,
     },
@@ -29,14 +29,17 @@ pub(crate) fn shown(change: impl FnOnce(&mut State, &Now)) -> Summary {
 
 fn part(state: &mut State, port: usize, kind: PartKind, to: Option<ProvisioningStatus>) {
     let port = &mut state.ports[port];
-    let found = match kind {
-        PartKind::Listener => &mut port.listener,
-        PartKind::Pool => &mut port.pool,
-        PartKind::Monitor => &mut port.monitor,
-    };
+    match kind {
+        PartKind::Listener => set(&mut port.listener, to),
+        PartKind::Pool => set(&mut port.pool, to),
+        PartKind::Monitor => set(&mut port.monitor, to),
+    }
+}
+
+fn set<Id>(part: &mut Option<Part<Id>>, to: Option<ProvisioningStatus>) {
     match to {
-        Some(status) => found.as_mut().unwrap().provisioning = status,
-        None => *found = None,
+        Some(status) => part.as_mut().unwrap().state.provisioning = status,
+        None => *part = None,
     }
 }
 

@@ -128,7 +128,7 @@ impl Model {
             }
             Change::DeletePart { id, .. } => {
                 delete = true;
-                id
+                id.as_str().to_owned()
             }
             Change::CreateMember {
                 pool,
@@ -213,7 +213,6 @@ impl Model {
         {
             pool.provisioning = ProvisioningStatus::PendingUpdate;
         }
-        written.id = Some(target.clone());
         self.running = Some(Running {
             target,
             delete,

@@ -60,8 +60,9 @@ pub(super) fn one_by_one(settings: &Settings, all: All<'_>) -> [Samples; 5] {
         health.add_states(&labels, &OPERATING, healthy);
         since.add(&labels, seconds(member.since));
         let address = member.address.map(|address| address.to_string());
-        let [id, pool, address] =
-            [&member.id, &member.pool_id, &address].map(|text| text.as_deref().map_or("", label));
+        let id = member.id.as_deref();
+        let pool = member.pool_id.as_deref();
+        let [id, pool, address] = [id, pool, address.as_deref()].map(|text| text.map_or("", label));
         let [namespace, name, machine, port] = labels;
         info.add(&[namespace, name, machine, port, id, pool, address], 1.0);
     }

@@ -28,8 +28,8 @@ fn member(machine: usize, status: &str) -> MemberFinding {
     MemberFinding {
         machine: format!("machine-{machine}"),
         port: 6443,
-        id: Some("id".to_owned()),
-        pool_id: Some("pool".to_owned()),
+        id: Some("id".into()),
+        pool_id: Some("pool".into()),
         address: Some("10.6.0.5".parse().unwrap()),
         provisioning_status: MemberStatus::from(&ProvisioningStatus::from(status)),
         operating_status: OperatingStatus::Online,

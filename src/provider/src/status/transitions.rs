@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use capo_core::{MemberStatus, ObjectName, OperatingStatus, Reason};
+use capo_core::{MemberStatus, ObjectName, OperatingStatus, Reason, ids::MemberId};
 use capo_gate::{
     GateName,
     findings::{Findings, Gate, MemberFinding},
@@ -37,7 +37,7 @@ pub enum Transition {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenMember {
     /// Octavia's id.
-    pub id: String,
+    pub id: MemberId,
     /// Octavia's provisioning status.
     pub provisioning: MemberStatus,
     /// Octavia's operating status.

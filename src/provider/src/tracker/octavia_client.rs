@@ -10,7 +10,7 @@ use capo_core::{
     ids::{LoadBalancerId, MonitorId, PoolId},
 };
 use capo_gate::{
-    PartKind,
+    PartId,
     desired::Monitor,
     octavia::{
         Answer, Change, Failure, ListenerDetail, ListenerRead, MemberDetail, MemberRead,
@@ -149,8 +149,8 @@ impl Octavia for OctaviaClient {
 }
 
 async fn write(cloud: &Cloud, change: Change, priority: Priority) -> Result<Written, Error> {
-    let id = |id: String| Written {
-        id: Some(id),
+    let written = |part: PartId| Written {
+        part: Some(part),
         member: None,
     };
     Ok(match change {
@@ -169,7 +169,8 @@ async fn write(cloud: &Cloud, change: Change, priority: Priority) -> Result<Writ
                 allowed_cidrs,
                 tags,
             };
-            id(cloud.create_listener(&new, priority).await?.id.into())
+            let listener = cloud.create_listener(&new, priority).await?;
+            written(PartId::Listener(listener.id))
         }
         Change::UpdateListener {
             id: listener,
@@ -181,11 +182,8 @@ async fn write(cloud: &Cloud, change: Change, priority: Priority) -> Result<Writ
                 default_pool_id: default_pool,
                 allowed_cidrs,
             };
-            id(cloud
-                .update_listener(&listener, &update, priority)
-                .await?
-                .id
-                .into())
+            let listener = cloud.update_listener(&listener, &update, priority).await?;
+            written(PartId::Listener(listener.id))
         }
         Change::CreatePool {
             listener,
@@ -201,14 +199,16 @@ async fn write(cloud: &Cloud, change: Change, priority: Priority) -> Result<Writ
                 loadbalancer_id: None,
                 tags,
             };
-            id(cloud.create_pool(&new, priority).await?.id.into())
+            let pool = cloud.create_pool(&new, priority).await?;
+            written(PartId::Pool(pool.id))
         }
         Change::UpdatePool { id: pool, name } => {
             let update = PoolUpdate {
                 name: Some(name),
                 lb_algorithm: None,
             };
-            id(cloud.update_pool(&pool, &update, priority).await?.id.into())
+            let pool = cloud.update_pool(&pool, &update, priority).await?;
+            written(PartId::Pool(pool.id))
         }
         Change::CreateMonitor {
             pool,
@@ -227,7 +227,8 @@ async fn write(cloud: &Cloud, change: Change, priority: Priority) -> Result<Writ
                 max_retries: numbers.max_retries,
                 max_retries_down: numbers.max_retries_down,
             };
-            id(cloud.create_health_monitor(&new, priority).await?.id.into())
+            let monitor = cloud.create_health_monitor(&new, priority).await?;
+            written(PartId::Monitor(monitor.id))
         }
         Change::UpdateMonitor {
             id: monitor,
@@ -240,17 +241,16 @@ async fn write(cloud: &Cloud, change: Change, priority: Priority) -> Result<Writ
                 max_retries: Some(numbers.max_retries),
                 max_retries_down: Some(numbers.max_retries_down),
             };
-            id(cloud
+            let monitor = cloud
                 .update_health_monitor(&monitor, &update, priority)
-                .await?
-                .id
-                .into())
+                .await?;
+            written(PartId::Monitor(monitor.id))
         }
-        Change::DeletePart { kind, id, name: _ } => {
-            match kind {
-                PartKind::Listener => cloud.delete_listener(&id.into(), priority).await?,
-                PartKind::Pool => cloud.delete_pool(&id.into(), priority).await?,
-                PartKind::Monitor => cloud.delete_health_monitor(&id.into(), priority).await?,
+        Change::DeletePart { id, name: _ } => {
+            match id {
+                PartId::Listener(id) => cloud.delete_listener(&id, priority).await?,
+                PartId::Pool(id) => cloud.delete_pool(&id, priority).await?,
+                PartId::Monitor(id) => cloud.delete_health_monitor(&id, priority).await?,
             }
             Written::default()
         }
@@ -302,7 +302,7 @@ async fn write(cloud: &Cloud, change: Change, priority: Priority) -> Result<Writ
 
 fn written_member(member: Member) -> Written {
     Written {
-        id: Some(member.id.to_string()),
+        part: None,
         member: Some(member_detail(member)),
     }
 }

@@ -5,7 +5,7 @@ use ipnet::IpNet;
 use crate::kubernetes::events::{CloudObject, Verb};
 use capo_core::{FailureClass, ObjectName};
 use capo_gate::{
-    PartKind,
+    PartId,
     octavia::{Answer, Change, Written},
 };
 
@@ -77,11 +77,11 @@ pub(super) fn described(cluster: &ObjectName, change: &Change) -> Option<PartCha
                 Some(Some(details)),
             )
         }
-        Change::DeletePart { kind, id, name } => {
-            let object = match kind {
-                PartKind::Listener => CloudObject::Listener,
-                PartKind::Pool => CloudObject::Pool,
-                PartKind::Monitor => CloudObject::Monitor,
+        Change::DeletePart { id, name } => {
+            let object = match id {
+                PartId::Listener(_) => CloudObject::Listener,
+                PartId::Pool(_) => CloudObject::Pool,
+                PartId::Monitor(_) => CloudObject::Monitor,
             };
             (Verb::Delete, object, name, Some(id.as_str()), None)
         }
@@ -105,8 +105,8 @@ impl PartChange {
     /// The same with Octavia's answer.
     pub(super) fn with_answer(mut self, answer: &Answer<Written>) -> Self {
         match answer {
-            Ok(Written { id: Some(id), .. }) => self.result = Ok(id.clone()),
-            Ok(Written { id: None, .. }) => {}
+            Ok(Written { part: Some(id), .. }) => self.result = Ok(id.as_str().to_owned()),
+            Ok(Written { part: None, .. }) => {}
             Err(failure) => self.result = Err((failure.class, failure.message.clone())),
         }
         self

@@ -13,8 +13,8 @@ pub fn member(machine: &str, port: u16, status: &str) -> MemberFinding {
     MemberFinding {
         machine: machine.to_owned(),
         port,
-        id: Some("4b4d6a52-8a4c-4d0e-9d1f-1f2e3d4c5b6a".to_owned()),
-        pool_id: Some("9d1f1f2e-8a4c-4d0e-9d1f-1f2e3d4c5b6a".to_owned()),
+        id: Some("4b4d6a52-8a4c-4d0e-9d1f-1f2e3d4c5b6a".into()),
+        pool_id: Some("9d1f1f2e-8a4c-4d0e-9d1f-1f2e3d4c5b6a".into()),
         address: Some("10.6.0.5".parse().unwrap()),
         provisioning_status: MemberStatus::from(&ProvisioningStatus::from(status)),
         operating_status: OperatingStatus::Online,

@@ -6,7 +6,7 @@ use super::{
     bastion::observation::SeenBastion,
     delete::progress::DeletionProgress,
     endpoint::name::EndpointName,
-    load_balancer::{KnownLoadBalancer, Replacements},
+    load_balancer::{KnownLoadBalancer, plan::Replacements},
     machine_floating_ip::observation::SeenCarriers,
     network::NetworkState,
     networking::Turn,
@@ -14,7 +14,10 @@ use super::{
     settled_networking::SettledNetworking,
 };
 use crate::controllers::health::Track;
-use capo_core::{Lookup, ids::ProjectId};
+use capo_core::{
+    Lookup,
+    ids::{ProjectId, SubnetId},
+};
 use capo_openstack::{
     ApiVersion, Cloud,
     network::{FloatingIp, Network, Router},
@@ -50,7 +53,7 @@ pub(crate) struct CachedCluster {
     /// The newest version of Octavia's API, where the spec needs what older ones lack.
     pub octavia_version: Option<ApiVersion>,
     /// Load balancers in ERROR that were replaced.
-    pub replacements: Replacements,
+    pub replacements: Option<Replacements>,
     /// Since when the Cluster's `RemoteConnectionProbe` is True without a break.
     pub remote_connection: Track,
     /// The cluster's CA, as PEM.
@@ -92,7 +95,7 @@ pub(crate) struct Networking {
     /// The cluster's network.
     pub network: Lookup<NetworkState>,
     /// The subnet of machines and members.
-    pub primary_subnet: Lookup<String>,
+    pub primary_subnet: Lookup<SubnetId>,
     /// The router.
     pub router: Lookup<Router>,
     /// The managed security groups.

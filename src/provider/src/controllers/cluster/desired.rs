@@ -10,18 +10,28 @@ use super::{
     security_groups::rule::Rule,
     spec::problems::{Part, Problem},
 };
-use capo_core::MonitorType;
+use capo_core::{
+    MonitorType,
+    ids::{NetworkId, RouterId, SubnetId},
+};
 use capo_gate::desired::Monitor;
 use capo_openstack::network::{AllocationPool, NetworkFilter, RouterFilter, SubnetFilter};
 
 /// An existing object, as the user points to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Reference<F> {
+pub(crate) enum Reference<Id, F> {
     /// By id.
-    Id(String),
+    Id(Id),
     /// By what it looks like.
     Filter(F),
 }
+
+/// An existing network.
+pub(crate) type NetworkReference = Reference<NetworkId, NetworkFilter>;
+/// An existing subnet.
+pub(crate) type SubnetReference = Reference<SubnetId, SubnetFilter>;
+/// An existing router.
+pub(crate) type RouterReference = Reference<RouterId, RouterFilter>;
 
 /// The desired state of an `OpenStackCluster`.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,7 +49,7 @@ pub(crate) struct DesiredCluster {
     /// Which router.
     pub router: DesiredRouter,
     /// The subnet of machines and members; the first one where none is given.
-    pub primary_subnet: Option<Reference<SubnetFilter>>,
+    pub primary_subnet: Option<SubnetReference>,
     /// Managed security groups.
     pub security: Option<DesiredSecurityGroups>,
     /// The managed load balancer.
@@ -64,7 +74,7 @@ pub(crate) enum DesiredExternalNetwork {
     /// The only one there is; none is fine too.
     Sole,
     /// This one.
-    Given(Reference<NetworkFilter>),
+    Given(NetworkReference),
 }
 
 /// Which network and subnets.
@@ -75,9 +85,9 @@ pub(crate) enum DesiredNetwork {
     /// Existing ones.
     Existing {
         /// The network; found through the first subnet where none is given.
-        network: Option<Reference<NetworkFilter>>,
+        network: Option<NetworkReference>,
         /// Its subnets; all of them where none is given.
-        subnets: Vec<Reference<SubnetFilter>>,
+        subnets: Vec<SubnetReference>,
     },
 }
 
@@ -100,9 +110,9 @@ pub(crate) struct ManagedNetwork {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DesiredRouter {
     /// An existing one.
-    pub existing: Option<Reference<RouterFilter>>,
+    pub existing: Option<RouterReference>,
     /// Our addresses in the external network: the subnet, and the address where one is given.
-    pub external_ips: Vec<(Reference<SubnetFilter>, Option<IpAddr>)>,
+    pub external_ips: Vec<(SubnetReference, Option<IpAddr>)>,
 }
 
 /// Managed security groups.
@@ -139,9 +149,9 @@ pub(crate) struct DesiredLoadBalancer {
     /// Octavia's availability zone.
     pub availability_zone: Option<String>,
     /// Its own network, where it is not the cluster's.
-    pub network: Option<Reference<NetworkFilter>>,
+    pub network: Option<NetworkReference>,
     /// Its own subnets.
-    pub subnets: Vec<Reference<SubnetFilter>>,
+    pub subnets: Vec<SubnetReference>,
     /// Ports besides the API server's.
     pub additional_ports: Vec<u16>,
     /// Who may connect besides the cluster itself; `None` is everybody.

@@ -41,7 +41,7 @@ fn shown(member: &MemberFinding) -> LoadBalancerMemberStatus {
     LoadBalancerMemberStatus {
         machine: member.machine.clone(),
         port: member.port.into(),
-        id: member.id.clone(),
+        id: member.id.clone().map(Into::into),
         address: member.address.map(|address| address.to_string()),
         provisioning_status: exists.then(|| member.provisioning_status.to_string()),
         operating_status: exists.then(|| member.operating_status.label().to_owned()),
@@ -104,7 +104,7 @@ mod tests {
         MemberFinding {
             machine: "m".to_owned(),
             port: 6443,
-            id: Some("1".to_owned()),
+            id: Some("1".into()),
             address: None,
             provisioning_status: MemberStatus::from(&ProvisioningStatus::from(status)),
             operating_status: OperatingStatus::Online,

@@ -14,6 +14,7 @@ use super::{
 use crate::kubernetes::conditions::kind;
 use crate::reconcile::StepResult;
 use capo_core::Lookup;
+use capo_core::ids::SubnetId;
 use capo_openstack::network::{Network, ProjectNetworking};
 
 /// What a pass reads of the networking.
@@ -243,21 +244,21 @@ async fn load_balancer_network(
     }
 }
 
-async fn primary_subnet(context: &StepContext<'_>, network: &NetworkState) -> StepResult<String> {
+async fn primary_subnet(context: &StepContext<'_>, network: &NetworkState) -> StepResult<SubnetId> {
     if let Some(reference) = &context.desired.primary_subnet {
         let listed = network.subnets.iter();
-        let mut listed = listed.filter(|subnet| *reference == Reference::Id(subnet.id.to_string()));
+        let mut listed = listed.filter(|subnet| *reference == Reference::Id(subnet.id.clone()));
         if let Some(subnet) = listed.next() {
-            return Ok(subnet.id.to_string());
+            return Ok(subnet.id.clone());
         }
-        let within = Some(network.network.id.as_str());
+        let within = Some(&network.network.id);
         let subnet = network::subnet_by(context, reference, within, "spec.primarySubnet").await?;
-        return Ok(subnet.id.into());
+        return Ok(subnet.id);
     }
     Ok(network
         .subnets
         .first()
-        .map(|subnet| subnet.id.to_string())
+        .map(|subnet| subnet.id.clone())
         .unwrap_or_default())
 }
 

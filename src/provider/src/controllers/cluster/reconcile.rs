@@ -164,11 +164,16 @@ impl<'a> Reconcile<'a> {
             .as_ref()
             .and_then(|b| b.floating_ip.as_deref());
         KnownIds {
-            network: network.and_then(|n| n.id.clone()),
-            subnet: network.and_then(|n| n.subnets.first().map(|s| s.id.clone())),
-            external_network: status.external_network.as_ref().map(|n| n.id.clone()),
-            router: status.router.as_ref().map(|r| r.id.clone()),
-            load_balancer: balancer.and_then(|lb| lb.id.clone()),
+            network: network.and_then(|n| n.id.clone()).map(Into::into),
+            subnet: network
+                .and_then(|n| n.subnets.first())
+                .map(|s| s.id.clone().into()),
+            external_network: status
+                .external_network
+                .as_ref()
+                .map(|n| n.id.clone().into()),
+            router: status.router.as_ref().map(|r| r.id.clone().into()),
+            load_balancer: balancer.and_then(|lb| lb.id.clone()).map(Into::into),
             vip: balancer
                 .and_then(|lb| lb.internal_ip.as_deref())
                 .and_then(|ip| ip.parse().ok()),
@@ -176,9 +181,15 @@ impl<'a> Reconcile<'a> {
             control_plane_group: status
                 .control_plane_security_group
                 .as_ref()
-                .map(|g| g.id.clone()),
-            worker_group: status.worker_security_group.as_ref().map(|g| g.id.clone()),
-            bastion_group: status.bastion_security_group.as_ref().map(|g| g.id.clone()),
+                .map(|g| g.id.clone().into()),
+            worker_group: status
+                .worker_security_group
+                .as_ref()
+                .map(|g| g.id.clone().into()),
+            bastion_group: status
+                .bastion_security_group
+                .as_ref()
+                .map(|g| g.id.clone().into()),
             bastion_floating_ip: bastion.and_then(|ip| ip.parse().ok()),
         }
     }

@@ -239,7 +239,7 @@ impl LoadBalancerState {
         };
         LoadBalancerStatus {
             name: known.name.clone(),
-            id: Some(known.id.clone()),
+            id: Some(known.id.to_string()),
             ip: match &self.floating_ip {
                 Lookup::Found(ip) => Some(ip.to_string()),
                 Lookup::Absent => internal.clone(),

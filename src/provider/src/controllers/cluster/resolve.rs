@@ -15,12 +15,18 @@ pub(crate) enum Match<T> {
 }
 
 /// Picks the object with the id `known`, or the only one there is.
-pub(crate) fn resolve<T>(found: Vec<T>, known: Option<&str>, id: impl Fn(&T) -> &str) -> Match<T> {
+pub(crate) fn resolve<T, Id>(found: Vec<T>, known: Option<&Id>, id: impl Fn(&T) -> &Id) -> Match<T>
+where
+    Id: AsRef<str> + PartialEq + ?Sized,
+{
     if let Some(at) = found.iter().position(|one| Some(id(one)) == known) {
         return found.into_iter().nth(at).map_or(Match::None, Match::One);
     }
     if found.len() > 1 {
-        let mut ids: Vec<String> = found.iter().map(|one| id(one).to_owned()).collect();
+        let mut ids: Vec<String> = found
+            .iter()
+            .map(|one| id(one).as_ref().to_owned())
+            .collect();
         ids.sort();
         return Match::Several(ids);
     }

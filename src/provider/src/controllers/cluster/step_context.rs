@@ -12,7 +12,7 @@ use crate::kubernetes::events::{CloudObject, Events, Verb};
 use crate::reconcile::{StepError, StepResult};
 use capo_core::Priority;
 use capo_core::Reason;
-use capo_core::ids::ProjectId;
+use capo_core::ids::{LoadBalancerId, NetworkId, ProjectId, RouterId, SecurityGroupId, SubnetId};
 use capo_openstack::{Cloud, Error, network::Tagged};
 
 /// What the steps of one pass share.
@@ -41,25 +41,25 @@ pub(crate) struct StepContext<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct KnownIds {
     /// `status.network.id`
-    pub network: Option<String>,
+    pub network: Option<NetworkId>,
     /// `status.network.subnets[0].id`
-    pub subnet: Option<String>,
+    pub subnet: Option<SubnetId>,
     /// `status.externalNetwork.id`
-    pub external_network: Option<String>,
+    pub external_network: Option<NetworkId>,
     /// `status.router.id`
-    pub router: Option<String>,
+    pub router: Option<RouterId>,
     /// `status.apiServerManagedLoadBalancer.id`
-    pub load_balancer: Option<String>,
+    pub load_balancer: Option<LoadBalancerId>,
     /// `status.apiServerManagedLoadBalancer.internalIP`
     pub vip: Option<std::net::IpAddr>,
     /// `status.apiServerManagedLoadBalancer.ip`
     pub floating_ip: Option<std::net::IpAddr>,
     /// `status.controlPlaneSecurityGroup.id`
-    pub control_plane_group: Option<String>,
+    pub control_plane_group: Option<SecurityGroupId>,
     /// `status.workerSecurityGroup.id`
-    pub worker_group: Option<String>,
+    pub worker_group: Option<SecurityGroupId>,
     /// `status.bastionSecurityGroup.id`
-    pub bastion_group: Option<String>,
+    pub bastion_group: Option<SecurityGroupId>,
     /// `status.bastion.floatingIP`, which has the same description as ours.
     pub bastion_floating_ip: Option<std::net::IpAddr>,
 }

@@ -99,7 +99,7 @@ impl DesiredTracking<'_> {
         tracker::DesiredLoadBalancer {
             generation: self.generation,
             enabled: load_balancer.is_some(),
-            id: self.seen.load_balancer.clone().map(|lb| lb.id.into()),
+            id: self.seen.load_balancer.clone().map(|lb| lb.id),
             name: self.desired.names.load_balancer(),
             allowed_cidrs: self.allowed_cidrs.filter(|_| {
                 let version = self.seen.octavia_version;
@@ -124,7 +124,7 @@ fn member_subnet(seen: &CachedCluster) -> Option<SubnetId> {
     let own = networking.load_balancer_network.found()?;
     let cluster = networking.network.found()?;
     let primary = networking.primary_subnet.found()?;
-    (own.network.id != cluster.network.id).then(|| primary.as_str().into())
+    (own.network.id != cluster.network.id).then(|| primary.clone())
 }
 
 #[cfg(test)]
@@ -148,7 +148,7 @@ mod tests {
             provider: None,
             flavor: None,
             availability_zone: None,
-            network: Some(Reference::Id("b".to_owned())),
+            network: Some(Reference::Id("b".into())),
             subnets: Vec::new(),
             additional_ports: Vec::new(),
             allowed_cidrs: None,
@@ -157,7 +157,7 @@ mod tests {
         };
         let mut seen = CachedCluster {
             load_balancer: Lookup::Found(KnownLoadBalancer {
-                id: "lb".to_owned(),
+                id: "lb".into(),
                 name: "lb".to_owned(),
                 provider: "amphora".to_owned(),
                 vip: None,
@@ -170,7 +170,7 @@ mod tests {
         seen.networking.network = Lookup::Found(network("a"));
         seen.networking.load_balancer_network = Lookup::Found(network("b"));
         assert!(!is_load_balancer_known(&seen, &desired));
-        seen.networking.primary_subnet = Lookup::Found("s".to_owned());
+        seen.networking.primary_subnet = Lookup::Found("s".into());
         assert!(is_load_balancer_known(&seen, &desired));
         assert_eq!(member_subnet(&seen).as_deref(), Some("s"));
         // A load balancer that was not looked up does not count as absent.

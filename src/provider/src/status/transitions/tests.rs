@@ -8,7 +8,7 @@ fn findings(members: &[(&str, &str)], admission: Option<Gate>) -> Findings {
     let members = members.iter().map(|(id, status)| MemberFinding {
         machine: "m".to_owned(),
         port: 6443,
-        id: Some((*id).to_owned()),
+        id: Some((*id).into()),
         pool_id: None,
         address: None,
         provisioning_status: MemberStatus::from(&ProvisioningStatus::from(*status)),

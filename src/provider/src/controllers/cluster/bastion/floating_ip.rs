@@ -9,14 +9,17 @@ use crate::controllers::cluster::{
 use crate::kubernetes::conditions::kind::BASTION_READY;
 use crate::kubernetes::events::{CloudObject, Verb};
 use crate::reconcile::{StepError, StepResult};
-use capo_core::{Priority, Reason, ids::PortId};
+use capo_core::{
+    Priority, Reason,
+    ids::{NetworkId, PortId},
+};
 use capo_openstack::network::{FloatingIp, Tagged};
 
 /// Which floating IP the bastion should have.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DesiredFloatingIp<'a> {
     /// The external network.
-    pub external: &'a str,
+    pub external: &'a NetworkId,
     /// The bastion's port in the cluster's network.
     pub port: &'a PortId,
     /// `spec.bastion.floatingIP`.
@@ -32,7 +35,7 @@ pub(crate) async fn ensure(
     desired: DesiredFloatingIp<'_>,
 ) -> StepResult<FloatingIp> {
     let shown = |error: StepError| error.shown_by(BASTION_READY);
-    let port = desired.port.as_str();
+    let port = desired.port;
     let present = floating_ips::on_port(context, port).await.map_err(shown)?;
     let found = match present {
         Some(fip) if desired.given.is_none() || fip.floating_ip_address == desired.given => {
@@ -121,7 +124,7 @@ async fn find(
     let mut free: Vec<FloatingIp> = floating_ips::described_as_ours(context)
         .await?
         .into_iter()
-        .filter(|fip| fip.port_id.is_none() && fip.floating_network_id == desired.external)
+        .filter(|fip| fip.port_id.is_none() && fip.floating_network_id == *desired.external)
         .filter(|fip| of_api_server.is_none() || fip.floating_ip_address != of_api_server)
         .collect();
     free.sort_by(|a, b| a.id.cmp(&b.id));

@@ -179,7 +179,7 @@ async fn take_down(pass: &mut Reconcile<'_>, context: &StepContext<'_>) -> StepR
         .map(|lb| lb.id.clone())
         .or(context.known.load_balancer.clone());
     let cluster = DeletedCluster {
-        load_balancer: known.as_deref(),
+        load_balancer: known.as_ref(),
         name: &pass.related.cluster_name,
         with_services: pass.annotation(DELETE_ANNOTATION) == Some("true"),
     };

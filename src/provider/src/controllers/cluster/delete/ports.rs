@@ -7,6 +7,7 @@ use crate::controllers::cluster::{names::port_description, step_context::StepCon
 use crate::kubernetes::conditions::kind::NETWORK_READY;
 use crate::kubernetes::events::{CloudObject, Verb};
 use crate::reconcile::{StepError, StepResult};
+use capo_core::ids::LoadBalancerId;
 use capo_core::{FailureClass, Priority, ProvisioningStatus, Reason};
 use capo_openstack::{
     Error,
@@ -51,8 +52,8 @@ pub(super) async fn delete_leftover(
         if port.description == description && is_unused(context, &port).await? {
             delete(context, &port).await?;
         } else if let Some(load_balancer) = load_balancer_of(&port)
-            && !present.contains(load_balancer)
-            && is_gone(context, load_balancer).await?
+            && !present.contains(&load_balancer)
+            && is_gone(context, &load_balancer).await?
         {
             // Octavia deletes this port with its load balancer. A deletion that Octavia gave up leaves it behind.
             delete(context, &port).await?;
@@ -83,14 +84,14 @@ async fn is_unused(context: &StepContext<'_>, port: &Port) -> StepResult<bool> {
 }
 
 /// The id of the load balancer whose address a port is, as Octavia and its provider for OVN name such ports.
-fn load_balancer_of(port: &Port) -> Option<&str> {
+fn load_balancer_of(port: &Port) -> Option<LoadBalancerId> {
     let name = port.name.as_str();
     let id = name
         .strip_prefix("octavia-lb-")
         .or_else(|| name.strip_prefix("ovn-lb-vip-"))?;
     let is_hexadecimal = |part: &str| part.chars().all(|char| char.is_ascii_hexdigit());
     let lengths = id.split('-').map(str::len);
-    (lengths.eq([8_usize, 4, 4, 4, 12]) && id.split('-').all(is_hexadecimal)).then_some(id)
+    (lengths.eq([8_usize, 4, 4, 4, 12]) && id.split('-').all(is_hexadecimal)).then(|| id.into())
 }
 
 /// The ids of the load balancers with their address in a network, by one call for all of them. Those of other projects are not
@@ -98,7 +99,7 @@ fn load_balancer_of(port: &Port) -> Option<&str> {
 async fn load_balancers_in(
     context: &StepContext<'_>,
     network: &Network,
-) -> StepResult<BTreeSet<String>> {
+) -> StepResult<BTreeSet<LoadBalancerId>> {
     let filter = LoadBalancerFilter {
         vip_network_id: Some(network.id.clone()),
         ..LoadBalancerFilter::default()
@@ -111,7 +112,7 @@ async fn load_balancers_in(
         Ok(found) => Ok(found
             .into_iter()
             .filter(|found| found.provisioning_status != ProvisioningStatus::Deleted)
-            .map(|found| found.id.to_string())
+            .map(|found| found.id)
             .collect()),
         Err(error) if cannot_tell(&error) => Ok(BTreeSet::new()),
         Err(error) => {
@@ -129,10 +130,10 @@ fn cannot_tell(error: &Error) -> bool {
 }
 
 /// Whether Octavia has no load balancer with this id. A cloud that can't tell keeps the port.
-async fn is_gone(context: &StepContext<'_>, load_balancer: &str) -> StepResult<bool> {
+async fn is_gone(context: &StepContext<'_>, load_balancer: &LoadBalancerId) -> StepResult<bool> {
     let read = context
         .cloud
-        .load_balancer(&load_balancer.into(), Priority::Settling)
+        .load_balancer(load_balancer, Priority::Settling)
         .await;
     match read {
         Ok(found) => Ok(found.provisioning_status == ProvisioningStatus::Deleted),
@@ -227,7 +228,7 @@ mod tests {
         for (name, expected) in cases {
             let port: Port =
                 from_value(json!({"id": "p", "name": name, "network_id": "n"})).unwrap();
-            assert_eq!(load_balancer_of(&port), expected, "{name}");
+            assert_eq!(load_balancer_of(&port).as_deref(), expected, "{name}");
         }
     }
 }

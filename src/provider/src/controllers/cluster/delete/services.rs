@@ -5,6 +5,7 @@ use crate::controllers::cluster::{floating_ip, load_balancer, step_context::Step
 use crate::kubernetes::conditions::kind::NETWORK_READY;
 use crate::kubernetes::events::CloudObject;
 use crate::reconcile::{StepError, StepResult};
+use capo_core::ids::PortId;
 use capo_core::{FailureClass, Priority, ProvisioningStatus, Reason};
 use capo_openstack::{
     load_balancer::{LoadBalancer, LoadBalancerFilter},
@@ -90,7 +91,7 @@ pub(super) async fn delete(
 /// Deletes the floating IP on a port if the cloud controller manager created it for this cluster, as its description says.
 async fn delete_floating_ip(
     context: &StepContext<'_>,
-    port: &str,
+    port: &PortId,
     cluster: &str,
 ) -> StepResult<()> {
     let found = floating_ip::on_port(context, port)

@@ -21,6 +21,7 @@ use crate::kubernetes::conditions::kind::{
 use crate::kubernetes::events::{CloudObject, Verb};
 use crate::reconcile::{StepError, StepResult};
 use capo_core::Reason;
+use capo_core::ids::LoadBalancerId;
 use capo_core::{FailureClass, Priority, ProvisioningStatus};
 use capo_openstack::{
     Error,
@@ -31,7 +32,7 @@ use capo_openstack::{
 /// What is deleted.
 pub(super) struct DeletedCluster<'a> {
     /// The id of the load balancer, where it is known.
-    pub load_balancer: Option<&'a str>,
+    pub load_balancer: Option<&'a LoadBalancerId>,
     /// The name of the Cluster, which ports carry in their description.
     pub name: &'a str,
     /// The load balancers of Services go too.
@@ -68,7 +69,7 @@ pub(super) async fn delete_all(
     Ok(())
 }
 
-async fn balancer(context: &StepContext<'_>, known: Option<&str>) -> StepResult<()> {
+async fn balancer(context: &StepContext<'_>, known: Option<&LoadBalancerId>) -> StepResult<()> {
     if context.desired.load_balancer.is_none() && known.is_none() {
         return floating_ip::remove(context, None).await;
     }
@@ -111,7 +112,7 @@ fn is_no_service(step_error: &StepError) -> bool {
 async fn remove_balancer(context: &StepContext<'_>, lb: &LoadBalancer) -> StepResult<()> {
     let seen = FoundLoadBalancer::from(lb);
     if seen.provisioning_status != ProvisioningStatus::PendingDelete {
-        floating_ip::remove(context, lb.vip_port_id.as_deref()).await?;
+        floating_ip::remove(context, lb.vip_port_id.as_ref()).await?;
         if !load_balancer::delete(context, &lb.name, &lb.id).await? {
             return Err(StepError::wait(
                 API_SERVER_LOAD_BALANCER_READY,

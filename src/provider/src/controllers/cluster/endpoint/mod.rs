@@ -40,9 +40,9 @@ pub(crate) async fn endpoint(
         // A floating IP works through the router, and RouterReady shows why that is unknown.
         return Ok(());
     }
-    let external = external.found().map(|network| network.id.as_str());
+    let external = external.found().map(|network| network.id.clone());
     let wants_floating_ip = context.desired.wants_floating_ip();
-    let floating = match (external, pass.seen.load_balancer.found().cloned()) {
+    let floating = match (&external, pass.seen.load_balancer.found().cloned()) {
         (Some(external), Some(balancer))
             if wants_floating_ip && takes_floating_ip(context.desired, &balancer) =>
         {
@@ -78,7 +78,7 @@ pub(crate) async fn endpoint(
             let fip = {
                 let external = external.unwrap_or_default();
                 let name = &mut pass.seen.endpoint_name;
-                floating_ip::ensure(context, external, None, name).await?
+                floating_ip::ensure(context, &external, None, name).await?
             };
             let host = fip.floating_ip_address.map(|address| address.to_string());
             of_machine = Some(fip);

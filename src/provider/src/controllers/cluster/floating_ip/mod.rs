@@ -10,7 +10,10 @@ use crate::controllers::Outcome;
 use crate::kubernetes::conditions::kind::API_ENDPOINT_READY;
 use crate::kubernetes::events::{CloudObject, Verb};
 use crate::reconcile::{StepError, StepResult};
-use capo_core::{FailureClass, Priority, Reason, ids::PortId};
+use capo_core::{
+    FailureClass, Priority, Reason,
+    ids::{NetworkId, PortId},
+};
 use capo_openstack::{
     Error,
     network::{FloatingIp, FloatingIpFilter, NewFloatingIp, Tagged},
@@ -48,11 +51,11 @@ impl Purpose {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place<'a> {
     /// The external network.
-    pub external: &'a str,
+    pub external: &'a NetworkId,
     /// The address that it should have; Neutron chooses one where none is given.
     pub address: Option<IpAddr>,
     /// The port that it is put on.
-    pub port: Option<&'a str>,
+    pub port: Option<&'a PortId>,
 }
 
 /// An error about a floating IP.
@@ -65,8 +68,8 @@ pub(crate) fn failed(doing: &str, error: &Error) -> StepError {
 /// on no port, left by a pass that was cut off; else a new one, created on the port in one call.
 pub(crate) async fn ensure(
     context: &StepContext<'_>,
-    external: &str,
-    port: Option<&str>,
+    external: &NetworkId,
+    port: Option<&PortId>,
     name: &mut EndpointName,
 ) -> StepResult<FloatingIp> {
     let present = match port {
@@ -224,10 +227,10 @@ pub(crate) fn desired_address(context: &StepContext<'_>) -> Option<IpAddr> {
 /// The floating IP on a port.
 pub(crate) async fn on_port(
     context: &StepContext<'_>,
-    port: &str,
+    port: &PortId,
 ) -> StepResult<Option<FloatingIp>> {
     let filter = FloatingIpFilter {
-        port_id: Some(port.into()),
+        port_id: Some(port.clone()),
         ..FloatingIpFilter::default()
     };
     let found = context
@@ -260,11 +263,14 @@ pub(crate) async fn by_address(
 }
 
 /// Floating IPs of ours on no port. The bastion's has the same description, so its address is left out.
-async fn left_over(context: &StepContext<'_>, external: &str) -> StepResult<Option<FloatingIp>> {
+async fn left_over(
+    context: &StepContext<'_>,
+    external: &NetworkId,
+) -> StepResult<Option<FloatingIp>> {
     let found = described_as_ours(context).await?;
     let free: Vec<FloatingIp> = found
         .into_iter()
-        .filter(|fip| fip.port_id.is_none() && fip.floating_network_id == external)
+        .filter(|fip| fip.port_id.is_none() && fip.floating_network_id == *external)
         .collect();
     let what = format!(
         "Description \"{}\" of free floating IPs",
@@ -330,9 +336,9 @@ pub(crate) async fn create(
     purpose: Purpose,
 ) -> StepResult<FloatingIp> {
     let new = NewFloatingIp {
-        floating_network_id: place.external.into(),
+        floating_network_id: place.external.clone(),
         floating_ip_address: place.address,
-        port_id: place.port.map(Into::into),
+        port_id: place.port.cloned(),
         description: context.desired.names.description(),
     };
     let owner = purpose.owner();
@@ -364,7 +370,7 @@ pub(crate) fn shown(fip: &FloatingIp) -> String {
 
 /// Gives the API server's floating IPs back: those on `port`, and those of ours on no port; without a load balancer also
 /// one that is still on the port of a machine. One that the user named or brought along is only taken off the port.
-pub(crate) async fn remove(context: &StepContext<'_>, port: Option<&str>) -> StepResult<()> {
+pub(crate) async fn remove(context: &StepContext<'_>, port: Option<&PortId>) -> StepResult<()> {
     let mut ours = match port {
         Some(port) => on_port(context, port).await?.into_iter().collect(),
         None => Vec::new(),

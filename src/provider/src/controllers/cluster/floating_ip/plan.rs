@@ -29,7 +29,7 @@ pub(crate) enum FloatingIpPlan {
 }
 
 /// Decides on the floating IP that was found for `port`; without a port it only has to exist.
-pub(crate) fn plan(found: Option<FloatingIp>, port: Option<&str>) -> FloatingIpPlan {
+pub(crate) fn plan(found: Option<FloatingIp>, port: Option<&PortId>) -> FloatingIpPlan {
     let Some(fip) = found else {
         return FloatingIpPlan::Create;
     };
@@ -39,7 +39,7 @@ pub(crate) fn plan(found: Option<FloatingIp>, port: Option<&str>) -> FloatingIpP
         (Some(_), Some(other)) => FloatingIpPlan::Occupied { fip, port: other },
         (Some(port), None) => FloatingIpPlan::Associate {
             fip,
-            port: port.into(),
+            port: port.clone(),
         },
     }
 }

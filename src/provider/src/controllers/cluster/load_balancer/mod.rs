@@ -4,7 +4,7 @@ pub(crate) mod allowed_cidrs;
 pub(crate) mod plan;
 pub(crate) mod reconcile;
 
-use std::{net::IpAddr, time::Instant};
+use std::net::IpAddr;
 
 use self::plan::FoundLoadBalancer;
 use super::{desired::DesiredLoadBalancer, network::NetworkState, step_context::StepContext};
@@ -12,7 +12,10 @@ use crate::kubernetes::conditions::kind::API_SERVER_LOAD_BALANCER_READY;
 use crate::kubernetes::events::{CloudObject, Verb};
 use crate::reconcile::{StepError, StepResult};
 use capo_core::Reason;
-use capo_core::{FailureClass, Priority, ProvisioningStatus};
+use capo_core::{
+    FailureClass, Priority, ProvisioningStatus,
+    ids::{LoadBalancerFlavorId, LoadBalancerId, PortId, ProjectId, SubnetId},
+};
 use capo_openstack::{
     Error,
     load_balancer::{LoadBalancer, LoadBalancerFilter, NewLoadBalancer},
@@ -23,7 +26,7 @@ use capo_openstack::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KnownLoadBalancer {
     /// Octavia's id.
-    pub id: String,
+    pub id: LoadBalancerId,
     /// Its name.
     pub name: String,
     /// Its provider, empty where Octavia shows none.
@@ -31,7 +34,7 @@ pub(crate) struct KnownLoadBalancer {
     /// Its address.
     pub vip: Option<IpAddr>,
     /// The port of its address.
-    pub vip_port: Option<String>,
+    pub vip_port: Option<PortId>,
     /// Its tags.
     pub tags: Vec<String>,
 }
@@ -39,11 +42,11 @@ pub(crate) struct KnownLoadBalancer {
 impl From<&LoadBalancer> for KnownLoadBalancer {
     fn from(lb: &LoadBalancer) -> Self {
         Self {
-            id: lb.id.to_string(),
+            id: lb.id.clone(),
             name: lb.name.clone(),
             provider: lb.provider.clone().unwrap_or_default(),
             vip: lb.vip_address,
-            vip_port: lb.vip_port_id.clone().map(Into::into),
+            vip_port: lb.vip_port_id.clone(),
             tags: lb.tags.clone(),
         }
     }
@@ -52,15 +55,12 @@ impl From<&LoadBalancer> for KnownLoadBalancer {
 impl From<&LoadBalancer> for FoundLoadBalancer {
     fn from(lb: &LoadBalancer) -> Self {
         Self {
-            id: lb.id.to_string(),
+            id: lb.id.clone(),
             name: lb.name.clone(),
             provisioning_status: lb.provisioning_status.clone(),
         }
     }
 }
-
-/// How often this process replaced the load balancer, and when it did last.
-pub(crate) type Replacements = Option<(u32, Instant)>;
 
 /// An error about the load balancer.
 pub(crate) fn failed(doing: &str, error: &Error) -> StepError {
@@ -76,16 +76,12 @@ pub(crate) fn failed(doing: &str, error: &Error) -> StepError {
 /// else all in our project with our name.
 pub(crate) async fn find(
     context: &StepContext<'_>,
-    known: Option<&str>,
+    known: Option<&LoadBalancerId>,
 ) -> StepResult<Vec<LoadBalancer>> {
     let name = context.desired.names.load_balancer();
     let doing = format!("Looking for load balancer {name}");
     if let Some(id) = known {
-        match context
-            .cloud
-            .load_balancer(&id.into(), Priority::Settling)
-            .await
-        {
+        match context.cloud.load_balancer(id, Priority::Settling).await {
             Ok(lb) if is_ours(&lb, &name, &context.project) => return Ok(vec![lb]),
             Ok(_) => {}
             Err(error) if error.is_not_found() => {}
@@ -108,11 +104,11 @@ pub(crate) async fn find(
         .collect())
 }
 
-fn is_ours(lb: &LoadBalancer, name: &str, project: &str) -> bool {
+fn is_ours(lb: &LoadBalancer, name: &str, project: &ProjectId) -> bool {
     lb.name == name
         && lb
             .project_id
-            .as_deref()
+            .as_ref()
             .is_none_or(|theirs| theirs == project)
         && lb.provisioning_status != ProvisioningStatus::Deleted
 }
@@ -122,7 +118,7 @@ pub(crate) async fn create(
     context: &StepContext<'_>,
     desired: &DesiredLoadBalancer,
     network: &NetworkState,
-    primary: Option<&str>,
+    primary: Option<&SubnetId>,
 ) -> StepResult<LoadBalancer> {
     let provider = match &desired.provider {
         Some(provider) => available_provider(context, provider).await?,
@@ -143,7 +139,7 @@ pub(crate) async fn create(
         vip_network_id: Some(network.network.id.clone()),
         vip_subnet_id: subnet.map(|subnet| subnet.id.clone()),
         provider,
-        flavor_id: flavor_id.map(Into::into),
+        flavor_id,
         availability_zone: desired.availability_zone.clone(),
         tags: context.desired.tags.clone(),
     };
@@ -182,14 +178,14 @@ fn vip_address(context: &StepContext<'_>) -> StepResult<Option<IpAddr>> {
 fn vip_subnet<'a>(
     network: &'a NetworkState,
     address: Option<IpAddr>,
-    primary: Option<&str>,
+    primary: Option<&SubnetId>,
 ) -> Option<&'a Subnet> {
     let subnets = &network.subnets;
     let holds = |subnet: &&Subnet| {
         address.is_some_and(|address| subnet.cidr.is_some_and(|range| range.contains(&address)))
     };
     let is_ipv4 = |subnet: &&Subnet| subnet.cidr.is_some_and(|range| range.addr().is_ipv4());
-    let is_primary = |subnet: &&Subnet| Some(subnet.id.as_str()) == primary;
+    let is_primary = |subnet: &&Subnet| Some(&subnet.id) == primary;
     subnets
         .iter()
         .find(holds)
@@ -224,7 +220,10 @@ async fn available_provider(
     }
 }
 
-async fn flavor_id(context: &StepContext<'_>, name: &str) -> StepResult<Option<String>> {
+async fn flavor_id(
+    context: &StepContext<'_>,
+    name: &str,
+) -> StepResult<Option<LoadBalancerFlavorId>> {
     let flavors = context
         .cloud
         .load_balancer_flavors(name, Priority::Settling)
@@ -236,14 +235,18 @@ async fn flavor_id(context: &StepContext<'_>, name: &str) -> StepResult<Option<S
     if found.is_none() {
         context.warn_default("flavor", name, "the name of an existing one is needed");
     }
-    Ok(found.map(|flavor| flavor.id.into()))
+    Ok(found.map(|flavor| flavor.id))
 }
 
 /// Deletes a load balancer with everything in it. `Ok(false)` where it is locked at the moment.
-pub(crate) async fn delete(context: &StepContext<'_>, name: &str, id: &str) -> StepResult<bool> {
+pub(crate) async fn delete(
+    context: &StepContext<'_>,
+    name: &str,
+    id: &LoadBalancerId,
+) -> StepResult<bool> {
     let answer = context
         .cloud
-        .delete_load_balancer(&id.into(), Priority::Settling)
+        .delete_load_balancer(id, Priority::Settling)
         .await;
     match context.deleted(CloudObject::LoadBalancer, name, id, answer) {
         Ok(()) => Ok(true),
@@ -280,7 +283,8 @@ mod tests {
                 subnets: from_value(json!(subnets)).unwrap(),
             };
             let address = address.map(|address| address.parse().unwrap());
-            let chosen = vip_subnet(&network, address, primary);
+            let primary = primary.map(SubnetId::from);
+            let chosen = vip_subnet(&network, address, primary.as_ref());
             let chosen = chosen.map(|subnet| subnet.id.as_str());
             assert_eq!(chosen, expected, "{subnets:?} {address:?} {primary:?}");
         }

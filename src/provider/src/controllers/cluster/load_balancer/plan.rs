@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use capo_core::ProvisioningStatus;
+use capo_core::{ProvisioningStatus, ids::LoadBalancerId};
 
 /// A load balancer as read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FoundLoadBalancer {
     /// Octavia's id.
-    pub id: String,
+    pub id: LoadBalancerId,
     /// Its name.
     pub name: String,
     /// Its provisioning status.
@@ -23,37 +23,46 @@ pub(crate) enum LoadBalancerPlan {
     /// This one is ours; what is inside it is not looked after here.
     Use {
         /// Octavia's id.
-        id: String,
+        id: LoadBalancerId,
     },
     /// It is being deleted: make a new one once it is gone.
     Going {
         /// Octavia's id.
-        id: String,
+        id: LoadBalancerId,
     },
     /// It is in ERROR and may be replaced: delete it with all that is in it.
     Replace {
         /// Octavia's id.
-        id: String,
+        id: LoadBalancerId,
         /// The operator asked for it, rather than nothing being lost by it.
         asked: bool,
     },
     /// It is in ERROR and may be replaced, but not so soon after the last time.
     ReplaceLater {
         /// Octavia's id.
-        id: String,
+        id: LoadBalancerId,
         /// How much later.
         pause: Duration,
     },
     /// It is in ERROR and serves, or may: only an operator can decide.
     Broken {
         /// Octavia's id.
-        id: String,
+        id: LoadBalancerId,
     },
     /// More than one answers to the name.
     Ambiguous {
         /// Their ids, in order.
-        ids: Vec<String>,
+        ids: Vec<LoadBalancerId>,
     },
+}
+
+/// The replacements of the load balancer that this process has made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Replacements {
+    /// How many there were.
+    pub count: u32,
+    /// When the last one was made.
+    pub last: Instant,
 }
 
 /// What decides besides the load balancers themselves.
@@ -67,8 +76,8 @@ pub(crate) struct LoadBalancerInputs {
     pub machine_admitted: bool,
     /// The annotation `rebuild-load-balancer`.
     pub rebuild: Option<String>,
-    /// Replacements that this process made, and when the last was.
-    pub replaced: Option<(u32, Instant)>,
+    /// The replacements that this process has made.
+    pub replaced: Option<Replacements>,
 }
 
 /// Decides on the load balancers that were found by id or by name.
@@ -95,7 +104,7 @@ pub(crate) fn plan(
         },
         ([one], _) => one_plan(inputs, one, now),
         (several, _) => {
-            let mut ids: Vec<String> = several.iter().map(|lb| lb.id.clone()).collect();
+            let mut ids: Vec<LoadBalancerId> = several.iter().map(|lb| lb.id.clone()).collect();
             ids.sort();
             LoadBalancerPlan::Ambiguous { ids }
         }
@@ -117,7 +126,8 @@ fn one_plan(
     if inputs.initialised || inputs.machine_admitted {
         return LoadBalancerPlan::Broken { id };
     }
-    match inputs.replaced.map(|(count, at)| at + pause_after(count)) {
+    let next = |replaced: Replacements| replaced.last + pause_after(replaced.count);
+    match inputs.replaced.map(next) {
         Some(earliest) if now < earliest => LoadBalancerPlan::ReplaceLater {
             id,
             pause: earliest.saturating_duration_since(now),
@@ -143,7 +153,7 @@ mod tests {
 
     fn lb(id: &str, name: &str, status: &str) -> FoundLoadBalancer {
         FoundLoadBalancer {
-            id: id.to_owned(),
+            id: id.into(),
             name: name.to_owned(),
             provisioning_status: status.into(),
         }
@@ -156,8 +166,8 @@ mod tests {
         }
     }
 
-    fn id(text: &str) -> String {
-        text.to_owned()
+    fn id(text: &str) -> LoadBalancerId {
+        text.into()
     }
 
     #[test]
@@ -235,8 +245,8 @@ mod tests {
     fn replacements_come_ever_slower() {
         let now = Instant::now();
         let found = [lb("1", "n", "ERROR")];
-        let after = |count, at| LoadBalancerInputs {
-            replaced: Some((count, at)),
+        let after = |count, last| LoadBalancerInputs {
+            replaced: Some(Replacements { count, last }),
             ..inputs()
         };
         assert_eq!(

@@ -4,7 +4,7 @@ use std::{net::IpAddr, time::Duration};
 
 use super::{
     KnownLoadBalancer,
-    plan::{self, FoundLoadBalancer, LoadBalancerInputs, LoadBalancerPlan},
+    plan::{self, FoundLoadBalancer, LoadBalancerInputs, LoadBalancerPlan, Replacements},
 };
 use crate::reconcile::{StepError, StepResult};
 use crate::{
@@ -12,13 +12,15 @@ use crate::{
         Outcome,
         cluster::{
             cache::ReadAt, desired::DesiredLoadBalancer, floating_ip as fips, load_balancer,
-            observe, reconcile::Reconcile, report::in_closed_set, step_context::StepContext,
+            observe, reconcile::Reconcile, report::in_closed_set, resolve::Match,
+            step_context::StepContext,
         },
     },
     kubernetes::conditions::kind,
 };
 use capo_core::{
     ConditionState, ConditionStatus, FailureClass, Lookup, ProvisioningStatus, Reason,
+    ids::{LoadBalancerId, NetworkId},
 };
 use capo_gate::findings::Findings;
 use capo_openstack::load_balancer::LoadBalancer;
@@ -47,9 +49,7 @@ pub(crate) async fn look_up(
     let known = seen
         .map(|lb| lb.id.clone())
         .or(context.known.load_balancer.clone());
-    load_balancer::find(context, known.as_deref())
-        .await
-        .map(Some)
+    load_balancer::find(context, known.as_ref()).await.map(Some)
 }
 
 /// What to do about the load balancers that were found; `None` where none was looked for. What the lookup found is
@@ -69,8 +69,8 @@ pub(crate) fn decide(
         replaced: pass.seen.replacements,
     };
     let plan = plan::plan(&inputs, &states, pass.now);
-    let by_id = |id: &str| {
-        let known = found.iter().find(|lb| lb.id == id);
+    let by_id = |id: &LoadBalancerId| {
+        let known = found.iter().find(|lb| lb.id == *id);
         Lookup::from(known.map(KnownLoadBalancer::from))
     };
     pass.seen.load_balancer = match &plan {
@@ -128,16 +128,12 @@ pub(crate) async fn carry_out(
             ))
         }
         LoadBalancerPlan::Broken { id } => Err(broken(&name, &id)),
-        LoadBalancerPlan::Ambiguous { ids } => Err(StepError::refused(
-            CONDITION,
-            Reason::AmbiguousMatch,
-            format!(
-                "Load balancer name \"{name}\" matches {} objects ({}), one is needed; nothing is changed until the \
-                 others are renamed or removed",
-                ids.len(),
-                ids.join(", ")
-            ),
-        )),
+        LoadBalancerPlan::Ambiguous { ids } => {
+            let ids = ids.into_iter().map(Into::into).collect();
+            Match::<()>::Several(ids)
+                .at_most_one(CONDITION, &format!("Load balancer name \"{name}\""))
+                .map(drop)
+        }
     }
 }
 
@@ -158,7 +154,6 @@ async fn create(
     };
     let named = context.desired.primary_subnet.as_ref();
     let primary = named.and(networking.primary_subnet.found());
-    let primary = primary.map(String::as_str);
     let created = load_balancer::create(context, desired, network, primary).await?;
     pass.seen.load_balancer = Lookup::Found(KnownLoadBalancer::from(&created));
     Ok(())
@@ -190,7 +185,7 @@ async fn nothing_to_lose(pass: &Reconcile<'_>) -> StepResult<bool> {
     .map_err(|e| StepError::kubernetes(CONDITION, "Reading Cluster and Machines", &e))
 }
 
-fn broken(name: &str, id: &str) -> StepError {
+fn broken(name: &str, id: &LoadBalancerId) -> StepError {
     let message = format!(
         "Load balancer {name} is in ERROR and may still serve. Try `openstack loadbalancer failover {id}`; to have it \
          deleted and recreated, set the annotation {REBUILD_ANNOTATION}: {id}"
@@ -203,13 +198,20 @@ fn broken(name: &str, id: &str) -> StepError {
     )
 }
 
-async fn replace(pass: &mut Reconcile<'_>, context: &StepContext<'_>, id: &str) -> StepResult<()> {
+async fn replace(
+    pass: &mut Reconcile<'_>,
+    context: &StepContext<'_>,
+    id: &LoadBalancerId,
+) -> StepResult<()> {
     // Its worker must not write to it any more, and does not without its id.
     pass.seen.load_balancer = Lookup::Absent;
     let name = context.desired.names.load_balancer();
     if load_balancer::delete(context, &name, id).await? {
-        let count = pass.seen.replacements.map_or(0, |(count, _)| count);
-        pass.seen.replacements = Some((count.saturating_add(1), pass.now));
+        let before = pass.seen.replacements.map_or(0, |before| before.count);
+        pass.seen.replacements = Some(Replacements {
+            count: before.saturating_add(1),
+            last: pass.now,
+        });
     }
     let text = format!(
         "Load balancer {id} was in ERROR and is being deleted; a new one is made when it is gone"
@@ -226,17 +228,17 @@ async fn replace(pass: &mut Reconcile<'_>, context: &StepContext<'_>, id: &str) 
 pub(crate) async fn floating_ip(
     pass: &mut Reconcile<'_>,
     context: &StepContext<'_>,
-    external: &str,
+    external: &NetworkId,
     balancer: &KnownLoadBalancer,
 ) -> StepResult<Option<IpAddr>> {
-    let Some(port) = balancer.vip_port.as_deref() else {
+    let Some(port) = balancer.vip_port.as_ref() else {
         return Ok(None);
     };
     // A floating IP once seen on the load balancer is looked at again with the networking.
     let age = pass.context.settings.sync_period / 2;
     if let Some(read) = &pass.seen.floating_ip
         && let fip = &read.value
-        && fip.port_id.as_deref() == Some(port)
+        && fip.port_id.as_ref() == Some(port)
         && (context.desired.floating_ip.is_none()
             || fip.floating_ip_address == context.desired.floating_ip)
         && read.age(pass.now) < age

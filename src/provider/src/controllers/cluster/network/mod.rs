@@ -18,6 +18,7 @@ use super::{
 use crate::kubernetes::conditions::kind::NETWORK_READY;
 use crate::kubernetes::events::{CloudObject, Verb};
 use crate::reconcile::{StepError, StepResult};
+use capo_core::ids::NetworkId;
 use capo_core::{FailureClass, Priority, Reason};
 use capo_openstack::{
     Error,
@@ -74,7 +75,7 @@ pub(crate) async fn external(
                 "OpenStackCluster {}: spec.externalNetwork is not set and \"any external network\"",
                 context.desired.object
             );
-            resolve(found, context.known.external_network.as_deref(), |n| &n.id)
+            resolve(found, context.known.external_network.as_ref(), |n| &n.id)
                 .at_most_one(NETWORK_READY, &what)
         }
     }
@@ -150,7 +151,7 @@ pub(crate) async fn find_managed(context: &StepContext<'_>) -> StepResult<Option
         .networks(&filter, Priority::Settling)
         .await
         .map_err(|e| failed(Reason::OpenStackError, &doing, &e))?;
-    let known = context.known.network.as_deref();
+    let known = context.known.network.as_ref();
     if let Some(network) = resolve(found, known, |n| &n.id)
         .at_most_one(NETWORK_READY, &format!("Network name \"{name}\""))?
     {
@@ -158,7 +159,7 @@ pub(crate) async fn find_managed(context: &StepContext<'_>) -> StepResult<Option
     }
     // Somebody renamed it: it is the cluster's all the same while it is in the cluster's project.
     let Some(id) = known else { return Ok(None) };
-    match context.cloud.network(&id.into(), Priority::Settling).await {
+    match context.cloud.network(id, Priority::Settling).await {
         Ok(network) if network.project_id.as_ref() == Some(&context.project) => Ok(Some(network)),
         Ok(_) => Ok(None),
         Err(error) if error.is_not_found() => Ok(None),
@@ -227,7 +228,7 @@ fn of_range(
         .filter(|subnet| subnet.cidr.map(|range| range.trunc()) == Some(desired.range))
         .collect();
     let what = format!("Subnet {} of network {}", desired.range, network.name);
-    let known = context.known.subnet.as_deref();
+    let known = context.known.subnet.as_ref();
     resolve(found, known, |s| &s.id).at_most_one(NETWORK_READY, &what)
 }
 
@@ -307,9 +308,9 @@ fn name_servers(desired: &ManagedNetwork) -> Vec<String> {
         .collect()
 }
 
-async fn subnets_of(context: &StepContext<'_>, network: &str) -> StepResult<Vec<Subnet>> {
+async fn subnets_of(context: &StepContext<'_>, network: &NetworkId) -> StepResult<Vec<Subnet>> {
     let filter = SubnetFilter {
-        network_id: Some(network.into()),
+        network_id: Some(network.clone()),
         ..SubnetFilter::default()
     };
     context

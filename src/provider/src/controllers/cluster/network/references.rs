@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use super::{NetworkState, failed, subnets_of};
 use crate::controllers::cluster::{
-    desired::{DesiredLoadBalancer, Reference},
+    desired::{DesiredLoadBalancer, NetworkReference, Reference, SubnetReference},
     resolve::{Match, resolve},
     step_context::StepContext,
 };
 use crate::kubernetes::conditions::kind::NETWORK_READY;
 use crate::reconcile::{StepError, StepResult};
+use capo_core::ids::NetworkId;
 use capo_core::{Priority, Reason};
 use capo_openstack::{
     Error,
@@ -61,8 +62,8 @@ pub(super) struct Fields {
 /// subnets are still there.
 pub(super) async fn existing(
     context: &StepContext<'_>,
-    network: Option<&Reference<NetworkFilter>>,
-    references: &[Reference<SubnetFilter>],
+    network: Option<&NetworkReference>,
+    references: &[SubnetReference],
     fields: Fields,
     kept: Option<&NetworkState>,
 ) -> StepResult<NetworkState> {
@@ -89,11 +90,11 @@ pub(super) async fn existing(
     let mut subnets = Vec::new();
     for (at, lookup) in references.iter().enumerate() {
         let field = format!("{subnets_field}[{at}]");
-        let within = network.as_ref().map(|n| n.id.as_str());
+        let within = network.as_ref().map(|n| &n.id);
         let subnet = subnet_by(context, lookup, within, &field).await?;
         match &network {
             None => {
-                let id = Reference::Id(subnet.network_id.to_string());
+                let id = Reference::Id(subnet.network_id.clone());
                 network =
                     Some(network_by(context, &id, None, &format!("{field}'s network")).await?);
             }
@@ -152,18 +153,14 @@ pub(super) async fn external_networks(
 /// A network of the user's.
 pub(super) async fn network_by(
     context: &StepContext<'_>,
-    lookup: &Reference<NetworkFilter>,
+    lookup: &NetworkReference,
     external: Option<bool>,
     field: &str,
 ) -> StepResult<Network> {
     let doing = format!("Looking for {field}");
     let object = &context.desired.object;
     match lookup {
-        Reference::Id(id) => match context
-            .cloud
-            .network(&id.as_str().into(), Priority::Settling)
-            .await
-        {
+        Reference::Id(id) => match context.cloud.network(id, Priority::Settling).await {
             Ok(network) => Ok(network),
             Err(error) if error.is_not_found() => Err(not_there(object, field, "network", id)),
             Err(error) => Err(failed(Reason::OpenStackError, &doing, &error)),
@@ -188,25 +185,21 @@ pub(super) async fn network_by(
 /// A subnet of the user's, within a network where that is known.
 pub(crate) async fn subnet_by(
     context: &StepContext<'_>,
-    lookup: &Reference<SubnetFilter>,
-    network: Option<&str>,
+    lookup: &SubnetReference,
+    network: Option<&NetworkId>,
     field: &str,
 ) -> StepResult<Subnet> {
     let doing = format!("Looking for {field}");
     let object = &context.desired.object;
     match lookup {
-        Reference::Id(id) => match context
-            .cloud
-            .subnet(&id.as_str().into(), Priority::Settling)
-            .await
-        {
+        Reference::Id(id) => match context.cloud.subnet(id, Priority::Settling).await {
             Ok(subnet) => Ok(subnet),
             Err(error) if error.is_not_found() => Err(not_there(object, field, "subnet", id)),
             Err(error) => Err(failed(Reason::OpenStackError, &doing, &error)),
         },
         Reference::Filter(filter) => {
             let filter = SubnetFilter {
-                network_id: network.map(Into::into).or(filter.network_id.clone()),
+                network_id: network.cloned().or(filter.network_id.clone()),
                 ..filter.clone()
             };
             let found = context

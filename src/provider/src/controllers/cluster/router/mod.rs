@@ -4,7 +4,7 @@ mod plan;
 
 use self::plan::RouterPlan;
 use super::{
-    desired::{DesiredNetwork, Reference},
+    desired::{DesiredNetwork, Reference, RouterReference},
     network::{NetworkState, subnet_by},
     resolve::resolve,
     step_context::StepContext,
@@ -14,6 +14,7 @@ use crate::kubernetes::events::{CloudObject, Verb};
 use crate::reconcile::{StepError, StepResult};
 use capo_core::Priority;
 use capo_core::Reason;
+use capo_core::ids::RouterId;
 use capo_openstack::{
     Error,
     network::{
@@ -108,11 +109,7 @@ pub(crate) async fn find_managed(context: &StepContext<'_>) -> StepResult<Option
     let name = context.desired.names.network();
     let doing = format!("Looking for router {name}");
     if let Some(id) = &context.known.router {
-        match context
-            .cloud
-            .router(&id.as_str().into(), Priority::Settling)
-            .await
-        {
+        match context.cloud.router(id, Priority::Settling).await {
             Ok(router) if router.project_id.as_ref() == Some(&context.project) => {
                 return Ok(Some(router));
             }
@@ -134,18 +131,11 @@ pub(crate) async fn find_managed(context: &StepContext<'_>) -> StepResult<Option
     resolve(found, None, |r| &r.id).at_most_one(ROUTER_READY, &format!("Router name \"{name}\""))
 }
 
-async fn router_by(
-    context: &StepContext<'_>,
-    lookup: &Reference<RouterFilter>,
-) -> StepResult<Router> {
+async fn router_by(context: &StepContext<'_>, lookup: &RouterReference) -> StepResult<Router> {
     let object = &context.desired.object;
     let doing = "Looking for spec.router";
     match lookup {
-        Reference::Id(id) => match context
-            .cloud
-            .router(&id.as_str().into(), Priority::Settling)
-            .await
-        {
+        Reference::Id(id) => match context.cloud.router(id, Priority::Settling).await {
             Ok(router) => Ok(router),
             Err(error) if error.is_not_found() => Err(StepError::refused(
                 ROUTER_READY,
@@ -237,9 +227,12 @@ fn warn_gateway(context: &StepContext<'_>, router: &Router, external: &Network) 
 }
 
 /// The router's own ports that join it to subnets.
-pub(crate) async fn interfaces(context: &StepContext<'_>, router: &str) -> StepResult<Vec<Port>> {
+pub(crate) async fn interfaces(
+    context: &StepContext<'_>,
+    router: &RouterId,
+) -> StepResult<Vec<Port>> {
     let filter = PortFilter {
-        device_id: Some(router.to_owned()),
+        device_id: Some(router.to_string()),
         ..PortFilter::default()
     };
     let ports = context

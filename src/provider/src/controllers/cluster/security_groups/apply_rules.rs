@@ -29,7 +29,7 @@ pub(crate) async fn apply_rules(
     for id in &todo.delete {
         match context
             .cloud
-            .delete_security_group_rule(&id.as_str().into(), Priority::Settling)
+            .delete_security_group_rule(id, Priority::Settling)
             .await
         {
             Ok(()) => {}

@@ -10,6 +10,7 @@ use super::{
     rule::{Direction, Remote, Rule},
 };
 use crate::controllers::cluster::names::Role;
+use capo_core::ids::SecurityGroupId;
 
 /// A rule that is desired, with what its description says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,11 +34,11 @@ pub(crate) struct UserRule {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct RuleInputs {
     /// Id of the control plane's group.
-    pub control_plane_group: String,
+    pub control_plane_group: SecurityGroupId,
     /// Id of the workers' group.
-    pub worker_group: String,
+    pub worker_group: SecurityGroupId,
     /// Id of the bastion's group; `None` where no bastion is enabled.
-    pub bastion_group: Option<String>,
+    pub bastion_group: Option<SecurityGroupId>,
     /// The ports that API servers may listen on.
     pub api_ports: BTreeSet<u16>,
     /// More ports of the load balancer; empty without one.
@@ -155,12 +156,18 @@ fn worker(list: &mut RuleList, family: Family, inputs: &RuleInputs) {
     in_cluster(list, family, inputs, own, control_plane);
 }
 
-fn in_cluster(list: &mut RuleList, family: Family, inputs: &RuleInputs, own: &str, other: &str) {
+fn in_cluster(
+    list: &mut RuleList,
+    family: Family,
+    inputs: &RuleInputs,
+    own: &SecurityGroupId,
+    other: &SecurityGroupId,
+) {
     for group in [own, other] {
         if inputs.allow_all_in_cluster {
             list.add(Rule::all_from(family, group), "In-cluster Ingress");
         } else {
-            let from = Remote::Group(group.to_owned());
+            let from = Remote::Group(group.clone());
             let rule = Rule::ingress(family, Protocol::TCP, (10_250, 10_250), from);
             list.add(rule, "Kubelet API");
         }
@@ -173,8 +180,8 @@ mod tests {
 
     fn inputs() -> RuleInputs {
         RuleInputs {
-            control_plane_group: "cp".to_owned(),
-            worker_group: "w".to_owned(),
+            control_plane_group: "cp".into(),
+            worker_group: "w".into(),
             api_ports: BTreeSet::from([6443]),
             additional_ports: vec![9345],
             subnet_ranges: vec!["10.6.0.0/24".parse().unwrap()],
@@ -205,7 +212,8 @@ mod tests {
                 };
                 let remote = match &rule.remote {
                     Remote::Anywhere => "*",
-                    Remote::Range(text) | Remote::Group(text) | Remote::AddressGroup(text) => text,
+                    Remote::Range(text) | Remote::AddressGroup(text) => text,
+                    Remote::Group(id) => id.as_str(),
                 };
                 format!("{way}{family} {protocol}{ports} {remote}")
             })
@@ -302,7 +310,7 @@ mod tests {
     #[test]
     fn the_bastion_reaches_every_node_by_ssh() {
         let inputs = RuleInputs {
-            bastion_group: Some("b".to_owned()),
+            bastion_group: Some("b".into()),
             ..inputs()
         };
         for role in [Role::ControlPlane, Role::Worker] {

@@ -96,7 +96,7 @@ pub(crate) async fn groups(
     let ids = GroupIds {
         control_plane: &control_plane.id,
         worker: &worker.id,
-        bastion: bastion.as_ref().map(|group| group.id.as_str()),
+        bastion: bastion.as_ref().map(|group| &group.id),
     };
     let inputs = rule_inputs(context, desired, ranges, &ids);
     let managed = [
@@ -125,9 +125,9 @@ pub(crate) async fn groups(
 /// Ids of the managed groups, which rules refer to.
 #[derive(Debug, Clone, Copy)]
 struct GroupIds<'a> {
-    control_plane: &'a str,
-    worker: &'a str,
-    bastion: Option<&'a str>,
+    control_plane: &'a SecurityGroupId,
+    worker: &'a SecurityGroupId,
+    bastion: Option<&'a SecurityGroupId>,
 }
 
 /// The managed groups as they are, by one call.
@@ -172,9 +172,9 @@ fn of_role(
 ) -> StepResult<Option<SecurityGroup>> {
     let name = context.desired.names.security_group(role);
     let known = match role {
-        Role::ControlPlane => context.known.control_plane_group.as_deref(),
-        Role::Worker => context.known.worker_group.as_deref(),
-        Role::Bastion => context.known.bastion_group.as_deref(),
+        Role::ControlPlane => context.known.control_plane_group.as_ref(),
+        Role::Worker => context.known.worker_group.as_ref(),
+        Role::Bastion => context.known.bastion_group.as_ref(),
     };
     let named: Vec<SecurityGroup> = found.extract_if(.., |group| group.name == name).collect();
     resolve(named, known, |g| &g.id).at_most_one(
@@ -232,9 +232,9 @@ fn rule_inputs(
         .map(|lb| lb.additional_ports.clone())
         .unwrap_or_default();
     RuleInputs {
-        control_plane_group: ids.control_plane.to_owned(),
-        worker_group: ids.worker.to_owned(),
-        bastion_group: ids.bastion.map(ToOwned::to_owned),
+        control_plane_group: ids.control_plane.clone(),
+        worker_group: ids.worker.clone(),
+        bastion_group: ids.bastion.cloned(),
         api_ports: context.desired.endpoint.node_ports(),
         additional_ports,
         allow_all_in_cluster: desired.allow_all_in_cluster,
@@ -262,6 +262,6 @@ fn expand(desired: &DesiredUserRule, ids: &GroupIds<'_>) -> Vec<UserRule> {
         Role::Bastion => ids.bastion,
     });
     groups
-        .map(|id| rule_with(Remote::Group(id.to_owned())))
+        .map(|id| rule_with(Remote::Group(id.clone())))
         .collect()
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{desired_rules::DesiredRule, rule::Rule};
+use capo_core::ids::SecurityGroupRuleId;
 
 /// What to do about a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +32,7 @@ pub(crate) fn group<G>(found: Option<G>, is_needed: bool) -> GroupPlan<G> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FoundRule {
     /// Neutron's id.
-    pub id: String,
+    pub id: SecurityGroupRuleId,
     /// What it lets through.
     pub rule: Rule,
 }
@@ -42,7 +43,7 @@ pub(crate) struct RuleChanges {
     /// Rules that are missing.
     pub create: Vec<DesiredRule>,
     /// Ids of rules that are not desired.
-    pub delete: Vec<String>,
+    pub delete: Vec<SecurityGroupRuleId>,
 }
 
 /// The difference between what is desired and what was found. Where `complete` is false, some rules of the spec could
@@ -85,7 +86,7 @@ mod tests {
 
     fn found(ports: &[u16]) -> Vec<FoundRule> {
         let all = ports.iter().map(|port| FoundRule {
-            id: port.to_string(),
+            id: port.to_string().into(),
             rule: rule(*port),
         });
         all.collect()

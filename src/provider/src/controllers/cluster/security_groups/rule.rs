@@ -3,6 +3,7 @@
 use ipnet::IpNet;
 
 use super::{family::Family, protocol::Protocol};
+use capo_core::ids::SecurityGroupId;
 
 /// Which way traffic goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -21,7 +22,7 @@ pub(crate) enum Remote {
     /// A range of addresses, in canonical form.
     Range(String),
     /// A security group, by id.
-    Group(String),
+    Group(SecurityGroupId),
     /// An address group, by id. No rule of ours has one.
     AddressGroup(String),
 }
@@ -83,9 +84,9 @@ impl Rule {
     }
 
     /// Everything that comes in from a group.
-    pub(crate) fn all_from(family: Family, group: &str) -> Self {
+    pub(crate) fn all_from(family: Family, group: &SecurityGroupId) -> Self {
         Self {
-            remote: Remote::Group(group.to_owned()),
+            remote: Remote::Group(group.clone()),
             ..Self::new(Direction::Ingress, family)
         }
     }

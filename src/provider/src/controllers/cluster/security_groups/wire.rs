@@ -7,6 +7,7 @@ use super::{
     protocol::Protocol,
     rule::{Direction, Remote, Rule},
 };
+use capo_core::ids::SecurityGroupId;
 use capo_openstack::network::{self, EtherType, NewSecurityGroupRule, SecurityGroupRule};
 
 /// A rule as Neutron shows it; one of an unknown kind is left alone.
@@ -22,7 +23,7 @@ pub(crate) fn found_rule(found: &SecurityGroupRule) -> Option<FoundRule> {
         EtherType::Unknown(_) => return None,
     };
     let remote = if let Some(group) = &found.remote_group_id {
-        Remote::Group(group.to_string())
+        Remote::Group(group.clone())
     } else if let Some(group) = &found.remote_address_group_id {
         Remote::AddressGroup(group.clone())
     } else if let Some(range) = &found.remote_ip_prefix {
@@ -31,7 +32,7 @@ pub(crate) fn found_rule(found: &SecurityGroupRule) -> Option<FoundRule> {
         Remote::Anywhere
     };
     Some(FoundRule {
-        id: found.id.to_string(),
+        id: found.id.clone(),
         rule: Rule {
             direction,
             family,
@@ -44,19 +45,19 @@ pub(crate) fn found_rule(found: &SecurityGroupRule) -> Option<FoundRule> {
 }
 
 /// A rule as Neutron takes it.
-pub(crate) fn new_rule(group: &str, desired: &DesiredRule) -> NewSecurityGroupRule {
+pub(crate) fn new_rule(group: &SecurityGroupId, desired: &DesiredRule) -> NewSecurityGroupRule {
     let rule = &desired.rule;
     let (mut remote_group_id, mut remote_ip_prefix, mut remote_address_group_id) =
         (None, None, None);
     match &rule.remote {
         Remote::Anywhere => {}
         Remote::Range(range) => remote_ip_prefix = Some(range.clone()),
-        Remote::Group(group) => remote_group_id = Some(group.as_str().into()),
+        Remote::Group(group) => remote_group_id = Some(group.clone()),
         Remote::AddressGroup(group) => remote_address_group_id = Some(group.clone()),
     }
     let port = |port: Option<u32>| port.and_then(|port| port.try_into().ok());
     NewSecurityGroupRule {
-        security_group_id: group.into(),
+        security_group_id: group.clone(),
         description: desired.description.clone(),
         direction: match rule.direction {
             Direction::Ingress => network::Direction::Ingress,
@@ -96,7 +97,7 @@ mod tests {
                 json!("192.0.2.0/24"),
                 Remote::Range("192.0.2.0/24".to_owned()),
             ),
-            ("remote_group_id", json!("g"), Remote::Group("g".to_owned())),
+            ("remote_group_id", json!("g"), Remote::Group("g".into())),
             (
                 "remote_address_group_id",
                 json!("a"),

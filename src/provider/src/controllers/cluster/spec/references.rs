@@ -1,14 +1,16 @@
 //! Reads how the user points to networks, subnets and routers that exist.
 
 use super::problems::{A_RANGE, AN_ADDRESS, Part, Problems};
-use crate::controllers::cluster::desired::Reference;
+use crate::controllers::cluster::desired::{
+    NetworkReference, Reference, RouterReference, SubnetReference,
+};
 use capo_api::v1beta2::{NetworkParam, RouterParam, SubnetParam};
 use capo_openstack::network::{NetworkFilter, RouterFilter, SubnetFilter, TagFilter};
 
 /// A network of the user's.
-pub(crate) fn network_reference(param: &NetworkParam) -> Reference<NetworkFilter> {
+pub(crate) fn network_reference(param: &NetworkParam) -> NetworkReference {
     if let Some(id) = &param.id {
-        return Reference::Id(id.clone());
+        return Reference::Id(id.clone().into());
     }
     let filter = param.filter.clone().unwrap_or_default();
     Reference::Filter(NetworkFilter {
@@ -27,9 +29,9 @@ pub(crate) fn network_reference(param: &NetworkParam) -> Reference<NetworkFilter
 }
 
 /// A router of the user's.
-pub(crate) fn router_reference(param: &RouterParam) -> Reference<RouterFilter> {
+pub(crate) fn router_reference(param: &RouterParam) -> RouterReference {
     if let Some(id) = &param.id {
-        return Reference::Id(id.clone());
+        return Reference::Id(id.clone().into());
     }
     let filter = param.filter.clone().unwrap_or_default();
     Reference::Filter(RouterFilter {
@@ -52,7 +54,7 @@ pub(crate) fn subnets(
     field: &str,
     part: Part,
     problems: &mut Problems<'_>,
-) -> Vec<Reference<SubnetFilter>> {
+) -> Vec<SubnetReference> {
     params
         .iter()
         .enumerate()
@@ -66,9 +68,9 @@ pub(crate) fn subnet(
     field: &str,
     part: Part,
     problems: &mut Problems<'_>,
-) -> Reference<SubnetFilter> {
+) -> SubnetReference {
     if let Some(id) = &param.id {
-        return Reference::Id(id.clone());
+        return Reference::Id(id.clone().into());
     }
     let filter = param.filter.clone().unwrap_or_default();
     let gateway_ip = filter.gateway_ip.as_deref().and_then(|text| {

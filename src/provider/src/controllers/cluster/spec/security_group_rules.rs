@@ -70,7 +70,7 @@ fn read(
         present(&spec.remote_ip_prefix),
         groups.is_empty(),
     ) {
-        (Some(group), None, true) => Remote::Group(group),
+        (Some(group), None, true) => Remote::Group(group.into()),
         (None, Some(range), true) => Remote::range(&range),
         (None, None, _) => Remote::Anywhere,
         _ => {
