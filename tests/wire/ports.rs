@@ -165,7 +165,7 @@ async fn security_groups() {
         .security_groups(&SecurityGroupFilter::default(), GATE)
         .await
         .unwrap();
-    assert_eq!(found[0].rules[0].remote_group_id.as_deref(), Some("g2"));
+    assert_eq!(found[0].rules[0].remote_group_id, Some("g2".into()));
     let new = NewSecurityGroup {
         name: "g".into(),
         description: "d".into(),

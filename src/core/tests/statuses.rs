@@ -33,10 +33,11 @@ fn statuses_as_text(source: &str) -> Vec<(usize, &str)> {
     source
         .lines()
         .enumerate()
-        // A module of unit tests in the file itself is its last item. `mod tests;` may stand anywhere.
+        // A module of unit tests with its body in the file is the last item there. Everything else that is for tests only,
+        // such as `mod tests;`, may stand anywhere.
         .take_while(|(index, line)| {
-            let mut next = source.lines().skip(index + 1);
-            line.trim() != "#[cfg(test)]" || next.next().is_some_and(|next| next.ends_with(';'))
+            let next = source.lines().nth(index + 1).unwrap_or_default();
+            line.trim() != "#[cfg(test)]" || !(next.contains("mod ") && next.contains('{'))
         })
         .filter(|(_, line)| !line.trim_start().starts_with("//"))
         .filter(|(_, line)| words.iter().any(|word| line.contains(word)))
@@ -100,6 +101,8 @@ fn the_search_sees_what_it_is_for() {
         r#"    "ERROR" | "PENDING_DELETE" => Bad,"#,
         r#"matches!(state, Some("SHUTOFF"))"#,
         r#"const WORDS: [&str; 1] = ["ONLINE"];"#,
+        "#[cfg(test)]\nmod tests;\nconst S: &str = \"ACTIVE\";",
+        "#[cfg(test)]\nuse std::fs;\nconst S: &str = \"ACTIVE\";",
     ] {
         assert_eq!(statuses_as_text(line).len(), 1, "{line}");
     }

@@ -82,7 +82,7 @@ impl Cloud {
 
     /// One image.
     pub async fn image(&self, id: &ImageId, priority: Priority) -> Result<Image, Error> {
-        let call = Call::get(Service::Image, "image_get", ["images", id]).at(priority);
+        let call = Call::get(Service::Image, "image_get", ["images", id.as_str()]).at(priority);
         self.whole(call).await
     }
 }

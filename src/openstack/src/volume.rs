@@ -102,7 +102,7 @@ impl Cloud {
 
     /// One volume.
     pub async fn volume(&self, id: &VolumeId, priority: Priority) -> Result<Volume, Error> {
-        let call = Call::get(CINDER, "volume_get", ["volumes", id]).at(priority);
+        let call = Call::get(CINDER, "volume_get", ["volumes", id.as_str()]).at(priority);
         self.one(call, "volume").await
     }
 
@@ -120,7 +120,7 @@ impl Cloud {
 
     /// Requests the deletion of a volume. The volume is deleted when Cinder answers 404.
     pub async fn delete_volume(&self, id: &VolumeId, priority: Priority) -> Result<(), Error> {
-        let call = Call::delete(CINDER, "volume_delete", ["volumes", id]).at(priority);
+        let call = Call::delete(CINDER, "volume_delete", ["volumes", id.as_str()]).at(priority);
         self.done(call).await
     }
 }

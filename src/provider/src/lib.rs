@@ -8,7 +8,8 @@
 //! | room | owns |
 //! |---|---|
 //! | [`tracker`] | one worker per load balancer around the decisions of `capo-gate` |
-//! | [`reconcile`] | what every controller is built from: pass runner, work queue, errors of steps, caches |
+//! | [`reconcile`] | what every controller is built from: pass runner, errors of steps, caches, watches |
+//! | [`work_queue`], [`subject`] | the objects that need a pass; the object that a task works for |
 //! | [`controllers`] | making OpenStack match the objects |
 //! | [`status`] | explanations of reasons, transitions between findings, the roll-up of all objects |
 //! | [`metrics`] | the one catalogue of metrics |
@@ -26,5 +27,7 @@ pub mod manager;
 pub mod metrics;
 pub mod reconcile;
 pub mod status;
+pub mod subject;
 pub mod tracker;
 pub mod webhooks;
+pub mod work_queue;

@@ -19,7 +19,7 @@ use capo_openstack::{
     load_balancer::NewLoadBalancer,
     network::{NewNetwork, NewSubnet},
 };
-use capo_rs::tracker::{MachineLookup, Membership, OctaviaClient};
+use capo_rs::tracker::{MachineLookup, OctaviaClient, Tracker};
 use fake_cloud::FakeCloud;
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
 use k8s_openapi::ByteString;
@@ -101,7 +101,7 @@ async fn balancers(cloud: &Cloud, count: usize) -> Vec<DesiredLoadBalancer> {
                 .create_load_balancer(&new, Priority::Gate)
                 .await
                 .unwrap();
-            builders::load_balancer(&new.name, &made.id)
+            builders::load_balancer(&new.name, made.id.as_str())
         })
         .buffered(16)
         .collect()
@@ -124,7 +124,7 @@ fn machine(cluster: &ObjectName, host: u8, admitted: bool) -> DesiredMachine {
 
 /// One process that tracks all of them.
 struct Process {
-    membership: Membership,
+    tracker: Tracker,
     clusters: Vec<ObjectName>,
 }
 
@@ -136,28 +136,25 @@ impl Process {
         fleet: &[DesiredLoadBalancer],
         newcomers: bool,
     ) -> Self {
-        let membership = Membership::new(settings, Arc::new(Nobody), Arc::new(Unobserved));
+        let tracker = Tracker::new(settings, Arc::new(Nobody), Arc::new(Unobserved));
         let clusters = fleet
             .iter()
             .map(|desired| {
                 let cluster = ObjectName::new("fleet", &desired.name);
-                membership.set_machine(&name(&cluster, "m0"), machine(&cluster, 10, true));
+                tracker.set_machine(&name(&cluster, "m0"), machine(&cluster, 10, true));
                 if newcomers {
-                    membership.set_machine(&name(&cluster, "m1"), machine(&cluster, 11, false));
+                    tracker.set_machine(&name(&cluster, "m1"), machine(&cluster, 11, false));
                 }
                 let client = OctaviaClient(cloud.clone());
-                membership.set_load_balancer(&cluster, Some(client), desired.clone());
+                tracker.set_load_balancer(&cluster, Some(client), desired.clone());
                 cluster
             })
             .collect();
-        Self {
-            membership,
-            clusters,
-        }
+        Self { tracker, clusters }
     }
 
     fn is_settled(&self, cluster: &ObjectName, machine: &str) -> bool {
-        let findings = self.membership.findings(cluster);
+        let findings = self.tracker.findings(cluster);
         findings
             .and_then(|findings| {
                 Some(
@@ -173,7 +170,7 @@ impl Process {
 
     /// The admission of the newcomer is open because its member was read ACTIVE.
     fn admits(&self, cluster: &ObjectName) -> bool {
-        let findings = self.membership.findings(cluster);
+        let findings = self.tracker.findings(cluster);
         findings.is_some_and(|findings| {
             let newcomer = findings.machines.get(&name(cluster, "m1"));
             newcomer.is_some_and(|finding| matches!(finding.admission, Gate::Open { .. }))
@@ -200,7 +197,7 @@ async fn two_hundred_load_balancers_on_one_credential_all_admit_after_a_restart(
     let fleet = balancers(&quick, FLEET).await;
     let first = Process::start(quick_gate(), &quick, &fleet, false);
     first.until_settled("m0").await;
-    first.membership.shutdown().await;
+    first.tracker.shutdown().await;
 
     let qps: u32 = 60;
     let budget = ClientSettings {
@@ -236,7 +233,7 @@ async fn two_hundred_load_balancers_on_one_credential_all_admit_after_a_restart(
         times[FLEET - 1] <= STARVED * times[FLEET / 2],
         "starved: {times:?}"
     );
-    second.membership.shutdown().await;
+    second.tracker.shutdown().await;
     assert_eq!(fake.control().duplicates(), []);
 }
 
@@ -247,7 +244,7 @@ async fn a_machine_whose_member_is_active_is_admitted_by_answers_of_twelve_secon
     let fleet = balancers(&quick, 1).await;
     let first = Process::start(quick_gate(), &quick, &fleet, true);
     first.until_settled("m1").await;
-    first.membership.shutdown().await;
+    first.tracker.shutdown().await;
 
     let slow = json!({"fault": {"match": {"service": "load-balancer"}, "delay": 12}});
     fake.control().run(slow).unwrap();
@@ -258,5 +255,5 @@ async fn a_machine_whose_member_is_active_is_admitted_by_answers_of_twelve_secon
         second.admits(cluster).then_some(())
     })
     .await;
-    second.membership.shutdown().await;
+    second.tracker.shutdown().await;
 }

@@ -7,7 +7,7 @@ use crate::model::{
     octavia::Failure,
     state::{State, Trouble},
 };
-use capo_core::FailureClass;
+use capo_core::{FailureClass, backoff::Schedule};
 
 /// OpenStack answered.
 pub(crate) fn well(state: &mut State) {
@@ -46,7 +46,6 @@ pub(crate) fn in_trouble(state: &mut State, failure: Failure, now: &Now) {
 const MAX_RETRY_AFTER: Duration = Duration::from_mins(10);
 
 fn back_off(class: FailureClass, failures: u32) -> Duration {
-    let doublings = failures.saturating_sub(1).min(6);
     let (first, most) = match class {
         // Ends within ten seconds of the trouble, unless it lasted long. A pause that was asked for
         // is kept anyway, and growing it further would outlast it.
@@ -66,5 +65,6 @@ fn back_off(class: FailureClass, failures: u32) -> Duration {
         | FailureClass::NotImplemented
         | FailureClass::NoService => (10, 60),
     };
-    Duration::from_secs((first << doublings).min(most))
+    let pauses = Schedule::doubling(Duration::from_secs(first), Duration::from_secs(most));
+    pauses.pause(failures.saturating_sub(1))
 }

@@ -198,13 +198,15 @@ impl World {
                 self.taken = self.model.members().cloned().collect();
                 let lists = pools
                     .iter()
-                    .map(|(port, pool)| (*port, self.model.list(pool, now)))
+                    .map(|(port, pool)| (*port, self.model.list(pool.as_str(), now)))
                     .collect();
                 Answered::Bundle { tree, lists }
             }
             (Call::Structure, _) => Answered::Structure(self.model.structure(now)),
-            (Call::Members { pool }, _) => Answered::Members(self.model.list(pool, now)),
-            (Call::Monitor { monitor }, _) => Answered::Monitor(self.model.numbers(monitor, now)),
+            (Call::Members { pool }, _) => Answered::Members(self.model.list(pool.as_str(), now)),
+            (Call::Monitor { monitor }, _) => {
+                Answered::Monitor(self.model.numbers(monitor.as_str(), now))
+            }
             (Call::Write(change), line) => {
                 let answer = self.model.write(change, now);
                 if let Err(refused) = &answer {

@@ -58,7 +58,7 @@ impl World {
             self.fail("a write while paused");
         }
         match change {
-            Change::DeleteMember { id, .. } => self.check_removal(id),
+            Change::DeleteMember { id, .. } => self.check_removal(id.as_str()),
             Change::CreateMember {
                 port,
                 admin_up: false,
@@ -69,7 +69,7 @@ impl World {
                 id,
                 admin_up: Some(true),
                 ..
-            } => self.check_enabling(id),
+            } => self.check_enabling(id.as_str()),
             _ => {}
         }
     }

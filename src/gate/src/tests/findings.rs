@@ -211,5 +211,5 @@ fn a_machines_own_member_is_reported_before_another_of_its_name() {
         panic!("{members:?}");
     };
     assert_eq!(own.machine, other.machine);
-    assert_eq!(other.id.as_deref(), Some("0"));
+    assert_eq!(other.id, Some("0".into()));
 }

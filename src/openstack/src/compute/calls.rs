@@ -10,7 +10,7 @@ use super::types::{
 };
 use crate::{ApiVersion, Cloud, Error, Service, request::Call, wire::Reference};
 use capo_core::Priority;
-use capo_core::ids::{FlavorId, ServerGroupId, ServerId};
+use capo_core::ids::{FlavorId, ImageId, ServerGroupId, ServerId};
 
 const NOVA: Service = Service::Compute;
 
@@ -46,7 +46,7 @@ impl Cloud {
 
     /// One server.
     pub async fn server(&self, id: &ServerId, priority: Priority) -> Result<Server, Error> {
-        let call = Call::get(NOVA, "server_get", ["servers", id])
+        let call = Call::get(NOVA, "server_get", ["servers", id.as_str()])
             .version(BASE)
             .at(priority);
         self.one(call, "server").await
@@ -70,8 +70,12 @@ impl Cloud {
         let body = WireNewServer {
             server: WireServer {
                 name: &new.name,
-                image: new.image_id.as_deref().unwrap_or_default(),
-                flavor: &new.flavor_id,
+                image: new
+                    .image_id
+                    .as_ref()
+                    .map(ImageId::as_str)
+                    .unwrap_or_default(),
+                flavor: new.flavor_id.as_str(),
                 key_name: new.key_name.as_deref(),
                 networks: new
                     .port_ids
@@ -103,7 +107,7 @@ impl Cloud {
 
     /// Requests the deletion of a server. The server is gone when Nova answers 404.
     pub async fn delete_server(&self, id: &ServerId, priority: Priority) -> Result<(), Error> {
-        let call = Call::delete(NOVA, "server_delete", ["servers", id])
+        let call = Call::delete(NOVA, "server_delete", ["servers", id.as_str()])
             .version(BASE)
             .at(priority);
         self.done(call).await
@@ -119,7 +123,7 @@ impl Cloud {
 
     /// One flavor by id.
     pub async fn flavor(&self, id: &FlavorId, priority: Priority) -> Result<Flavor, Error> {
-        let call = Call::get(NOVA, "flavor_get", ["flavors", id])
+        let call = Call::get(NOVA, "flavor_get", ["flavors", id.as_str()])
             .version(BASE)
             .at(priority);
         self.one(call, "flavor").await
@@ -173,9 +177,13 @@ impl Cloud {
         id: &ServerGroupId,
         priority: Priority,
     ) -> Result<(), Error> {
-        let call = Call::delete(NOVA, "server_group_delete", ["os-server-groups", id])
-            .version(BASE)
-            .at(priority);
+        let call = Call::delete(
+            NOVA,
+            "server_group_delete",
+            ["os-server-groups", id.as_str()],
+        )
+        .version(BASE)
+        .at(priority);
         self.done(call).await
     }
 }

@@ -40,7 +40,7 @@ impl Cloud {
         id: &LoadBalancerId,
         priority: Priority,
     ) -> Result<LoadBalancer, Error> {
-        let call = Call::get(LB, "loadbalancer_get", ["loadbalancers", id]).at(priority);
+        let call = Call::get(LB, "loadbalancer_get", ["loadbalancers", id.as_str()]).at(priority);
         self.one(call, "loadbalancer").await
     }
 
@@ -62,7 +62,7 @@ impl Cloud {
         id: &LoadBalancerId,
         priority: Priority,
     ) -> Result<(), Error> {
-        let call = Call::delete(LB, "loadbalancer_delete", ["loadbalancers", id])
+        let call = Call::delete(LB, "loadbalancer_delete", ["loadbalancers", id.as_str()])
             .query("cascade", "true")
             .at(priority);
         self.done(call).await
@@ -77,7 +77,7 @@ impl Cloud {
         let call = Call::get(
             LB,
             "loadbalancer_status_get",
-            ["loadbalancers", id, "status"],
+            ["loadbalancers", id.as_str(), "status"],
         )
         .at(priority);
         Ok(self.one::<WireStatuses>(call, "statuses").await?.into())
@@ -126,9 +126,13 @@ impl Cloud {
         update: &ListenerUpdate,
         priority: Priority,
     ) -> Result<Listener, Error> {
-        let call = Call::put(LB, "loadbalancer_listener_update", ["listeners", id])
-            .json("listener", update)
-            .at(priority);
+        let call = Call::put(
+            LB,
+            "loadbalancer_listener_update",
+            ["listeners", id.as_str()],
+        )
+        .json("listener", update)
+        .at(priority);
         self.one(call, "listener").await
     }
 
@@ -171,7 +175,7 @@ impl Cloud {
         update: &PoolUpdate,
         priority: Priority,
     ) -> Result<Pool, Error> {
-        let call = Call::put(LB, "loadbalancer_pool_update", ["pools", id])
+        let call = Call::put(LB, "loadbalancer_pool_update", ["pools", id.as_str()])
             .json("pool", update)
             .at(priority);
         self.one(call, "pool").await
@@ -197,8 +201,12 @@ impl Cloud {
         id: &MonitorId,
         priority: Priority,
     ) -> Result<HealthMonitor, Error> {
-        let call =
-            Call::get(LB, "loadbalancer_healthmonitor_get", ["healthmonitors", id]).at(priority);
+        let call = Call::get(
+            LB,
+            "loadbalancer_healthmonitor_get",
+            ["healthmonitors", id.as_str()],
+        )
+        .at(priority);
         self.one(call, "healthmonitor").await
     }
 
@@ -225,7 +233,7 @@ impl Cloud {
         let call = Call::put(
             LB,
             "loadbalancer_healthmonitor_update",
-            ["healthmonitors", id],
+            ["healthmonitors", id.as_str()],
         )
         .json("healthmonitor", update)
         .at(priority);
@@ -234,13 +242,17 @@ impl Cloud {
 
     /// Requests the deletion of a listener. Its pool stays.
     pub async fn delete_listener(&self, id: &ListenerId, priority: Priority) -> Result<(), Error> {
-        let call = Call::delete(LB, "loadbalancer_listener_delete", ["listeners", id]);
+        let call = Call::delete(
+            LB,
+            "loadbalancer_listener_delete",
+            ["listeners", id.as_str()],
+        );
         self.done(call.at(priority)).await
     }
 
     /// Requests the deletion of a pool with its members and its health monitor.
     pub async fn delete_pool(&self, id: &PoolId, priority: Priority) -> Result<(), Error> {
-        let call = Call::delete(LB, "loadbalancer_pool_delete", ["pools", id]);
+        let call = Call::delete(LB, "loadbalancer_pool_delete", ["pools", id.as_str()]);
         self.done(call.at(priority)).await
     }
 
@@ -250,7 +262,7 @@ impl Cloud {
         id: &MonitorId,
         priority: Priority,
     ) -> Result<(), Error> {
-        let path = ["healthmonitors", id];
+        let path = ["healthmonitors", id.as_str()];
         let call = Call::delete(LB, "loadbalancer_healthmonitor_delete", path);
         self.done(call.at(priority)).await
     }
@@ -264,7 +276,7 @@ impl Cloud {
         let call = Call::get(
             LB,
             "loadbalancer_member_list",
-            ["pools", pool_id, "members"],
+            ["pools", pool_id.as_str(), "members"],
         )
         .at(priority);
         self.list(call, "members").await
@@ -280,7 +292,7 @@ impl Cloud {
         let call = Call::post(
             LB,
             "loadbalancer_member_create",
-            ["pools", pool_id, "members"],
+            ["pools", pool_id.as_str(), "members"],
         )
         .json("member", new)
         .at(priority);
@@ -295,7 +307,7 @@ impl Cloud {
         update: &MemberUpdate,
         priority: Priority,
     ) -> Result<Member, Error> {
-        let path = ["pools", pool_id, "members", member_id];
+        let path = ["pools", pool_id.as_str(), "members", member_id.as_str()];
         let call = Call::put(LB, "loadbalancer_member_update", path)
             .json("member", update)
             .at(priority);
@@ -309,7 +321,7 @@ impl Cloud {
         member_id: &MemberId,
         priority: Priority,
     ) -> Result<(), Error> {
-        let path = ["pools", pool_id, "members", member_id];
+        let path = ["pools", pool_id.as_str(), "members", member_id.as_str()];
         let call = Call::delete(LB, "loadbalancer_member_delete", path).at(priority);
         self.done(call).await
     }

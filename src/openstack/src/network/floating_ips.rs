@@ -116,7 +116,7 @@ impl Cloud {
         id: &FloatingIpId,
         priority: Priority,
     ) -> Result<FloatingIp, Error> {
-        let call = Call::get(NEUTRON, "floating_ip_get", ["floatingips", id]).at(priority);
+        let call = Call::get(NEUTRON, "floating_ip_get", ["floatingips", id.as_str()]).at(priority);
         self.one(call, "floatingip").await
     }
 
@@ -139,7 +139,7 @@ impl Cloud {
         port_id: Option<&PortId>,
         priority: Priority,
     ) -> Result<FloatingIp, Error> {
-        let call = Call::put(NEUTRON, "floating_ip_update", ["floatingips", id])
+        let call = Call::put(NEUTRON, "floating_ip_update", ["floatingips", id.as_str()])
             .json("floatingip", &BTreeMap::from([("port_id", port_id)]))
             .at(priority);
         self.one(call, "floatingip").await
@@ -151,7 +151,8 @@ impl Cloud {
         id: &FloatingIpId,
         priority: Priority,
     ) -> Result<(), Error> {
-        let call = Call::delete(NEUTRON, "floating_ip_delete", ["floatingips", id]).at(priority);
+        let call =
+            Call::delete(NEUTRON, "floating_ip_delete", ["floatingips", id.as_str()]).at(priority);
         self.done(call).await
     }
 }

@@ -222,7 +222,7 @@ impl Cloud {
 
     /// One network.
     pub async fn network(&self, id: &NetworkId, priority: Priority) -> Result<Network, Error> {
-        let call = Call::get(NEUTRON, "network_get", ["networks", id]).at(priority);
+        let call = Call::get(NEUTRON, "network_get", ["networks", id.as_str()]).at(priority);
         self.one(call, "network").await
     }
 
@@ -240,7 +240,7 @@ impl Cloud {
 
     /// Deletes a network and its subnets. While it has ports, Neutron answers 409.
     pub async fn delete_network(&self, id: &NetworkId, priority: Priority) -> Result<(), Error> {
-        let call = Call::delete(NEUTRON, "network_delete", ["networks", id]).at(priority);
+        let call = Call::delete(NEUTRON, "network_delete", ["networks", id.as_str()]).at(priority);
         self.done(call).await
     }
 
@@ -272,7 +272,7 @@ impl Cloud {
 
     /// One subnet.
     pub async fn subnet(&self, id: &SubnetId, priority: Priority) -> Result<Subnet, Error> {
-        let call = Call::get(NEUTRON, "subnet_get", ["subnets", id]).at(priority);
+        let call = Call::get(NEUTRON, "subnet_get", ["subnets", id.as_str()]).at(priority);
         self.one(call, "subnet").await
     }
 
@@ -295,7 +295,7 @@ impl Cloud {
         update: &SubnetUpdate,
         priority: Priority,
     ) -> Result<Subnet, Error> {
-        let call = Call::put(NEUTRON, "subnet_update", ["subnets", id])
+        let call = Call::put(NEUTRON, "subnet_update", ["subnets", id.as_str()])
             .json("subnet", update)
             .at(priority);
         self.one(call, "subnet").await
@@ -303,7 +303,7 @@ impl Cloud {
 
     /// Deletes a subnet.
     pub async fn delete_subnet(&self, id: &SubnetId, priority: Priority) -> Result<(), Error> {
-        let call = Call::delete(NEUTRON, "subnet_delete", ["subnets", id]).at(priority);
+        let call = Call::delete(NEUTRON, "subnet_delete", ["subnets", id.as_str()]).at(priority);
         self.done(call).await
     }
 }

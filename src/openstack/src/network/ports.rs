@@ -203,7 +203,7 @@ impl Cloud {
 
     /// One port.
     pub async fn port(&self, id: &PortId, priority: Priority) -> Result<Port, Error> {
-        let call = Call::get(NEUTRON, "port_get", ["ports", id]).at(priority);
+        let call = Call::get(NEUTRON, "port_get", ["ports", id.as_str()]).at(priority);
         self.one(call, "port").await
     }
 
@@ -222,7 +222,7 @@ impl Cloud {
         update: &PortUpdate,
         priority: Priority,
     ) -> Result<Port, Error> {
-        let call = Call::put(NEUTRON, "port_update", ["ports", id])
+        let call = Call::put(NEUTRON, "port_update", ["ports", id.as_str()])
             .json("port", update)
             .at(priority);
         self.one(call, "port").await
@@ -230,7 +230,7 @@ impl Cloud {
 
     /// Deletes a port.
     pub async fn delete_port(&self, id: &PortId, priority: Priority) -> Result<(), Error> {
-        let call = Call::delete(NEUTRON, "port_delete", ["ports", id]).at(priority);
+        let call = Call::delete(NEUTRON, "port_delete", ["ports", id.as_str()]).at(priority);
         self.done(call).await
     }
 

@@ -113,7 +113,7 @@ impl Cloud {
 
     /// One router.
     pub async fn router(&self, id: &RouterId, priority: Priority) -> Result<Router, Error> {
-        let call = Call::get(NEUTRON, "router_get", ["routers", id]).at(priority);
+        let call = Call::get(NEUTRON, "router_get", ["routers", id.as_str()]).at(priority);
         self.one(call, "router").await
     }
 
@@ -136,7 +136,7 @@ impl Cloud {
         update: &RouterUpdate,
         priority: Priority,
     ) -> Result<Router, Error> {
-        let call = Call::put(NEUTRON, "router_update", ["routers", id])
+        let call = Call::put(NEUTRON, "router_update", ["routers", id.as_str()])
             .json("router", update)
             .at(priority);
         self.one(call, "router").await
@@ -149,7 +149,7 @@ impl Cloud {
         interface: RouterInterface<'_>,
         priority: Priority,
     ) -> Result<(), Error> {
-        let path = ["routers", router_id, "add_router_interface"];
+        let path = ["routers", router_id.as_str(), "add_router_interface"];
         let call = Call::put(NEUTRON, "router_interface_add", path)
             .body(&interface)
             .at(priority);
@@ -163,7 +163,7 @@ impl Cloud {
         interface: RouterInterface<'_>,
         priority: Priority,
     ) -> Result<(), Error> {
-        let path = ["routers", router_id, "remove_router_interface"];
+        let path = ["routers", router_id.as_str(), "remove_router_interface"];
         let call = Call::put(NEUTRON, "router_interface_remove", path)
             .body(&interface)
             .at(priority);
@@ -172,7 +172,7 @@ impl Cloud {
 
     /// Deletes a router without interfaces.
     pub async fn delete_router(&self, id: &RouterId, priority: Priority) -> Result<(), Error> {
-        let call = Call::delete(NEUTRON, "router_delete", ["routers", id]).at(priority);
+        let call = Call::delete(NEUTRON, "router_delete", ["routers", id.as_str()]).at(priority);
         self.done(call).await
     }
 }

@@ -180,7 +180,12 @@ impl Cloud {
         id: &SecurityGroupId,
         priority: Priority,
     ) -> Result<SecurityGroup, Error> {
-        let call = Call::get(NEUTRON, "security_group_get", ["security-groups", id]).at(priority);
+        let call = Call::get(
+            NEUTRON,
+            "security_group_get",
+            ["security-groups", id.as_str()],
+        )
+        .at(priority);
         self.one(call, "security_group").await
     }
 
@@ -202,7 +207,7 @@ impl Cloud {
         id: &SecurityGroupId,
         priority: Priority,
     ) -> Result<(), Error> {
-        let path = ["security-groups", id];
+        let path = ["security-groups", id.as_str()];
         let call = Call::delete(NEUTRON, "security_group_delete", path).at(priority);
         self.done(call).await
     }
@@ -229,7 +234,7 @@ impl Cloud {
         id: &SecurityGroupRuleId,
         priority: Priority,
     ) -> Result<(), Error> {
-        let path = ["security-group-rules", id];
+        let path = ["security-group-rules", id.as_str()];
         let call = Call::delete(NEUTRON, "security_group_rule_delete", path).at(priority);
         self.done(call).await
     }

@@ -69,7 +69,7 @@ impl Cloud {
         sub_ports: &[SubPort],
         priority: Priority,
     ) -> Result<(), Error> {
-        let path = ["trunks", trunk_id, "remove_subports"];
+        let path = ["trunks", trunk_id.as_str(), "remove_subports"];
         let call = Call::put(NEUTRON, "trunk_deletesubports", path)
             .json("sub_ports", sub_ports)
             .at(priority);
@@ -78,7 +78,7 @@ impl Cloud {
 
     /// Deletes a trunk; its parent port stays.
     pub async fn delete_trunk(&self, id: &TrunkId, priority: Priority) -> Result<(), Error> {
-        let call = Call::delete(NEUTRON, "trunk_delete", ["trunks", id]).at(priority);
+        let call = Call::delete(NEUTRON, "trunk_delete", ["trunks", id.as_str()]).at(priority);
         self.done(call).await
     }
 }

@@ -4,10 +4,11 @@ use serde::Deserialize;
 use url::Url;
 
 use crate::service::{ApiVersion, Service};
+use capo_core::ids::ProjectId;
 
 /// The base address to which a call's path is appended. Endpoints come with and without a version, with a path before
 /// it, and with the project after it.
-pub(crate) fn base(service: Service, endpoint: &Url, project_id: &str) -> Url {
+pub(crate) fn base(service: Service, endpoint: &Url, project_id: &ProjectId) -> Url {
     let mut segments = segments(endpoint);
     let versioned = segments.iter().position(|segment| is_version(segment));
     match service {
@@ -16,7 +17,7 @@ pub(crate) fn base(service: Service, endpoint: &Url, project_id: &str) -> Url {
         Service::Image if versioned.is_none() => segments.push("v2".to_owned()),
         Service::Volume if versioned.is_none() => {
             segments.push("v3".to_owned());
-            segments.push(project_id.to_owned());
+            segments.push(project_id.to_string());
         }
         Service::LoadBalancer => {
             if let Some(at) = versioned {
@@ -227,7 +228,10 @@ mod tests {
         ];
         for (service, endpoint, expected, document) in table {
             let endpoint = Url::parse(endpoint).unwrap();
-            assert_eq!(base(service, &endpoint, "project").as_str(), expected);
+            assert_eq!(
+                base(service, &endpoint, &"project".into()).as_str(),
+                expected
+            );
             assert_eq!(versions(service, &endpoint).as_str(), document);
         }
     }

@@ -5,9 +5,8 @@ use std::ops::Deref;
 use kube::ResourceExt;
 
 use super::{Stores, capi::CLUSTER_NAME_LABEL, cluster, machine, machine_template, server};
-use crate::reconcile::{
-    ObjectCache, SharedContext, WorkQueue, name_of, related_objects::ContractKinds,
-};
+use crate::reconcile::{ObjectCache, SharedContext, name_of, related_objects::ContractKinds};
+use crate::work_queue::WorkQueue;
 use capo_core::ObjectName;
 
 /// What every pass uses. There is one per process.
@@ -21,7 +20,7 @@ pub struct Context {
     /// When each Machine became healthy.
     pub(super) machines: ObjectCache<machine::MachineHealth>,
     /// What the server controller has read of servers.
-    pub(super) servers: server::Memory,
+    pub(super) servers: server::ServerCaches,
     /// What the machine template controller has looked up.
     pub(super) machine_templates: ObjectCache<machine_template::LookedUp>,
     /// The objects that need a pass.

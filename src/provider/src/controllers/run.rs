@@ -24,7 +24,7 @@ use crate::{
         transition_events,
         watches::{Route, Target, Watch, has_conditions},
     },
-    tracker::Membership,
+    tracker::Tracker,
 };
 use capo_api::{
     v1alpha1::OpenStackServer,
@@ -41,7 +41,7 @@ pub struct Parts {
     /// Sign-ins and budgets.
     pub clouds: Clouds,
     /// The load balancers' workers.
-    pub membership: Membership,
+    pub tracker: Tracker,
     /// The options of this manager.
     pub settings: Settings,
     /// Metrics.
@@ -55,7 +55,7 @@ pub async fn run(parts: Parts, shutdown: CancellationToken) {
     let Parts {
         client,
         clouds,
-        membership,
+        tracker,
         settings,
         observer,
         synced,
@@ -91,17 +91,17 @@ pub async fn run(parts: Parts, shutdown: CancellationToken) {
     );
     // The load balancers' workers enqueue the objects whose findings changed in the queues of the controllers.
     let queues = Queues {
-        clusters: membership.cluster_queue(),
-        machines: membership.machine_queue(),
+        clusters: tracker.cluster_queue(),
+        machines: tracker.machine_queue(),
         ..Queues::default()
     };
-    let memory = server::Memory::default();
+    let caches = server::ServerCaches::default();
     let follow = follow_all(
         (clusters, machines, our_clusters, our_machines, our_servers),
-        &memory,
+        &caches,
         &stores,
         &queues,
-        &membership,
+        &tracker,
         &observer,
         &shutdown,
     );
@@ -125,7 +125,7 @@ pub async fn run(parts: Parts, shutdown: CancellationToken) {
             client,
             clouds,
             secret_versions: SecretVersions::default(),
-            membership,
+            tracker,
             settings,
             events,
             stores,
@@ -135,7 +135,7 @@ pub async fn run(parts: Parts, shutdown: CancellationToken) {
         contract_kinds: ContractKinds::default(),
         machines: ObjectCache::default(),
         machine_templates: ObjectCache::default(),
-        servers: memory,
+        servers: caches,
         queues,
     });
     let controllers = controllers(context, runner, synced);
@@ -198,14 +198,14 @@ type Watches = (
 /// Follows every kind. Each hash covers what other controllers depend on.
 fn follow_all(
     (clusters, machines, our_clusters, our_machines, our_servers): Watches,
-    memory: &server::Memory,
+    caches: &server::ServerCaches,
     stores: &Stores,
     queues: &Queues,
-    membership: &Membership,
+    tracker: &Tracker,
     observer: &Arc<dyn PassObserver>,
     shutdown: &CancellationToken,
 ) -> impl Future<Output = ()> + use<> {
-    let enqueue = || enqueue(queues.clone(), stores.clone(), membership.clone());
+    let enqueue = || enqueue(queues.clone(), stores.clone(), tracker.clone());
     let parts = || (observer.clone(), shutdown.clone());
     let clusters = clusters.run(
         parts(),
@@ -227,7 +227,7 @@ fn follow_all(
     );
     // No other controller depends on an OpenStackMachine.
     let our_machines = our_machines.run(parts(), |_, _| {}, routes::our_machine_route, enqueue());
-    let holders = memory.holders.clone();
+    let holders = caches.holders.clone();
     let route_server = move |server: &OpenStackServer| {
         holders.note(server);
         routes::our_server_route(server)
@@ -238,20 +238,20 @@ fn follow_all(
     }
 }
 
-fn enqueue(queues: Queues, stores: Stores, membership: Membership) -> impl Fn(&Target) + Send {
+fn enqueue(queues: Queues, stores: Stores, tracker: Tracker) -> impl Fn(&Target) + Send {
     move |target| match target {
         Target::Cluster(name) => queues.clusters.enqueue(name),
         Target::VanishedCluster(name) => {
             let key = ObjectRef::new(&name.name).within(&name.namespace);
             if stores.openstack_clusters.get(&key).is_none() {
-                membership.forget_load_balancer(name);
+                tracker.forget_load_balancer(name);
             }
         }
         Target::Machine(name) => {
             // Where somebody removed the finalizer, the object is gone before its controller saw the deletion.
             let key = ObjectRef::new(&name.name).within(&name.namespace);
             if stores.openstack_machines.get(&key).is_none() {
-                membership.forget_machine(name);
+                tracker.forget_machine(name);
             }
             queues.machines.enqueue(name);
         }

@@ -9,10 +9,11 @@ use serde::de::DeserializeOwned;
 
 use super::{Context, cluster_identity, cluster_template, floating_ip_pool, machine_template};
 use crate::reconcile::{
-    SharedContext, WorkQueue, name_of,
+    SharedContext, name_of,
     runner::{Controller, Pass, Runner},
     watches::{Route, Watch, has_conditions},
 };
+use crate::work_queue::WorkQueue;
 use capo_core::ObjectName;
 
 /// A change of an object of one of these kinds.

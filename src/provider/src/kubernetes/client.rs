@@ -14,6 +14,8 @@ use kube::{
 };
 use tokio::time::{sleep, timeout};
 
+use capo_core::backoff::Schedule;
+
 use super::{
     budget::Budget,
     request_count::{RequestCount, RequestObserver},
@@ -112,7 +114,8 @@ pub(crate) fn client(
 
 /// Returns once the Kubernetes API answers. Until then, the log has the reason why it does not.
 pub(crate) async fn until_it_answers(client: &Client, address: &http::Uri) {
-    let mut pause = Duration::from_millis(200);
+    let pauses = Schedule::doubling(Duration::from_millis(200), Duration::from_secs(5));
+    let mut attempts = 0_u32;
     let mut logged = None;
     loop {
         let Err(missing) = version(client).await else {
@@ -123,8 +126,8 @@ pub(crate) async fn until_it_answers(client: &Client, address: &http::Uri) {
             tracing::warn!(%address, reason = missing, "Waiting for the Kubernetes API");
             logged = Some(missing);
         }
-        sleep(pause).await;
-        pause = (pause * 2).min(Duration::from_secs(5));
+        sleep(pauses.pause(attempts)).await;
+        attempts = attempts.saturating_add(1);
     }
 }
 

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tower::Service;
 
 use crate::{
-    reconcile::Subject,
+    subject::Subject,
     webhooks::{GROUP, conversion::convert},
 };
 use capo_core::ObjectName;

@@ -14,14 +14,13 @@ use super::{
 use crate::{
     controllers::{self, UncachedMachines},
     metrics::{self, Leading, Metrics},
-    tracker::Membership,
+    tracker::Tracker,
     webhooks::{
         server::{self, Server},
         storage_migration::Phases,
     },
 };
 use capo_core::GateMode;
-use capo_gate as membership;
 use capo_openstack::{ClientSettings, Clouds, LeaseToken};
 
 /// The pause before the webhooks' certificate and port are tried again.
@@ -96,8 +95,8 @@ pub(super) async fn run(parts: Parts, halt: CancellationToken) {
         namespace,
     } = parts;
     let machines = UncachedMachines::new(client.clone());
-    let membership = Membership::new(
-        of_membership(&settings),
+    let tracker = Tracker::new(
+        tracker_settings(&settings),
         Arc::new(machines.clone()),
         Arc::new(metrics.clone()),
     );
@@ -106,7 +105,7 @@ pub(super) async fn run(parts: Parts, halt: CancellationToken) {
     let migration = storage_migration::until_done(client.clone(), phases);
     let clouds = Clouds::new(clients, token, Arc::new(metrics.clone()));
     *leading.lock() = Some(Leading {
-        membership: membership.clone(),
+        tracker: tracker.clone(),
         clouds: clouds.clone(),
     });
     let (give_stores, stores) = oneshot::channel();
@@ -131,7 +130,7 @@ pub(super) async fn run(parts: Parts, halt: CancellationToken) {
     let parts = controllers::Parts {
         client,
         clouds,
-        membership: membership.clone(),
+        tracker: tracker.clone(),
         settings: of_controllers(&settings),
         observer: Arc::new(metrics),
         synced: Box::new(move |stores| {
@@ -144,7 +143,7 @@ pub(super) async fn run(parts: Parts, halt: CancellationToken) {
     let _reporting = AbortOnDropHandle::new(tokio::spawn(report));
     let _migrating = AbortOnDropHandle::new(tokio::spawn(migration));
     Box::pin(controllers::run(parts, halt)).await;
-    membership.shutdown().await;
+    tracker.shutdown().await;
     *leading.lock() = None;
 }
 
@@ -179,8 +178,8 @@ pub(crate) fn of_clients(settings: &Settings) -> Result<ClientSettings, ManagerE
     Ok(clients)
 }
 
-pub(super) fn of_membership(settings: &Settings) -> membership::Settings {
-    membership::Settings {
+pub(super) fn tracker_settings(settings: &Settings) -> capo_gate::Settings {
+    capo_gate::Settings {
         mode: settings.load_balancer_gate,
         warn_after: settings.member_warn_after,
         alert_after: settings.member_alert_after,
@@ -188,8 +187,8 @@ pub(super) fn of_membership(settings: &Settings) -> membership::Settings {
         orphan_after: settings.member_orphan_after,
         drain_grace: settings.member_drain_grace,
         // Every object is reconciled within this period, and every load balancer is read.
-        schedule: membership::Schedule::default().at_least_every(settings.sync_period),
-        ..membership::Settings::default()
+        schedule: capo_gate::Schedule::default().at_least_every(settings.sync_period),
+        ..capo_gate::Settings::default()
     }
 }
 

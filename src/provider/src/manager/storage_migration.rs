@@ -16,6 +16,8 @@ use kube::{
 use serde_json::Value;
 use tokio::time::{MissedTickBehavior, interval};
 
+use capo_core::backoff::Schedule;
+
 use crate::webhooks::{
     GROUP,
     conversion::Version,
@@ -42,13 +44,13 @@ const PLURALS: [&str; 4] = [
 /// process may be the one that serves it.
 const FIRST_AFTER: Duration = Duration::from_secs(30);
 
+/// The pauses before the attempts. An hour is the longest pause before failed objects are tried again.
+const PAUSES: Schedule = Schedule::doubling(FIRST_AFTER, Duration::from_hours(1));
+
 /// The longest time for which an API server may store in the old version after a definition has changed. Each API
 /// server follows the definitions by a watch.
 const TAKEN_UP: Duration = Duration::from_secs(10);
 const LONGEST_TAKING_UP: Duration = Duration::from_mins(1);
-
-/// The longest pause before failed objects are tried again.
-const LONGEST_PAUSE: Duration = Duration::from_hours(1);
 
 /// How a migration is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,13 +108,11 @@ pub(super) async fn until_done(client: Client, phases: Phases) {
         phases,
         ..Migration::default()
     };
-    let mut pause = FIRST_AFTER;
-    loop {
-        tokio::time::sleep(pause).await;
+    for attempt in 0.. {
+        tokio::time::sleep(PAUSES.pause(attempt)).await;
         if migrate(&client, migration).await.is_complete() {
             return;
         }
-        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 

@@ -11,6 +11,7 @@ use super::{
     findings::{All, OPERATING, PROVISIONING, operating},
     label,
 };
+use capo_core::ids::{MemberId, PoolId};
 use capo_core::{MemberStatus, ObjectName, OperatingStatus};
 use capo_gate::findings::MemberFinding;
 
@@ -60,8 +61,8 @@ pub(super) fn one_by_one(settings: &Settings, all: All<'_>) -> [Samples; 5] {
         health.add_states(&labels, &OPERATING, healthy);
         since.add(&labels, seconds(member.since));
         let address = member.address.map(|address| address.to_string());
-        let id = member.id.as_deref();
-        let pool = member.pool_id.as_deref();
+        let id = member.id.as_ref().map(MemberId::as_str);
+        let pool = member.pool_id.as_ref().map(PoolId::as_str);
         let [id, pool, address] = [id, pool, address.as_deref()].map(|text| text.map_or("", label));
         let [namespace, name, machine, port] = labels;
         info.add(&[namespace, name, machine, port, id, pool, address], 1.0);

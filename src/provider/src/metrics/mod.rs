@@ -26,7 +26,7 @@ use prometheus::{Registry, proto::MetricFamily};
 
 use families::FamilyText;
 
-use crate::tracker::Membership;
+use crate::tracker::Tracker;
 use capo_core::{ConditionStatus, ObjectName};
 use capo_gate::findings::Findings;
 use capo_openstack::Clouds;
@@ -82,7 +82,7 @@ pub enum MemberDetail {
 #[derive(Clone)]
 pub struct Leading {
     /// The load balancers' workers.
-    pub membership: Membership,
+    pub tracker: Tracker,
     /// Sign-ins and budgets.
     pub clouds: Clouds,
 }
@@ -131,7 +131,7 @@ impl Metrics {
             return self.with(Vec::new(), Vec::new());
         };
         let levels = self.0.openstack.levels(&leading.clouds.levels())?;
-        self.with(self.states(&leading.membership.all()), levels)
+        self.with(self.states(&leading.tracker.all()), levels)
     }
 
     /// The same for load balancers with these findings.

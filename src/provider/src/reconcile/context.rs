@@ -10,7 +10,7 @@ use super::{
     health_check::MachineHealthCheck,
     identity::SecretVersions,
 };
-use crate::{kubernetes::events::Events, tracker::Membership};
+use crate::{kubernetes::events::Events, tracker::Tracker};
 use capo_api::{
     v1alpha1::OpenStackServer,
     v1beta2::{OpenStackCluster, OpenStackMachine},
@@ -26,7 +26,7 @@ pub struct SharedContext {
     /// Which versions of Secrets with credentials are in use.
     pub secret_versions: SecretVersions,
     /// The workers of the load balancers. Its settings hold the mode of the gate.
-    pub membership: Membership,
+    pub tracker: Tracker,
     /// The options of this manager.
     pub settings: Settings,
     /// Events, deduplicated and bounded.

@@ -9,8 +9,9 @@ use kube::{
 };
 use parking_lot::Mutex;
 
-use super::{ClusterIdentityDefault, SharedContext, StepError, Subject, kubernetes_text, name_of};
+use super::{ClusterIdentityDefault, SharedContext, StepError, kubernetes_text, name_of};
 use crate::kubernetes::conditions::kind::OPENSTACK_AUTHENTICATION_SUCCEEDED;
+use crate::subject::Subject;
 use capo_api::{
     v1alpha1::OpenStackClusterIdentity,
     v1beta2::{IdentityRef, IdentityRefType, OpenStackCluster},

@@ -1,5 +1,5 @@
-//! The parts that every controller is built from: one pass runner, one work queue, one error of a step, one cache of
-//! objects. This module depends on no controller.
+//! The parts that every controller is built from: one pass runner, one error of a step, one cache of objects. This module
+//! depends on no controller. It uses the tracker, which uses nothing of it; the work queue of both is [`crate::work_queue`].
 //!
 //! The steps of a pass are observe, validate, plan, act, report. A pass ends in an [`Outcome`], which decides when the
 //! next pass starts by itself. A step that did not complete returns a [`StepError`].
@@ -21,11 +21,9 @@ mod queue_metrics;
 pub(crate) mod related_objects;
 pub(crate) mod runner;
 mod step_error;
-pub(crate) mod subject;
 pub(crate) mod transition_events;
 mod uncached;
 pub(crate) mod watches;
-mod work_queue;
 
 pub use context::{ClusterIdentityDefault, Settings, SharedContext, Stores};
 pub use object_cache::ObjectCache;
@@ -34,10 +32,8 @@ pub use outcome::Outcome;
 pub use queue_metrics::{QueueDepth, QueueMetrics};
 pub(crate) use step_error::reason_of;
 pub use step_error::{StepError, StepResult, kubernetes_text};
-pub use subject::Subject;
 pub use uncached::UncachedMachines;
 pub(crate) use uncached::names_as_absent;
-pub use work_queue::WorkQueue;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;

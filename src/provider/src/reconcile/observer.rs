@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use kube::runtime::watcher;
 
-use super::{Outcome, QueueMetrics, subject::Subject};
+use super::{Outcome, QueueMetrics};
+use crate::subject::Subject;
 use capo_core::Reason;
 
 /// Receives passes, watches and events. The metrics implement it. Every method does nothing by default.

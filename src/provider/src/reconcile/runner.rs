@@ -19,9 +19,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, field};
 
 use super::{
-    Outcome, PassObserver, QueueMetrics, WorkQueue, backoff::Backoff, capi::CLUSTER_NAME_LABEL,
-    name_of, panicked_pass, subject::Subject,
+    Outcome, PassObserver, QueueMetrics, backoff::Backoff, capi::CLUSTER_NAME_LABEL, name_of,
+    panicked_pass,
 };
+use crate::subject::Subject;
+use crate::work_queue::WorkQueue;
 use capo_core::ObjectName;
 
 /// How long running passes may continue after the stop. They can be cut at any point, because the next process finds

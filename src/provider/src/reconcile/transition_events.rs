@@ -16,7 +16,7 @@ use capo_gate::{Publication, findings::Gate};
 
 /// Reports the transitions until `shutdown`.
 pub(crate) async fn run(context: &SharedContext, shutdown: CancellationToken) {
-    let publications = context.membership.publications();
+    let publications = context.tracker.publications();
     let published = publications.for_each(|output| {
         match output {
             TrackerOutput::Findings(publication) => publish(context, &publication),

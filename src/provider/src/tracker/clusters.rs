@@ -86,7 +86,7 @@ impl Clusters {
                 continue;
             }
             if let Some(id) = running.desired.id.found() {
-                ids.entry(id).or_default().push(cluster);
+                ids.entry(id.as_str()).or_default().push(cluster);
             }
             names
                 .entry(&running.desired.name)

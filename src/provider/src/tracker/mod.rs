@@ -19,4 +19,4 @@ pub use machine_lookup::MachineLookup;
 pub use octavia_client::OctaviaClient;
 pub use output::TrackerOutput;
 pub use part_change::PartChange;
-pub use registry::Membership;
+pub use registry::Tracker;

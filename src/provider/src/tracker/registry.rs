@@ -20,7 +20,8 @@ use super::{
     prober::{Prober, TlsProber},
     worker::Worker,
 };
-use crate::reconcile::{Subject, WorkQueue};
+use crate::subject::Subject;
+use crate::work_queue::WorkQueue;
 use capo_core::ObjectName;
 use capo_gate::{
     GateObserver, Settings,
@@ -36,7 +37,7 @@ const PUBLICATIONS: usize = 1_024;
 
 /// The workers of all load balancers. A clone is cheap; all clones share one registry.
 #[derive(Clone)]
-pub struct Membership(Arc<Shared>);
+pub struct Tracker(Arc<Shared>);
 
 struct Shared {
     settings: Settings,
@@ -51,7 +52,7 @@ struct Shared {
     stop: CancellationToken,
 }
 
-impl Membership {
+impl Tracker {
     /// A registry without workers. A worker starts when a load balancer is set.
     pub fn new(
         settings: Settings,
@@ -271,14 +272,14 @@ impl Membership {
             listener: Arc::clone(&self.0.listener),
         };
         let stop = running.stop.clone();
-        let (membership, cluster) = (self.clone(), cluster.clone());
+        let (tracker, cluster) = (self.clone(), cluster.clone());
         self.0.workers.spawn(async move {
             let subject = Subject::new("OpenStackCluster", &cluster);
             let work = stop.run_until_cancelled(subject.scope(worker.run()));
             if AssertUnwindSafe(work).catch_unwind().await.is_err() {
                 stop.run_until_cancelled(tokio::time::sleep(RESTART_PAUSE))
                     .await;
-                membership.restart(&cluster, &stop);
+                tracker.restart(&cluster, &stop);
             }
         });
         running

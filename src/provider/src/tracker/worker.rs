@@ -23,7 +23,7 @@ use super::{
     prober::Prober,
     published::Published,
 };
-use crate::reconcile::WorkQueue;
+use crate::work_queue::WorkQueue;
 use capo_core::{ObjectName, Priority, ids::LoadBalancerId};
 use capo_gate::{
     Call, EndpointReply, EndpointRequest, GateObserver, Now, Settings,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use capo_core::{FailureClass, ProvisioningStatus};
+use capo_core::{FailureClass, ProvisioningStatus, ids::LoadBalancerId};
 use capo_openstack::{
     ApiVersion,
     load_balancer::{
@@ -81,9 +81,9 @@ pub fn new_balancer(contract: &Contract, subnet: &Subnet) -> NewLoadBalancer {
     }
 }
 
-fn new_listener(contract: &Contract, lb: &str, port: u16) -> NewListener {
+fn new_listener(contract: &Contract, lb: &LoadBalancerId, port: u16) -> NewListener {
     NewListener {
-        loadbalancer_id: lb.into(),
+        loadbalancer_id: lb.clone(),
         name: format!("{}-{port}", contract.name),
         protocol: ListenerProtocol::Tcp,
         protocol_port: port,
@@ -92,15 +92,15 @@ fn new_listener(contract: &Contract, lb: &str, port: u16) -> NewListener {
     }
 }
 
-pub async fn tree(contract: &Contract, lb: &str) -> StatusTree {
-    contract.cloud.status_tree(&lb.into(), GATE).await.unwrap()
+pub async fn tree(contract: &Contract, lb: &LoadBalancerId) -> StatusTree {
+    contract.cloud.status_tree(lb, GATE).await.unwrap()
 }
 
 /// Waits until the load balancer, its listeners and its pools are ACTIVE.
 ///
 /// Octavia turns a load balancer ACTIVE a moment before its listeners. A client that writes within that moment sees
 /// them turn ACTIVE during its own change.
-async fn settled(contract: &Contract, lb: &str) {
+async fn settled(contract: &Contract, lb: &LoadBalancerId) {
     until(
         "load balancer, listeners and pools are ACTIVE",
         async || {
@@ -117,11 +117,11 @@ async fn settled(contract: &Contract, lb: &str) {
 }
 
 /// Waits until the load balancer accepts writes.
-pub async fn active(contract: &Contract, lb: &str) {
+pub async fn active(contract: &Contract, lb: &LoadBalancerId) {
     until("the load balancer is ACTIVE", async || {
         let status = contract
             .cloud
-            .load_balancer(&lb.into(), GATE)
+            .load_balancer(lb, GATE)
             .await
             .unwrap()
             .provisioning_status;
@@ -131,11 +131,11 @@ pub async fn active(contract: &Contract, lb: &str) {
     .await;
 }
 
-pub async fn gone(contract: &Contract, lb: &str) {
+pub async fn gone(contract: &Contract, lb: &LoadBalancerId) {
     until("the load balancer is gone", async || {
         contract
             .cloud
-            .load_balancer(&lb.into(), GATE)
+            .load_balancer(lb, GATE)
             .await
             .is_err_and(|error| error.is_not_found())
     })

@@ -3,7 +3,7 @@
 use capo_core::FailureClass;
 use std::net::IpAddr;
 
-use capo_core::{OperatingStatus, ProvisioningStatus};
+use capo_core::{OperatingStatus, ProvisioningStatus, ids::MemberId};
 use capo_openstack::load_balancer::{Member, MemberUpdate, NewMember, PoolUpdate, StatusTree};
 use reqwest::Method;
 use serde_json::json;
@@ -41,9 +41,9 @@ async fn add(contract: &Contract, balancer: &Balancer, last: u8) -> Member {
     made
 }
 
-fn status_of(tree: &StatusTree, member: &str) -> Option<ProvisioningStatus> {
+fn status_of(tree: &StatusTree, member: &MemberId) -> Option<ProvisioningStatus> {
     let mut members = tree.pools.iter().flat_map(|pool| &pool.members);
-    let found = members.find(|one| one.id == member)?;
+    let found = members.find(|one| one.id == *member)?;
     Some(found.provisioning_status.clone())
 }
 

@@ -26,7 +26,7 @@ pub async fn networks_subnets_and_filters(under: &impl CloudUnderTest) {
             .contains("standard-attr-tag")
     );
     let (network, subnet) = contract.network("10.61.0.0/24").await;
-    assert_eq!(network.project_id.as_deref(), Some(project.as_str()));
+    assert_eq!(network.project_id.as_ref(), Some(&project));
     assert!(!network.external && network.tags.is_empty());
     assert_eq!(subnet.gateway_ip, Some([10, 61, 0, 1].into()));
     assert_eq!(subnet.allocation_pools[0].start, "10.61.0.2");
@@ -224,9 +224,9 @@ pub async fn routers_and_floating_ips(under: &impl CloudUnderTest) {
         .associate_floating_ip(&ip.id, Some(&port.id), GATE)
         .await
         .unwrap();
-    assert_eq!(on.port_id.as_deref(), Some(port.id.as_str()));
+    assert_eq!(on.port_id.as_ref(), Some(&port.id));
     assert_eq!(on.fixed_ip_address, port.fixed_ips[0].ip_address);
-    assert_eq!(on.router_id.as_deref(), Some(router.id.as_str()));
+    assert_eq!(on.router_id.as_ref(), Some(&router.id));
     for filter in [
         FloatingIpFilter {
             port_id: Some(port.id.clone()),

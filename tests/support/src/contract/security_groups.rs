@@ -140,7 +140,7 @@ pub async fn security_groups_and_rules(under: &impl CloudUnderTest) {
         .await
         .unwrap();
     assert_eq!(made.len(), 2);
-    assert_eq!(made[1].remote_group_id.as_deref(), Some(group.id.as_str()));
+    assert_eq!(made[1].remote_group_id.as_ref(), Some(&group.id));
     let twice = [rule(80, None), rule(6443, None)];
     let error = refused(cloud.create_security_group_rules(&twice, GATE).await);
     assert!(error.is(FailureClass::Duplicate), "{error}");

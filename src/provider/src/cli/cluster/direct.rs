@@ -8,7 +8,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Client, ResourceExt};
 
 use super::snapshot::{Direct, Snapshot};
-use crate::reconcile::{ClusterIdentityDefault, Subject, identity, name_of};
+use crate::reconcile::{ClusterIdentityDefault, identity, name_of};
+use crate::subject::Subject;
 use capo_api::v1beta2::{LoadBalancerMemberStatus, LoadBalancerStatus};
 use capo_core::{Priority, ProvisioningStatus};
 use capo_openstack::{

@@ -15,7 +15,7 @@ use capo_gate::GateName;
 /// One gate and its state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Gate {
+pub(super) struct GateView {
     /// `admission`, `release` or `finalizer`; absent for the cluster as a whole.
     #[serde(rename = "gate", skip_serializing_if = "Option::is_none")]
     pub(super) name: Option<&'static str>,
@@ -34,9 +34,9 @@ pub(super) fn condition(conditions: &[Condition]) -> Option<&Condition> {
         .find(|condition| condition.type_ == API_SERVER_LOAD_BALANCER_READY)
 }
 
-fn of_condition(gate: Option<GateName>, condition: Option<&Condition>) -> Gate {
+fn of_condition(gate: Option<GateName>, condition: Option<&Condition>) -> GateView {
     let Some(condition) = condition else {
-        return Gate {
+        return GateView {
             name: gate.map(GateName::as_str),
             state: GateState::Unknown,
             reason: Reason::NotYetObserved.as_str().to_owned(),
@@ -50,7 +50,7 @@ fn of_condition(gate: Option<GateName>, condition: Option<&Condition>) -> Gate {
         "False" => GateState::Held,
         _ => GateState::Unknown,
     };
-    Gate {
+    GateView {
         name: gate.map(GateName::as_str),
         state,
         reason: condition.reason.clone(),
@@ -60,7 +60,7 @@ fn of_condition(gate: Option<GateName>, condition: Option<&Condition>) -> Gate {
 }
 
 /// The gate that a machine is at; `None` where the machine is at no gate.
-pub(super) fn of_machine(object: &OpenStackMachine, machine: Option<&Machine>) -> Option<Gate> {
+pub(super) fn of_machine(object: &OpenStackMachine, machine: Option<&Machine>) -> Option<GateView> {
     let status = object.status.as_ref();
     let conditions = status.map_or(&[][..], |status| &status.conditions);
     let condition = condition(conditions);
@@ -88,14 +88,14 @@ pub(super) fn of_machine(object: &OpenStackMachine, machine: Option<&Machine>) -
 
 /// The gate of the cluster as a whole: the gate of a waiting machine, else that of the load balancer. `machines` are
 /// the names of the machines that are at a gate.
-pub(super) fn of_cluster(conditions: &[Condition], machines: &[(&str, &Gate)]) -> Gate {
+pub(super) fn of_cluster(conditions: &[Condition], machines: &[(&str, &GateView)]) -> GateView {
     let own = of_condition(None, condition(conditions));
     let longest_waiting = |state: GateState| {
         machines
             .iter()
             .filter(|(_, gate)| gate.state == state)
             .min_by_key(|(_, gate)| gate.since)
-            .map(|(machine, gate)| Gate {
+            .map(|(machine, gate)| GateView {
                 message: format!("{machine}: {}", gate.message),
                 ..(*gate).clone()
             })

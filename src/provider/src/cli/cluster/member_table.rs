@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::{
     Screen,
-    gates::Gate,
+    gates::GateView,
     layout::{Cell, Grid, Row, Tone, age_since, heads, tone_of_gate},
     view::{MachineView, MemberView, View},
 };
@@ -70,7 +70,7 @@ fn of_machine(machine: &MachineView, now: Timestamp) -> Vec<Cell> {
     ]
 }
 
-fn gate_cell(gate: &Gate) -> Cell {
+fn gate_cell(gate: &GateView) -> Cell {
     let name = gate.name.unwrap_or_default();
     Cell::new(
         format!("{name} {}", gate.state.as_str()),

@@ -9,7 +9,7 @@ use kube::ResourceExt;
 use serde::Serialize;
 
 use super::{
-    gates::{self, Gate},
+    gates::{self, GateView},
     snapshot::{Direct, Snapshot, is_about},
 };
 use crate::reconcile::capi::{self, Machine};
@@ -34,7 +34,7 @@ pub(super) struct View {
     pub(super) endpoint: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) load_balancer: Option<LoadBalancerView>,
-    pub(super) gate: Gate,
+    pub(super) gate: GateView,
     /// The annotation by which the operator holds or bypasses the gates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) operator: Option<String>,
@@ -76,7 +76,7 @@ pub(super) struct MachineView {
     pub(super) ready: String,
     /// The gate that the machine is at.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) gate: Option<Gate>,
+    pub(super) gate: Option<GateView>,
     /// The reason of the condition, also where the machine is at no gate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reason: Option<String>,
@@ -149,7 +149,7 @@ impl View {
             .map(member)
             .collect();
         let conditions = status.map_or(&[][..], |status| &status.conditions);
-        let at_gates: Vec<(&str, &Gate)> = machines
+        let at_gates: Vec<(&str, &GateView)> = machines
             .iter()
             .filter_map(|machine| Some((machine.name.as_str(), machine.gate.as_ref()?)))
             .collect();

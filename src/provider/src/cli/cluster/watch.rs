@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use super::{
     Screen,
     follow::Follower,
-    gates::Gate,
+    gates::GateView,
     snapshot::Objects,
     table::{self, Part},
     view::View,
@@ -314,7 +314,7 @@ pub(super) fn changes(before: Option<&View>, after: &View) -> Vec<String> {
     lines
 }
 
-fn sentence(gate: &Gate) -> String {
+fn sentence(gate: &GateView) -> String {
     let name = gate.name.unwrap_or_default();
     let state = gate.state.as_str();
     format!("{name} {state} {}: {}", gate.reason, gate.message)

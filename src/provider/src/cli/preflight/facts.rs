@@ -7,12 +7,12 @@ use kube::{Api, Client, ResourceExt as _, api::ListParams};
 use tokio::net::TcpStream;
 
 use super::managers::{self, Managers};
+use crate::subject::Subject;
 use crate::{
     kubernetes::{self, dry_run},
     manager::{self, Settings},
     reconcile::{
-        ClusterIdentityDefault, Subject, capi::WATCH_FILTER_LABEL, identity, kubernetes_text,
-        name_of,
+        ClusterIdentityDefault, capi::WATCH_FILTER_LABEL, identity, kubernetes_text, name_of,
     },
     webhooks::storage_migration::Definition,
 };

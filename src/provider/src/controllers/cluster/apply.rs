@@ -86,7 +86,7 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
     pass.publish(&desired, &problems, &published);
     let ungated = desired.load_balancer.is_none() || pass.related.going();
     release_orphaned(pass.context, &pass.name, &pass.related.machines, ungated).await;
-    let findings = pass.context.membership.findings(&pass.name);
+    let findings = pass.context.tracker.findings(&pass.name);
     report_load_balancer(&mut pass, &desired, findings.as_ref());
     pass.report.provisioned = pass.is_clear() && pass.object.spec.control_plane_endpoint.is_some();
     if desired.load_balancer.is_some() {

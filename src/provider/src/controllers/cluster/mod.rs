@@ -65,7 +65,7 @@ async fn one_pass(object: &OpenStackCluster, context: &Context) -> Outcome {
     let moved = deleting && has_annotation(&object.metadata, capi::DELETE_FOR_MOVE_ANNOTATION);
     if moved || has_annotation(&object.metadata, capi::MANAGED_BY_ANNOTATION) {
         // Another process manages the object now, so neither the object nor the cloud is changed.
-        context.membership.forget_load_balancer(&name);
+        context.tracker.forget_load_balancer(&name);
         context.clusters.forget(&name);
         return Outcome::Done;
     }
@@ -177,7 +177,7 @@ async fn paused(mut pass: Reconcile<'_>) -> Outcome {
         };
         pass.publish(&desired, &problems, &published);
     } else {
-        pass.context.membership.set_facts(&pass.name, &facts);
+        pass.context.tracker.set_facts(&pass.name, &facts);
     }
     let message = if pass.related.cluster.as_ref().is_some_and(|c| c.spec.paused) {
         "Cluster spec.paused is set to true"

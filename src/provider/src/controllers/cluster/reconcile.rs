@@ -223,13 +223,13 @@ impl<'a> Reconcile<'a> {
         published: &Published,
     ) {
         let facts = &published.facts;
-        let membership = &self.context.membership;
+        let tracker = &self.context.tracker;
         let is_known = desired.is_port_known(problems)
             && match &desired.load_balancer {
                 None => true,
                 Some(load_balancer) => is_load_balancer_known(&self.seen, load_balancer),
             };
-        if !is_known && (membership.set_facts(&self.name, facts) || !self.opens_a_gate(facts)) {
+        if !is_known && (tracker.set_facts(&self.name, facts) || !self.opens_a_gate(facts)) {
             return;
         }
         let spec = desired.load_balancer.as_ref();
@@ -245,12 +245,12 @@ impl<'a> Reconcile<'a> {
             .clone()
             .filter(|cloud| is_known && self.seen.is_verified(cloud));
         let load_balancer = load_balancer.for_tracker(facts.clone());
-        membership.set_load_balancer(&self.name, cloud.map(OctaviaClient), load_balancer);
+        tracker.set_load_balancer(&self.name, cloud.map(OctaviaClient), load_balancer);
         // The object may have vanished during the pass. The store is looked at after the value was published, so that
         // either this or the watch ends the worker.
         let key = ObjectRef::new(&self.name.name).within(&self.name.namespace);
         if self.context.stores.openstack_clusters.get(&key).is_none() {
-            membership.forget_load_balancer(&self.name);
+            tracker.forget_load_balancer(&self.name);
         }
     }
 

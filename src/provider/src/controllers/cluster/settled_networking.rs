@@ -85,7 +85,7 @@ fn hash(seen: &CachedCluster, lists: &ProjectNetworking) -> Option<u64> {
     let networks = networks.into_iter().filter_map(Lookup::found);
     let mut ids: Vec<&str> = Vec::new();
     for state in networks {
-        ids.push(&state.network.id);
+        ids.push(state.network.id.as_str());
         ids.extend(state.subnets.iter().map(|subnet| subnet.id.as_str()));
     }
     ids.extend(networking.router.found().map(|router| router.id.as_str()));

@@ -172,7 +172,7 @@ mod tests {
         assert!(!is_load_balancer_known(&seen, &desired));
         seen.networking.primary_subnet = Lookup::Found("s".into());
         assert!(is_load_balancer_known(&seen, &desired));
-        assert_eq!(member_subnet(&seen).as_deref(), Some("s"));
+        assert_eq!(member_subnet(&seen), Some("s".into()));
         // A load balancer that was not looked up does not count as absent.
         seen.load_balancer = Lookup::Unknown;
         assert!(!is_load_balancer_known(&seen, &desired));

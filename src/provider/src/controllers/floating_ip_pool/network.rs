@@ -59,7 +59,7 @@ pub(super) async fn resolve(pass: &Pass<'_>, identity: &Identity) -> StepResult<
                 .to_owned(),
         ),
         several => {
-            let mut ids: Vec<&str> = several.iter().map(|one| &*one.id).collect();
+            let mut ids: Vec<&str> = several.iter().map(|one| one.id.as_str()).collect();
             ids.sort_unstable();
             refused(format!(
                 "spec.floatingIPNetwork matches {} external networks ({}); name one by its id",

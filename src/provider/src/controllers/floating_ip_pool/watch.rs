@@ -7,10 +7,11 @@ use capo_core::ObjectName;
 use kube::ResourceExt;
 
 use super::{CONTROLLER, pass};
+use crate::work_queue::WorkQueue;
 use crate::{
     controllers::Context,
     reconcile::{
-        SharedContext, WorkQueue,
+        SharedContext,
         ipam::{IPAddress, IPAddressClaim, PoolReference},
         name_of,
         runner::{Controller, Runner},

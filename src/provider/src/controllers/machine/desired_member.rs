@@ -125,19 +125,19 @@ impl Pass<'_> {
             node,
             has_node: machine.is_some_and(|machine| machine.status.node_ref.is_some()),
         };
-        let membership = &self.context.membership;
-        membership.set_machine(&self.name, desired);
+        let tracker = &self.context.tracker;
+        tracker.set_machine(&self.name, desired);
         // The object may have vanished during the pass. The store is looked at after the value was published, so that
         // either this or the watch forgets the machine.
         let key =
             kube::runtime::reflector::ObjectRef::new(&self.name.name).within(&self.name.namespace);
         if self.context.stores.openstack_machines.get(&key).is_none() {
-            membership.forget_machine(&self.name);
+            tracker.forget_machine(&self.name);
         }
         self.findings = match self.floating_ip_gates() {
             Lookup::Found(gates) => Some(gates),
             Lookup::Unknown => None,
-            Lookup::Absent => self.context.membership.findings(&cluster),
+            Lookup::Absent => self.context.tracker.findings(&cluster),
         };
         self.wake_cluster(&cluster);
         // The finding may be older than the read that answered it.
@@ -223,7 +223,7 @@ impl Pass<'_> {
 
     pub(super) fn gate_inputs(&self) -> GateInputs<'_> {
         GateInputs {
-            mode: self.context.membership.settings().mode,
+            mode: self.context.tracker.settings().mode,
             gated: self.related.is_gated() || !self.floating_ip_gates().is_absent(),
             paused: self.is_paused_or_moved(),
             cluster_deleting: self.related.is_cluster_deleting(),

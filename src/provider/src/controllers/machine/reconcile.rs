@@ -265,7 +265,7 @@ impl<'a> Pass<'a> {
 
     /// Forgets the machine everywhere in this process.
     pub(super) fn forget(&self) {
-        self.context.membership.forget_machine(&self.name);
+        self.context.tracker.forget_machine(&self.name);
         self.context.machines.forget(&self.name);
     }
 }

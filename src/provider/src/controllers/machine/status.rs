@@ -133,9 +133,9 @@ impl Pass<'_> {
             );
             warn(Reason::AmbiguousMatch, "Reconcile", &note);
         }
-        let word = self.object.annotations().get(gate_override::KEY);
+        let annotation = self.object.annotations().get(gate_override::KEY);
         if let GateOverride::Refused { message } =
-            gate_override::parse_optional(word.map(String::as_str), Timestamp::now())
+            gate_override::parse_optional(annotation.map(String::as_str), Timestamp::now())
         {
             let note = format!("Annotation {}: {message}", gate_override::KEY);
             warn(Reason::InvalidSpec, "Gate", &note);
@@ -202,7 +202,7 @@ impl Pass<'_> {
             Ok(_) if held_back.into_inner() => {
                 // A newer read of the load balancer is to come first, or the object has changed.
                 if let Some(cluster) = self.related.cluster_key() {
-                    self.context.membership.nudge(&cluster);
+                    self.context.tracker.nudge(&cluster);
                 }
                 Outcome::wait(
                     Reason::NotYetObserved,
@@ -227,7 +227,7 @@ impl Pass<'_> {
     }
 
     fn is_held_by_the_gates(&self) -> bool {
-        self.related.is_gated() && self.context.membership.settings().mode == GateMode::Enforce
+        self.related.is_gated() && self.context.tracker.settings().mode == GateMode::Enforce
     }
 
     /// Whether this process may write what opens a gate: it holds the leader lease at this moment.
@@ -240,7 +240,7 @@ impl Pass<'_> {
         let findings = self
             .related
             .cluster_key()
-            .and_then(|cluster| self.context.membership.findings(&cluster));
+            .and_then(|cluster| self.context.tracker.findings(&cluster));
         findings.is_some_and(|findings| {
             let now = tokio::time::Instant::now().into_std();
             let gates = findings.machines.get(&self.name);

@@ -151,7 +151,7 @@ impl Pass<'_> {
             self.context.servers.groups.forget(&group.name);
         }
         let id = made?;
-        cloud.shared_reads().expect_server(&id.as_str().into());
+        cloud.shared_reads().expect_server(&id);
         self.progress.instance_id = Some(id);
         Ok(())
     }

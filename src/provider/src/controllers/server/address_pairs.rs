@@ -29,9 +29,8 @@ pub(super) async fn apply(
             continue;
         }
         if port.enable_port_security != Some(false) {
-            let id = id.as_str().into();
             let present = cloud
-                .port(&id, Priority::Settling)
+                .port(id, Priority::Settling)
                 .await
                 .map_err(|error| failed(&error, Reason::OpenStackError))?;
             if present.port_security_enabled != Some(false) && !has(&present, &pairs) {
@@ -40,7 +39,7 @@ pub(super) async fn apply(
                     ..PortUpdate::default()
                 };
                 cloud
-                    .update_port(&id, &update, Priority::Settling)
+                    .update_port(id, &update, Priority::Settling)
                     .await
                     .map_err(|error| failed(&error, Reason::OpenStackError))?;
                 tracing::info!(port = %port.name, "Changing the allowed address pairs of a port");

@@ -223,7 +223,13 @@ async fn create(cloud: &Cloud, new: &NewVolume, creations: &Creations) -> StepRe
     creations.begin(CloudObject::Volume, &new.name).await?;
     let answer = cloud.create_volume(new, Priority::Gate).await;
     let refused = Reason::InstanceCreateFailed;
-    creations.end(CloudObject::Volume, &new.name, answer, |it| &it.id, refused)
+    creations.end(
+        CloudObject::Volume,
+        &new.name,
+        answer,
+        |it| it.id.as_str(),
+        refused,
+    )
 }
 
 fn wrong_size(new: &NewVolume, size: u32) -> StepError {

@@ -21,7 +21,7 @@ use capo_api::{
     v1alpha1::{OpenStackServer, OpenStackServerSpec},
     v1beta2::BlockDeviceType,
 };
-use capo_core::ids::{ProjectId, ServerId};
+use capo_core::ids::{PortId, ProjectId, ServerId};
 use capo_core::{FailureClass, Priority};
 use capo_core::{ObjectName, Reason};
 use capo_gate::desired::ServerState;
@@ -61,7 +61,7 @@ pub(super) struct Leftover {
     /// The machine's controller waits for what was read.
     pub wakes_machine: bool,
     /// Sub-ports of its trunks that are not in the status yet.
-    pub sub_ports: Vec<String>,
+    pub sub_ports: Vec<PortId>,
 }
 
 impl Deletion<'_> {
@@ -123,7 +123,7 @@ impl Deletion<'_> {
         if !under_way {
             self.may_server_go().await?;
             let answer = self.cloud.delete_server(&id, Priority::Gate).await;
-            self.deleted(CloudObject::Server, &self.owner.name, &id, answer)?;
+            self.deleted(CloudObject::Server, &self.owner.name, id.as_str(), answer)?;
         }
         Err(waiting("The server is being deleted"))
     }
@@ -177,7 +177,7 @@ impl Deletion<'_> {
         // Absence counts when it was seen twice, so that no pass takes the read of another one.
         let now = Instant::now();
         let id = if let Some(id) = &self.progress.instance_id {
-            ServerId::from(id.as_str())
+            id.clone()
         } else {
             let found = instance::named(self.cloud, &self.owner.name, now).await?;
             match server_deletion_plan(found, self.claims, self.was_begun()) {
@@ -230,12 +230,7 @@ impl Deletion<'_> {
         let mut left = Vec::new();
         if !self.progress.port_ids.is_empty() {
             let filter = PortFilter {
-                ids: self
-                    .progress
-                    .port_ids
-                    .iter()
-                    .map(|id| id.as_str().into())
-                    .collect(),
+                ids: self.progress.port_ids.clone(),
                 ..PortFilter::default()
             };
             left = self.list_ports(&filter).await?;
@@ -270,7 +265,8 @@ impl Deletion<'_> {
             .ports(filter, READ)
             .await
             .map_err(|error| failed(&error, Reason::InstanceDeleteFailed))?;
-        let server = self.progress.instance_id.as_deref();
+        let server = self.progress.instance_id.as_ref();
+        let server = server.map(ServerId::as_str);
         found.retain(|port| {
             (port.device_id.is_empty() || Some(port.device_id.as_str()) == server)
                 && self.claims.port(&port.id).is_none()
@@ -308,7 +304,7 @@ impl Deletion<'_> {
         };
         for trunk in trunks {
             let recorded = &self.progress.port_ids;
-            let sub_ports = trunk.sub_ports.iter().map(|it| it.port_id.to_string());
+            let sub_ports = trunk.sub_ports.iter().map(|it| it.port_id.clone());
             seen.sub_ports
                 .extend(sub_ports.filter(|id| !recorded.contains(id)));
             if !seen.sub_ports.is_empty() {
@@ -323,18 +319,18 @@ impl Deletion<'_> {
                     .remove_sub_ports(&trunk.id, &trunk.sub_ports, Priority::Gate)
                     .await;
                 let (verb, object) = (Verb::Update, CloudObject::Trunk);
-                self.removed(verb, object, &trunk.name, &trunk.id, removed)?;
+                self.removed(verb, object, &trunk.name, trunk.id.as_str(), removed)?;
                 for sub_port in &trunk.sub_ports {
                     let id = &sub_port.port_id;
                     let answer = self.cloud.delete_port(id, Priority::Gate).await;
-                    self.deleted(CloudObject::Port, "", id, answer)?;
+                    self.deleted(CloudObject::Port, "", id.as_str(), answer)?;
                 }
             }
             let answer = self.cloud.delete_trunk(&trunk.id, Priority::Gate).await;
-            self.deleted(CloudObject::Trunk, &trunk.name, &trunk.id, answer)?;
+            self.deleted(CloudObject::Trunk, &trunk.name, trunk.id.as_str(), answer)?;
         }
         let answer = self.cloud.delete_abandoned_port(port, Priority::Gate).await;
-        self.deleted(CloudObject::Port, &port.name, &port.id, answer)
+        self.deleted(CloudObject::Port, &port.name, port.id.as_str(), answer)
     }
 
     /// Attached volumes are deleted by Nova with their server; those of a server that never came to be are not.
@@ -357,13 +353,13 @@ impl Deletion<'_> {
             }
             for volume in found {
                 self.found(&format!("volume {name}"));
-                match volume_deletion_plan(&volume, self.progress.instance_id.as_deref()) {
+                match volume_deletion_plan(&volume, self.progress.instance_id.as_ref()) {
                     VolumeDeletionPlan::Leave => {}
                     VolumeDeletionPlan::Await => left = true,
                     VolumeDeletionPlan::Delete => {
                         left = true;
                         let answer = self.cloud.delete_volume(&volume.id, Priority::Gate).await;
-                        self.deleted(CloudObject::Volume, &name, &volume.id, answer)?;
+                        self.deleted(CloudObject::Volume, &name, volume.id.as_str(), answer)?;
                     }
                 }
             }

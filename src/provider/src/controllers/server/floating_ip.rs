@@ -20,6 +20,7 @@ use crate::{
     },
 };
 use capo_api::v1alpha1::OpenStackServer;
+use capo_core::ids::PortId;
 use capo_core::{ConditionState, FailureClass, Priority, Reason};
 use capo_openstack::{
     compute::Server,
@@ -187,7 +188,7 @@ async fn create_claim(
 pub(super) async fn attach(
     identity: &Identity,
     server: &Server,
-    ports: &[String],
+    ports: &[PortId],
     ip: IpAddr,
     floating: &mut FloatingAddress,
 ) -> StepResult<()> {
@@ -206,7 +207,7 @@ pub(super) async fn attach(
         ))
     })?;
     if let Some(there) = &fip.port_id {
-        if ports.iter().any(|port| *there == **port) {
+        if ports.contains(there) {
             floating.met(ip);
             return Ok(());
         }
@@ -216,9 +217,8 @@ pub(super) async fn attach(
     }
     let mut last = "the server has no ports".to_owned();
     for port in ports {
-        let port = port.as_str().into();
         match cloud
-            .associate_floating_ip(&fip.id, Some(&port), Priority::Gate)
+            .associate_floating_ip(&fip.id, Some(port), Priority::Gate)
             .await
         {
             Ok(_) => {

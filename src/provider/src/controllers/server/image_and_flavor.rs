@@ -88,7 +88,7 @@ impl ImageAndFlavor<'_> {
         let flavors = filters::looked_up(look_up).await?;
         let what = format!("flavor named \"{name}\"");
         let field = format!("{}.{field}", self.spec);
-        filters::only_one(flavors, &field, &what, |flavor| &flavor.id)
+        filters::only_one(flavors, &field, &what, |flavor| flavor.id.as_str())
     }
 
     async fn find(&self, param: &ImageParam) -> StepResult<Found> {
@@ -116,7 +116,8 @@ impl ImageAndFlavor<'_> {
                 let images =
                     filters::looked_up(|age| shared.images(&query, age, self.priority)).await?;
                 let field = format!("{}.image.filter", self.spec);
-                filters::only_one(images, &field, &what, |image| &image.id).map(Found::Whole)
+                filters::only_one(images, &field, &what, |image| image.id.as_str())
+                    .map(Found::Whole)
             }
             _ => Err(self.missing("image", "one of id, filter and imageRef")),
         }

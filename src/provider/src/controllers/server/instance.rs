@@ -17,7 +17,10 @@ use capo_api::{
     v1beta2::SchedulerHintValue,
 };
 use capo_core::Reason;
-use capo_core::{FailureClass, Priority, ids::ServerId};
+use capo_core::{
+    FailureClass, Priority,
+    ids::{PortId, ServerId},
+};
 use capo_openstack::{Cloud, compute::NewServer};
 
 /// Nova takes no more user data than this, base64 included.
@@ -39,19 +42,17 @@ pub(super) async fn create(
     cloud: &Cloud,
     new: &NewServer,
     creations: &Creations,
-) -> StepResult<String> {
+) -> StepResult<ServerId> {
     creations.begin(CloudObject::Server, &new.name).await?;
     let answer = cloud.create_server(new, Priority::Gate).await;
     let refused = Reason::InstanceCreateFailed;
-    creations
-        .end(
-            CloudObject::Server,
-            &new.name,
-            answer,
-            ServerId::as_str,
-            refused,
-        )
-        .map(Into::into)
+    creations.end(
+        CloudObject::Server,
+        &new.name,
+        answer,
+        ServerId::as_str,
+        refused,
+    )
 }
 
 /// The user data, from the Secret that the spec names.
@@ -118,7 +119,7 @@ pub(super) fn request(
     name: &str,
     spec: &OpenStackServerSpec,
     resolved: &ResolvedServerSpec,
-    port_ids: &[String],
+    port_ids: &[PortId],
     attached: Attached,
     user_data: Option<SecretSlice<u8>>,
 ) -> NewServer {
@@ -133,7 +134,7 @@ pub(super) fn request(
             .map(Into::into),
         flavor_id: resolved.flavor_id.clone().unwrap_or_default().into(),
         key_name: filled(&spec.ssh_key_name),
-        port_ids: port_ids.iter().map(|id| id.as_str().into()).collect(),
+        port_ids: port_ids.to_vec(),
         availability_zone: spec.availability_zone.as_deref().and_then(filled),
         user_data,
         metadata: spec
@@ -222,11 +223,11 @@ mod tests {
             json!({"imageID": "image", "flavorID": "flavor", "serverGroupID": "group"}),
         )
         .unwrap();
-        let ports = ["p1".to_owned(), "p2".to_owned()];
+        let ports = ["p1", "p2"].map(PortId::from);
         let new = request("m1", &spec, &resolved, &ports, Attached::default(), None);
-        assert_eq!(new.image_id.as_deref(), Some("image"));
+        assert_eq!(new.image_id, Some("image".into()));
         assert_eq!(new.flavor_id, "flavor");
-        assert_eq!(new.server_group_id.as_deref(), Some("group"));
+        assert_eq!(new.server_group_id, Some("group".into()));
         assert_eq!(new.key_name.as_deref(), Some("key"));
         assert_eq!(new.port_ids, ports);
         assert_eq!(

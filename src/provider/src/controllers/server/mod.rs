@@ -8,6 +8,7 @@
 mod act;
 mod address_pairs;
 mod block_devices;
+mod caches;
 mod creations;
 mod delete;
 mod filters;
@@ -15,7 +16,6 @@ mod floating_ip;
 pub(super) mod image_and_flavor;
 pub(super) mod image_objects;
 mod instance;
-mod memory;
 pub mod names;
 pub mod observation;
 mod observe;
@@ -31,7 +31,7 @@ mod validate;
 
 use std::{collections::BTreeMap, time::Duration};
 
-pub(super) use memory::Memory;
+pub(super) use caches::ServerCaches;
 pub(super) use reconcile::pass;
 
 use super::Outcome;
@@ -41,6 +41,7 @@ use crate::{
 };
 use capo_api::v1alpha1::{OpenStackServer, ResolvedServerSpec};
 use capo_core::FailureClass;
+use capo_core::ids::{PortId, ServerId};
 use capo_core::{ObjectName, Reason};
 use capo_openstack::Error;
 
@@ -57,9 +58,9 @@ struct Progress {
     /// What the names in the spec mean.
     resolved: Option<ResolvedServerSpec>,
     /// The ports, in order.
-    port_ids: Vec<String>,
+    port_ids: Vec<PortId>,
     /// The server.
-    instance_id: Option<String>,
+    instance_id: Option<ServerId>,
 }
 
 impl Progress {
@@ -73,9 +74,13 @@ impl Progress {
                 .resources
                 .iter()
                 .flat_map(|resources| &resources.ports)
-                .map(|port| port.id.clone())
+                .map(|port| port.id.clone().into())
                 .collect(),
-            instance_id: status.instance_id.clone().filter(|id| !id.is_empty()),
+            instance_id: status
+                .instance_id
+                .clone()
+                .filter(|id| !id.is_empty())
+                .map(Into::into),
         }
     }
 
@@ -94,8 +99,8 @@ impl Progress {
 /// have no namespace, so two objects can ask for the same one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Claims {
-    servers: BTreeMap<String, ObjectName>,
-    ports: BTreeMap<String, ObjectName>,
+    servers: BTreeMap<ServerId, ObjectName>,
+    ports: BTreeMap<PortId, ObjectName>,
 }
 
 impl Claims {
@@ -114,7 +119,7 @@ impl Claims {
         claims
     }
 
-    fn server(&self, id: &str) -> Option<&ObjectName> {
+    fn server(&self, id: &ServerId) -> Option<&ObjectName> {
         self.servers.get(id)
     }
 
@@ -122,7 +127,7 @@ impl Claims {
         !self.servers.is_empty()
     }
 
-    fn port(&self, id: &str) -> Option<&ObjectName> {
+    fn port(&self, id: &PortId) -> Option<&ObjectName> {
         self.ports.get(id)
     }
 }

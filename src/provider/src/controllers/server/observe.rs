@@ -89,10 +89,10 @@ impl Pass<'_> {
     }
 
     /// Reads the server known by its id.
-    pub(super) async fn look(&mut self, identity: &Identity, id: &str) -> StepResult<()> {
+    pub(super) async fn look(&mut self, identity: &Identity, id: &ServerId) -> StepResult<()> {
         let (oldest, priority) = self.freshness(&identity.cloud);
         let shared = identity.cloud.shared_reads();
-        match shared.server(&id.into(), oldest, priority).await {
+        match shared.server(id, oldest, priority).await {
             Ok(read) => {
                 self.see(read.value, read.sent_at);
                 self.ended()
@@ -146,7 +146,7 @@ impl Pass<'_> {
     }
 
     pub(super) fn see(&mut self, server: Server, read_at: Instant) {
-        self.progress.instance_id = Some(server.id.to_string());
+        self.progress.instance_id = Some(server.id.clone());
         self.wakes_machine = self.context.servers.observations.record(
             &self.name,
             server_state::state(&server),
@@ -164,9 +164,13 @@ impl Pass<'_> {
     }
 
     /// The ports of a server that exists, in the order of the spec.
-    pub(super) async fn find_ports(&mut self, identity: &Identity, server: &str) -> StepResult<()> {
+    pub(super) async fn find_ports(
+        &mut self,
+        identity: &Identity,
+        server: &ServerId,
+    ) -> StepResult<()> {
         let filter = PortFilter {
-            device_id: Some(server.to_owned()),
+            device_id: Some(server.to_string()),
             project_id: Some(identity.project.clone()),
             ..PortFilter::default()
         };
@@ -179,10 +183,7 @@ impl Pass<'_> {
         let names = ports
             .map(|(index, port)| names::port(&self.name.name, port.name_suffix.as_deref(), index));
         let port = |name: String| found.iter().find(|port| port.name == name);
-        self.progress.port_ids = names
-            .filter_map(port)
-            .map(|port| port.id.to_string())
-            .collect();
+        self.progress.port_ids = names.filter_map(port).map(|port| port.id.clone()).collect();
         Ok(())
     }
 }

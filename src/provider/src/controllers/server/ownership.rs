@@ -27,7 +27,7 @@ pub(super) fn progress(
     object: &OpenStackServer,
     name: &ObjectName,
     context: &Context,
-) -> (Progress, Option<(String, ObjectName)>) {
+) -> (Progress, Option<(ServerId, ObjectName)>) {
     let mut progress = Progress::of(object);
     if let Some(written) = context.servers.progress.get(name, object.uid().as_deref()) {
         progress.completed_by(written);
@@ -56,7 +56,7 @@ pub(super) fn progress(
 /// The objects whose status has shown a server's id, by that id: no pass has to look through all objects. An object of a name
 /// in here may be gone or show another id by now. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub(in crate::controllers) struct Holders(Arc<Mutex<HashMap<String, BTreeSet<ObjectName>>>>);
+pub(in crate::controllers) struct Holders(Arc<Mutex<HashMap<ServerId, BTreeSet<ObjectName>>>>);
 
 impl Holders {
     /// Notes what the watch shows of an object.
@@ -67,14 +67,14 @@ impl Holders {
         if let Some(id) = status.and_then(|status| status.instance_id.as_ref()) {
             let mut holders = self.0.lock();
             holders
-                .entry(id.clone())
+                .entry(id.as_str().into())
                 .or_default()
                 .insert(name_of(object));
         }
     }
 
     /// The objects whose status has shown the id.
-    fn of(&self, id: &str) -> BTreeSet<ObjectName> {
+    fn of(&self, id: &ServerId) -> BTreeSet<ObjectName> {
         self.0.lock().get(id).cloned().unwrap_or_default()
     }
 
@@ -88,10 +88,10 @@ impl Holders {
 }
 
 /// Of two objects that name one server, the one whose status says so had it first, or else the older one.
-fn is_first_holder(other: &OpenStackServer, object: &OpenStackServer, id: &str) -> bool {
+fn is_first_holder(other: &OpenStackServer, object: &OpenStackServer, id: &ServerId) -> bool {
     let says_so = |one: &OpenStackServer| {
         let status = one.status.as_ref();
-        status.and_then(|status| status.instance_id.as_deref()) == Some(id)
+        status.and_then(|status| status.instance_id.as_deref()) == Some(id.as_str())
     };
     let age = |one: &OpenStackServer| {
         let created = one.meta().creation_timestamp.as_ref().map(|time| time.0);
@@ -102,14 +102,14 @@ fn is_first_holder(other: &OpenStackServer, object: &OpenStackServer, id: &str) 
 
 /// The server that a machine's provider id names: a machine that had one never gets another, though
 /// the server's own object or its status was lost.
-fn server_of_machine(object: &OpenStackServer, context: &Context) -> Option<String> {
+fn server_of_machine(object: &OpenStackServer, context: &Context) -> Option<ServerId> {
     let owners = object.owner_references();
     let owner = owners
         .iter()
         .find(|owner| owner.kind == "OpenStackMachine")?;
     let key = ObjectRef::new(&owner.name).within(&object.namespace()?);
     let machine = context.stores.openstack_machines.get(&key)?;
-    provider_id::server_id(machine.spec.provider_id.as_deref()?).map(str::to_owned)
+    provider_id::server_id(machine.spec.provider_id.as_deref()?).map(Into::into)
 }
 
 /// Whether this manager reconciles the object. With `--watch-filter` it does where the object carries the
@@ -205,7 +205,7 @@ mod tests {
     fn the_holders_of_an_id_are_known_until_they_are_gone() {
         let holders = Holders::default();
         let names = |id: &str| -> Vec<String> {
-            let found = holders.of(id);
+            let found = holders.of(&id.into());
             found.into_iter().map(|name| name.to_string()).collect()
         };
         holders.note(&server("b", "2026-11-21T10:00:00Z", Some("1")));
@@ -229,13 +229,16 @@ mod tests {
             (server("earlier", early, Some("1")), false),
         ] {
             assert_eq!(
-                is_first_holder(&holder, &object, "1"),
+                is_first_holder(&holder, &object, &"1".into()),
                 expected,
                 "{object:?}"
             );
         }
         let (mute, other) = (server("a", early, None), server("a", early, Some("2")));
         let object = server("b", late, Some("1"));
-        assert!(!is_first_holder(&mute, &object, "1") && !is_first_holder(&other, &object, "1"));
+        assert!(
+            !is_first_holder(&mute, &object, &"1".into())
+                && !is_first_holder(&other, &object, &"1".into())
+        );
     }
 }

@@ -84,11 +84,12 @@ pub(super) fn port_plan(
     mut found: Vec<Port>,
     wanted: &ResolvedPortSpec,
     claims: &Claims,
-    server_id: Option<&str>,
+    server_id: Option<&ServerId>,
 ) -> PortPlan {
+    let server = server_id.map(ServerId::as_str);
     found.retain(|port| {
         port.network_id == *wanted.network_id
-            && (port.device_id.is_empty() || Some(port.device_id.as_str()) == server_id)
+            && (port.device_id.is_empty() || Some(port.device_id.as_str()) == server)
     });
     let held = found
         .iter()
@@ -156,11 +157,14 @@ pub(super) enum VolumeDeletionPlan {
 
 /// `server` is the id of the server that the object had, if it ever had one. Nova deletes what is still attached to that
 /// server or being detached from it, on clouds that delete softly only after days.
-pub(super) fn volume_deletion_plan(volume: &Volume, server: Option<&str>) -> VolumeDeletionPlan {
+pub(super) fn volume_deletion_plan(
+    volume: &Volume,
+    server: Option<&ServerId>,
+) -> VolumeDeletionPlan {
     let elsewhere = volume
         .attachments
         .iter()
-        .any(|attachment| Some(attachment.server_id.as_str()) != server);
+        .any(|attachment| Some(&attachment.server_id) != server);
     match volume.status {
         _ if elsewhere => VolumeDeletionPlan::Leave,
         VolumeStatus::Available | VolumeStatus::Error | VolumeStatus::ErrorDeleting => {
@@ -188,7 +192,7 @@ mod tests {
     #[test]
     fn a_server_is_adopted_only_where_it_can_be_no_other_ones() {
         let mut claims = Claims::default();
-        claims.servers.insert("1".to_owned(), holder());
+        claims.servers.insert("1".into(), holder());
         let held = ServerPlan::HeldByAnother {
             id: "1".into(),
             by: holder(),
@@ -208,7 +212,7 @@ mod tests {
     fn a_copy_deletes_no_server_that_another_object_holds() {
         use ServerDeletionPlan::{Ambiguous, Delete, Nothing};
         let mut claims = Claims::default();
-        claims.servers.insert("1".to_owned(), holder());
+        claims.servers.insert("1".into(), holder());
         for (found, was_begun, expected) in [
             (&[][..], true, Nothing),
             (&["1"], true, Nothing),
@@ -231,7 +235,7 @@ mod tests {
         let wanted: ResolvedPortSpec =
             serde_json::from_value(json!({"name": "m1-0", "networkID": "n"})).unwrap();
         let mut claims = Claims::default();
-        claims.ports.insert("held".to_owned(), holder());
+        claims.ports.insert("held".into(), holder());
         let used = |id, device| PortPlan::Use(Box::new(port(id, "n", device)));
         for (found, expected) in [
             (vec![], PortPlan::Create),
@@ -251,7 +255,7 @@ mod tests {
                 PortPlan::Ambiguous(vec!["p".into(), "q".into()]),
             ),
         ] {
-            let plan = port_plan(found.clone(), &wanted, &claims, Some("server"));
+            let plan = port_plan(found.clone(), &wanted, &claims, Some(&"server".into()));
             assert_eq!(plan, expected, "{found:?}");
         }
     }
@@ -318,7 +322,8 @@ mod tests {
             ("in-use", Some("2"), Some("1"), Leave),
             ("in-use", Some("2"), None, Leave),
         ] {
-            let plan = volume_deletion_plan(&volume(status, 1, attached_to), server);
+            let id = server.map(ServerId::from);
+            let plan = volume_deletion_plan(&volume(status, 1, attached_to), id.as_ref());
             assert_eq!(plan, expected, "{status} {attached_to:?} {server:?}");
         }
     }

@@ -6,14 +6,14 @@ use serde_json::json;
 
 use super::{
     Claims, StepResult, ambiguous,
+    caches::Changes,
     creations::Creations,
     failed, failure, filters,
-    memory::Changes,
     plan::{PortPlan, port_plan},
 };
 use crate::kubernetes::events::CloudObject;
 use capo_api::v1beta2::ResolvedPortSpec;
-use capo_core::ids::{PortId, ProjectId};
+use capo_core::ids::{PortId, ProjectId, ServerId};
 use capo_core::{FailureClass, Priority};
 use capo_core::{ObjectName, Reason};
 use capo_openstack::{
@@ -63,7 +63,7 @@ pub(super) struct Ports<'a> {
     /// When something was last created under the names of the ports.
     pub changes: &'a Changes,
     /// The server that the ports are on, if there is one.
-    pub server_id: Option<&'a str>,
+    pub server_id: Option<&'a ServerId>,
 }
 
 impl Ports<'_> {
@@ -85,7 +85,7 @@ impl Ports<'_> {
         wanted: &ResolvedPortSpec,
         extensions: Extensions,
         creations: &Creations,
-    ) -> StepResult<String> {
+    ) -> StepResult<PortId> {
         let name = &wanted.name;
         let port = match self.plan(wanted).await? {
             PortPlan::Use(port) => {
@@ -112,7 +112,7 @@ impl Ports<'_> {
             self.ensure_trunk(wanted, &port, extensions, creations)
                 .await?;
         }
-        Ok(port.id.into())
+        Ok(port.id)
     }
 
     async fn create(
@@ -127,7 +127,7 @@ impl Ports<'_> {
         let answer = self.cloud.create_port(&new, Priority::Gate).await;
         self.changes.note(&self.owner.name);
         let refused = Reason::PortCreateFailed;
-        creations.end(object, name, answer, |port| &port.id, refused)
+        creations.end(object, name, answer, |port| port.id.as_str(), refused)
     }
 
     async fn ensure_trunk(
@@ -165,7 +165,7 @@ impl Ports<'_> {
             };
             let answer = self.cloud.create_trunk(&new, Priority::Gate).await;
             let refused = Reason::PortCreateFailed;
-            creations.end(object, name, answer, |trunk| &trunk.id, refused)?
+            creations.end(object, name, answer, |trunk| trunk.id.as_str(), refused)?
         };
         self.tag(
             Tagged::Trunk(&trunk.id),

@@ -33,6 +33,7 @@ use crate::{
     },
 };
 use capo_api::v1alpha1::OpenStackServer;
+use capo_core::ids::ServerId;
 use capo_core::{ConditionState, FailureClass, ObjectName};
 use capo_gate::desired::ServerState;
 use capo_openstack::compute::Server;
@@ -71,7 +72,7 @@ pub(super) struct Pass<'a> {
     pub(super) object: OpenStackServer,
     pub(super) progress: Progress,
     /// Another object has the server that this one names: its id, and whose it is.
-    pub(super) holder: Option<(String, ObjectName)>,
+    pub(super) holder: Option<(ServerId, ObjectName)>,
     /// Whether OpenStack takes the credentials.
     pub(super) authentication: Option<ConditionState>,
     /// The server as read in this pass.

@@ -110,13 +110,13 @@ fn write(
         status.ready = verdict.status == ConditionStatus::True && complete;
     }
     status.resolved.clone_from(&report.progress.resolved);
-    status.instance_id.clone_from(&report.progress.instance_id);
+    status.instance_id = report.progress.instance_id.clone().map(Into::into);
     status.resources = (!report.progress.port_ids.is_empty()).then(|| MachineResources {
         ports: report
             .progress
             .port_ids
             .iter()
-            .map(|id| PortStatus { id: id.clone() })
+            .map(|id| PortStatus { id: id.to_string() })
             .collect(),
     });
     if let Some(server) = report.server {

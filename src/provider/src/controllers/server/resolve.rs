@@ -112,7 +112,9 @@ impl Resolver<'_> {
         })
         .await?;
         let what = format!("server group named \"{name}\"");
-        let group = filters::only_one(groups, "spec.serverGroup.filter", &what, |group| &group.id)?;
+        let group = filters::only_one(groups, "spec.serverGroup.filter", &what, |group| {
+            group.id.as_str()
+        })?;
         Ok(Some(group.id.into()))
     }
 
@@ -175,7 +177,7 @@ impl Resolver<'_> {
         let (shared, query) = (self.cloud.shared_reads(), filters::networks(filter));
         let networks = filters::looked_up(|age| shared.networks(&query, age, PRIORITY)).await?;
         let what = "network that matches the filter";
-        let network = filters::only_one(networks, &field, what, |network| &network.id)?;
+        let network = filters::only_one(networks, &field, what, |network| network.id.as_str())?;
         Ok(network.id.into())
     }
 
@@ -223,7 +225,7 @@ impl Resolver<'_> {
         };
         let shared = self.cloud.shared_reads();
         let subnets = filters::looked_up(|age| shared.subnets(&query, age, PRIORITY)).await?;
-        filters::only_one(subnets, &field, what, |subnet| &subnet.id)
+        filters::only_one(subnets, &field, what, |subnet| subnet.id.as_str())
     }
 
     async fn fixed_ip(

@@ -179,7 +179,12 @@ impl Deletion<'_> {
                 .cloud
                 .delete_server_group(&found.id, Priority::Gate)
                 .await;
-            self.deleted(CloudObject::ServerGroup, &group.name, &found.id, answer)?;
+            self.deleted(
+                CloudObject::ServerGroup,
+                &group.name,
+                found.id.as_str(),
+                answer,
+            )?;
         }
         groups.remove(&group.name);
         Ok(())

@@ -6,6 +6,7 @@ use super::{StepError, observation::ServerAddress, wait};
 use crate::controllers::Outcome;
 use capo_api::v1beta2::NodeAddress;
 use capo_core::Reason;
+use capo_core::ids::ServerId;
 use capo_gate::desired::ServerState;
 use capo_openstack::{
     Cloud,
@@ -103,7 +104,7 @@ pub(super) fn outcome(server: &Server) -> Outcome {
 }
 
 /// How a pass ends whose server is gone though its id is known.
-pub(super) fn lost(id: &str) -> Outcome {
+pub(super) fn lost(id: &ServerId) -> Outcome {
     Outcome::wait(
         Reason::InstanceNotFound,
         format!(

@@ -2,9 +2,10 @@
 
 use super::{StepError, ambiguous, plan::ServerPlan};
 use capo_core::ObjectName;
+use capo_core::ids::ServerId;
 
 /// The server that the object names belongs to another object.
-pub(super) fn held_by_another(id: &str, holder: &ObjectName) -> StepError {
+pub(super) fn held_by_another(id: &ServerId, holder: &ObjectName) -> StepError {
     ambiguous(format!(
         "server {id} belongs to the OpenStackServer {holder}; two machines can't share one. Delete the Machine of this \
          one: the server stays"
@@ -19,7 +20,7 @@ pub(super) fn several_servers(name: &str) -> StepError {
 }
 
 /// A server of the object's name shows nothing that was created for the object.
-pub(super) fn strangers_server(id: &str, name: &str) -> StepError {
+pub(super) fn strangers_server(id: &ServerId, name: &str) -> StepError {
     ambiguous(format!(
         "the server {id} is named {name} and has no port of this object, so it is taken for somebody else's: it is neither \
          used nor deleted. Rename it, or give this object another name"

@@ -14,8 +14,9 @@ use super::{ManagerError, Settings, leader_tasks};
 use crate::{
     controllers::{self, Stores, UncachedMachines},
     kubernetes::{self, dry_run},
-    reconcile::{Subject, name_of},
-    tracker::Membership,
+    reconcile::name_of,
+    subject::Subject,
+    tracker::Tracker,
 };
 use capo_openstack::{Clouds, LeaseToken};
 use recorder::Recorder;
@@ -148,8 +149,8 @@ pub async fn plan(settings: &Settings) -> Result<Plan, ManagerError> {
         .await
         .map_err(ManagerError::Group)?;
     let machines = UncachedMachines::new(client.clone());
-    let membership = Membership::new(
-        leader_tasks::of_membership(settings),
+    let tracker = Tracker::new(
+        leader_tasks::tracker_settings(settings),
         Arc::new(machines.clone()),
         Arc::new(capo_gate::Unobserved),
     );
@@ -158,7 +159,7 @@ pub async fn plan(settings: &Settings) -> Result<Plan, ManagerError> {
     let parts = controllers::Parts {
         client,
         clouds,
-        membership: membership.clone(),
+        tracker: tracker.clone(),
         settings: leader_tasks::of_controllers(settings),
         observer: recorder.clone(),
         synced: Box::new(move |stores: &Stores| {
@@ -172,7 +173,7 @@ pub async fn plan(settings: &Settings) -> Result<Plan, ManagerError> {
         expected = settled(&recorder, stores) => expected?,
     };
     halt.cancel();
-    membership.shutdown().await;
+    tracker.shutdown().await;
     Ok(recorder.plan(&expected))
 }
 

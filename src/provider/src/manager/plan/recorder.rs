@@ -10,7 +10,8 @@ use super::{Judgement, KubernetesWrite, ObjectPlan, OpenStackWrite, Plan, Refusa
 use crate::{
     controllers::cluster::project::PROJECT_ANNOTATION,
     kubernetes::{conditions::kind, dry_run},
-    reconcile::{Outcome, PassObserver, Subject},
+    reconcile::{Outcome, PassObserver},
+    subject::Subject,
 };
 use capo_core::{FailureClass, ObjectName, Reason};
 use capo_openstack::{CallObserver, UnsentWrite};

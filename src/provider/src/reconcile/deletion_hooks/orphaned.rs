@@ -94,9 +94,9 @@ async fn settle(
     openstack_machine: &str,
     ungated: bool,
 ) {
-    let findings = context.membership.findings(cluster);
+    let findings = context.tracker.findings(cluster);
     let observation = Observation {
-        mode: context.membership.settings().mode,
+        mode: context.tracker.settings().mode,
         deleting: machine.is_deleting(),
         ungated,
         member: findings

@@ -147,19 +147,19 @@ impl Octavia for Queued {
 #[tokio::test(start_paused = true)]
 async fn a_write_that_waits_for_the_request_budget_is_taken_back_when_the_cluster_is_paused() {
     for pauses in [true, false] {
-        let membership = settled(&[]).await;
+        let tracker = settled(&[]).await;
         let client = Queued::default();
         let mut desired = load_balancer("a");
-        membership.set_load_balancer(&name("a"), Some(client.clone()), desired.clone());
+        tracker.set_load_balancer(&name("a"), Some(client.clone()), desired.clone());
         let mut newcomer = machine("a");
         newcomer.address = Some([10, 6, 0, 5].into());
         newcomer.server.state = ServerState::Active;
-        membership.set_machine(&name("m"), newcomer);
+        tracker.set_machine(&name("m"), newcomer);
         // Long enough for the first reads, and too short for the write to end.
         tokio::time::sleep(Duration::from_secs(15)).await;
         assert!(client.0.lock().is_empty());
         desired.cluster.paused = pauses;
-        membership.set_load_balancer(&name("a"), Some(client.clone()), desired);
+        tracker.set_load_balancer(&name("a"), Some(client.clone()), desired);
         tokio::time::sleep(Duration::from_secs(29)).await;
         assert_eq!(client.0.lock().first(), Some(&pauses));
     }
@@ -235,26 +235,21 @@ fn machine(cluster: &str) -> DesiredMachine {
 }
 
 /// Load balancers named like their clusters, with complete input.
-async fn settled(clusters: &[&str]) -> Membership {
-    let membership = Membership::new(Settings::default(), Arc::new(Nobody), Arc::new(Unobserved));
+async fn settled(clusters: &[&str]) -> Tracker {
+    let tracker = Tracker::new(Settings::default(), Arc::new(Nobody), Arc::new(Unobserved));
     for cluster in clusters {
-        membership.set_load_balancer(&name(cluster), Some(Quiet), load_balancer(cluster));
+        tracker.set_load_balancer(&name(cluster), Some(Quiet), load_balancer(cluster));
     }
     tokio::time::sleep(Duration::from_mins(20)).await;
-    membership
+    tracker
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_read_without_changes_updates_the_time_and_enqueues_no_object() {
-    let membership = settled(&["a"]).await;
-    let observed = || {
-        membership
-            .all()
-            .first()
-            .and_then(|(_, found)| found.observed)
-    };
-    let mut wakes = std::pin::pin!(membership.cluster_queue().stream());
-    let mut publications = std::pin::pin!(membership.publications());
+    let tracker = settled(&["a"]).await;
+    let observed = || tracker.all().first().and_then(|(_, found)| found.observed);
+    let mut wakes = std::pin::pin!(tracker.cluster_queue().stream());
+    let mut publications = std::pin::pin!(tracker.publications());
     while wakes.next().now_or_never().is_some() {}
     let mut before = observed();
     assert!(before.is_some());
@@ -270,21 +265,21 @@ async fn a_read_without_changes_updates_the_time_and_enqueues_no_object() {
 /// The ranges of a generation become known one after the other: the bastion's address after those of the spec.
 #[tokio::test(start_paused = true)]
 async fn what_was_seen_as_wanted_is_not_what_is_wanted_now() {
-    let membership = settled(&["a"]).await;
-    let seen = || membership.findings(&name("a")).unwrap().settled_generation;
+    let tracker = settled(&["a"]).await;
+    let seen = || tracker.findings(&name("a")).unwrap().settled_generation;
     assert_eq!(seen(), Some(1));
     let mut desired = load_balancer("a");
     desired.cluster.initialised = true;
-    membership.set_load_balancer(&name("a"), Some(Quiet), desired.clone());
+    tracker.set_load_balancer(&name("a"), Some(Quiet), desired.clone());
     assert_eq!(seen(), Some(1), "the parts are wanted as before");
     desired.allowed_cidrs = Some(vec!["192.0.2.0/24".parse().unwrap()]);
-    membership.set_load_balancer(&name("a"), Some(Quiet), desired);
+    tracker.set_load_balancer(&name("a"), Some(Quiet), desired);
     assert_eq!(seen(), None);
 }
 
 /// The kinds of input that wait for a worker.
-fn waiting(membership: &Membership, cluster: &str) -> [bool; 5] {
-    let clusters = membership.0.clusters.lock();
+fn waiting(tracker: &Tracker, cluster: &str) -> [bool; 5] {
+    let clusters = tracker.0.clusters.lock();
     let entry = clusters.entries.get(&name(cluster)).unwrap();
     let updates = entry.running.as_ref().unwrap().inbox.take();
     [
@@ -300,7 +295,7 @@ fn waiting(membership: &Membership, cluster: &str) -> [bool; 5] {
 /// notified that the other claims its load balancer, or of the number of load balancers.
 #[tokio::test(start_paused = true)]
 async fn input_for_one_load_balancer_does_not_reach_the_worker_of_another() {
-    let membership = settled(&["a", "b"]).await;
+    let tracker = settled(&["a", "b"]).await;
     let nothing = [false; 5];
     // No worker runs before the next await, so that the input stays in the inboxes.
     for (what, kind) in [
@@ -311,7 +306,7 @@ async fn input_for_one_load_balancer_does_not_reach_the_worker_of_another() {
         ("forgotten", 5),
     ] {
         match what {
-            "load balancer" => membership.set_load_balancer(
+            "load balancer" => tracker.set_load_balancer(
                 &name("a"),
                 Some(Quiet),
                 DesiredLoadBalancer {
@@ -319,45 +314,45 @@ async fn input_for_one_load_balancer_does_not_reach_the_worker_of_another() {
                     ..load_balancer("a")
                 },
             ),
-            "machine" => membership.set_machine(&name("m"), machine("a")),
-            "machine gone" => membership.forget_machine(&name("m")),
-            "nudge" => membership.nudge(&name("a")),
-            _ => membership.forget_load_balancer(&name("a")),
+            "machine" => tracker.set_machine(&name("m"), machine("a")),
+            "machine gone" => tracker.forget_machine(&name("m")),
+            "nudge" => tracker.nudge(&name("a")),
+            _ => tracker.forget_load_balancer(&name("a")),
         }
         if let Some(expected) = nothing.get(kind) {
             let mut expected_kinds = nothing;
             expected_kinds[kind] = !expected;
-            assert_eq!(waiting(&membership, "a"), expected_kinds, "{what}");
+            assert_eq!(waiting(&tracker, "a"), expected_kinds, "{what}");
         }
-        assert_eq!(waiting(&membership, "b"), nothing, "{what}");
+        assert_eq!(waiting(&tracker, "b"), nothing, "{what}");
     }
     // Both have the same id, so both are notified of the conflict and of its end.
-    let claims = |membership: &Membership| waiting(membership, "b")[2];
-    membership.set_load_balancer(&name("c"), Some(Quiet), load_balancer("b"));
-    assert!(claims(&membership));
-    membership.set_machine(&name("m"), machine("c"));
-    assert_eq!(waiting(&membership, "b"), nothing);
-    membership.forget_load_balancer(&name("c"));
-    let clusters = membership.0.clusters.lock();
+    let claims = |tracker: &Tracker| waiting(tracker, "b")[2];
+    tracker.set_load_balancer(&name("c"), Some(Quiet), load_balancer("b"));
+    assert!(claims(&tracker));
+    tracker.set_machine(&name("m"), machine("c"));
+    assert_eq!(waiting(&tracker, "b"), nothing);
+    tracker.forget_load_balancer(&name("c"));
+    let clusters = tracker.0.clusters.lock();
     let running = clusters.entries[&name("b")].running.as_ref().unwrap();
     assert!(matches!(running.inbox.take().claimed_by, Some(Claim(None))));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_panicked_is_started_again_with_all_its_input() {
-    let membership = settled(&["a"]).await;
+    let tracker = settled(&["a"]).await;
     let client = PanicsOnce(AtomicBool::new(false));
-    membership.set_load_balancer(&name("b"), Some(client), load_balancer("b"));
-    membership.set_machine(&name("m"), machine("b"));
+    tracker.set_load_balancer(&name("b"), Some(client), load_balancer("b"));
+    tracker.set_machine(&name("m"), machine("b"));
     tokio::time::sleep(Duration::from_secs(5)).await;
     let observed = |cluster: &str| {
-        let findings = membership.findings(&name(cluster))?;
+        let findings = tracker.findings(&name(cluster))?;
         findings.observed
     };
     assert_eq!(observed("b"), None);
     tokio::time::sleep(Duration::from_mins(1)).await;
     assert!(observed("b").is_some());
-    let findings = membership.findings(&name("b")).unwrap();
+    let findings = tracker.findings(&name("b")).unwrap();
     assert!(findings.machines.contains_key(&name("m")));
     assert!(observed("a").is_some());
 }

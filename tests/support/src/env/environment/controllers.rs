@@ -13,7 +13,7 @@ use capo_gate::{Schedule, Settings, Unobserved, findings::Gate};
 use capo_openstack::{ClientSettings, Clouds, LeaseToken, NoObserver};
 use capo_rs::{
     controllers::{self, Parts, PassObserver, UncachedMachines},
-    tracker::{Membership, prober::TlsProber},
+    tracker::{Tracker, prober::TlsProber},
 };
 use serde_json::json;
 use tokio::task::JoinHandle;
@@ -46,7 +46,7 @@ impl PassObserver for Passes {
 pub(super) struct Controllers {
     work: JoinHandle<()>,
     stop: CancellationToken,
-    membership: Membership,
+    tracker: Tracker,
 }
 
 impl Drop for Controllers {
@@ -91,7 +91,7 @@ impl Environment {
     pub async fn start(&mut self) {
         let client = client(&self.kubeconfig).await.unwrap();
         let machines = UncachedMachines::new(client.clone());
-        let membership = Membership::with_prober(
+        let tracker = Tracker::with_prober(
             self.settings.clone(),
             Arc::new(machines.clone()),
             Arc::new(Unobserved),
@@ -100,7 +100,7 @@ impl Environment {
         let parts = Parts {
             client,
             clouds: clouds(self.client.clone(), self.lease.clone()),
-            membership: membership.clone(),
+            tracker: tracker.clone(),
             settings: controllers::Settings {
                 namespace: Some(self.namespace.clone()),
                 secret_check_period: Duration::from_secs(1),
@@ -113,16 +113,16 @@ impl Environment {
         };
         let stop = CancellationToken::new();
         let work = tokio::spawn({
-            let (stop, membership) = (stop.clone(), membership.clone());
+            let (stop, tracker) = (stop.clone(), tracker.clone());
             async move {
                 Box::pin(controllers::run(parts, stop)).await;
-                membership.shutdown().await;
+                tracker.shutdown().await;
             }
         });
         self.controllers = Some(Controllers {
             work,
             stop,
-            membership,
+            tracker,
         });
     }
 
@@ -143,7 +143,7 @@ impl Environment {
             controllers.work.abort();
             // The task was aborted, so that its result is an error.
             let _ = (&mut controllers.work).await;
-            controllers.membership.shutdown().await;
+            controllers.tracker.shutdown().await;
         }
     }
 
@@ -155,12 +155,7 @@ impl Environment {
     /// Whether the release gate of a machine is open, before that is carried out in Kubernetes.
     pub fn is_release_open(&self, cluster: &str, machine: &str) -> bool {
         let name = ObjectName::new(&self.namespace, cluster);
-        let findings = self
-            .controllers
-            .as_ref()
-            .unwrap()
-            .membership
-            .findings(&name);
+        let findings = self.controllers.as_ref().unwrap().tracker.findings(&name);
         findings.is_some_and(|findings| {
             let name = ObjectName::new(&self.namespace, machine);
             let machine = findings.machines.get(&name);
@@ -171,7 +166,7 @@ impl Environment {
     /// Lets the tracker read the load balancer of an OpenStackCluster now.
     pub fn nudge(&self, cluster: &str) {
         let name = ObjectName::new(&self.namespace, cluster);
-        self.controllers.as_ref().unwrap().membership.nudge(&name);
+        self.controllers.as_ref().unwrap().tracker.nudge(&name);
     }
 
     /// Makes the controllers reconcile an OpenStackCluster once more and waits for the end of a pass that began after

@@ -2,7 +2,7 @@ use super::*;
 use crate::webhooks::storage_migration::Definition;
 use crate::{
     manager::plan::{KubernetesWrite, OpenStackWrite, Refusal},
-    reconcile::Subject,
+    subject::Subject,
 };
 use capo_core::ObjectName;
 use capo_openstack::{ApiVersion, Quota};

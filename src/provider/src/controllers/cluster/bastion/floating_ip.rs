@@ -153,7 +153,7 @@ async fn take_off(context: &StepContext<'_>, fip: &FloatingIp) -> StepResult<()>
         Verb::Disassociate,
         CloudObject::FloatingIp,
         &shown,
-        &fip.id,
+        fip.id.as_str(),
         "taken off the bastion",
     );
     Ok(())
@@ -194,7 +194,7 @@ async fn delete(context: &StepContext<'_>, fip: &FloatingIp) -> StepResult<()> {
         .delete_floating_ip(&fip.id, Priority::Settling)
         .await;
     context
-        .deleted(CloudObject::FloatingIp, &shown, &fip.id, answer)
+        .deleted(CloudObject::FloatingIp, &shown, fip.id.as_str(), answer)
         .map_err(|error| {
             let doing = format!("Giving the bastion's floating IP {shown} back");
             failed(&doing, &error)

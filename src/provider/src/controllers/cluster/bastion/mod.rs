@@ -275,7 +275,7 @@ fn desired(pass: &Reconcile<'_>) -> DesiredState {
         return DesiredState::Unknown;
     }
     let group = group.map(|group| group.id.as_str());
-    let server = DesiredServer::new(&pass.object, bastion, &network.network.id, group);
+    let server = DesiredServer::new(&pass.object, bastion, network.network.id.as_str(), group);
     DesiredState::Server(Box::new(server))
 }
 

@@ -41,7 +41,7 @@ impl Bastion {
             return Ok(());
         };
         let network = network.network.id.clone();
-        let (port, ip) = management_port(pass, context, instance, &network).await?;
+        let (port, ip) = management_port(pass, context, instance, network.as_str()).await?;
         shown.ip = Some(ip.to_string());
         match pass.seen.networking.external.clone() {
             Lookup::Unknown => return Ok(()),

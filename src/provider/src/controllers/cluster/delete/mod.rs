@@ -83,7 +83,7 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
         Err(error) => return kubernetes_failed("Reading the cluster's Machines", &error),
     }
     // From here on nobody else writes to the load balancer.
-    pass.context.membership.forget_load_balancer(&pass.name);
+    pass.context.tracker.forget_load_balancer(&pass.name);
     let Some(identity) = identity else {
         let text = "Deleting: waiting for working credentials, without which nothing can be removed from OpenStack";
         pass.report.ready = Some(ConditionState::unmet(Reason::Deleting, text));
@@ -98,7 +98,7 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
     pass.good(kind::OPENSTACK_AUTHENTICATION_SUCCEEDED);
     // The bastion's server is deleted by its own controller, in this project.
     pass.seen.project = Some(identity.project.clone());
-    let told = pass.reference();
+    let reference = pass.reference();
     let context = StepContext {
         cloud: &identity.cloud,
         project: identity.project.clone(),
@@ -107,7 +107,7 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
         machine_admitted: false,
         pause: SOON,
         events: &pass.context.events,
-        object: &told,
+        object: &reference,
         has_changed: AtomicBool::new(false),
     };
     let step = take_down(&mut pass, &context).await;
@@ -220,6 +220,6 @@ async fn machines_left(pass: &Reconcile<'_>) -> Result<Option<String>, kube::Err
 }
 
 fn forget(pass: &Reconcile<'_>) {
-    pass.context.membership.forget_load_balancer(&pass.name);
+    pass.context.tracker.forget_load_balancer(&pass.name);
     pass.context.clusters.forget(&pass.name);
 }

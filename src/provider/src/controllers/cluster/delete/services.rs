@@ -110,7 +110,7 @@ async fn delete_floating_ip(
         .await;
     let shown = floating_ip::shown(&fip);
     context
-        .deleted(CloudObject::FloatingIp, &shown, &fip.id, answer)
+        .deleted(CloudObject::FloatingIp, &shown, fip.id.as_str(), answer)
         .map_err(|error| {
             let doing = "Deleting the floating IP of a Service";
             floating_ip::failed(doing, &error).shown_by(NETWORK_READY)

@@ -202,7 +202,12 @@ async fn remove_router(
         .delete_router(&router.id, Priority::Settling)
         .await;
     context
-        .deleted(CloudObject::Router, &router.name, &router.id, answer)
+        .deleted(
+            CloudObject::Router,
+            &router.name,
+            router.id.as_str(),
+            answer,
+        )
         .map_err(|error| {
             let doing = format!("Deleting router {}", router.name);
             in_use(ROUTER_READY, &doing, &error)
@@ -246,7 +251,12 @@ async fn remove_network(
         .cloud
         .delete_network(&network.id, Priority::Settling)
         .await;
-    match context.deleted(CloudObject::Network, &network.name, &network.id, answer) {
+    match context.deleted(
+        CloudObject::Network,
+        &network.name,
+        network.id.as_str(),
+        answer,
+    ) {
         Ok(()) => {}
         Err(error) if error.class().is_conflict() => {
             let waits = still_used(network, left, &error);

@@ -323,7 +323,7 @@ pub(crate) async fn associate(
         Verb::Associate,
         CloudObject::FloatingIp,
         &shown,
-        &fip.id,
+        fip.id.as_str(),
         &change,
     );
     Ok(updated)
@@ -358,7 +358,7 @@ pub(crate) async fn create(
             context.failed(Verb::Create, CloudObject::FloatingIp, &name, e);
         })
         .map_err(|e| failed(&doing, &e))?;
-    context.created(CloudObject::FloatingIp, &shown(&fip), &fip.id);
+    context.created(CloudObject::FloatingIp, &shown(&fip), fip.id.as_str());
     Ok(fip)
 }
 
@@ -405,7 +405,13 @@ pub(crate) async fn remove(context: &StepContext<'_>, port: Option<&PortId>) -> 
             Verb::Delete
         };
         context
-            .removed(verb, CloudObject::FloatingIp, &address, &fip.id, done)
+            .removed(
+                verb,
+                CloudObject::FloatingIp,
+                &address,
+                fip.id.as_str(),
+                done,
+            )
             .map_err(|error| failed(&format!("Giving floating IP {address} back"), &error))?;
     }
     Ok(())

@@ -96,7 +96,8 @@ mod tests {
             ),
         ];
         for (found, port, expected) in cases {
-            assert_eq!(plan(found, port), expected);
+            let port = port.map(PortId::from);
+            assert_eq!(plan(found, port.as_ref()), expected);
         }
     }
 

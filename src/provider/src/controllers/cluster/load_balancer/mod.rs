@@ -149,7 +149,7 @@ pub(crate) async fn create(
         .await
         .inspect_err(|e| context.failed(Verb::Create, CloudObject::LoadBalancer, &new.name, e))
         .map_err(|e| failed(&format!("Creating load balancer {}", new.name), &e))?;
-    context.created(CloudObject::LoadBalancer, &lb.name, &lb.id);
+    context.created(CloudObject::LoadBalancer, &lb.name, lb.id.as_str());
     Ok(lb)
 }
 
@@ -248,7 +248,7 @@ pub(crate) async fn delete(
         .cloud
         .delete_load_balancer(id, Priority::Settling)
         .await;
-    match context.deleted(CloudObject::LoadBalancer, name, id, answer) {
+    match context.deleted(CloudObject::LoadBalancer, name, id.as_str(), answer) {
         Ok(()) => Ok(true),
         Err(error) if error.is(FailureClass::Locked) => Ok(false),
         Err(error) => Err(failed(&format!("Deleting load balancer {id}"), &error)),

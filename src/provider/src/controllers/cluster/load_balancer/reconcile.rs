@@ -161,7 +161,7 @@ async fn create(
 
 /// Whether the load balancer's worker saw something that it can't mend.
 fn needs_another_lookup(pass: &Reconcile<'_>) -> bool {
-    let Some(findings) = pass.context.membership.findings(&pass.name) else {
+    let Some(findings) = pass.context.tracker.findings(&pass.name) else {
         return false;
     };
     findings.absent

@@ -334,10 +334,10 @@ fn release_next(
     let Some(endpoint) = facts.endpoint.clone() else {
         return true;
     };
-    let membership = &pass.context.membership;
-    let settings = membership.settings();
+    let tracker = &pass.context.tracker;
+    let settings = tracker.settings();
     let request = ProofRequest {
-        prober: membership.prober(),
+        prober: tracker.prober(),
         endpoint,
         authority: facts.ca_pem.clone(),
         addresses: next.addresses.clone(),

@@ -8,7 +8,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use crate::{reconcile::WorkQueue, tracker::prober::Prober};
+use crate::{tracker::prober::Prober, work_queue::WorkQueue};
 use capo_core::{Endpoint, ObjectName};
 
 /// How soon a proof that failed is tried again.

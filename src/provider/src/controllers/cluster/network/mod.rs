@@ -212,7 +212,7 @@ async fn create_network(
         .await
         .inspect_err(|e| context.failed(Verb::Create, CloudObject::Network, &new.name, e))
         .map_err(|e| failed(Reason::NetworkCreateFailed, &doing, &e))?;
-    context.created(CloudObject::Network, &network.name, &network.id);
+    context.created(CloudObject::Network, &network.name, network.id.as_str());
     Ok(network)
 }
 
@@ -275,7 +275,7 @@ async fn create_subnet(
         .await
         .inspect_err(|e| context.failed(Verb::Create, CloudObject::Subnet, &new.name, e))
         .map_err(|e| failed(Reason::SubnetCreateFailed, &doing, &e))?;
-    context.created(CloudObject::Subnet, &subnet.name, &subnet.id);
+    context.created(CloudObject::Subnet, &subnet.name, subnet.id.as_str());
     Ok(subnet)
 }
 
@@ -296,7 +296,12 @@ async fn set_name_servers(
         .inspect_err(|e| context.failed(Verb::Update, CloudObject::Subnet, &subnet.name, e))
         .map_err(|e| failed(Reason::OpenStackError, &doing, &e))?;
     let change = format!("name servers {}", servers.join(", "));
-    context.updated(CloudObject::Subnet, &subnet.name, &subnet.id, &change);
+    context.updated(
+        CloudObject::Subnet,
+        &subnet.name,
+        subnet.id.as_str(),
+        &change,
+    );
     Ok(updated)
 }
 

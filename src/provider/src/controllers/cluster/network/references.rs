@@ -162,7 +162,9 @@ pub(super) async fn network_by(
     match lookup {
         Reference::Id(id) => match context.cloud.network(id, Priority::Settling).await {
             Ok(network) => Ok(network),
-            Err(error) if error.is_not_found() => Err(not_there(object, field, "network", id)),
+            Err(error) if error.is_not_found() => {
+                Err(not_there(object, field, "network", id.as_str()))
+            }
             Err(error) => Err(failed(Reason::OpenStackError, &doing, &error)),
         },
         Reference::Filter(filter) => {
@@ -194,7 +196,9 @@ pub(crate) async fn subnet_by(
     match lookup {
         Reference::Id(id) => match context.cloud.subnet(id, Priority::Settling).await {
             Ok(subnet) => Ok(subnet),
-            Err(error) if error.is_not_found() => Err(not_there(object, field, "subnet", id)),
+            Err(error) if error.is_not_found() => {
+                Err(not_there(object, field, "subnet", id.as_str()))
+            }
             Err(error) => Err(failed(Reason::OpenStackError, &doing, &error)),
         },
         Reference::Filter(filter) => {

@@ -187,7 +187,7 @@ async fn create(context: &StepContext<'_>, gateway: Option<ExternalGateway>) -> 
         .await
         .inspect_err(|e| context.failed(Verb::Create, CloudObject::Router, &new.name, e))
         .map_err(|e| failed(Reason::RouterCreateFailed, &doing, &e))?;
-    context.created(CloudObject::Router, &router.name, &router.id);
+    context.created(CloudObject::Router, &router.name, router.id.as_str());
     Ok(router)
 }
 
@@ -207,7 +207,12 @@ async fn set_gateway(
         .inspect_err(|e| context.failed(Verb::Update, CloudObject::Router, &router.name, e))
         .map_err(|e| failed(Reason::OpenStackError, &doing, &e))?;
     let change = format!("gateway in network {}", desired.network_id);
-    context.updated(CloudObject::Router, &router.name, &router.id, &change);
+    context.updated(
+        CloudObject::Router,
+        &router.name,
+        router.id.as_str(),
+        &change,
+    );
     Ok(updated)
 }
 
@@ -218,7 +223,7 @@ fn warn_gateway(context: &StepContext<'_>, router: &Router, external: &Network) 
          is left there, because floating IPs may depend on it; move it back if that was not intended",
         context.desired.object,
         router.name,
-        there.map_or("unknown", |gateway| &gateway.network_id),
+        there.map_or("unknown", |gateway| gateway.network_id.as_str()),
         external.id
     );
     context
@@ -286,7 +291,12 @@ async fn join(
             .inspect_err(|e| context.failed(Verb::Update, CloudObject::Router, &router.name, e))
             .map_err(|e| failed(Reason::OpenStackError, &doing, &e))?;
         let change = format!("interface to subnet {}", subnet.name);
-        context.updated(CloudObject::Router, &router.name, &router.id, &change);
+        context.updated(
+            CloudObject::Router,
+            &router.name,
+            router.id.as_str(),
+            &change,
+        );
     }
     Ok(())
 }

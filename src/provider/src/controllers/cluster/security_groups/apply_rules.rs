@@ -54,7 +54,12 @@ pub(crate) async fn apply_rules(
     let (created, deleted) = (todo.create.len() - present.len(), todo.delete.len());
     if created + deleted > 0 {
         let change = format!("{created} rules added, {deleted} removed");
-        context.updated(CloudObject::SecurityGroup, &group.name, &group.id, &change);
+        context.updated(
+            CloudObject::SecurityGroup,
+            &group.name,
+            group.id.as_str(),
+            &change,
+        );
     }
     Ok(())
 }

@@ -43,7 +43,12 @@ async fn delete(context: &StepContext<'_>, group: &SecurityGroup) -> StepResult<
         .delete_security_group(&group.id, Priority::Settling)
         .await;
     context
-        .deleted(CloudObject::SecurityGroup, &group.name, &group.id, answer)
+        .deleted(
+            CloudObject::SecurityGroup,
+            &group.name,
+            group.id.as_str(),
+            answer,
+        )
         .map_err(|error| {
             let doing = format!("Deleting security group {}", group.name);
             if error.class().is_conflict() {

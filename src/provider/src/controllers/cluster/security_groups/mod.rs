@@ -203,7 +203,7 @@ async fn group(
                 context.failed(Verb::Create, CloudObject::SecurityGroup, &new.name, e);
             })
             .map_err(|e| failed(&format!("Creating security group {}", new.name), &e))?;
-        context.created(CloudObject::SecurityGroup, &group.name, &group.id);
+        context.created(CloudObject::SecurityGroup, &group.name, group.id.as_str());
         group
     };
     context

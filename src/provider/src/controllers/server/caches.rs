@@ -1,4 +1,4 @@
-//! What the server controller remembers between passes. Losing it costs a read, never an object.
+//! What the server controller keeps between passes. Losing it costs a read, never an object.
 
 use std::{
     collections::HashMap,
@@ -18,9 +18,9 @@ use capo_core::ObjectName;
 /// How old a look-up of servers and ports by name may be before something is created under the name.
 const NAMES_AGE: Duration = Duration::from_secs(5);
 
-/// One per process. Cheap to clone.
+/// The caches of the server controller, one of each per process. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub(in crate::controllers) struct Memory {
+pub(in crate::controllers) struct ServerCaches {
     /// The last read of each server.
     pub observations: Observations,
     /// Creations whose outcome is unknown.
@@ -37,7 +37,7 @@ pub(in crate::controllers) struct Memory {
     pub(super) groups: ServerGroups,
 }
 
-impl Memory {
+impl ServerCaches {
     /// Forgets a server whose object is gone.
     pub(super) fn forget(&self, name: &ObjectName) {
         self.changes.note(&name.name);
