@@ -1,5 +1,5 @@
-//! What happens to a control plane, each scenario a script of faults at named moments. The situations are numbered as the list of
-//! everything that may go wrong between KubeadmControlPlane and a load balancer counts them.
+//! What happens to a control plane, each scenario a script of faults at named moments. The situations have the numbers of the
+//! table in `tests/rollout/README.md`.
 
 mod by_hand;
 mod controls;

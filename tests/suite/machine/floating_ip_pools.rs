@@ -394,7 +394,10 @@ async fn a_machine_gets_a_floating_ip_from_its_pool_and_gives_it_back() {
         .iter()
         .find(|fip| fip.floating_ip_address.unwrap().to_string() == address);
     let ports = stage.get("OpenStackServer", "w1").await["status"]["resources"]["ports"].clone();
-    assert_eq!(ports[0]["id"], fip.unwrap().port_id.unwrap().as_str());
+    assert_eq!(
+        ports[0]["id"],
+        fip.unwrap().port_id.as_ref().unwrap().as_str()
+    );
 
     stage.cluster_api.delete("Machine", "w1").await.unwrap();
     stage.until("Machine", "w1", Value::is_null).await;

@@ -27,6 +27,7 @@ pub(crate) mod watches;
 
 pub use context::{ClusterIdentityDefault, Settings, SharedContext, Stores};
 pub use object_cache::ObjectCache;
+pub(crate) use object_cache::ReadAt;
 pub use observer::{PassObserver, WatchBreak};
 pub use outcome::Outcome;
 pub use queue_metrics::{QueueDepth, QueueMetrics};

@@ -1,7 +1,11 @@
 //! The values that this process keeps for objects between passes. All of them can be read again: losing them costs
 //! calls or makes a gate wait longer, and never opens a gate.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use parking_lot::Mutex;
 
@@ -90,6 +94,23 @@ impl<T> ObjectCache<T> {
     /// Removes an object that does not exist any more.
     pub fn forget(&self, name: &ObjectName) {
         self.0.lock().remove(name);
+    }
+}
+
+/// A value, and when the read of it began.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ReadAt<T> {
+    pub value: T,
+    pub at: Instant,
+}
+
+impl<T> ReadAt<T> {
+    pub(crate) fn new(value: T, at: Instant) -> Self {
+        Self { value, at }
+    }
+
+    pub(crate) fn age(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.at)
     }
 }
 

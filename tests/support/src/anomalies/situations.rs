@@ -1,5 +1,6 @@
 //! Situations around the gates for which a script of Cluster API is enough: remediation, a control plane that a hold
-//! blocks, the time-out of a health check, no monitor, another kind of control plane.
+//! blocks, the time-out of a health check, no monitor, another kind of control plane. They have the numbers of the table in
+//! `tests/rollout/README.md`.
 
 use std::sync::atomic::Ordering;
 
@@ -29,7 +30,7 @@ pub(super) fn all() -> Vec<Scenario> {
     ]
 }
 
-/// 4, after initialisation: the machine's server is down, and others serve.
+/// Situation 4, after initialisation: the machine's server is down, and others serve.
 async fn a_broken_machine_is_remediated(name: &'static str) {
     let scenario = ClusterUnderTest::with(name, Shape::default(), 3).await;
     // A machine whose server is down loses its hook before its members are removed.
@@ -59,7 +60,7 @@ async fn hold_the_last_one(name: &'static str) -> ClusterUnderTest {
     scenario
 }
 
-/// 5: the hold ends as soon as the other machine serves again.
+/// Situation 5: the hold ends as soon as the other machine serves again.
 async fn the_other_member_heals(name: &'static str) {
     let scenario = hold_the_last_one(name).await;
     scenario.command(json!({"set_status": {"object": scenario.member(1), "free": true}}));
@@ -68,7 +69,7 @@ async fn the_other_member_heals(name: &'static str) {
     scenario.end().await;
 }
 
-/// 5: or by the operator's override, with a reason and an end.
+/// Situation 5: the hold ends by the operator's override, with a reason and an end.
 async fn the_operator_lets_it_go(name: &'static str) {
     let scenario = hold_the_last_one(name).await;
     let machine = scenario
@@ -101,7 +102,7 @@ async fn the_operator_lets_it_go(name: &'static str) {
     scenario.end().await;
 }
 
-/// 14: the new machine is held for longer than its health check waits, and is deleted. It was never admitted, so that
+/// Situation 14: the new machine is held for longer than its health check waits, and is deleted. It was never admitted, so that
 /// it is deleted at once, and the old one stays.
 async fn a_health_check_gives_the_new_machine_up(name: &'static str) {
     let scenario = ClusterUnderTest::with(name, Shape::default(), 1).await;
@@ -125,7 +126,7 @@ async fn a_health_check_gives_the_new_machine_up(name: &'static str) {
     scenario.end().await;
 }
 
-/// 15: where Octavia supports no monitor, Cluster API's own conditions are the evidence, once they have held for 90 s.
+/// Situation 15: where Octavia supports no monitor, Cluster API's own conditions are the evidence, once they have held for 90 s.
 async fn there_is_no_monitor(name: &'static str) {
     let scenario = ClusterUnderTest::empty(name, Shape::default()).await;
     scenario.command(json!({"fault": {"match": {"label": "loadbalancer_healthmonitor_create"}, "status": 501,
@@ -155,7 +156,7 @@ async fn there_is_no_monitor(name: &'static str) {
     scenario.end().await;
 }
 
-/// 17: another control plane has no hook of its own, so that the hook of capo-rs is the only one. The rules are the
+/// Situation 17: another control plane has no hook of its own, so that the hook of capo-rs is the only one. The rules are the
 /// same.
 async fn the_control_plane_is_not_kubeadms(name: &'static str) {
     let scenario = ClusterUnderTest::empty(name, Shape::default()).await;

@@ -148,7 +148,7 @@ pub fn loses_our_hook(machine: &Value) -> bool {
         && machine["metadata"]["annotations"][HOOK] != "capo-rs"
 }
 
-/// G1: a machine that turns provisioned has an ACTIVE member on every port. A newcomer beside others that serve is created
+/// The rule of admission: a machine that turns provisioned has an ACTIVE member on every port. A newcomer beside others that serve is created
 /// disabled, and the update that enables it after its admission may have begun before this look at the cloud.
 pub fn wrong_admission(name: &str, ports: usize, truth: &Truth) -> Option<String> {
     let own = || truth.of_machine(name);
@@ -160,7 +160,7 @@ pub fn wrong_admission(name: &str, ports: usize, truth: &Truth) -> Option<String
     (!is_right).then(|| format!("{name} was admitted while its members were {truth:?}"))
 }
 
-/// G2: when the hook of capo-rs is removed, the machine's members do not exist any more and another machine has an
+/// The rule of release: when the hook of capo-rs is removed, the machine's members do not exist any more and another machine has an
 /// ACTIVE one on every port.
 pub fn wrong_release(name: &str, ports: usize, truth: &Truth) -> Option<String> {
     let own = truth.of_machine(name).count();
@@ -196,7 +196,7 @@ fn judged(
     })
 }
 
-/// I2: a port that has forwarded connections keeps a member that gets them.
+/// The rule of the last member: a port that has forwarded connections keeps a member that gets them.
 async fn data_path(cloud: Control, wrong: Wrong, excused: Arc<AtomicBool>) {
     let mut events = cloud.events();
     let mut served = BTreeSet::new();

@@ -1,10 +1,7 @@
 //! The pass over a cluster that is not being deleted: each step changes only what is missing, and none waits.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -174,18 +171,7 @@ async fn act(
     published: &Published,
     identity: &Identity,
 ) {
-    let reference = pass.reference();
-    let context = StepContext {
-        cloud: &identity.cloud,
-        project: identity.project.clone(),
-        desired,
-        known: pass.known_ids(),
-        machine_admitted: pass.related.machine_admitted(),
-        pause: GROUP_PAUSE,
-        events: &pass.context.events,
-        object: &reference,
-        has_changed: AtomicBool::new(false),
-    };
+    let context = StepContext::new(pass, identity, desired, GROUP_PAUSE);
     // Gates depend on the load balancer, so nothing else that may fail comes before this lookup.
     let Some(plan) = look_up_and_verify(pass, &context).await else {
         return;

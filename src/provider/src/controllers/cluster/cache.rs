@@ -1,7 +1,5 @@
 //! What this process has seen of a cluster. All of it can be read again; none of it comes from a status.
 
-use std::time::{Duration, Instant};
-
 use super::{
     bastion::observation::SeenBastion,
     delete::progress::DeletionProgress,
@@ -14,6 +12,7 @@ use super::{
     settled_networking::SettledNetworking,
 };
 use crate::controllers::health::Track;
+use crate::reconcile::ReadAt;
 use capo_core::{
     Lookup,
     ids::{ProjectId, SubnetId},
@@ -22,23 +21,6 @@ use capo_openstack::{
     ApiVersion, Cloud,
     network::{FloatingIp, Network, Router},
 };
-
-/// A value, and when the read of it began.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ReadAt<T> {
-    pub value: T,
-    pub at: Instant,
-}
-
-impl<T> ReadAt<T> {
-    pub(crate) fn new(value: T, at: Instant) -> Self {
-        Self { value, at }
-    }
-
-    pub(crate) fn age(&self, now: Instant) -> Duration {
-        now.saturating_duration_since(self.at)
-    }
-}
 
 /// What this process has seen of one cluster.
 #[derive(Debug, Clone, Default)]

@@ -3,7 +3,6 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    cache::ReadAt,
     desired::Reference,
     network::{self, NetworkState},
     reconcile::Reconcile,
@@ -12,6 +11,7 @@ use super::{
     step_context::StepContext,
 };
 use crate::kubernetes::conditions::kind;
+use crate::reconcile::ReadAt;
 use crate::reconcile::StepResult;
 use capo_core::Lookup;
 use capo_core::ids::SubnetId;

@@ -9,12 +9,13 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Resource, ResourceExt, api::ListParams};
 
-use super::cache::{CachedCluster, ReadAt};
+use super::cache::CachedCluster;
 use crate::controllers::{
     Context,
     capi::{self, Cluster, ContractReference, Machine},
     machine,
 };
+use crate::reconcile::ReadAt;
 use capo_api::v1beta2::OpenStackMachine;
 use capo_core::{Endpoint, GateOverride, ObjectName, gate_override, ids::ServerId};
 use capo_gate::desired::{ClusterFacts, Health};

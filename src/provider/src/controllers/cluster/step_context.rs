@@ -1,4 +1,6 @@
-//! What the steps of one pass share: the cloud, what is desired, what is known, and where events go.
+//! What the steps of one pass share: the cloud, what is desired, what is known, and where events go. It is apart from the
+//! pass itself, [`Reconcile`], because a pass changes what it has seen and reports while it holds what its steps share, and
+//! because a pass without credentials has none of this.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -7,9 +9,9 @@ use std::{
 
 use k8s_openapi::api::core::v1::ObjectReference;
 
-use super::desired::DesiredCluster;
+use super::{desired::DesiredCluster, reconcile::Reconcile};
 use crate::kubernetes::events::{CloudObject, Events, Verb};
-use crate::reconcile::{StepError, StepResult};
+use crate::reconcile::{StepError, StepResult, identity::Identity};
 use capo_core::Priority;
 use capo_core::Reason;
 use capo_core::ids::{LoadBalancerId, NetworkId, ProjectId, RouterId, SecurityGroupId, SubnetId};
@@ -32,7 +34,7 @@ pub(crate) struct StepContext<'a> {
     /// Where events go.
     pub events: &'a Events,
     /// The object, for events.
-    pub object: &'a ObjectReference,
+    pub object: ObjectReference,
     /// Whether a step has changed anything in OpenStack.
     pub has_changed: AtomicBool,
 }
@@ -64,7 +66,27 @@ pub(crate) struct KnownIds {
     pub bastion_floating_ip: Option<std::net::IpAddr>,
 }
 
-impl StepContext<'_> {
+impl<'a> StepContext<'a> {
+    /// The context of the steps of `pass`, with the credentials that were found for it.
+    pub(crate) fn new<'p: 'a>(
+        pass: &Reconcile<'p>,
+        identity: &'a Identity,
+        desired: &'a DesiredCluster,
+        pause: Duration,
+    ) -> Self {
+        Self {
+            cloud: &identity.cloud,
+            project: identity.project.clone(),
+            desired,
+            known: pass.known_ids(),
+            machine_admitted: pass.related.machine_admitted(),
+            pause,
+            events: &pass.context.events,
+            object: pass.reference(),
+            has_changed: AtomicBool::new(false),
+        }
+    }
+
     /// What is being deleted is there still.
     pub(crate) fn still_deleting(
         &self,
@@ -104,7 +126,7 @@ impl StepContext<'_> {
             self.has_changed.store(true, Ordering::Relaxed);
         }
         self.events
-            .removed(self.object, (verb, object), name, id, answer)
+            .removed(&self.object, (verb, object), name, id, answer)
     }
 
     /// Reports that something was changed.
@@ -123,14 +145,14 @@ impl StepContext<'_> {
     ) {
         self.has_changed.store(true, Ordering::Relaxed);
         self.events
-            .changed_named(self.object, verb, object, name, id, change);
+            .changed_named(&self.object, verb, object, name, id, change);
     }
 
     /// Reports that OpenStack refused a change.
     pub(crate) fn failed(&self, verb: Verb, object: CloudObject, name: &str, error: &Error) {
         let message = error.to_string();
         self.events
-            .failed(self.object, verb, object, name, (error.class(), &message));
+            .failed(&self.object, verb, object, name, (error.class(), &message));
     }
 
     /// Reports that the cloud's default is used in place of a provider or flavor that it does not have.
@@ -142,7 +164,8 @@ impl StepContext<'_> {
         );
         let shown = format!("Octavia{field}notfound");
         let reason = (Reason::DependencyNotFound, shown);
-        self.events.warning_as(self.object, reason, "Create", &note);
+        self.events
+            .warning_as(&self.object, reason, "Create", &note);
     }
 
     /// Sees to it that an object of ours carries the tags it should, and leaves further ones alone.

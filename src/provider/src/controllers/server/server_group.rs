@@ -18,7 +18,11 @@ use super::{
     delete::Deletion,
     failed,
 };
-use crate::{controllers::Context, kubernetes::events::CloudObject, reconcile::name_of};
+use crate::{
+    controllers::Context,
+    kubernetes::events::CloudObject,
+    reconcile::{ReadAt, name_of},
+};
 use capo_api::v1alpha1::{NamedServerGroup, OpenStackServer};
 use capo_core::{
     Priority, Reason,
@@ -41,7 +45,7 @@ struct Group {
     /// Held by the one that looks for the group, creates it or deletes it.
     turn: Arc<tokio::sync::Mutex<()>>,
     /// The group, and when it was seen.
-    seen: Option<(ServerGroupId, Instant)>,
+    seen: Option<ReadAt<ServerGroupId>>,
 }
 
 impl ServerGroups {
@@ -52,13 +56,14 @@ impl ServerGroups {
 
     fn seen(&self, name: &str) -> Option<ServerGroupId> {
         let groups = self.0.lock();
-        let (id, at) = groups.get(name)?.seen.as_ref()?;
-        (at.elapsed() < KEPT).then(|| id.clone())
+        let seen = groups.get(name)?.seen.as_ref()?;
+        (seen.age(Instant::now()) < KEPT).then(|| seen.value.clone())
     }
 
     fn see(&self, name: &str, id: &ServerGroupId) {
         let mut groups = self.0.lock();
-        groups.entry(name.to_owned()).or_default().seen = Some((id.clone(), Instant::now()));
+        let seen = ReadAt::new(id.clone(), Instant::now());
+        groups.entry(name.to_owned()).or_default().seen = Some(seen);
     }
 
     /// The next look-up is not answered from memory.

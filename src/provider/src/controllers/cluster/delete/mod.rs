@@ -6,7 +6,7 @@ mod services;
 mod steps;
 mod waiting;
 
-use std::{sync::atomic::AtomicBool, time::Duration};
+use std::time::Duration;
 
 use kube::ResourceExt;
 
@@ -98,18 +98,7 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
     pass.good(kind::OPENSTACK_AUTHENTICATION_SUCCEEDED);
     // The bastion's server is deleted by its own controller, in this project.
     pass.seen.project = Some(identity.project.clone());
-    let reference = pass.reference();
-    let context = StepContext {
-        cloud: &identity.cloud,
-        project: identity.project.clone(),
-        desired: &desired,
-        known: pass.known_ids(),
-        machine_admitted: false,
-        pause: SOON,
-        events: &pass.context.events,
-        object: &reference,
-        has_changed: AtomicBool::new(false),
-    };
+    let context = StepContext::new(&pass, &identity, &desired, SOON);
     let step = take_down(&mut pass, &context).await;
     match step {
         Ok(()) => match pass.set_finalizer(FINALIZER, false).await {
@@ -132,18 +121,7 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
 /// Finds out whether the credentials lead to the project of the cluster that is being deleted. Its servers are deleted there
 /// alone, and a process that has just started does not know it yet.
 async fn verify_project(pass: &mut Reconcile<'_>, desired: &DesiredCluster, identity: &Identity) {
-    let reference = pass.reference();
-    let context = StepContext {
-        cloud: &identity.cloud,
-        project: identity.project.clone(),
-        desired,
-        known: pass.known_ids(),
-        machine_admitted: pass.related.machine_admitted(),
-        pause: SOON,
-        events: &pass.context.events,
-        object: &reference,
-        has_changed: AtomicBool::new(false),
-    };
+    let context = StepContext::new(pass, identity, desired, SOON);
     // What becomes of the load balancer is decided once no Machine is left.
     if let Some(found) = look_up_and_verify(pass, &context).await {
         pass.settle(found);

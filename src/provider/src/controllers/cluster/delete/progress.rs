@@ -11,18 +11,33 @@ pub(crate) struct DeletionProgress {
     pub is_load_balancer_gone: bool,
     /// The router was found to be gone.
     pub is_router_gone: bool,
-    /// The condition and reason that the deletion waits with, and since when they are the same.
-    waiting: Option<(&'static str, Reason, Instant)>,
+    waiting: Option<Wait>,
+}
+
+/// What a deletion waits for.
+#[derive(Debug, Clone, Copy)]
+struct Wait {
+    condition: &'static str,
+    reason: Reason,
+    /// Since when condition and reason are the same.
+    since: Instant,
 }
 
 impl DeletionProgress {
     /// The pause until the next pass of a deletion that waits with this condition and reason.
-    pub(crate) fn pause(&mut self, kind: &'static str, reason: Reason, now: Instant) -> Duration {
-        let since = match self.waiting {
-            Some((known, before, since)) if known == kind && before == reason => since,
-            _ => now,
-        };
-        self.waiting = Some((kind, reason, since));
+    pub(crate) fn pause(
+        &mut self,
+        condition: &'static str,
+        reason: Reason,
+        now: Instant,
+    ) -> Duration {
+        let same = |wait: &Wait| wait.condition == condition && wait.reason == reason;
+        let since = self.waiting.filter(same).map_or(now, |wait| wait.since);
+        self.waiting = Some(Wait {
+            condition,
+            reason,
+            since,
+        });
         pause(now.saturating_duration_since(since))
     }
 }

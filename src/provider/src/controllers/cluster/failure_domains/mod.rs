@@ -3,12 +3,12 @@
 pub(crate) mod plan;
 
 use super::{
-    cache::ReadAt,
     networking::{Scope, Turn},
     reconcile::Reconcile,
     step_context::StepContext,
 };
 use crate::kubernetes::conditions::kind;
+use crate::reconcile::ReadAt;
 use crate::reconcile::StepError;
 use capo_core::{FailureClass, Priority, Reason};
 

@@ -154,7 +154,7 @@ async fn warn_if_elsewhere(
     );
     let reason = Reason::APIEndpointConfigFailed;
     let events = context.events;
-    events.warning(context.object, reason, "Reconcile", &note);
+    events.warning(&context.object, reason, "Reconcile", &note);
 }
 
 /// The floating IP that the name of the endpoint leads to. Without one it is created with that address, if Neutron lets us;
@@ -195,7 +195,7 @@ async fn by_name(
     );
     let events = context.events;
     events.warning(
-        context.object,
+        &context.object,
         Reason::APIEndpointConfigFailed,
         "Reconcile",
         &note,

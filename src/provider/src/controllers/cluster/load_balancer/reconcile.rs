@@ -6,14 +6,13 @@ use super::{
     KnownLoadBalancer,
     plan::{self, FoundLoadBalancer, LoadBalancerInputs, LoadBalancerPlan, Replacements},
 };
-use crate::reconcile::{StepError, StepResult};
+use crate::reconcile::{ReadAt, StepError, StepResult};
 use crate::{
     controllers::{
         Outcome,
         cluster::{
-            cache::ReadAt, desired::DesiredLoadBalancer, floating_ip as fips, load_balancer,
-            observe, reconcile::Reconcile, report::in_closed_set, resolve::Match,
-            step_context::StepContext,
+            desired::DesiredLoadBalancer, floating_ip as fips, load_balancer, observe,
+            reconcile::Reconcile, report::in_closed_set, resolve::Match, step_context::StepContext,
         },
     },
     kubernetes::conditions::kind,

@@ -19,14 +19,13 @@ use self::{
     release::ReleaseInputs,
 };
 use super::{
-    cache::ReadAt,
     floating_ip::{self as floating_ips, Purpose},
     reconcile::Reconcile,
     step_context::StepContext,
 };
 use crate::controllers::Outcome;
 use crate::kubernetes::conditions::kind::API_ENDPOINT_READY;
-use crate::reconcile::{StepError, StepResult};
+use crate::reconcile::{ReadAt, StepError, StepResult};
 use capo_core::{ConditionState, Lookup, ObjectName, Priority, Reason, ids::PortId};
 use capo_gate::{desired::ClusterFacts, findings::Findings};
 use capo_openstack::network::{FloatingIp, PortFilter};

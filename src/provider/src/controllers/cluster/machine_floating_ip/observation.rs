@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{super::cache::ReadAt, proof::Proof};
+use super::proof::Proof;
+use crate::reconcile::ReadAt;
 use capo_core::{Lookup, ids::PortId};
 use capo_gate::findings::Findings;
 

@@ -8,7 +8,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use crate::{tracker::prober::Prober, work_queue::WorkQueue};
+use crate::{reconcile::ReadAt, tracker::prober::Prober, work_queue::WorkQueue};
 use capo_core::{Endpoint, ObjectName};
 
 /// How soon a proof that failed is tried again.
@@ -23,7 +23,7 @@ pub(crate) struct Proof {
     pub holder: ObjectName,
     /// When the first request was made with the floating IP there.
     pub since: Instant,
-    outcome: Arc<Mutex<Option<(ProofOutcome, Instant)>>>,
+    outcome: Arc<Mutex<Option<ReadAt<ProofOutcome>>>>,
 }
 
 /// What came of the requests.
@@ -73,24 +73,21 @@ impl Proof {
             leaving,
             holder,
             since: now,
-            outcome: Arc::new(Mutex::new(outcome.map(|outcome| (outcome, now)))),
+            outcome: Arc::new(Mutex::new(outcome.map(|outcome| ReadAt::new(outcome, now)))),
         }
     }
 
     /// The outcome; `None` while requests are under way.
     pub(crate) fn outcome(&self) -> Option<ProofOutcome> {
-        self.outcome
-            .lock()
-            .as_ref()
-            .map(|(outcome, _)| outcome.clone())
+        let outcome = self.outcome.lock();
+        outcome.as_ref().map(|outcome| outcome.value.clone())
     }
 
     /// Whether it failed and it is time to try again.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
-        matches!(
-            &*self.outcome.lock(),
-            Some((ProofOutcome::Failed { .. }, at)) if now.saturating_duration_since(*at) >= RETRY
-        )
+        self.outcome.lock().as_ref().is_some_and(|outcome| {
+            matches!(outcome.value, ProofOutcome::Failed { .. }) && outcome.age(now) >= RETRY
+        })
     }
 
     /// Makes the requests in a task of its own, because no pass waits for an answer. `since` is the beginning of the
@@ -110,7 +107,7 @@ impl Proof {
         };
         tokio::spawn(async move {
             let found = request.run().await;
-            *outcome.lock() = Some((found, Instant::now()));
+            *outcome.lock() = Some(ReadAt::new(found, Instant::now()));
             request.queue.enqueue(&request.cluster);
         });
         proof

@@ -228,7 +228,7 @@ fn warn_gateway(context: &StepContext<'_>, router: &Router, external: &Network) 
     );
     context
         .events
-        .warning(context.object, Reason::OpenStackError, "Reconcile", &note);
+        .warning(&context.object, Reason::OpenStackError, "Reconcile", &note);
 }
 
 /// The router's own ports that join it to subnets.
