@@ -14,7 +14,7 @@ binary=${built#*=}
 size=$(stat -c %s "$binary")
 mkdir -p target/figures
 cat >target/figures/image.json <<END
-{"command": "make image-check", "source": "$(git rev-parse --short=12 HEAD:src)", "figures": [
+{"command": "make image-check", "source": "$(.ci/sources)", "figures": [
   {"what": "size of the program in the image", "unit": "MB", "measured": $((size / 100000 / 10)).$((size / 100000 % 10)), "promised": 15}]}
 END
 

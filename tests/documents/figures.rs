@@ -12,7 +12,7 @@ const HEAD: &str = "\
 # Figures, measured
 
 `make figures` writes this page from the files in `target/figures`, which the commands of the fourth column leave there. The last column is the
-git id of the folder `src` that was measured; `.ci/run` names the figures that were measured with other sources than those of today. Each of
+git id of the folder `src` that was measured; `.ci/figures` names the figures that were measured with other sources than those of today. Each of
 these commands fails when its promise is broken. [Rollouts, measured](rollouts.md) has the figures of the rollouts.
 
 | figure | measured | promised, at most | command | sources |

@@ -14,3 +14,4 @@ mod layout;
 mod metrics;
 mod reasons;
 mod rollouts;
+mod sources;

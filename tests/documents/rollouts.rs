@@ -16,10 +16,12 @@ Written by `make rollout`; [how they are made](https://github.com/capo-rs/capo-r
 behind the fake cloud's load balancer while a client sends 20 requests a second through it. The Octavia calls are those that were made while the
 client was sending. A dash means that no client was sending, because the Cluster is deleted or offline anyway. Scenarios whose names begin with
 `off-` run with `--load-balancer-gate=off` and show what happens without the gate; two of them end when 100 requests have failed. In `balancer-lost`
-another client deletes the load balancer, so that no machine can serve until it is created again.
+another client deletes the load balancer, so that no machine can serve until it is created again. The last column is the git id of the folder
+`src` that was measured; where \"or before\" follows it, the id was not kept yet, and it is that of the commit which brought the figures.
+`.ci/figures` names the scenarios that were measured with other sources than those of today.
 
-| scenario | what happens | machines replaced | longest hold | requests sent | failed | Octavia calls | seconds |
-|---|---|---:|---|---:|---:|---:|---:|
+| scenario | what happens | machines replaced | longest hold | requests sent | failed | Octavia calls | seconds | sources |
+|---|---|---:|---|---:|---:|---:|---:|---|
 ";
 
 /// The text before a scenario's name in its code.
@@ -68,12 +70,19 @@ fn row(what: &str, result: &Value) -> String {
         (result["sent"].to_string(), result["failed"].to_string())
     };
     format!(
-        "| {} | {what} | {} | {hold} | {sent} | {failed} | {} | {:.0} |",
+        "| {} | {what} | {} | {hold} | {sent} | {failed} | {} | {:.0} | {} |",
         result["scenario"].as_str().unwrap(),
         result["replaced"],
         result["octavia_calls"],
         seconds("seconds"),
+        result["sources"].as_str().unwrap(),
     )
+}
+
+/// Whether this is what a result says about its sources.
+fn is_id(text: &str) -> bool {
+    let id = text.strip_suffix(" or before").unwrap_or(text);
+    id.len() == 12 && id.chars().all(|c| c.is_ascii_hexdigit())
 }
 
 #[test]
@@ -98,7 +107,8 @@ fn the_page_lists_every_scenario_and_no_other() {
         }
         let cost = fs::read_to_string(results.join(format!("{COST}.json"))).unwrap();
         let cost: Value = serde_json::from_str(&cost).unwrap();
-        let _ = writeln!(page, "\n{}", cost["text"].as_str().unwrap());
+        let texts = ["text", "sources"].map(|key| cost[key].as_str().unwrap());
+        let _ = writeln!(page, "\n{} Sources: {}.", texts[0], texts[1]);
         fs::write(repository(PAGE), page).unwrap();
     }
     let page = fs::read_to_string(repository(PAGE)).unwrap();
@@ -113,8 +123,15 @@ fn the_page_lists_every_scenario_and_no_other() {
         .collect();
     let wanted: Vec<&str> = scenarios.keys().map(String::as_str).collect();
     assert_eq!(listed, wanted, "make rollout writes {PAGE}");
+    for line in page.lines().filter(|line| line.starts_with("| ")).skip(1) {
+        let sources = line.trim_end_matches(" |").rsplit(" | ").next();
+        assert!(sources.is_some_and(is_id), "{PAGE}: no sources: {line}");
+    }
+    let cost = page
+        .split_once(" longer for each machine. Sources: ")
+        .and_then(|(_, rest)| rest.strip_suffix(".\n"));
     assert!(
-        page.contains(" longer for each machine."),
-        "{PAGE} does not say what the gate costs"
+        cost.is_some_and(is_id),
+        "{PAGE} does not say what the gate costs, or of which sources"
     );
 }

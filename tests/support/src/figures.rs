@@ -36,12 +36,9 @@ pub fn folder() -> PathBuf {
     repository("target/figures")
 }
 
-/// The git id of `src` in the last commit.
+/// The git id of the folder `src` as it is now; empty where this folder is not a git checkout.
 pub fn source() -> String {
-    let output = Command::new("git")
-        .args(["rev-parse", "--short=12", "HEAD:src"])
-        .current_dir(repository("."))
-        .output();
+    let output = Command::new(repository(".ci/sources")).output();
     output.map_or_else(
         |_| String::new(),
         |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),

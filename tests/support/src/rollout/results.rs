@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use serde_json::{Value, json};
 
-use crate::{invariants::figures::Figures, rollout::folder};
+use crate::{figures::source, invariants::figures::Figures, rollout::folder};
 
 /// How long a rolling update takes with the gate and without.
 #[derive(Debug, Clone, Copy)]
@@ -40,7 +40,7 @@ impl fmt::Display for Cost {
 
 /// Records the cost of the gate.
 pub fn write_cost(cost: &Cost) {
-    keep("cost", &json!({"text": cost.to_string()}));
+    keep("cost", json!({"text": cost.to_string()}));
 }
 
 /// Writes down the figures of a scenario.
@@ -56,10 +56,12 @@ pub fn write(scenario: &str, figures: &Figures) {
         "failed": figures.failed,
         "octavia_calls": figures.octavia_calls,
     });
-    keep(scenario, &result);
+    keep(scenario, result);
 }
 
-fn keep(name: &str, result: &Value) {
+/// Writes a result down with the git id of the sources that it is of.
+fn keep(name: &str, mut result: Value) {
+    result["sources"] = source().into();
     let results = folder("results");
     std::fs::create_dir_all(&results).unwrap();
     let file = results.join(format!("{name}.json"));
