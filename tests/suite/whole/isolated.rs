@@ -3,12 +3,13 @@
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use fake_cloud::{Durations, FakeCloud, Options};
+use kube::Client;
 use serde_json::{Value, json};
 pub(crate) use test_support::waiting::PATIENCE;
 use tokio::net::TcpListener;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::env::{ClusterApi, Installation, Kubernetes, Manager, apply::apply};
+use crate::env::{ClusterApi, Installation, Kubernetes, Manager, apply::apply, kubernetes};
 
 /// Lease times that let a test see a lease end, and a busy machine keep one.
 pub(crate) const SHORT_LEASE: [&str; 4] = [
@@ -29,29 +30,27 @@ pub(crate) struct IsolatedEnvironment {
 impl IsolatedEnvironment {
     /// Sets everything up but the manager.
     pub(crate) async fn start() -> Self {
-        let cloud = FakeCloud::start(Options {
-            durations: Durations {
-                server_build: 0.5,
-                load_balancer_create: 1.0,
-                operation: 0.3,
-                ..Durations::instant()
-            },
-            ..Options::default()
-        })
-        .await
-        .unwrap();
-        Self::with(Arc::new(cloud)).await
+        Self::with(cloud().await, None).await
+    }
+
+    /// The same, installed from what `capo-rs manifests` printed with options.
+    pub(crate) async fn start_from(manifests: &str) -> Self {
+        Self::with(cloud().await, Some(manifests)).await
     }
 
     /// Another management cluster, before the same cloud.
     pub(crate) async fn beside(other: &Self) -> Self {
-        Self::with(Arc::clone(&other.cloud)).await
+        Self::with(Arc::clone(&other.cloud), None).await
     }
 
-    async fn with(cloud: Arc<FakeCloud>) -> Self {
+    async fn with(cloud: Arc<FakeCloud>, manifests: Option<&str>) -> Self {
         let kubernetes = Kubernetes::start().await.unwrap();
         kubernetes.install_cluster_api().await.unwrap();
-        let installation = Installation::install(&kubernetes).await.unwrap();
+        let installation = match manifests {
+            Some(manifests) => Installation::install_from(&kubernetes, manifests).await,
+            None => Installation::install(&kubernetes).await,
+        }
+        .unwrap();
         let admin = kubernetes.admin().await.unwrap();
         let secret = credentials(&cloud, "default");
         apply(&admin, &[secret]).await.unwrap();
@@ -77,6 +76,13 @@ impl IsolatedEnvironment {
     /// Cluster API's script from its beginning, after it was stopped.
     pub(crate) async fn play_again(&self) -> ClusterApi {
         ClusterApi::play(self.kubernetes.admin().await.unwrap(), "default")
+    }
+
+    /// A client with the manager's account.
+    pub(crate) async fn client_of_the_manager(&self) -> Client {
+        kubernetes::client(&self.installation.kubeconfig)
+            .await
+            .unwrap()
     }
 
     /// Starts a manager; its log goes to a folder of that name. The first one serves the webhooks.
@@ -189,6 +195,19 @@ impl IsolatedEnvironment {
             .filter_map(|(what, times)| (times > 1).then_some(what))
             .collect()
     }
+}
+
+async fn cloud() -> Arc<FakeCloud> {
+    let options = Options {
+        durations: Durations {
+            server_build: 0.5,
+            load_balancer_create: 1.0,
+            operation: 0.3,
+            ..Durations::instant()
+        },
+        ..Options::default()
+    };
+    Arc::new(FakeCloud::start(options).await.unwrap())
 }
 
 fn internal_address(machine: &Value) -> Option<IpAddr> {

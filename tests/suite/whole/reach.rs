@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::isolated::{IsolatedEnvironment, PATIENCE};
 use crate::env::cluster_api::condition;
 
-fn open_stack_cluster(name: &str, namespace: &str, filter: Option<&str>) -> Value {
+pub(super) fn open_stack_cluster(name: &str, namespace: &str, filter: Option<&str>) -> Value {
     let mut metadata = json!({"name": name, "namespace": namespace});
     if let Some(filter) = filter {
         metadata["labels"] = json!({"cluster.x-k8s.io/watch-filter": filter});

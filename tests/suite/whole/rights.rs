@@ -1,14 +1,17 @@
-//! The shipped roles: enough for a whole life of a cluster, and nothing in them that is never used.
+//! The shipped roles, for all namespaces and for one: enough for a whole life of a cluster, and nothing in them that is never used.
 
-use std::{collections::BTreeSet, fmt};
+use std::{collections::BTreeSet, fmt, process::Command};
 
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
 use serde_json::Value;
 
 use super::{
     isolated::{IsolatedEnvironment, PATIENCE},
     others,
+    reach::open_stack_cluster,
 };
-use crate::env::apply::documents;
+use crate::env::{Manager, apply::documents};
 
 /// One right: what may be done to what.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -161,22 +164,23 @@ const WITHOUT_OCCASION: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
-/// Every right that the shipped ClusterRole and Role grant to the manager.
-fn granted() -> BTreeSet<Right> {
-    let text = std::fs::read_to_string(test_support::repository("deploy/rbac.yaml")).unwrap();
+/// Every right that the ClusterRoles and Roles among these manifests grant to the manager.
+fn granted(manifests: &str) -> BTreeSet<Right> {
     let mut rights = BTreeSet::new();
-    for role in documents(&text).unwrap() {
+    for role in documents(manifests).unwrap() {
+        let kind = role["kind"].as_str().unwrap_or_default();
         // Whoever scrapes, looks or edits; and the storage migration and the release of hooks, which tests of their
         // own run with those roles alone.
-        if [
-            "capo-metrics-reader",
-            "capo-viewer-role",
-            "capo-editor-role",
-            "capo-storage-migration-role",
-            "capo-release-hooks-role",
-        ]
-        .iter()
-        .any(|other| role["metadata"]["name"] == *other)
+        if !["ClusterRole", "Role"].contains(&kind)
+            || [
+                "capo-metrics-reader",
+                "capo-viewer-role",
+                "capo-editor-role",
+                "capo-storage-migration-role",
+                "capo-release-hooks-role",
+            ]
+            .iter()
+            .any(|other| role["metadata"]["name"] == *other)
         {
             continue;
         }
@@ -219,11 +223,8 @@ fn used(event: &Value) -> Option<(Right, bool)> {
     Some((right, event["responseStatus"]["code"] != 403))
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_whole_life_needs_exactly_the_shipped_rights() {
-    let stage = IsolatedEnvironment::start().await;
-    let mut manager = stage.start_manager("manager", &["--leader-elect"]);
-    manager.until_ready().await.unwrap();
+/// A cluster with a machine of each sort and an object of each other kind, from the start of the manager to its end.
+async fn whole_life(stage: &IsolatedEnvironment, manager: &mut Manager) {
     stage.create_cluster("life", "127.78.0.0/24").await;
     stage.until_provisioned("OpenStackCluster", "life").await;
     for (name, control_plane) in [("life-cp", true), ("life-worker", false)] {
@@ -234,19 +235,22 @@ async fn a_whole_life_needs_exactly_the_shipped_rights() {
         "resident memory with one cluster: {} KiB",
         manager.process.resident_bytes().unwrap() / 1024
     );
-    for (kind, name) in others::create_all(&stage, "life").await {
-        others::until_seen(&stage, kind, &name).await;
+    for (kind, name) in others::create_all(stage, "life").await {
+        others::until_seen(stage, kind, &name).await;
     }
     stage.delete_cluster("life").await;
     stage.assert_nothing_is_left_of("life");
     // An orderly stop uses the right to give the lease back.
     manager.process.signal("TERM").unwrap();
     assert!(manager.process.wait(PATIENCE).unwrap().success());
+}
 
+/// Nothing was refused to the manager, and it used all of `granted` but what it has no occasion for here.
+fn assert_exactly_used(requests: &[Value], granted: &BTreeSet<Right>) {
     let mut needed = BTreeSet::new();
     let mut refused = BTreeSet::new();
-    for event in stage.kubernetes.audit_events().unwrap() {
-        if let Some((right, allowed)) = used(&event) {
+    for event in requests {
+        if let Some((right, allowed)) = used(event) {
             if !allowed {
                 refused.insert(right.to_string());
             }
@@ -267,8 +271,8 @@ async fn a_whole_life_needs_exactly_the_shipped_rights() {
                 }
         })
     };
-    let idle: Vec<String> = granted()
-        .into_iter()
+    let idle: Vec<String> = granted
+        .iter()
         .filter(|right| {
             let same = |needed: &Right| {
                 needed.verb == right.verb
@@ -277,7 +281,86 @@ async fn a_whole_life_needs_exactly_the_shipped_rights() {
             };
             !needed.iter().any(same) && !excused(right)
         })
-        .map(|right| right.to_string())
+        .map(Right::to_string)
         .collect();
     assert!(idle.is_empty(), "granted and never used: {idle:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_whole_life_needs_exactly_the_shipped_rights() {
+    let stage = IsolatedEnvironment::start().await;
+    let mut manager = stage.start_manager("manager", &["--leader-elect"]);
+    manager.until_ready().await.unwrap();
+    whole_life(&stage, &mut manager).await;
+    let shipped = std::fs::read_to_string(test_support::repository("deploy/rbac.yaml")).unwrap();
+    assert_exactly_used(
+        &stage.kubernetes.audit_events().unwrap(),
+        &granted(&shipped),
+    );
+}
+
+/// What `capo-rs manifests` prints for a manager of the namespace `default`.
+fn manifests_for_one_namespace() -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_capo-rs"))
+        .args(["manifests", "--watch-namespace=default"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_manager_of_one_namespace_needs_exactly_its_rights_there_and_leaves_other_namespaces_alone()
+ {
+    let manifests = manifests_for_one_namespace();
+    let stage = IsolatedEnvironment::start_from(&manifests).await;
+    let elsewhere = stage.another_namespace("elsewhere").await;
+    let deployment = documents(&manifests)
+        .unwrap()
+        .into_iter()
+        .find(|object| object["kind"] == "Deployment")
+        .unwrap();
+    let arguments = &deployment["spec"]["template"]["spec"]["containers"][0]["args"];
+    let arguments: Vec<&str> = arguments
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|argument| argument.as_str().unwrap())
+        .collect();
+    let mut manager = stage.start_manager("manager", &arguments);
+    manager.until_ready().await.unwrap();
+    // It is there from the begin, so a manager that looked at it would have had a whole life's time to act on it.
+    elsewhere
+        .create_cluster("foreign", open_stack_cluster("foreign", "elsewhere", None))
+        .await
+        .unwrap();
+    whole_life(&stage, &mut manager).await;
+
+    let requests = stage.kubernetes.audit_events().unwrap();
+    assert_exactly_used(&requests, &granted(&manifests));
+    for request in &requests {
+        let namespace = request["objectRef"]["namespace"].as_str();
+        assert!(
+            matches!(namespace, None | Some("default" | "capo-system")),
+            "{request:#}"
+        );
+    }
+    let left = elsewhere
+        .get("OpenStackCluster", "foreign")
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(left["metadata"]["finalizers"], Value::Null);
+    assert_eq!(left["status"]["conditions"], Value::Null);
+    assert_eq!(stage.cloud.control().leftovers("-foreign"), []);
+
+    // Its rights end there: it may read the credentials of its own namespace only.
+    let client = stage.client_of_the_manager().await;
+    let secrets = |namespace: &str| -> Api<Secret> { Api::namespaced(client.clone(), namespace) };
+    secrets("default").get("cloud-config").await.unwrap();
+    let refused = secrets("elsewhere").get("cloud-config").await.unwrap_err();
+    assert!(
+        matches!(&refused, kube::Error::Api(status) if status.code == 403),
+        "{refused}"
+    );
 }

@@ -24,6 +24,13 @@ pub struct Installation {
 impl Installation {
     /// Installs everything in `kubernetes`. Objects of our kinds can be made as soon as the manager is ready.
     pub async fn install(kubernetes: &Kubernetes) -> Result<Self, Error> {
+        let manifests =
+            capo_rs::cli::manifests::yaml(&capo_rs::cli::manifests::Choices::default())?;
+        Self::install_from(kubernetes, &manifests).await
+    }
+
+    /// The same from what `capo-rs manifests` printed with options.
+    pub async fn install_from(kubernetes: &Kubernetes, manifests: &str) -> Result<Self, Error> {
         let client = kubernetes.admin().await?;
         let webhook_port = free_port()?;
         let serving = kubernetes.authority().server(&["127.0.0.1"])?;
@@ -32,9 +39,7 @@ impl Installation {
         let bundle = kubernetes.authority().certificate();
         let local = |path: &str| local(webhook_port, path, &bundle);
         let mut documents = Vec::new();
-        for manifest in apply::documents(&capo_rs::cli::manifests::yaml(
-            &capo_rs::cli::manifests::Choices::default(),
-        )?)? {
+        for manifest in apply::documents(manifests)? {
             match manifest["kind"].as_str().unwrap_or_default() {
                 // They need controllers that are not here: nodes, cert-manager.
                 "Deployment" | "Service" | "Certificate" | "Issuer" => {}
