@@ -35,7 +35,8 @@ help: ## List the goals
 demo: ## Show a rollout that waits for its load balancer (KEEP=1 leaves all running, KILLS=10 kills the manager)
 	@$(MAKE) --no-print-directory programs PROGRAMS="etcd kube-apiserver cluster-api"
 	@echo "Building capo-rs, the fake cloud and the demo: some minutes the first time, nothing later"
-	@$(CARGO) build --quiet --locked --workspace --bins
+	@$(CARGO) build $$([ -t 2 ] || echo --quiet) --locked --workspace --bins
+	@$(CARGO) build $$([ -t 2 ] || echo --quiet) --locked --example demo
 	@KEEP=$(KEEP) KILLS=$(KILLS) SEED=$(SEED) $(CARGO) run --quiet --locked --example demo
 
 check: lint ## Format, clippy, dependencies with advisories, each crate by itself, every test that needs Rust only

@@ -38,6 +38,8 @@ certificates=/etc/ssl/certs/ca-certificates.crt
 [ -s "$certificates" ] || die "the images need the certificate authorities in $certificates (Debian: apt-get install ca-certificates)"
 command -v python3 >/dev/null || die "the images are written by python3, which is not in PATH"
 command -v rustup >/dev/null || die "the programs are built by rustup's tool chain, and rustup is not in PATH: https://rustup.rs"
+# shellcheck disable=SC2086 # a list of words
+deploy/build.sh --check $architectures
 [ "${1:-}" != --check ] || exit 0
 cyclonedx=${CARGO_CYCLONEDX:-cargo-cyclonedx}
 command -v "$cyclonedx" >/dev/null || die "the SBOM is written by $cyclonedx, which is not there: make release builds it"
@@ -48,7 +50,7 @@ revision=$(git rev-parse HEAD)
 export CAPO_RS_REVISION=$revision CAPO_RS_VERSION=${VERSION#v}
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
-echo "release: building capo-rs $VERSION for $architectures" >&2
+echo "release: building capo-rs $VERSION for $architectures: some minutes for each" >&2
 # shellcheck disable=SC2086 # a list of words
 built=$(deploy/build.sh $architectures)
 binaries=() runs_here=

@@ -200,6 +200,40 @@ fn make_says_what_is_missing_before_it_builds_anything() {
     assert!(error.contains("VERSION is not set"), "{error}");
 }
 
+#[test]
+fn a_compiler_that_is_missing_is_named_before_the_tool_for_the_sbom_is_looked_for() {
+    let (compiler, architecture) = match std::env::consts::ARCH {
+        "aarch64" => ("x86_64-linux-gnu-gcc", "amd64"),
+        _ => ("aarch64-linux-gnu-gcc", "arm64"),
+    };
+    let tools = tempfile::tempdir().unwrap();
+    program(&tools.path().join(compiler), "#!/bin/sh\nexit 1\n");
+    let path = std::env::var("PATH").unwrap();
+    let path = format!("{}:{path}", tools.path().display());
+    let refused = refused_release(
+        clone().path(),
+        &[
+            ("VERSION", "v1.0.0"),
+            ("ARCHITECTURES", architecture),
+            ("CARGO_CYCLONEDX", "/nowhere/cargo-cyclonedx"),
+            ("PATH", &path),
+        ],
+    );
+    assert!(
+        refused.contains(&format!(
+            "building for {architecture} needs {compiler} with its headers"
+        )),
+        "{refused}"
+    );
+    assert!(!refused.contains("SBOM"), "{refused}");
+}
+
+fn program(path: &Path, script: &str) {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::write(path, script).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
 /// A clone of the last commit, whose scripts are those of the work tree.
 fn clone() -> TempDir {
     let top = repository(".").canonicalize().unwrap();
@@ -246,7 +280,6 @@ echo "{\"name\": \"capo-rs\", \"purl\": \"file://${2%/Cargo.toml}\"}" >"${2%Carg
 /// With the compiler and the tool for the SBOM replaced; all else is what `make release` runs.
 #[test]
 fn a_release_is_complete_and_its_checksums_fit() {
-    use std::os::unix::fs::PermissionsExt as _;
     let copy = clone();
     let (tools, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     for (name, script) in [
@@ -254,9 +287,7 @@ fn a_release_is_complete_and_its_checksums_fit() {
         ("rustup", RUSTUP),
         ("cargo-cyclonedx", CYCLONEDX),
     ] {
-        let tool = tools.path().join(name);
-        std::fs::write(&tool, script).unwrap();
-        std::fs::set_permissions(&tool, std::fs::Permissions::from_mode(0o755)).unwrap();
+        program(&tools.path().join(name), script);
     }
     let architecture = match std::env::consts::ARCH {
         "aarch64" => "arm64",

@@ -27,7 +27,7 @@ use test_support::{
 };
 
 use crate::env::{Clusterctl, cluster_api::condition};
-use site::{NAME, NETWORK_IS_KNOWN, Site, block, install_openstack, with_external_etcd};
+use site::{NAME, Site, block, install_openstack, with_external_etcd};
 
 const README: &str = include_str!("../../../../README.md");
 const QUICKSTART: &str = include_str!("../../../../docs/quickstart.md");
@@ -72,11 +72,8 @@ async fn the_first_cluster_and_what_clusterctl_does_afterwards() {
     let printed = site.run(&clusterctl, block(README, "init")).await;
     assert!(printed.contains("infrastructure-openstack"), "{printed}");
     let (variables, generate) = (block(README, "variables"), block(README, "generate"));
-    site.run(
-        &clusterctl,
-        &format!("{variables}{NETWORK_IS_KNOWN}{own}{generate}"),
-    )
-    .await;
+    site.run(&clusterctl, &format!("{variables}{own}{generate}"))
+        .await;
     make_bootable(&clusterctl.home().join("demo.yaml"), &workload);
     site.run(&clusterctl, block(README, "apply")).await;
     let nodes = site.run(&clusterctl, block(README, "answer")).await;
@@ -104,7 +101,7 @@ async fn the_first_cluster_and_what_clusterctl_does_afterwards() {
     target.run(&clusterctl, block(QUICKSTART, "init")).await;
     let [variables, generate, apply] =
         ["variables", "generate", "apply"].map(|name| block(QUICKSTART, name));
-    let create = format!("{variables}{NETWORK_IS_KNOWN}{generate}{apply}");
+    let create = format!("{variables}{generate}{apply}");
     let dry = create.replace("kubectl apply", "kubectl apply --dry-run=server");
     let created = target.run(&clusterctl, &dry).await;
     assert!(

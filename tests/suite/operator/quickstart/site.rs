@@ -18,8 +18,6 @@ use crate::env::{
     cluster_api::{api, condition},
 };
 
-/// The line that follows a page's variables. `export` succeeds even if the command in it does not.
-pub(super) const NETWORK_IS_KNOWN: &str = "test -n \"$OPENSTACK_EXTERNAL_NETWORK_ID\"\n";
 /// The entry of `clouds.yaml` that the pages name.
 const CLOUD: &str = "demo";
 /// The cluster of the pages, and its namespace.
