@@ -85,6 +85,11 @@ impl IsolatedEnvironment {
             .unwrap()
     }
 
+    /// Where the first manager serves the webhooks.
+    pub(crate) fn webhook_port(&self) -> u16 {
+        self.installation.webhook_port
+    }
+
     /// Starts a manager; its log goes to a folder of that name. The first one serves the webhooks.
     pub(crate) fn start_manager(&self, name: &str, arguments: &[&str]) -> Manager {
         let folder = self.kubernetes.folder().join(name);

@@ -1,6 +1,7 @@
 //! The whole: the manager as a process with its shipped rights and webhooks, a real kube-apiserver, Cluster
 //! API as a script, OpenStack as a fake.
 
+mod connections;
 mod done;
 mod faults;
 pub(crate) mod isolated;

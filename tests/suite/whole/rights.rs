@@ -224,7 +224,7 @@ fn used(event: &Value) -> Option<(Right, bool)> {
 }
 
 /// A cluster with a machine of each sort and an object of each other kind, from the start of the manager to its end.
-async fn whole_life(stage: &IsolatedEnvironment, manager: &mut Manager) {
+pub(super) async fn whole_life(stage: &IsolatedEnvironment, manager: &mut Manager) {
     stage.create_cluster("life", "127.78.0.0/24").await;
     stage.until_provisioned("OpenStackCluster", "life").await;
     for (name, control_plane) in [("life-cp", true), ("life-worker", false)] {

@@ -17,7 +17,8 @@ const ACCOUNT: (&str, &str) = ("capo-system", "capo-manager");
 pub struct Installation {
     /// A kubeconfig of the shipped ServiceAccount.
     pub kubeconfig: PathBuf,
-    webhook_port: u16,
+    /// Where the manager is to serve the webhooks.
+    pub webhook_port: u16,
     certificates: PathBuf,
 }
 
