@@ -15,8 +15,11 @@ mod octavia;
 mod plain;
 mod still_alive;
 mod unanswered;
+mod workers;
 
 use std::time::{Duration, Instant};
+
+use serde_json::Value;
 
 use crate::{
     invariants::figures::{Figures, Hold},
@@ -33,6 +36,23 @@ async fn complete(options: RolloutOptions) -> (Rollout, Proof) {
     rollout.until_complete().await;
     let proof = Proof::begin(&rollout).await;
     (rollout, proof)
+}
+
+/// What others rely on in the status of a Cluster: Cluster API calls it available, and a MachineHealthCheck judges its workers.
+const RELIED_ON: [&str; 2] = ["Available", "InfrastructureReady"];
+
+/// The conditions of the Cluster that others rely on, which must be True, with the times of their last transitions. Equal results
+/// at two moments show that none of them was anything else in between.
+async fn standing(rollout: &Rollout) -> Vec<(&'static str, Value)> {
+    let cluster = rollout.get("Cluster", &rollout.cluster).await.unwrap();
+    let conditions = cluster["status"]["conditions"].as_array().unwrap();
+    let one = |kind| {
+        let mut found = conditions.iter();
+        let found = found.find(|condition| condition["type"] == kind).unwrap();
+        assert_eq!(found["status"], "True", "{found:#}");
+        (kind, found["lastTransitionTime"].clone())
+    };
+    RELIED_ON.map(one).to_vec()
 }
 
 /// Checks for a while that a Machine which is being deleted keeps our hook.

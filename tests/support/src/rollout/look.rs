@@ -13,16 +13,30 @@ use crate::{
 
 /// More time than a whole control plane needs to start, or to be replaced, on a slow machine.
 const PATIENCE: Duration = Duration::from_mins(8);
+/// The label of a control-plane Machine.
+const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
 /// The interval between two checks of a condition.
 const LOOK: Duration = Duration::from_millis(200);
 
 impl Rollout {
     /// Names of the existing control-plane Machines, oldest first.
     pub async fn machines(&self) -> Vec<String> {
-        self.list("Machine")
+        self.names(|labels| labels.get(CONTROL_PLANE).is_some())
             .await
-            .iter()
-            .map(|machine| name_of(machine).to_owned())
+    }
+
+    /// Names of the existing Machines of workers, oldest first.
+    pub async fn workers(&self) -> Vec<String> {
+        self.names(|labels| labels.get(CONTROL_PLANE).is_none())
+            .await
+    }
+
+    /// Names of the Machines with such labels, oldest first.
+    async fn names(&self, wanted: impl Fn(&Value) -> bool) -> Vec<String> {
+        let machines = self.list("Machine").await.into_iter();
+        machines
+            .filter(|machine| wanted(&machine["metadata"]["labels"]))
+            .map(|machine| name_of(&machine).to_owned())
             .collect()
     }
 
@@ -63,7 +77,7 @@ impl Rollout {
         .await
     }
 
-    /// Checks for a while that the machine is held for one of these reasons, and that no Machine is created or deleted.
+    /// Checks for a while that the machine is held for one of these reasons, and that no control-plane Machine is created or deleted.
     pub async fn stays_held(&self, machine: &str, reasons: &str, how_long: Duration) {
         self.until_held(machine, reasons).await;
         let machines = self.machines().await;

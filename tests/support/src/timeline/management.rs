@@ -19,6 +19,8 @@ const HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/capo-load
 const CLEANUP_HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/kcp-cleanup";
 const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
 const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
+/// What a MachineSet puts on its Machines and their OpenStackMachines.
+const WORKER: &str = "cluster.x-k8s.io/set-name";
 const GATE: &str = "APIServerLoadBalancerReady";
 
 /// Watches one cluster's objects; ends when dropped.
@@ -117,14 +119,22 @@ async fn write_down(
 ) {
     let mut cluster = Whole::default();
     let mut last = Last::default();
+    let mut workers = std::collections::HashSet::new();
     while let Some((kind, change)) = receiver.recv().await {
         let object = match change {
             WatchedObject::Is(object) => object,
             WatchedObject::Gone(name) => {
-                timeline.note(What::Gone(kind, name));
+                if !workers.remove(&(kind, name.clone())) {
+                    timeline.note(What::Gone(kind, name));
+                }
                 continue;
             }
         };
+        // Workers are none of the gate's business.
+        if object["metadata"]["labels"].get(WORKER).is_some() {
+            workers.insert((kind, name(&object)));
+            continue;
+        }
         let what = match kind {
             "Machine" => machine(&object).map(What::Machine),
             "OpenStackMachine" => Some(What::OpenStackMachine(open_stack_machine(&object))),

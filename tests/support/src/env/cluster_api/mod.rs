@@ -214,7 +214,9 @@ impl ClusterApi {
 /// The API of a kind that the script supports.
 pub fn api(client: &Client, namespace: &str, kind: &str) -> Api<DynamicObject> {
     let (group, version) = match kind {
-        "Cluster" | "Machine" | "MachineHealthCheck" => ("cluster.x-k8s.io", "v1beta2"),
+        "Cluster" | "Machine" | "MachineDeployment" | "MachineHealthCheck" => {
+            ("cluster.x-k8s.io", "v1beta2")
+        }
         "KubeadmControlPlane" => ("controlplane.cluster.x-k8s.io", "v1beta2"),
         "OpenStackCluster"
         | "OpenStackMachine"

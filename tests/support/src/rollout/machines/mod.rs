@@ -33,6 +33,8 @@ const CONTROL_PLANE_HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8
 /// The time from the start of a server to that of its API server. It is shorter than for a real machine, and long
 /// enough that its member first fails its checks, as in reality.
 const BOOT: Duration = Duration::from_secs(5);
+/// The name of the MachineDeployment of the workers, with which the names of their servers begin.
+pub const WORKERS: &str = "workers";
 /// The pause between two attempts of a step that fails while the cluster is not reachable.
 const AGAIN: Duration = Duration::from_millis(250);
 
@@ -141,6 +143,11 @@ impl Machines {
         *self.simulation.boot.lock() = boot;
     }
 
+    /// The Node of a worker is not ready from now on. Returns when that is written.
+    pub async fn fail_worker(&self, worker: &str) {
+        self.simulation.until_done(worker, Deed::Fail).await;
+    }
+
     /// Kills the API server of a machine. Its kubelet continues and reports that the Pod is not ready.
     pub fn crash(&self, machine: &str) {
         if let Some(alive) = self.simulation.lives().alive.get_mut(machine) {
@@ -177,7 +184,11 @@ impl Simulation {
                         .first()
                         .and_then(|address| address.parse().ok())
                         .unwrap_or_else(|| panic!("server {name} without an address"));
-                    self.clone().boot(name, id, address);
+                    if name.starts_with(WORKERS) {
+                        self.clone().boot_worker(name, &id);
+                    } else {
+                        self.clone().boot(name, id, address);
+                    }
                 }
                 Ok(CloudEvent::ServerDown { name, .. }) => self.kill(&name),
                 Ok(_) => {}
@@ -243,6 +254,15 @@ impl Simulation {
     fn note_death(&self, machine: &str) {
         let killed = timeline::What::ApiServer(machine.to_owned(), ApiServer::Killed);
         self.cluster.timeline.note(killed);
+    }
+
+    /// A worker needs no API server and joins through the endpoint.
+    fn boot_worker(self: Arc<Self>, worker: String, server: &str) {
+        let provider_id = format!("openstack:///{server}");
+        tokio::spawn(async move {
+            let join = Deed::JoinAsWorker { provider_id };
+            self.until_done(&worker, join).await;
+        });
     }
 
     fn boot(self: Arc<Self>, machine: String, server: String, address: IpAddr) {

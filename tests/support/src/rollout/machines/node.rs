@@ -23,6 +23,13 @@ pub(super) enum Deed {
         /// Of its server.
         provider_id: String,
     },
+    /// It joins as a worker.
+    JoinAsWorker {
+        /// Of its server.
+        provider_id: String,
+    },
+    /// The Node of a worker is not ready any more.
+    Fail,
     /// Its kubelet says that its API server is not ready.
     ReportCrash,
     /// Its Pods are deleted, like the garbage collector does with those of a Node that does not exist any more.
@@ -34,39 +41,54 @@ impl Deed {
     pub(super) async fn carry_out(&self, client: &Client, machine: &str) -> Result<(), Error> {
         match self {
             Self::Join { provider_id } => register(client, machine, provider_id).await,
+            Self::JoinAsWorker { provider_id } => {
+                let spec = json!({"providerID": provider_id});
+                register_node(client, machine, json!({}), spec).await
+            }
+            Self::Fail => set_ready(client, machine, false).await,
             Self::ReportCrash => report(client, &format!("kube-apiserver-{machine}"), false).await,
             Self::RemovePods => remove_pods(client, machine).await,
         }
     }
 }
 
-async fn register(client: &Client, name: &str, provider_id: &str) -> Result<(), Error> {
+async fn register_node(
+    client: &Client,
+    name: &str,
+    labels: Value,
+    spec: Value,
+) -> Result<(), Error> {
     let nodes: Api<Node> = Api::all(client.clone());
+    let node = json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "spec": spec,
+    });
+    let kubelet = PatchParams::apply("kubelet").force();
+    nodes.patch(name, &kubelet, &Patch::Apply(node)).await?;
+    set_ready(client, name, true).await
+}
+
+async fn set_ready(client: &Client, name: &str, ready: bool) -> Result<(), Error> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    let node = json!({
+        "apiVersion": "v1", "kind": "Node",
+        "status": {"nodeInfo": node_info(), "conditions": node_conditions(ready)},
+    });
     let kubelet = PatchParams::apply("kubelet").force();
     nodes
-        .patch(
-            name,
-            &kubelet,
-            &Patch::Apply(json!({
-                "apiVersion": "v1", "kind": "Node",
-                "metadata": {"name": name, "labels": {CONTROL_PLANE: ""}},
-                "spec": {
-                    "providerID": provider_id,
-                    "taints": [{"key": CONTROL_PLANE, "effect": "NoSchedule"}],
-                },
-            })),
-        )
+        .patch_status(name, &kubelet, &Patch::Apply(node))
         .await?;
-    nodes
-        .patch_status(
-            name,
-            &kubelet,
-            &Patch::Apply(json!({
-                "apiVersion": "v1", "kind": "Node",
-                "status": {"nodeInfo": node_info(), "conditions": node_conditions()},
-            })),
-        )
-        .await?;
+    Ok(())
+}
+
+async fn register(client: &Client, name: &str, provider_id: &str) -> Result<(), Error> {
+    let spec = json!({
+        "providerID": provider_id,
+        "taints": [{"key": CONTROL_PLANE, "effect": "NoSchedule"}],
+    });
+    register_node(client, name, json!({CONTROL_PLANE: ""}), spec).await?;
+    let kubelet = PatchParams::apply("kubelet").force();
     let pods: Api<Pod> = Api::namespaced(client.clone(), "kube-system");
     for component in COMPONENTS {
         let pod = format!("{component}-{name}");
@@ -133,9 +155,9 @@ fn condition(kind: &str, status: bool) -> Value {
     json!({"type": kind, "status": if status { "True" } else { "False" }})
 }
 
-fn node_conditions() -> Value {
+fn node_conditions(ready: bool) -> Value {
     json!([
-        condition("Ready", true),
+        condition("Ready", ready),
         condition("MemoryPressure", false),
         condition("DiskPressure", false),
         condition("PIDPressure", false),
