@@ -5,7 +5,8 @@ use std::{net::IpAddr, sync::Arc};
 use parking_lot::Mutex;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpListener,
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
 };
 use tokio_rustls::{
     TlsAcceptor,
@@ -45,18 +46,10 @@ impl ApiServer {
         let status = Arc::new(Mutex::new(status));
         let told = status.clone();
         let task = tokio::spawn(async move {
+            let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                let Ok(mut stream) = acceptor.accept(stream).await else {
-                    continue;
-                };
-                let mut head = vec![0; 4096];
-                let read = stream.read(&mut head).await.unwrap_or_default();
-                let asked = head[..read].starts_with(b"GET /readyz ");
-                let code = if asked { *told.lock() } else { 404 };
-                let answer =
-                    format!("HTTP/1.1 {code} X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-                let _ = stream.write_all(answer.as_bytes()).await;
-                let _ = stream.shutdown().await;
+                connections.spawn(serve(stream, acceptor.clone(), told.clone()));
+                while connections.try_join_next().is_some() {}
             }
         });
         Self {
@@ -69,4 +62,18 @@ impl ApiServer {
     pub(crate) fn answer(&self, status: u16) {
         *self.status.lock() = status;
     }
+}
+
+/// Answers one connection.
+async fn serve(stream: TcpStream, acceptor: TlsAcceptor, status: Arc<Mutex<u16>>) {
+    let Ok(mut stream) = acceptor.accept(stream).await else {
+        return;
+    };
+    let mut head = vec![0; 4096];
+    let read = stream.read(&mut head).await.unwrap_or_default();
+    let asked = head[..read].starts_with(b"GET /readyz ");
+    let code = if asked { *status.lock() } else { 404 };
+    let answer = format!("HTTP/1.1 {code} X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    let _ = stream.write_all(answer.as_bytes()).await;
+    let _ = stream.shutdown().await;
 }

@@ -30,13 +30,13 @@ use test_support::{
 };
 
 /// How many load balancers share the credential.
-const FLEET: usize = 200;
+pub(super) const FLEET: usize = 200;
 /// The slowest may take so many times as long as the one in the middle. Where all are served one after the other at an even
 /// pace, it is twice.
-const STARVED: f64 = 3.0;
+pub(super) const STARVED: f64 = 3.0;
 
 /// Every machine whose member is found in a load balancer was handed over.
-struct Nobody;
+pub(super) struct Nobody;
 
 impl MachineLookup for Nobody {
     fn exists(&self, _: ObjectName) -> BoxFuture<'static, Result<bool, String>> {
@@ -44,7 +44,9 @@ impl MachineLookup for Nobody {
     }
 }
 
-fn client(fake: &FakeCloud, settings: ClientSettings) -> Cloud {
+pub(super) fn client(fake: &FakeCloud, settings: ClientSettings) -> Cloud {
+    // Nothing else in these tests does that before.
+    let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
     let yaml = ByteString(fake.clouds_yaml().into_bytes());
     let data = BTreeMap::from([("clouds.yaml".to_owned(), yaml)]);
     let profile = CloudProfile::from_secret(&data, "demo", None).unwrap();
@@ -53,7 +55,7 @@ fn client(fake: &FakeCloud, settings: ClientSettings) -> Cloud {
         .unwrap()
 }
 
-fn unhurried() -> ClientSettings {
+pub(super) fn unhurried() -> ClientSettings {
     ClientSettings {
         qps: 2_000.0,
         burst: 2_000,
@@ -62,7 +64,7 @@ fn unhurried() -> ClientSettings {
 }
 
 /// Load balancers that have nothing in them yet.
-async fn balancers(cloud: &Cloud, count: usize) -> Vec<DesiredLoadBalancer> {
+pub(super) async fn balancers(cloud: &Cloud, count: usize) -> Vec<DesiredLoadBalancer> {
     let network = NewNetwork {
         name: "fleet".to_owned(),
         ..NewNetwork::default()
@@ -108,7 +110,7 @@ async fn balancers(cloud: &Cloud, count: usize) -> Vec<DesiredLoadBalancer> {
         .await
 }
 
-fn machine(cluster: &ObjectName, host: u8, admitted: bool) -> DesiredMachine {
+pub(super) fn machine(cluster: &ObjectName, host: u8, admitted: bool) -> DesiredMachine {
     DesiredMachine {
         address: Some([10, 6, 1, host].into()),
         admitted,
@@ -186,7 +188,7 @@ impl Process {
     }
 }
 
-fn name(cluster: &ObjectName, machine: &str) -> ObjectName {
+pub(super) fn name(cluster: &ObjectName, machine: &str) -> ObjectName {
     ObjectName::new("fleet", format!("{}-{machine}", cluster.name))
 }
 

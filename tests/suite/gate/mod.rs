@@ -9,6 +9,7 @@ mod cost;
 mod evidence;
 mod fallback;
 mod fleet;
+mod fleet_releases;
 mod jobboard;
 mod joining;
 mod modes;
