@@ -12,6 +12,7 @@ mod fleet;
 mod fleet_releases;
 mod jobboard;
 mod joining;
+mod lookup;
 mod modes;
 mod operator;
 mod pre_drain;

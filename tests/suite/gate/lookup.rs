@@ -1,0 +1,63 @@
+//! What a gate needs to know of the load balancer does not depend on the rest of the cluster's infrastructure.
+
+use serde_json::{Value, json};
+
+use super::scene::{cluster, join};
+use test_support::env::{Environment, cluster_api::condition};
+
+/// The status of a call that the fault answers.
+const FAILED: u16 = 500;
+
+/// A new process knows neither the load balancer nor anything else of the cluster, and a part of the network can't be read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_restart_a_release_does_not_wait_for_network_router_or_security_groups() {
+    let mut stage = Environment::in_namespace("lookup-first").start().await;
+    cluster(&stage, "10.6.0.0/24", "amphora").await;
+    join(&stage, &["m0", "m1", "m2", "m3"]).await;
+    for (machine, part, kind) in [
+        ("m0", "/networks", "NetworkReady"),
+        ("m1", "/routers", "RouterReady"),
+        ("m2", "/security-groups", "SecurityGroupsReady"),
+    ] {
+        stage.stop().await;
+        let path = format!("*{part}*");
+        let fault = json!({"match": {"service": "network", "path": path}, "status": FAILED});
+        stage.command(json!({"fault": fault}));
+        let before = stage.cloud.control().last_call();
+        stage.cluster_api.delete("Machine", machine).await.unwrap();
+        stage.start().await;
+        stage.until("Machine", machine, Value::is_null).await;
+        stage
+            .until("OpenStackCluster", "c1", |cluster| {
+                condition(cluster, kind)
+                    .is_some_and(|(is, _, message)| is != "True" && message.contains("HTTP 500"))
+            })
+            .await;
+
+        let calls = stage.cloud.control().calls_since(before);
+        let of_part: Vec<_> = calls
+            .iter()
+            .filter(|call| call.path.contains(part))
+            .map(|call| call.status)
+            .collect();
+        assert!(!of_part.is_empty(), "{machine}: the step was not tried");
+        assert!(
+            of_part.iter().all(|status| *status == Some(FAILED)),
+            "{machine}: the step did not fail: {of_part:?}"
+        );
+        let first = |wanted: &dyn Fn(&fake_cloud::Call) -> bool| calls.iter().position(wanted);
+        let looked_up = first(&|call| call.label == "loadbalancer_get");
+        assert!(
+            looked_up.is_some() && looked_up < first(&|call| call.path.contains(part)),
+            "{machine}: the load balancer was not looked up before: {calls:#?}"
+        );
+
+        stage.command(json!({"clear": "faults"}));
+        stage.one_more_pass("c1").await;
+        stage
+            .until("OpenStackCluster", "c1", |cluster| {
+                condition(cluster, kind).is_some_and(|(is, ..)| is == "True")
+            })
+            .await;
+    }
+}
