@@ -43,6 +43,39 @@ fn adding_a_member_takes_at_most_five_calls_when_octavia_takes_five_seconds() {
     assert!(world.tally.calls <= 5, "{} calls", world.tally.calls);
 }
 
+/// The gate reads as often after the enabling as after the creation, so that an operation of five seconds would take ten calls in all.
+#[test]
+fn adding_and_enabling_a_member_takes_at_most_eight_calls_when_octavia_takes_up_to_four_seconds() {
+    for seconds in 1..=4 {
+        let mut world = settled(&[6443], Duration::from_secs(seconds), 2);
+        world.tally = super::world::Tally::default();
+        let name = world.add(3, false, Deletion::No);
+        let member = |world: &World| {
+            let mut members = world.model.members();
+            members.find(|member| member.address == address(3)).cloned()
+        };
+        world.run(Duration::from_secs(60));
+        assert!(member(&world).is_some_and(|member| member.applied == (1, false)));
+        world.boot(address(3));
+        world.run(Duration::from_secs(60));
+        let enabled = member(&world);
+        assert!(
+            enabled
+                .as_ref()
+                .is_some_and(|member| member.applied == (1, true) && member.tags == ["t"]),
+            "{enabled:?}"
+        );
+        // The last of the calls has shown that everything has settled.
+        assert!(!crate::plan::schedule::is_unsettled(&world.state));
+        assert_eq!(world.tally.joins, 1);
+        let calls = world.tally.calls;
+        assert!(
+            calls <= 8,
+            "{calls} calls with operations of {seconds} s on {name}"
+        );
+    }
+}
+
 #[test]
 fn replacing_a_machine_takes_few_calls_beyond_waiting_for_health() {
     for (ports, most) in [(&[6443][..], 12), (&[6443, 8132, 9345], 32)] {
