@@ -16,17 +16,19 @@ Written by `make rollout`; [how they are made](https://github.com/capo-rs/capo-r
 behind the fake cloud's load balancer while a client sends 20 requests a second through it. The Octavia calls are those that were made while the
 client was sending. A dash means that no client was sending, because the Cluster is deleted or offline anyway. Scenarios whose names begin with
 `off-` run with `--load-balancer-gate=off` and show what happens without the gate; two of them end when 100 requests have failed. In `balancer-lost`
-another client deletes the load balancer, so that no machine can serve until it is created again. The last column is the git id of the folder
-`src` that was measured; where \"or before\" follows it, the id was not kept yet, and it is that of the commit which brought the figures.
-`.ci/figures` names the scenarios that were measured with other sources than those of today.
+another client deletes the load balancer, so that no machine can serve until it is created again. No request may take longer than 1 s unless the API
+servers themselves answer as slowly at that moment; in `on-early` and `off-early` new API servers accept connections 3 s before they answer, and without
+the gate requests wait for them. The last column is the git id of the folder `src` that was measured; where \"or before\" follows it, the id was not kept
+yet, and it is that of the commit which brought the figures. `.ci/figures` names the scenarios that were measured with other sources than those of today.
 
 | scenario | what happens | machines replaced | longest hold | requests sent | failed | Octavia calls | seconds | sources |
 |---|---|---:|---|---:|---:|---:|---:|---|
 ";
 
 /// The text before a scenario's name in its code.
-const NAMED: [&str; 5] = [
+const NAMED: [&str; 6] = [
     "name: \"",
+    "(one_machine(\"",
     "(one(\"",
     "= held(\"",
     "lets_go(\"",

@@ -150,7 +150,7 @@ fn without_retries(name: &'static str) -> RolloutOptions {
 }
 
 /// The provider knows no health monitors, so nobody but the gate looks whether a member answers; and it takes its time with removals.
-async fn without_a_monitor(rollout: Rollout) -> (Rollout, Proof) {
+pub(super) async fn without_a_monitor(rollout: Rollout) -> (Rollout, Proof) {
     rollout.breaks(json!({"fault": {
         "match": {"label": "loadbalancer_healthmonitor_create"}, "status": 501, "body": NOT_SUPPORTED,
     }}));

@@ -6,6 +6,7 @@ mod controls;
 mod cost;
 mod describe;
 mod disturbed;
+mod early;
 mod endings;
 mod held;
 mod many;

@@ -1,6 +1,7 @@
 //! A client of one cluster's API that sends requests through its endpoint all the time: many short requests, each over
 //! a connection of its own, a few long watches, and a writer whose changes the watches must report.
 
+pub mod control;
 pub mod requests;
 #[cfg(test)]
 mod server;
@@ -28,6 +29,8 @@ use crate::env;
 /// The time limit of one request. A slower request has failed. An API server that starts accepts connections some
 /// seconds before it answers them.
 pub const TIME_LIMIT: Duration = Duration::from_secs(10);
+/// An answer that took longer was slow.
+pub const SLOW: Duration = Duration::from_secs(1);
 /// The ConfigMap that is read, watched and written.
 pub const OBJECT: &str = "rollout-sequence";
 /// Its namespace.

@@ -15,15 +15,15 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::Target;
-use crate::timeline::{Answered, Timeline, What};
+use super::{SLOW, Target};
+use crate::timeline::{Answered, Sender, Slow, Timeline, What};
 
 /// Between the starts of two requests.
 pub const PACE: Duration = Duration::from_millis(50);
 /// Answers are recorded in groups of about this duration.
 const BUNDLE: Duration = Duration::from_secs(1);
 /// The longest duration of the requests.
-const AT_MOST: Duration = Duration::from_hours(1);
+pub(super) const AT_MOST: Duration = Duration::from_hours(1);
 
 /// The client at work; it stops when dropped, and by itself after an hour.
 #[derive(Debug)]
@@ -122,11 +122,17 @@ async fn one(
     let at = timeline.clock().now();
     match target.read().await {
         Ok(_) => {
+            let took = timeline.clock().now().saturating_sub(at);
+            if took > SLOW {
+                let slow = Slow {
+                    sender: Sender::Client,
+                    took,
+                };
+                timeline.note_at(at, What::Slow(slow));
+            }
             let mut bundle = bundle.lock();
             bundle.count += 1;
-            bundle.slowest = bundle
-                .slowest
-                .max(timeline.clock().now().saturating_sub(at));
+            bundle.slowest = bundle.slowest.max(took);
         }
         Err(failure) => {
             counts.failed.fetch_add(1, Ordering::Relaxed);
@@ -170,6 +176,8 @@ mod tests {
             match entry.what {
                 What::RequestFailed(why) => failures.push(why),
                 What::Answered(bundle) => answered += u64::from(bundle.count),
+                // A busy machine.
+                What::Slow(_) => {}
                 other => panic!("{other:?}"),
             }
         }
@@ -228,6 +236,23 @@ mod tests {
     #[tokio::test]
     async fn a_server_that_never_answers_is_seen() {
         assert_eq!(asked_of(Behaviour::Hangs).await, ["nothing within 5 s"]);
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_takes_longer_than_a_second_is_recorded() {
+        let server = Server::start().await;
+        server.behave(Behaviour::ServesAfter(SLOW));
+        let timeline = Timeline::start();
+        let requests = Requests::start(server.target(), &timeline);
+        while requests.sent() < 5 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let (sent, failed) = requests.finish().await;
+        let entries = timeline.entries();
+        let slow = entries.iter().filter(|entry| {
+            matches!(&entry.what, What::Slow(slow) if slow.sender == Sender::Client && slow.took > SLOW)
+        });
+        assert_eq!((slow.count() as u64, failed), (sent, 0), "{entries:?}");
     }
 
     #[tokio::test]

@@ -25,6 +25,8 @@ use crate::env::{Authority, authority::Pair};
 pub(super) enum Behaviour {
     /// They are served.
     Serves,
+    /// They are served after this time.
+    ServesAfter(Duration),
     /// Reset before TLS.
     Resets,
     /// Closed instead of an answer.
@@ -198,6 +200,9 @@ async fn serve(stream: TcpStream, acceptor: TlsAcceptor, state: Arc<Mutex<State>
     let Some((head, body)) = request(&mut stream).await else {
         return;
     };
+    if let Behaviour::ServesAfter(time) = behaviour {
+        tokio::time::sleep(time).await;
+    }
     let now = state.lock().history.last().unwrap().clone();
     match behaviour {
         Behaviour::Closes => {}
@@ -207,7 +212,7 @@ async fn serve(stream: TcpStream, acceptor: TlsAcceptor, state: Arc<Mutex<State>
             answer(&mut stream, 200, r#"{"kind": "Status"}"#, 1).await;
         }
         Behaviour::Truncates => answer(&mut stream, 200, &now.to_string(), 2).await,
-        Behaviour::Resets | Behaviour::Serves => {
+        Behaviour::Resets | Behaviour::Serves | Behaviour::ServesAfter(_) => {
             if head.contains("watch=true") {
                 watch(&mut stream, &head, &state).await;
             } else if head.starts_with("PATCH") {

@@ -19,12 +19,18 @@ use crate::timeline::{
 };
 
 /// The promises of a run. The default is an ordinary rollout.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a promise of its own, not a step of one state"
+)]
 #[derive(Debug, Clone)]
 pub struct Promises {
     /// The gate holds: `--load-balancer-gate=enforce`.
     pub gate: bool,
     /// Whether another member could serve at every moment, so that no request may fail.
     pub served: bool,
+    /// Whether no request may be slow unless the machine is: no API server dies while its member takes connections.
+    pub prompt: bool,
     /// Whether the manager elects a leader, and the lease was recorded.
     pub lease: bool,
     /// How soon after the end of the last fault the cluster must have recovered (I7).
@@ -43,6 +49,7 @@ impl Default for Promises {
         Self {
             gate: true,
             served: true,
+            prompt: true,
             lease: false,
             // The time between two reads of a member that was pending for long, and the delay of a busy machine.
             settles_within: Duration::from_secs(75),
@@ -81,6 +88,8 @@ pub enum Rule {
     Lease,
     /// No request fails.
     Requests,
+    /// No request is slow on account of a member.
+    Prompt,
     /// Watches continue where they were cut, without a gap.
     Watches,
     /// The client sent requests all the time.
@@ -102,6 +111,7 @@ impl fmt::Display for Rule {
             Self::Wiped => "I9 wiped status",
             Self::Lease => "I10 lease",
             Self::Requests => "requests",
+            Self::Prompt => "prompt",
             Self::Watches => "watches",
             Self::Asked => "asked all the while",
         })
@@ -136,6 +146,9 @@ pub fn check(entries: &[Entry], promises: &Promises) -> Vec<Violation> {
     found.extend(cloud::check(entries, promises));
     if promises.served {
         found.extend(client::check(entries));
+    }
+    if promises.served && promises.prompt {
+        found.extend(client::prompt(entries));
     }
     found.sort_by_key(|violation| (violation.at, violation.rule));
     found

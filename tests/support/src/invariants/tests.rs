@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{Promises, Rule, Violation, check};
 use crate::timeline::{
     Answered, ApiServer, Call, Cluster, Entry, Gate, Lease, Machine, Member, MemberKey,
-    OpenStackMachine, Server, What,
+    OpenStackMachine, Sender, Server, Slow, What,
 };
 
 const PORT: u16 = 6443;

@@ -4,7 +4,7 @@
 use std::{fmt::Write as _, time::Duration};
 
 use crate::{
-    client::{Target, requests::Requests, watches::Watches, writer::Writer},
+    client::{Target, control::Control, requests::Requests, watches::Watches, writer::Writer},
     env::manager,
     invariants::{self, Promises, Violation, figures::Figures, secrets},
     rollout::{Rollout, folder, results},
@@ -27,6 +27,7 @@ pub struct RolloutResult {
 /// A running client of a rollout's endpoint.
 pub struct Proof {
     requests: Requests,
+    control: Control,
     watches: Watches,
     writer: Writer,
     timeline: Timeline,
@@ -47,6 +48,7 @@ impl Proof {
         ));
         Self {
             from: timeline.clock().now(),
+            control: Control::start(&target, rollout.machines.serving(), &timeline),
             requests: Requests::start(target, &timeline),
             watches,
             writer,
@@ -95,6 +97,7 @@ impl Proof {
     /// Stops sending requests, after the last answers and events have arrived.
     async fn stop(self) {
         self.requests.finish().await;
+        self.control.finish().await;
         let written = self.writer.written();
         drop(self.writer);
         self.watches.finish(written).await;

@@ -88,6 +88,8 @@ pub enum What {
     Wiped(&'static str, String),
     /// Requests of the client that were answered, of about a second.
     Answered(Answered),
+    /// A request that was answered late, at the time at which it was sent.
+    Slow(Slow),
     /// A request of the client that failed.
     RequestFailed(String),
     /// A watch of the client was cut and continued where it was.
@@ -280,6 +282,24 @@ pub struct Answered {
     pub count: u32,
     /// The slowest took so long.
     pub slowest: Duration,
+}
+
+/// The client through the load balancer, or its control.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sender {
+    /// The client, which sends its requests through the load balancer.
+    Client,
+    /// The control, which sends its requests to the API servers themselves.
+    Control,
+}
+
+/// A request that was answered late.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slow {
+    /// Whose.
+    pub sender: Sender,
+    /// How long the answer took.
+    pub took: Duration,
 }
 
 /// The objects of a cluster that a cloud still has.

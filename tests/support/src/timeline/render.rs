@@ -3,8 +3,8 @@
 use std::{collections::HashMap, fmt::Write as _, time::Duration};
 
 use super::{
-    Answered, ApiServer, Cluster, Entry, Machine, Member, MemberKey, OpenStackMachine, Server,
-    What,
+    Answered, ApiServer, Cluster, Entry, Machine, Member, MemberKey, OpenStackMachine, Sender,
+    Server, Slow, What,
     changes::{call_text, cluster_change, infrastructure_change, machine_change, member_change},
 };
 
@@ -68,13 +68,7 @@ impl Page {
 
     fn entry(&mut self, entry: &Entry) {
         match &entry.what {
-            What::Answered(Answered { count, slowest }) => {
-                self.answered += u64::from(*count);
-                if *slowest > Duration::from_secs(1) {
-                    let what = format!("a request took {:.1} s", slowest.as_secs_f64());
-                    self.timed(entry.at, "client", &what);
-                }
-            }
+            What::Answered(Answered { count, .. }) => self.answered += u64::from(*count),
             What::RequestFailed(why) => {
                 self.failed += 1;
                 let goes_on = self
@@ -202,6 +196,16 @@ impl Shown {
                     ApiServer::Killed => "API server killed",
                 };
                 (machine.clone(), text.to_owned())
+            }
+            What::Slow(Slow { sender, took }) => {
+                let took = took.as_secs_f64();
+                match sender {
+                    Sender::Client => ("client".to_owned(), format!("a request took {took:.1} s")),
+                    Sender::Control => (
+                        "control".to_owned(),
+                        format!("a request to an API server itself took {took:.1} s"),
+                    ),
+                }
             }
             What::Remark(text) => ("==".to_owned(), text.clone()),
             What::Broken(text) => ("== broken".to_owned(), text.clone()),

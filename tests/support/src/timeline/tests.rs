@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    Answered, Call, Entry, Gate, Machine, Member, MemberKey, OpenStackMachine, Timeline, What,
+    Answered, Call, Entry, Gate, Machine, Member, MemberKey, OpenStackMachine, Sender, Slow,
+    Timeline, What,
     render::{render, render_between},
 };
 
@@ -63,6 +64,11 @@ fn look() -> What {
     })
 }
 
+fn slow(sender: Sender) -> What {
+    let took = Duration::from_secs(3);
+    What::Slow(Slow { sender, took })
+}
+
 fn post(status: u16) -> What {
     What::Call(Call {
         label: "loadbalancer_member_create".to_owned(),
@@ -98,6 +104,8 @@ fn story() -> Vec<Entry> {
         at(5, refused()),
         at(5, member("ACTIVE", "OFFLINE", true)),
         at(6, answered(20, 3)),
+        at(6, slow(Sender::Client)),
+        at(6, slow(Sender::Control)),
         at(6, machine(true, "MemberMissing")),
     ]
 }
@@ -113,6 +121,7 @@ fn one_line_a_change_and_only_what_changed() {
     4.00       20-3  client                 3 REQUESTS FAILED until 5.00: no connection: connection refused
     5.00       20-3  c1-abcde:6443          PENDING_CREATE > ACTIVE, takes connections
     6.00       40-3  client                 a request took 3.0 s
+    6.00       40-3  control                a request to an API server itself took 3.0 s
     6.00       40-3  c1-abcde               PROVISIONED
 ";
     assert_eq!(format!("\n{}", render(&story())), expected);

@@ -154,6 +154,50 @@ fn a_client_that_notices_or_does_not_ask() {
     assert_eq!(failed.rules_of(&not_served), []);
 }
 
+/// A request that was sent at this tenth of a second and answered after so many.
+fn slow(story: Story, sender: Sender, at: u64, took: u64) -> Story {
+    let took = Duration::from_millis(took * 100);
+    story.at(at, What::Slow(Slow { sender, took }))
+}
+
+#[test]
+fn a_request_that_is_slow_through_the_load_balancer_alone() {
+    // A member is enabled before its API server is up.
+    let stall = || {
+        let first = slow(calm(), Sender::Client, 50, 31);
+        slow(first, Sender::Client, 60, 21)
+    };
+    let broken = stall().broken(&Promises::default());
+    assert_eq!(broken.len(), 1, "{broken:?}");
+    assert_eq!(
+        broken[0].to_string(),
+        "prompt at 5.00 s: 2 took up to 3.1 s while the API servers themselves answered in time"
+    );
+    // The control was slow before or after it, or much less so.
+    for (at, took) in [(17, 30), (82, 30), (60, 10)] {
+        let story = slow(stall(), Sender::Control, at, took);
+        let broken = story.broken(&Promises::default());
+        assert_eq!(broken.len(), 1, "{at} {took}: {broken:?}");
+        assert_eq!(broken[0].rule, Rule::Prompt);
+    }
+    let twice = slow(stall(), Sender::Client, 200, 31);
+    assert_eq!(twice.broken(&Promises::default()).len(), 2);
+    let crashes = Promises {
+        prompt: false,
+        ..Promises::default()
+    };
+    assert_eq!(stall().rules_of(&crashes), []);
+}
+
+#[test]
+fn a_request_that_is_slow_on_a_busy_machine() {
+    for (at, took) in [(20, 31), (50, 16), (80, 16)] {
+        let story = slow(calm(), Sender::Client, 50, 31);
+        let story = slow(story, Sender::Control, at, took);
+        assert_eq!(story.rules(), [], "{at} {took}");
+    }
+}
+
 #[test]
 fn figures_of_a_rollout() {
     let mut story = rolled().at(111, What::RequestFailed("connection refused".to_owned()));

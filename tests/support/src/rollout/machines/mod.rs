@@ -2,6 +2,7 @@
 //! deletes it or its server ends.
 
 mod node;
+mod port;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,10 +20,13 @@ use kube::{
     runtime::watcher::{self, Event as WatchEvent},
 };
 use parking_lot::{Mutex, MutexGuard};
-use tokio::{net::TcpListener, sync::OnceCell, sync::broadcast::error::RecvError};
+use tokio::{sync::OnceCell, sync::broadcast::error::RecvError};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use self::node::Deed;
+use self::{
+    node::Deed,
+    port::{keep_silent, listen},
+};
 use crate::{
     env::{Error, Guarded, api_server, cluster_api::api},
     rollout::workload_cluster::{PORT, WorkloadCluster},
@@ -61,6 +65,8 @@ struct Simulation {
     cluster: Cluster,
     /// From a server's start to the start of its API server.
     boot: Mutex<Duration>,
+    /// How long an API server accepts connections before it answers.
+    silence: Mutex<Duration>,
     endpoint: OnceCell<SocketAddr>,
     lives: Mutex<Lives>,
     /// Ends the watch of the Machines.
@@ -88,6 +94,7 @@ impl Machines {
         let simulation = Arc::new(Simulation {
             cluster,
             boot: Mutex::new(BOOT),
+            silence: Mutex::default(),
             endpoint: OnceCell::new(),
             lives: Mutex::default(),
             following: Mutex::default(),
@@ -141,6 +148,11 @@ impl Machines {
     /// From now on API servers start this long after their servers.
     pub fn set_boot(&self, boot: Duration) {
         *self.simulation.boot.lock() = boot;
+    }
+
+    /// From now on API servers accept connections for so long before they answer, as on a slow machine.
+    pub fn set_silence(&self, silence: Duration) {
+        *self.simulation.silence.lock() = silence;
     }
 
     /// The Node of a worker is not ready from now on. Returns when that is written.
@@ -302,6 +314,10 @@ impl Simulation {
             self.cluster
                 .workload
                 .start_api_server(machine, address, endpoint.ip())?;
+        let silence = *self.silence.lock();
+        if !silence.is_zero() {
+            keep_silent(&process, address, silence).await?;
+        }
         let own = self
             .cluster
             .workload
@@ -365,12 +381,4 @@ pub async fn endpoint(client: &Client, name: &str) -> Option<SocketAddr> {
         endpoint["host"].as_str()?.parse().ok()?,
         endpoint["port"].as_u64()?.try_into().ok()?,
     ))
-}
-
-async fn listen(address: IpAddr, port: u16) {
-    let listener = TcpListener::bind((address, port)).await.unwrap();
-    loop {
-        // Health checks and tests need only a connection.
-        let _ = listener.accept().await;
-    }
 }

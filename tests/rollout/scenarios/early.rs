@@ -1,0 +1,49 @@
+//! What a client notices of a member that joins: nothing with the gate, and without it requests that wait until its API server is up.
+
+use std::time::Duration;
+
+use super::controls::{result, without_a_monitor, without_the_gate};
+use crate::{
+    invariants::{Promises, Rule},
+    rollout::{Rollout, RolloutOptions},
+};
+
+/// How long the new API server accepts connections before it answers. On a slow machine this is what an API server does that starts.
+const SILENCE: Duration = Duration::from_secs(3);
+
+/// One machine is replaced with the gate, and one without, side by side on equally busy processors. Nobody but the gate looks
+/// whether a member answers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_joins_before_its_api_server_is_up_delays_requests() {
+    let ((with, proof), (without, control)) = tokio::join!(
+        async { without_a_monitor(Rollout::start(one_machine("on-early")).await).await },
+        async {
+            let options = without_the_gate(one_machine("off-early"));
+            without_a_monitor(Rollout::start(options).await).await
+        },
+    );
+    tokio::join!(roll(&with), roll(&without));
+    let result = result(&without, control).await;
+    let figures = proof.end(with, &Promises::default()).await;
+    assert_eq!((figures.replaced, figures.failed), (1, 0));
+    let broken = &result.broken;
+    assert!(
+        broken.iter().any(|broken| broken.rule == Rule::Prompt),
+        "nobody noticed: {broken:?}\n{}",
+        result.page
+    );
+}
+
+fn one_machine(name: &'static str) -> RolloutOptions {
+    RolloutOptions {
+        name,
+        replicas: 1,
+        ..RolloutOptions::default()
+    }
+}
+
+async fn roll(rollout: &Rollout) {
+    rollout.machines.set_silence(SILENCE);
+    rollout.roll().await;
+    rollout.until_complete().await;
+}
