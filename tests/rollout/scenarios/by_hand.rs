@@ -1,6 +1,6 @@
 //! Deletions that nobody but the gate checks, and what they do to everything else.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -160,9 +160,20 @@ async fn a_dead_machine_is_let_go_though_the_members_of_the_others_are_in_error(
     let machines = rollout.machines().await;
     let (dead, others) = machines.split_first().unwrap();
     rollout.machines.crash(dead);
+    let crashed = Instant::now();
     rollout
-        .until_object("Machine", dead, "has an unhealthy API server", |machine| {
-            condition(machine, "APIServerPodHealthy").is_some_and(|(is, ..)| is == "False")
+        .until("the dead API server is unhealthy", async || {
+            let machine = rollout.get("Machine", dead).await?;
+            if condition(&machine, "APIServerPodHealthy").is_some_and(|(is, ..)| is == "False") {
+                return Some(());
+            }
+            // KubeadmControlPlane watches no Pods: nothing else has it look at them before ten minutes have passed.
+            let waited = crashed.elapsed().as_millis().to_string();
+            let touched = json!({"metadata": {"annotations": {"waited": waited}}});
+            rollout
+                .patch("KubeadmControlPlane", &rollout.cluster, touched)
+                .await;
+            None
         })
         .await;
     for other in others {

@@ -19,6 +19,8 @@ pub struct Figures {
     pub holds: Vec<Hold>,
     /// Requests answered.
     pub answered: u64,
+    /// How long the slowest of them took.
+    pub slowest: Duration,
     /// Requests that failed.
     pub failed: u64,
     /// Watches that were cut and went on.
@@ -118,7 +120,10 @@ impl Figures {
                 What::Gone("Machine", _) if counts && !world.cluster.going => {
                     figures.replaced += 1;
                 }
-                What::Answered(answered) if counts => figures.answered += u64::from(answered.count),
+                What::Answered(answered) if counts => {
+                    figures.answered += u64::from(answered.count);
+                    figures.slowest = figures.slowest.max(answered.slowest);
+                }
                 What::RequestFailed(_) if counts => figures.failed += 1,
                 What::WatchCut(_) if counts => figures.watch_cuts += 1,
                 What::WatchFailed(_) if counts => figures.watches_failed += 1,

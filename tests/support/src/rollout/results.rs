@@ -54,6 +54,7 @@ pub fn write(scenario: &str, figures: &Figures) {
         "why": hold.map(|hold| format!("{} ({})", hold.gate, longest_reason(&hold.reasons))),
         "sent": figures.answered + figures.failed,
         "failed": figures.failed,
+        "slowest": figures.slowest.as_secs_f64(),
         "octavia_calls": figures.octavia_calls,
     });
     keep(scenario, result);

@@ -209,6 +209,7 @@ fn figures_of_a_rollout() {
     );
     assert_eq!((figures.replaced, figures.failed), (1, 1));
     assert_eq!(figures.answered, 25 * 20);
+    assert_eq!(figures.slowest, Duration::from_millis(30));
     assert_eq!(figures.octavia_calls, 4);
     let holds: Vec<String> = figures.holds.iter().map(ToString::to_string).collect();
     assert_eq!(
