@@ -6,9 +6,10 @@
     reason = "a test's helper fails the test"
 )]
 
-use std::{path::PathBuf, process::Stdio, time::Duration};
+use std::{path::PathBuf, process::Stdio};
 
 use contract::{Access, CloudUnderTest, Kind, Pushes, ServerState};
+use gate::Jobboard;
 use test_support::{contract, contract_tests, gate};
 use tokio::process::Command;
 
@@ -37,12 +38,21 @@ async fn real() -> RealOpenStack {
         password: variable("OPENSTACK_ENV_PASSWORD"),
     };
     cloud.pushes(Pushes::Normal).await;
+    cloud.script("worker.sh", &["plain"]).await;
     cloud
 }
 
 impl RealOpenStack {
     async fn hold_script(&self, arguments: &[&str]) {
         self.script("hold.sh", arguments).await;
+    }
+
+    /// What the worker that was started last has logged.
+    async fn worker_log(&self) -> String {
+        let log = tokio::fs::read_to_string(self.root.join("log/octavia-worker.log")).await;
+        let log = log.unwrap();
+        let (_, last) = log.rsplit_once("Starting V2 consumer").unwrap_or_default();
+        last.to_owned()
     }
 
     async fn script(&self, name: &str, arguments: &[&str]) {
@@ -108,6 +118,8 @@ impl CloudUnderTest for RealOpenStack {
     async fn write_status(&self, kind: Kind, name: &str, status: &str) {
         let table = match kind {
             Kind::LoadBalancer => "load_balancer",
+            Kind::Listener => "listener",
+            Kind::Pool => "pool",
             Kind::Member => "member",
         };
         self.hold_script(&["write", name, status, table]).await;
@@ -131,11 +143,39 @@ impl CloudUnderTest for RealOpenStack {
     }
 
     async fn worker_died(&self) {
-        // The flow has taken the message, and is in its tasks.
-        tokio::time::sleep(Duration::from_secs(4)).await;
+        contract::until("the worker pushes", async || {
+            self.worker_log().await.contains(" sleeps 120")
+        })
+        .await;
         self.script("worker.sh", &["kill"]).await;
         self.pushes(Pushes::Normal).await;
         self.script("worker.sh", &["start"]).await;
+    }
+}
+
+impl Jobboard for RealOpenStack {
+    async fn use_jobboard(&self) {
+        self.script("worker.sh", &["jobboard"]).await;
+    }
+
+    async fn changes(&self) -> Vec<String> {
+        let log = tokio::fs::read_to_string(self.root.join("log/octavia-api.log")).await;
+        // Date, zone, method, path, and the answer behind an arrow.
+        let change = |line: &str| {
+            let mut words = line.split(' ').skip(2);
+            let (method, path) = (words.next()?, words.next()?);
+            (["POST", "PUT", "DELETE"].contains(&method)).then(|| format!("{method} {path}"))
+        };
+        log.unwrap().lines().filter_map(change).collect()
+    }
+
+    async fn finished_jobs(&self) -> Vec<String> {
+        let log = self.worker_log().await;
+        let jobs = log.lines().filter_map(|line| {
+            let (_, job) = line.split_once("Job completed successfully: ")?;
+            Some(job.to_owned())
+        });
+        jobs.collect()
     }
 }
 
@@ -153,4 +193,18 @@ async fn the_gate_lets_machines_go_that_others_replace() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_gate_lets_machines_go_where_weights_are_ignored() {
     Box::pin(gate::lets_machines_go(&real().await, "ovn")).await;
+}
+
+#[tokio::test]
+async fn the_gate_leaves_an_orphaned_member_to_the_jobboard() {
+    Box::pin(gate::leaves_it_to_the_jobboard(&real().await)).await;
+}
+
+/// The control: the manager is told not to wait for a jobboard.
+#[tokio::test]
+async fn told_to_repair_early_the_gate_does_not_wait_for_the_jobboard() {
+    Box::pin(gate::repairs_it_before_the_jobboard_resumes_it(
+        &real().await,
+    ))
+    .await;
 }

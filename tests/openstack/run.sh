@@ -16,6 +16,7 @@ fi
 finish() { # quietly: the tests' own summary is the last word
   tests/support/openstack/hold.sh "$ROOT" clear || true
   rm -f "$RUN/octavia-delay" "$RUN/octavia-fail"
+  tests/support/openstack/worker.sh "$ROOT" plain || true
   [ -z "$started" ] || tests/support/openstack/stop.sh "$ROOT" >>"$LOG/stop.log" 2>&1
 }
 trap finish EXIT

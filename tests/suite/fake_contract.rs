@@ -106,6 +106,8 @@ impl CloudUnderTest for Fake {
     async fn write_status(&self, kind: Kind, name: &str, status: &str) {
         let kind = match kind {
             Kind::LoadBalancer => "loadbalancer",
+            Kind::Listener => "listener",
+            Kind::Pool => "pool",
             Kind::Member => "member",
         };
         let write = json!({"set_status": {"object": name, "kind": kind, "provisioning": status}});

@@ -10,6 +10,7 @@ OFF="${OPENSTACK_ENV_PORT_OFFSET:-0}"            # added to every port, for a se
 P_KEYSTONE=$((5000+OFF)); P_GLANCE=$((9292+OFF)); P_PLACEMENT=$((8778+OFF)); P_NOVA=$((8774+OFF))
 P_NEUTRON=$((9696+OFF)); P_OCTAVIA=$((9876+OFF)); P_CINDER=$((8776+OFF))
 P_DB=$((13306+OFF)); P_AMQP=$((15672+OFF)); P_EPMD=$((14369+OFF)); P_DIST=$((15673+OFF)); P_HM=$((15555+OFF))
+P_REDIS=$((16379+OFF))
 PW="${OPENSTACK_ENV_PASSWORD:-openstack-env}"           # one throw-away password for all of it
 REGION=RegionOne
 COMPUTE_HOST=openstack-env-compute1

@@ -9,6 +9,7 @@ T0=$(date +%s)
 need=()
 command -v mariadbd >/dev/null || [ -x /usr/sbin/mariadbd ] || need+=(mariadb-server-core mariadb-client-core)
 [ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || need+=(rabbitmq-server)
+command -v redis-server >/dev/null || need+=(redis-server)     # Octavia's jobboard, see worker.sh
 command -v openssl >/dev/null || need+=(openssl)
 command -v gcc >/dev/null || need+=(gcc libc6-dev)     # uwsgi has no wheel
 if [ ${#need[@]} -gt 0 ]; then
@@ -340,6 +341,20 @@ region_name = $REGION
 region_name = $REGION
 $(authsec keystone_authtoken octavia)
 $(authsec service_auth octavia)
+X
+# What a worker reads in addition where it has a jobboard (worker.sh). Five minutes after the last sign of life of a worker
+# its claims expire, and another worker resumes its jobs.
+cat >"$ETC/octavia/jobboard.conf" <<X
+[DEFAULT]
+# A worker logs the jobs that it finishes.
+default_log_levels = amqp=WARN,sqlalchemy=WARN,stevedore=WARN,urllib3=WARN,keystoneauth=WARN,taskflow=WARN,taskflow.conductors=INFO
+[task_flow]
+jobboard_enabled = true
+persistence_connection = $(db octavia_persistence)
+jobboard_backend_driver = redis_taskflow_driver
+jobboard_backend_hosts = $IP
+jobboard_backend_port = $P_REDIS
+jobboard_expiration_time = 300
 X
 
 # ---- uwsgi --------------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ pub trait CloudUnderTest {
     /// lost, and later ones are not.
     async fn lose(&self, suffix: &str, status: &str);
 
-    /// Writes a status like an operator in the database, to the load balancer or member of this name.
+    /// Writes a status like an operator in the database, to the object of this name.
     async fn write_status(&self, kind: Kind, name: &str, status: &str);
 
     /// Writes a server's state like an operator in Nova's database.
@@ -73,6 +73,8 @@ pub trait CloudUnderTest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     LoadBalancer,
+    Listener,
+    Pool,
     Member,
 }
 

@@ -169,7 +169,7 @@ impl ControlPlane {
         .await;
     }
 
-    async fn tree(&self, contract: &Contract) -> StatusTree {
+    pub(super) async fn tree(&self, contract: &Contract) -> StatusTree {
         let all = contract
             .cloud
             .load_balancers(&LoadBalancerFilter::default(), GATE)
@@ -182,7 +182,7 @@ impl ControlPlane {
         contract.cloud.status_tree(&ours.id, GATE).await.unwrap()
     }
 
-    async fn until_tree(
+    pub(super) async fn until_tree(
         &self,
         contract: &Contract,
         what: &str,
@@ -191,7 +191,7 @@ impl ControlPlane {
         until(what, async || wanted(&self.tree(contract).await)).await;
     }
 
-    async fn until_all_active(&self, contract: &Contract) {
+    pub(super) async fn until_all_active(&self, contract: &Contract) {
         self.until_tree(contract, "everything is ACTIVE", |tree| {
             tree.provisioning_status == ACTIVE
                 && members(tree).all(|member| member.provisioning_status == ACTIVE)
@@ -199,12 +199,16 @@ impl ControlPlane {
         .await;
     }
 
-    fn member<'a>(&self, tree: &'a StatusTree, index: usize) -> Option<&'a MemberStatus> {
+    pub(super) fn member<'a>(
+        &self,
+        tree: &'a StatusTree,
+        index: usize,
+    ) -> Option<&'a MemberStatus> {
         let end = format!("-{}", self.name(index));
         members(tree).find(|member| member.name.ends_with(&end))
     }
 
-    async fn id(&self, contract: &Contract, index: usize) -> String {
+    pub(super) async fn id(&self, contract: &Contract, index: usize) -> String {
         let tree = self.tree(contract).await;
         self.member(&tree, index).unwrap().id.to_string()
     }
@@ -215,7 +219,7 @@ impl ControlPlane {
     }
 }
 
-const ACTIVE: ProvisioningStatus = ProvisioningStatus::Active;
+pub(super) const ACTIVE: ProvisioningStatus = ProvisioningStatus::Active;
 
 fn members(tree: &StatusTree) -> impl Iterator<Item = &MemberStatus> {
     tree.pools.iter().flat_map(|pool| &pool.members)

@@ -3,11 +3,13 @@
 //! A cluster with three kinds of bad members under an ACTIVE load balancer: one that stays PENDING_CREATE, one whose
 //! push takes long, one whose push fails; then the further anomalies ([`anomalies`]). The gate must hold, with the
 //! right reason, until the anomaly ends, and then open. `make test` runs this on the fake cloud and `make
-//! test-openstack` on a real OpenStack. Then the same of releases ([`releases`]).
+//! test-openstack` on a real OpenStack. Then the same of releases ([`releases`]), and, on a real OpenStack alone, what a
+//! jobboard resumes ([`jobboard`]).
 
 #![allow(clippy::unwrap_used, reason = "a test's helper fails the test")]
 
 mod anomalies;
+mod jobboard;
 mod releases;
 
 use std::time::{Duration, Instant};
@@ -20,6 +22,9 @@ use crate::{
     replay::{PATIENCE, Stage, leftovers},
 };
 
+pub use jobboard::{
+    Jobboard, leaves_it_to_the_jobboard, repairs_it_before_the_jobboard_resumes_it,
+};
 pub use releases::lets_machines_go;
 
 /// How long an anomaly is watched.
@@ -43,7 +48,8 @@ struct ControlPlane {
 /// The scenario.
 pub async fn holds_as_long_as_octavia_lies(under: &impl CloudUnderTest) {
     let contract = Contract::with(under).await;
-    let control_plane = ControlPlane::create(under, &contract.name, "amphorav2", None).await;
+    let control_plane =
+        ControlPlane::create(under, &contract.name, "amphorav2", &FLAGS, None).await;
 
     control_plane.machine(0).await;
     control_plane.until_admitted(0).await;
@@ -93,10 +99,11 @@ impl ControlPlane {
         under: &impl CloudUnderTest,
         name: &str,
         provider: &str,
+        flags: &[&str],
         data_path: Option<&DataPath>,
     ) -> Self {
         let variables = data_path.map(DataPath::variables).unwrap_or_default();
-        let stage = Stage::start(under, &FLAGS, variables).await;
+        let stage = Stage::start(under, flags, variables).await;
         if let Some(data_path) = data_path {
             let authority = authority(name, data_path);
             apply(&stage.admin, &[authority]).await.unwrap();

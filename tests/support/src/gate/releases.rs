@@ -9,7 +9,7 @@ use capo_gate::Settings;
 use capo_openstack::load_balancer::Member;
 use serde_json::Value;
 
-use super::{ControlPlane, PATIENCE, WATCHED, condition, leftovers};
+use super::{ControlPlane, FLAGS, PATIENCE, WATCHED, condition, leftovers};
 use crate::{
     contract::{CloudUnderTest, Contract, until},
     env::{
@@ -26,7 +26,7 @@ pub async fn lets_machines_go(under: &impl CloudUnderTest, provider: &str) {
         .await
         .unwrap();
     let control_plane =
-        ControlPlane::create(under, &contract.name, provider, Some(&data_path)).await;
+        ControlPlane::create(under, &contract.name, provider, &FLAGS, Some(&data_path)).await;
     for index in 0..3 {
         control_plane.machine(index).await;
         control_plane.until_admitted(index).await;
