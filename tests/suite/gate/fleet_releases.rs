@@ -17,7 +17,7 @@ use capo_gate::{
     findings::{Findings, Gate},
 };
 use capo_openstack::{ClientSettings, Cloud};
-use capo_rs::tracker::{Membership, OctaviaClient};
+use capo_rs::tracker::{OctaviaClient, Tracker};
 use fake_cloud::FakeCloud;
 use jiff::Timestamp;
 use test_support::{
@@ -49,7 +49,7 @@ const GOES: (&str, u8) = ("m0", 10);
 
 /// One process that tracks the machines of all clusters.
 struct Process {
-    membership: Membership,
+    tracker: Tracker,
     clusters: Vec<ObjectName>,
     deletion: Deletion,
 }
@@ -62,7 +62,7 @@ impl Process {
         deletion: Deletion,
     ) -> Self {
         let process = Self {
-            membership: Membership::new(settings, Arc::new(Nobody), Arc::new(Unobserved)),
+            tracker: Tracker::new(settings, Arc::new(Nobody), Arc::new(Unobserved)),
             clusters: fleet
                 .iter()
                 .map(|desired| ObjectName::new("fleet", &desired.name))
@@ -72,8 +72,8 @@ impl Process {
         for (cluster, desired) in process.clusters.iter().zip(fleet) {
             process.read_servers(cluster);
             let client = OctaviaClient(cloud.clone());
-            let membership = &process.membership;
-            membership.set_load_balancer(cluster, Some(client), desired.clone());
+            let tracker = &process.tracker;
+            tracker.set_load_balancer(cluster, Some(client), desired.clone());
         }
         process
     }
@@ -86,12 +86,12 @@ impl Process {
                 api_server_pod: Health::Good(Instant::now()),
                 ..machine(cluster, host, true)
             };
-            self.membership.set_machine(&name(cluster, own), wanted);
+            self.tracker.set_machine(&name(cluster, own), wanted);
         }
     }
 
     fn is_settled(&self, cluster: &ObjectName) -> bool {
-        let findings = self.membership.findings(cluster);
+        let findings = self.tracker.findings(cluster);
         findings.is_some_and(|findings| {
             let mut machines = findings.machines.values();
             findings.machines.len() == 2
@@ -101,11 +101,11 @@ impl Process {
 
     /// Does what the machine controller does with findings. Returns whether it would have removed the hook.
     fn control(&self, cluster: &ObjectName) -> bool {
-        let Some(findings) = self.membership.findings(cluster) else {
+        let Some(findings) = self.tracker.findings(cluster) else {
             return false;
         };
         if may_go(&findings, cluster) {
-            self.membership.forget_machine(&name(cluster, GOES.0));
+            self.tracker.forget_machine(&name(cluster, GOES.0));
             return true;
         }
         if findings
@@ -163,7 +163,7 @@ async fn two_hundred_load_balancers_on_one_credential_all_release_after_a_restar
         first.clusters.iter().all(settled).then_some(())
     })
     .await;
-    first.membership.shutdown().await;
+    first.tracker.shutdown().await;
 
     let qps: u32 = 60;
     let budget = ClientSettings {
@@ -206,6 +206,6 @@ async fn two_hundred_load_balancers_on_one_credential_all_release_after_a_restar
         times[FLEET - 1] <= STARVED * times[FLEET / 2],
         "starved: {times:?}"
     );
-    second.membership.shutdown().await;
+    second.tracker.shutdown().await;
     assert_eq!(fake.control().duplicates(), []);
 }
