@@ -40,9 +40,6 @@ pub struct Image {
     /// Its tags.
     #[serde(default, deserialize_with = "null_as_default")]
     pub tags: Vec<String>,
-    /// The smallest disk for it in GiB.
-    #[serde(default, deserialize_with = "null_as_default")]
-    pub min_disk: u64,
     /// The guest's operating system, where the image has this property.
     #[serde(default)]
     pub os_type: Option<String>,

@@ -51,9 +51,6 @@ pub struct Volume {
     /// Its zone.
     #[serde(default)]
     pub availability_zone: Option<String>,
-    /// Its type.
-    #[serde(default)]
-    pub volume_type: Option<String>,
     /// Whether it may be attached to several servers at the same time.
     #[serde(default, deserialize_with = "null_as_default")]
     pub multiattach: bool,

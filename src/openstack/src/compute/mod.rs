@@ -4,6 +4,6 @@ mod calls;
 mod types;
 
 pub use types::{
-    AttachedVolume, AvailabilityZone, BlockDevice, Flavor, NewServer, Server, ServerAddress,
-    ServerFault, ServerFilter, ServerGroup, ServerStatus,
+    AvailabilityZone, BlockDevice, Flavor, NewServer, Server, ServerAddress, ServerFault,
+    ServerFilter, ServerGroup, ServerStatus,
 };

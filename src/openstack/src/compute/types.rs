@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::wire::{null_as_default, parsed};
-use capo_core::ids::{FlavorId, ImageId, PortId, ProjectId, ServerGroupId, ServerId, VolumeId};
+use capo_core::ids::{FlavorId, ImageId, PortId, ProjectId, ServerGroupId, ServerId};
 use capo_core::wire_enum;
 
 wire_enum! {
@@ -82,13 +82,6 @@ pub struct Server {
     /// The time of creation, as Nova sent it.
     #[serde(default)]
     pub created: Option<String>,
-    /// Its volumes.
-    #[serde(
-        default,
-        rename = "os-extended-volumes:volumes_attached",
-        deserialize_with = "null_as_default"
-    )]
-    pub volumes_attached: Vec<AttachedVolume>,
 }
 
 /// An address of a server.
@@ -122,16 +115,6 @@ pub struct ServerFault {
     /// Nova's message.
     #[serde(default, deserialize_with = "null_as_default")]
     pub message: String,
-}
-
-/// A volume of a server.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct AttachedVolume {
-    /// Cinder's id.
-    pub id: VolumeId,
-    /// Whether it is deleted with the server.
-    #[serde(default)]
-    pub delete_on_termination: bool,
 }
 
 /// The servers to list: those that match every field which is set.

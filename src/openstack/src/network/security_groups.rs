@@ -64,9 +64,6 @@ pub struct SecurityGroup {
 pub struct SecurityGroupRule {
     /// Neutron's id.
     pub id: SecurityGroupRuleId,
-    /// The group.
-    #[serde(default, deserialize_with = "null_as_default")]
-    pub security_group_id: String,
     /// Its description.
     #[serde(default, deserialize_with = "null_as_default")]
     pub description: String,

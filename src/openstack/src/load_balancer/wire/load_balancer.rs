@@ -36,9 +36,6 @@ pub struct LoadBalancer {
     /// The Neutron port that has the virtual address.
     #[serde(default)]
     pub vip_port_id: Option<PortId>,
-    /// Its subnet.
-    #[serde(default)]
-    pub vip_subnet_id: Option<SubnetId>,
     /// Its network.
     #[serde(default)]
     pub vip_network_id: Option<NetworkId>,

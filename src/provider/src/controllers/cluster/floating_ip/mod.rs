@@ -1,10 +1,12 @@
 //! The API server's floating IP: found again whatever happened, never exchanged for another.
 
 pub(crate) mod plan;
+mod removal;
 
 use std::net::IpAddr;
 
 use self::plan::FloatingIpPlan;
+pub(crate) use self::removal::remove;
 use super::{endpoint::name::EndpointName, resolve::resolve, step_context::StepContext};
 use crate::controllers::Outcome;
 use crate::kubernetes::conditions::kind::API_ENDPOINT_READY;
@@ -366,53 +368,4 @@ pub(crate) async fn create(
 pub(crate) fn shown(fip: &FloatingIp) -> String {
     fip.floating_ip_address
         .map_or_else(|| fip.id.to_string(), |address| address.to_string())
-}
-
-/// Gives the API server's floating IPs back: those on `port`, and those of ours on no port; without a load balancer also
-/// one that is still on the port of a machine. One that the user named or brought along is only taken off the port.
-pub(crate) async fn remove(context: &StepContext<'_>, port: Option<&PortId>) -> StepResult<()> {
-    let mut ours = match port {
-        Some(port) => on_port(context, port).await?.into_iter().collect(),
-        None => Vec::new(),
-    };
-    for fip in described_as_ours(context).await? {
-        let is_unused = fip.port_id.is_none() || context.desired.load_balancer.is_none();
-        if is_unused && !ours.iter().any(|known: &FloatingIp| known.id == fip.id) {
-            ours.push(fip);
-        }
-    }
-    for fip in ours {
-        let description = context.desired.names.description();
-        let given = !plan::is_ours(&fip, context.desired.floating_ip, &description);
-        let address = shown(&fip);
-        let done = if given && fip.port_id.is_none() {
-            continue;
-        } else if given {
-            context
-                .cloud
-                .associate_floating_ip(&fip.id, None, Priority::Settling)
-                .await
-                .map(drop)
-        } else {
-            context
-                .cloud
-                .delete_floating_ip(&fip.id, Priority::Settling)
-                .await
-        };
-        let verb = if given {
-            Verb::Disassociate
-        } else {
-            Verb::Delete
-        };
-        context
-            .removed(
-                verb,
-                CloudObject::FloatingIp,
-                &address,
-                fip.id.as_str(),
-                done,
-            )
-            .map_err(|error| failed(&format!("Giving floating IP {address} back"), &error))?;
-    }
-    Ok(())
 }
