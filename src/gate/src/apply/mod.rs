@@ -15,7 +15,7 @@ use crate::{
         write::{accepted, is_unsettling, outcome, port_mut, refused},
     },
     model::{
-        call::{InFlight, Purpose, Write},
+        call::{InFlight, Operation, Purpose, Write},
         clock::{Now, Stamp},
         desired::{DesiredLoadBalancer, DesiredMachine},
         effect::Effect,
@@ -283,9 +283,18 @@ fn answered(
             match answer {
                 Ok(written) => {
                     well(state);
+                    // Nothing waits for the end of an enabling: the short gaps of the beginning are left out.
+                    let is_enabling = matches!(
+                        &write,
+                        Write::Member {
+                            operation: Operation::Enable,
+                            ..
+                        }
+                    );
+                    let short = state.settings.schedule.first.len();
                     state.reads.ladder = Some(Ladder {
                         start: began.instant,
-                        reads: 0,
+                        reads: if is_enabling { short } else { 0 },
                     });
                     accepted(state, &write, call.sets, began.instant, now, written);
                 }
