@@ -24,12 +24,14 @@ mod step;
 #[cfg(test)]
 mod tests;
 
+pub use decide::floating_ip::{ReleaseInputs, carrier_findings, next_release};
 pub use model::{
     call::{Call, Operation},
     clock::{Now, Stamp},
     decision::{GateCause, GateDecision, GateName},
     desired, effect, event,
     findings::{self, Publication},
+    floating_ip,
     member::{JOINING, LEAVING},
     metric_event::{GateObserver, MetricEvent, OperationOutcome, Unobserved},
     octavia,

@@ -7,6 +7,7 @@ pub(crate) mod classify;
 pub(crate) mod cluster;
 pub(crate) mod evaluation;
 pub(crate) mod finalizer;
+pub(crate) mod floating_ip;
 pub(crate) mod freshness;
 pub(crate) mod precedence;
 pub(crate) mod proof;

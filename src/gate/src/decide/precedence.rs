@@ -1,5 +1,7 @@
 //! What comes before the rules of every gate: the same list in the same order for all of them.
 
+use jiff::Timestamp;
+
 use crate::model::{
     clock::Now,
     decision::{GateCause, GateDecision},
@@ -39,13 +41,27 @@ pub(crate) fn bypass<'a>(
     machine: Option<&'a Machine>,
     now: &Now,
 ) -> Option<&'a GateOverride> {
-    overrides(state, machine)
-        .find(|found| matches!(found, GateOverride::Bypass { until, .. } if *until > now.wall))
+    first_bypass(overrides(state, machine), now.wall)
+}
+
+/// The first bypass that has not run out.
+pub(crate) fn first_bypass<'a>(
+    mut overrides: impl Iterator<Item = &'a GateOverride>,
+    now: Timestamp,
+) -> Option<&'a GateOverride> {
+    overrides.find(|found| matches!(found, GateOverride::Bypass { until, .. } if *until > now))
 }
 
 /// The operator's hold, on machine or cluster.
 pub(crate) fn hold<'a>(state: &'a State, machine: Option<&'a Machine>) -> Option<&'a GateOverride> {
-    overrides(state, machine).find(|found| matches!(found, GateOverride::Hold { .. }))
+    first_hold(overrides(state, machine))
+}
+
+/// The first hold.
+pub(crate) fn first_hold<'a>(
+    mut overrides: impl Iterator<Item = &'a GateOverride>,
+) -> Option<&'a GateOverride> {
+    overrides.find(|found| matches!(found, GateOverride::Hold { .. }))
 }
 
 /// The overrides of machine and cluster, the machine's first.

@@ -10,6 +10,7 @@ pub mod effect;
 pub mod event;
 pub(crate) mod evidence;
 pub mod findings;
+pub mod floating_ip;
 pub(crate) mod machine;
 pub(crate) mod member;
 pub(crate) mod metric_event;

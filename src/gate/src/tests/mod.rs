@@ -20,6 +20,7 @@ mod evidence;
 mod explore;
 mod figures;
 mod findings;
+mod floating_ip;
 mod guards;
 mod histories;
 mod joining;

@@ -1,66 +1,15 @@
 //! The control-plane machines, as far as the API server's floating IP depends on them.
 
-use std::net::IpAddr;
-
 use jiff::Timestamp;
 use kube::{Resource, ResourceExt, core::ObjectMeta, runtime::reflector::ObjectRef};
 
 use crate::controllers::cluster::reconcile::Reconcile;
 use crate::reconcile::{capi::Machine, deletion_hooks::Hooks};
-use capo_core::{GateOverride, ObjectName, gate_override};
-use capo_gate::desired::ServerState;
-
-/// A control-plane machine that carries the floating IP, or could.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Carrier {
-    /// The `OpenStackMachine`.
-    pub machine: ObjectName,
-    /// Nova's id of its server, once that exists.
-    pub server: Option<String>,
-    /// The addresses of its server.
-    pub addresses: Vec<IpAddr>,
-    /// When its `OpenStackMachine` was created.
-    pub created: Option<Timestamp>,
-    /// How far its deletion is.
-    pub deletion: Deletion,
-    /// Its server was ACTIVE in the last read.
-    pub is_active: bool,
-    /// Its server was absent or SHUTOFF in reads that are far enough apart.
-    pub is_down: bool,
-    /// What Cluster API knows of its API server.
-    pub api_server: ApiServer,
-    /// The operator's annotation on its `OpenStackMachine`.
-    pub operator: GateOverride,
-}
-
-/// How far the deletion of a machine is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Deletion {
-    /// It stays.
-    No,
-    /// It is being deleted.
-    Since(Timestamp),
-    /// Its Machine is being deleted and does not carry our hook: a user has removed it.
-    WithoutHook,
-}
-
-/// What Cluster API knows of the API server of a machine. Of two machines the greater one gets the floating IP.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum ApiServer {
-    /// It does not run.
-    Down,
-    /// Nothing, because its Node has not joined yet, for example.
-    Unknown,
-    /// It runs, and its Node has joined.
-    Serving,
-}
-
-impl Carrier {
-    /// Whether it is being deleted.
-    pub(crate) fn is_leaving(&self) -> bool {
-        self.deletion != Deletion::No
-    }
-}
+use capo_core::{ObjectName, gate_override};
+use capo_gate::{
+    desired::ServerState,
+    floating_ip::{ApiServer, Carrier, CarrierDeletion},
+};
 
 /// The control-plane machines with these names.
 pub(crate) fn carriers(pass: &Reconcile<'_>, machines: &[ObjectName]) -> Vec<Carrier> {
@@ -112,16 +61,16 @@ fn deletion(
     object: &ObjectMeta,
     server: Option<&ObjectMeta>,
     machine: Option<&Machine>,
-) -> Deletion {
+) -> CarrierDeletion {
     let since = |meta: &ObjectMeta| meta.deletion_timestamp.as_ref().map(|time| time.0);
     let of_machine = machine.and_then(|machine| since(&machine.metadata));
     if of_machine.is_some() && machine.is_some_and(|machine| !Hooks::on(&machine.metadata).any()) {
-        return Deletion::WithoutHook;
+        return CarrierDeletion::WithoutHook;
     }
     of_machine
         .or_else(|| since(object))
         .or_else(|| server.and_then(since))
-        .map_or(Deletion::No, Deletion::Since)
+        .map_or(CarrierDeletion::No, CarrierDeletion::Since)
 }
 
 /// `APIServerPodHealthy` is set by `KubeadmControlPlane`; of other control planes only the Node is known.
@@ -179,15 +128,19 @@ mod tests {
             from_value(json!({"metadata": meta(deleting, hooked)})).unwrap()
         };
         let object = |deleting| -> ObjectMeta { from_value(meta(deleting, false)).unwrap() };
-        let since = Deletion::Since("2026-11-21T10:00:00Z".parse().unwrap());
+        let since = CarrierDeletion::Since("2026-11-21T10:00:00Z".parse().unwrap());
         for (object, machine, expected) in [
-            (object(false), Some(machine(false, true)), Deletion::No),
-            (object(false), None, Deletion::No),
+            (
+                object(false),
+                Some(machine(false, true)),
+                CarrierDeletion::No,
+            ),
+            (object(false), None, CarrierDeletion::No),
             (object(false), Some(machine(true, true)), since),
             (
                 object(true),
                 Some(machine(true, false)),
-                Deletion::WithoutHook,
+                CarrierDeletion::WithoutHook,
             ),
             (object(true), Some(machine(false, true)), since),
             (object(true), None, since),

@@ -5,18 +5,16 @@ mod carrier;
 pub(crate) mod observation;
 mod plan;
 mod proof;
-mod release;
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
 use self::{
-    carrier::{Carrier, carriers},
+    carrier::carriers,
     observation::PortOwner,
-    plan::{Holder, MovePlan},
+    plan::MovePlan,
     proof::{Proof, ProofRequest},
-    release::ReleaseInputs,
 };
 use super::{
     floating_ip::{self as floating_ips, Purpose},
@@ -27,7 +25,13 @@ use crate::controllers::Outcome;
 use crate::kubernetes::conditions::kind::API_ENDPOINT_READY;
 use crate::reconcile::{ReadAt, StepError, StepResult};
 use capo_core::{ConditionState, Lookup, ObjectName, Priority, Reason, ids::PortId};
-use capo_gate::{desired::ClusterFacts, findings::Findings};
+use capo_gate::{
+    ReleaseInputs, carrier_findings,
+    desired::ClusterFacts,
+    findings::Findings,
+    floating_ip::{Carrier, CarrierProof, Holder, ProofOutcome},
+    next_release,
+};
 use capo_openstack::network::{FloatingIp, PortFilter};
 
 /// A floating IP that was read is used for this long while no machine is being deleted.
@@ -315,7 +319,7 @@ fn release_next(
     holder: &Holder,
     carriers: &[Carrier],
 ) -> bool {
-    let (Some(next), Holder::Machine(on)) = (release::next(carriers, holder), holder) else {
+    let (Some(next), Holder::Machine(on)) = (next_release(carriers, holder), holder) else {
         pass.seen.carriers.proof = None;
         return false;
     };
@@ -326,7 +330,7 @@ fn release_next(
         .take()
         .filter(|proof| proof.leaving == next.machine && proof.holder == *on);
     if let Some(proof) = before.clone().filter(|proof| !proof.is_due(pass.now)) {
-        let is_served = proof.outcome() == Some(proof::ProofOutcome::Served);
+        let is_served = proof.seen().outcome == Some(ProofOutcome::Served);
         pass.seen.carriers.proof = Some(proof);
         return !is_served;
     }
@@ -364,6 +368,7 @@ fn decide_gates(pass: &mut Reconcile<'_>, gates: &GateInputs<'_>, carriers: &[Ca
     let none = BTreeMap::new();
     let seen = &pass.seen.carriers;
     let before = seen.gates.found().map_or(&none, |gates| &gates.machines);
+    let proof: Option<CarrierProof> = seen.proof.as_ref().map(Proof::seen);
     let inputs = ReleaseInputs {
         is_going: facts.cluster_deleting,
         is_initialised: facts.initialised,
@@ -371,11 +376,11 @@ fn decide_gates(pass: &mut Reconcile<'_>, gates: &GateInputs<'_>, carriers: &[Ca
         address: gates.shown,
         holder: gates.holder,
         ingress: gates.ingress,
-        proof: seen.proof.as_ref(),
+        proof: proof.as_ref(),
         remote_connection_since: facts.remote_connection_since,
         now: pass.now,
     };
-    let machines = release::findings(&inputs, carriers, before, Timestamp::now());
+    let machines = carrier_findings(&inputs, carriers, before, Timestamp::now());
     let findings = Findings {
         machines,
         ..Findings::default()

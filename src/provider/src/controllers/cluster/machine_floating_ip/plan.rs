@@ -1,18 +1,7 @@
 //! Which control-plane machine gets the API server's floating IP. The decision is a pure function of what was read.
 
-use super::carrier::{ApiServer, Carrier};
 use capo_core::ObjectName;
-
-/// Where the floating IP is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Holder {
-    /// On no port, or on one that a machine of this cluster left.
-    Free,
-    /// On this control-plane machine.
-    Machine(ObjectName),
-    /// On a port that is not a control-plane machine's.
-    Other,
-}
+use capo_gate::floating_ip::{ApiServer, Carrier, Holder};
 
 /// What to do about the floating IP.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,19 +75,19 @@ fn receiver(carriers: &[Carrier], least: ApiServer) -> Option<&Carrier> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use super::super::carrier::Deletion;
+mod tests {
     use super::*;
     use capo_core::GateOverride;
+    use capo_gate::floating_ip::CarrierDeletion;
     use jiff::Timestamp;
 
-    pub(crate) fn carrier(name: &str, api_server: ApiServer) -> Carrier {
+    fn carrier(name: &str, api_server: ApiServer) -> Carrier {
         Carrier {
             machine: ObjectName::new("ns", name),
             server: Some(format!("server-of-{name}")),
             addresses: Vec::new(),
             created: None,
-            deletion: Deletion::No,
+            deletion: CarrierDeletion::No,
             is_active: true,
             is_down: false,
             api_server,
@@ -106,9 +95,9 @@ pub(super) mod tests {
         }
     }
 
-    pub(crate) fn leaving(name: &str, api_server: ApiServer) -> Carrier {
+    fn leaving(name: &str, api_server: ApiServer) -> Carrier {
         Carrier {
-            deletion: Deletion::Since(Timestamp::UNIX_EPOCH),
+            deletion: CarrierDeletion::Since(Timestamp::UNIX_EPOCH),
             ..carrier(name, api_server)
         }
     }

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 
 use crate::{reconcile::ReadAt, tracker::prober::Prober, work_queue::WorkQueue};
 use capo_core::{Endpoint, ObjectName};
+use capo_gate::floating_ip::{CarrierProof, ProofOutcome};
 
 /// How soon a proof that failed is tried again.
 const RETRY: Duration = Duration::from_secs(5);
@@ -24,20 +25,6 @@ pub(crate) struct Proof {
     /// When the first request was made with the floating IP there.
     pub since: Instant,
     outcome: Arc<Mutex<Option<ReadAt<ProofOutcome>>>>,
-}
-
-/// What came of the requests.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ProofOutcome {
-    /// All of them were answered by an API server of this cluster that is not the leaving one.
-    Served,
-    /// One was not.
-    Failed {
-        /// What came back.
-        message: String,
-        /// No API server answered, which may be due to this process being unable to reach the endpoint at all.
-        is_unreachable: bool,
-    },
 }
 
 /// What requests are made, and where their end is reported.
@@ -61,26 +48,15 @@ pub(crate) struct ProofRequest {
 }
 
 impl Proof {
-    /// A proof with an outcome.
-    #[cfg(test)]
-    pub(super) fn with_outcome(
-        leaving: ObjectName,
-        holder: ObjectName,
-        outcome: Option<ProofOutcome>,
-    ) -> Self {
-        let now = Instant::now();
-        Self {
-            leaving,
-            holder,
-            since: now,
-            outcome: Arc::new(Mutex::new(outcome.map(|outcome| ReadAt::new(outcome, now)))),
-        }
-    }
-
-    /// The outcome; `None` while requests are under way.
-    pub(crate) fn outcome(&self) -> Option<ProofOutcome> {
+    /// What is known of it now.
+    pub(crate) fn seen(&self) -> CarrierProof {
         let outcome = self.outcome.lock();
-        outcome.as_ref().map(|outcome| outcome.value.clone())
+        CarrierProof {
+            leaving: self.leaving.clone(),
+            holder: self.holder.clone(),
+            since: self.since,
+            outcome: outcome.as_ref().map(|outcome| outcome.value.clone()),
+        }
     }
 
     /// Whether it failed and it is time to try again.

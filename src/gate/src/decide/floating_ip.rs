@@ -1,0 +1,208 @@
+//! The gates `release` and `finalizer` of control-plane machines where the API server is reached by a floating IP on one of
+//! them. There is no load balancer, and the controller that moves the floating IP calls this.
+
+use std::{collections::BTreeMap, time::Instant};
+
+use jiff::Timestamp;
+
+use crate::{
+    decide::{
+        precedence::{first_bypass, first_hold},
+        proof::WITHOUT_PROOF,
+    },
+    model::{
+        findings::{Gate, MachineFinding},
+        floating_ip::{Carrier, CarrierDeletion, CarrierProof, Holder, ProofOutcome},
+    },
+};
+use capo_core::{ConditionState, GateOverride, ObjectName, Reason};
+
+/// What the gates depend on.
+pub struct ReleaseInputs<'a> {
+    /// The Cluster or its control plane is being deleted.
+    pub is_going: bool,
+    /// The control plane was initialised once.
+    pub is_initialised: bool,
+    /// The operator's annotation on the cluster.
+    pub operator: &'a GateOverride,
+    /// The floating IP, for messages.
+    pub address: &'a str,
+    /// Where the floating IP is.
+    pub holder: &'a Holder,
+    /// Whether clients reach the API server through it.
+    pub ingress: &'a ConditionState,
+    /// The requests through the endpoint for the machine that is released next.
+    pub proof: Option<&'a CarrierProof>,
+    /// Since when Cluster API reaches the API server without a break.
+    pub remote_connection_since: Option<Instant>,
+    /// The clock.
+    pub now: Instant,
+}
+
+/// The machine that is released next: of those that are being deleted and do not have the floating IP the one whose
+/// deletion is the oldest.
+pub fn next_release<'a>(carriers: &'a [Carrier], holder: &Holder) -> Option<&'a Carrier> {
+    let since = |carrier: &Carrier| match carrier.deletion {
+        CarrierDeletion::Since(since) => Some(since),
+        CarrierDeletion::No | CarrierDeletion::WithoutHook => None,
+    };
+    carriers
+        .iter()
+        .filter(|carrier| *holder != Holder::Machine(carrier.machine.clone()))
+        .filter_map(|carrier| Some((since(carrier)?, carrier)))
+        .min_by(|(a, first), (b, second)| a.cmp(b).then(first.machine.cmp(&second.machine)))
+        .map(|(_, carrier)| carrier)
+}
+
+/// The gates of every machine. A gate that is held since before keeps its time.
+pub fn carrier_findings(
+    inputs: &ReleaseInputs<'_>,
+    carriers: &[Carrier],
+    before: &BTreeMap<ObjectName, MachineFinding>,
+    now: Timestamp,
+) -> BTreeMap<ObjectName, MachineFinding> {
+    let next = next_release(carriers, inputs.holder);
+    carriers
+        .iter()
+        .map(|carrier| {
+            let is_next = next.is_some_and(|next| next.machine == carrier.machine);
+            let mut gate = match carrier.deletion {
+                CarrierDeletion::No => Gate::NotAsked,
+                CarrierDeletion::Since(_) | CarrierDeletion::WithoutHook => {
+                    release(inputs, carrier, is_next, now)
+                }
+            };
+            let previous = before.get(&carrier.machine).map(|finding| &finding.release);
+            if let (Gate::Held { since, .. }, Some(Gate::Held { since: known, .. })) =
+                (&mut gate, previous)
+            {
+                *since = *known;
+            }
+            let finding = MachineFinding {
+                verdict: inputs.ingress.clone(),
+                admission: open(Reason::LoadBalancerDisabled, "No load balancer is managed"),
+                release: gate.clone(),
+                finalizer: gate,
+                server_wanted: false,
+            };
+            (carrier.machine.clone(), finding)
+        })
+        .collect()
+}
+
+fn open(reason: Reason, message: impl Into<String>) -> Gate {
+    Gate::Open {
+        reason,
+        message: message.into(),
+    }
+}
+
+fn release(inputs: &ReleaseInputs<'_>, carrier: &Carrier, is_next: bool, now: Timestamp) -> Gate {
+    let held = |reason, message: String| Gate::Held {
+        reason,
+        message,
+        since: now,
+    };
+    if inputs.is_going {
+        return open(
+            Reason::ClusterDeleting,
+            "The Cluster or its control plane is being deleted",
+        );
+    }
+    let operators = || [&carrier.operator, inputs.operator].into_iter();
+    if let Some(GateOverride::Bypass { reason, .. }) = first_bypass(operators(), now) {
+        return Gate::Bypassed {
+            message: format!("The operator bypasses the gate: {reason}"),
+        };
+    }
+    if let Some(GateOverride::Hold { reason }) = first_hold(operators()) {
+        let message = format!("The operator holds the gate: {reason}");
+        return held(Reason::OperatorHold, message);
+    }
+    if !inputs.is_initialised {
+        return open(
+            Reason::ControlPlaneNotInitialized,
+            "The control plane was never initialised",
+        );
+    }
+    if carrier.deletion == CarrierDeletion::WithoutHook {
+        return open(
+            Reason::MachineReleased,
+            "The deletion hook was removed from the Machine",
+        );
+    }
+    let address = inputs.address;
+    let holder = match inputs.holder {
+        Holder::Machine(holder) if *holder == carrier.machine => {
+            return held(
+                Reason::FloatingIPError,
+                format!(
+                    "The API server's floating IP {address} is on this machine. It is moved as soon as another \
+                     control-plane machine stays, its server is ACTIVE and its API server is healthy"
+                ),
+            );
+        }
+        Holder::Machine(holder) => holder,
+        Holder::Free | Holder::Other => {
+            return held(
+                Reason::FloatingIPError,
+                format!(
+                    "The API server's floating IP {address} is on no control-plane machine, so none is taken down"
+                ),
+            );
+        }
+    };
+    if !is_next {
+        return held(
+            Reason::FloatingIPError,
+            "Another control-plane machine is released first".to_owned(),
+        );
+    }
+    let proof = inputs
+        .proof
+        .filter(|proof| proof.leaving == carrier.machine && proof.holder == *holder);
+    match proof.map(|proof| (proof, &proof.outcome)) {
+        Some((_, Some(ProofOutcome::Served))) => open(
+            Reason::MachineReleased,
+            format!(
+                "The API server answers at {address}, which is on machine {}",
+                holder.name
+            ),
+        ),
+        Some((
+            proof,
+            Some(ProofOutcome::Failed {
+                message,
+                is_unreachable,
+            }),
+        )) => {
+            let reached_since = inputs
+                .remote_connection_since
+                .map(|since| since.max(proof.since));
+            let is_reached = reached_since
+                .is_some_and(|since| inputs.now.saturating_duration_since(since) >= WITHOUT_PROOF);
+            if *is_unreachable && is_reached {
+                return open(
+                    Reason::MachineReleased,
+                    format!(
+                        "Cluster API has reached the API server for {} s since floating IP {address} is on machine {}; \
+                         a proof was not possible: {message}",
+                        WITHOUT_PROOF.as_secs(),
+                        holder.name
+                    ),
+                );
+            }
+            held(
+                Reason::FloatingIPError,
+                format!(
+                    "Floating IP {address} is on machine {}, and no API server answers there: {message}",
+                    holder.name
+                ),
+            )
+        }
+        None | Some((_, None)) => held(
+            Reason::FloatingIPError,
+            format!("Requests to the API server at {address} are under way"),
+        ),
+    }
+}

@@ -1,0 +1,211 @@
+//! The gates where the API server is reached by a floating IP on a machine.
+
+use std::{
+    collections::BTreeMap,
+    sync::LazyLock,
+    time::{Duration, Instant},
+};
+
+use jiff::Timestamp;
+
+use crate::{
+    decide::floating_ip::{ReleaseInputs, carrier_findings},
+    model::{
+        findings::Gate,
+        floating_ip::{ApiServer, Carrier, CarrierDeletion, CarrierProof, Holder, ProofOutcome},
+    },
+};
+use capo_core::{ConditionState, GateOverride, ObjectName, Reason};
+
+/// A machine that stays, whose API server serves.
+fn carrier(machine: &str) -> Carrier {
+    Carrier {
+        machine: name(machine),
+        server: Some(format!("server-of-{machine}")),
+        addresses: Vec::new(),
+        created: None,
+        deletion: CarrierDeletion::No,
+        is_active: true,
+        is_down: false,
+        api_server: ApiServer::Serving,
+        operator: GateOverride::None,
+    }
+}
+
+fn leaving(machine: &str) -> Carrier {
+    Carrier {
+        deletion: CarrierDeletion::Since(Timestamp::UNIX_EPOCH),
+        ..carrier(machine)
+    }
+}
+
+fn name(machine: &str) -> ObjectName {
+    ObjectName::new("ns", machine)
+}
+
+static INGRESS: LazyLock<ConditionState> = LazyLock::new(|| ConditionState::met(Reason::Ready));
+
+fn inputs<'a>(holder: &'a Holder, proof: Option<&'a CarrierProof>) -> ReleaseInputs<'a> {
+    ReleaseInputs {
+        is_going: false,
+        is_initialised: true,
+        operator: &GateOverride::None,
+        address: "203.0.113.9",
+        holder,
+        ingress: &INGRESS,
+        proof,
+        remote_connection_since: None,
+        now: Instant::now(),
+    }
+}
+
+fn gate(inputs: &ReleaseInputs<'_>, carriers: &[Carrier], machine: &str) -> Gate {
+    let mut all = carrier_findings(inputs, carriers, &BTreeMap::new(), Timestamp::UNIX_EPOCH);
+    let finding = all.remove(&name(machine)).unwrap();
+    assert_eq!(finding.release, finding.finalizer);
+    finding.release
+}
+
+fn proof(outcome: Option<ProofOutcome>) -> CarrierProof {
+    CarrierProof {
+        leaving: name("a"),
+        holder: name("b"),
+        since: Instant::now(),
+        outcome,
+    }
+}
+
+fn failed(is_unreachable: bool) -> ProofOutcome {
+    ProofOutcome::Failed {
+        message: "refused".to_owned(),
+        is_unreachable,
+    }
+}
+
+#[test]
+fn a_machine_is_released_after_answers_at_the_floating_ip_on_another_one() {
+    let carriers = [leaving("a"), carrier("b")];
+    let (on_a, on_b) = (Holder::Machine(name("a")), Holder::Machine(name("b")));
+    let served = proof(Some(ProofOutcome::Served));
+    let cases = [
+        ("it has the floating IP", &on_a, Some(&served), false),
+        ("nothing was asked yet", &on_b, None, false),
+        ("requests are under way", &on_b, Some(&proof(None)), false),
+        ("no answer", &on_b, Some(&proof(Some(failed(true)))), false),
+        ("answered", &on_b, Some(&served), true),
+        ("nowhere", &Holder::Free, Some(&served), false),
+    ];
+    for (what, holder, proof, expected) in cases {
+        let gate = gate(&inputs(holder, proof), &carriers, "a");
+        assert_eq!(gate.is_open(), expected, "{what}: {gate:?}");
+    }
+    assert_eq!(
+        gate(&inputs(&on_b, Some(&served)), &carriers, "b"),
+        Gate::NotAsked
+    );
+}
+
+#[test]
+fn an_answer_counts_only_for_the_machine_it_was_asked_for_and_where_the_floating_ip_still_is() {
+    let carriers = [leaving("a"), carrier("b"), carrier("c")];
+    let served = proof(Some(ProofOutcome::Served));
+    let on_c = Holder::Machine(name("c"));
+    assert!(!gate(&inputs(&on_c, Some(&served)), &carriers, "a").is_open());
+    let others = [carrier("b"), leaving("c")];
+    let on_b = Holder::Machine(name("b"));
+    assert!(!gate(&inputs(&on_b, Some(&served)), &others, "c").is_open());
+}
+
+#[test]
+fn one_machine_is_released_at_a_time() {
+    let later = Carrier {
+        deletion: CarrierDeletion::Since(Timestamp::from_second(9).unwrap()),
+        ..carrier("c")
+    };
+    let carriers = [later, leaving("a"), carrier("b")];
+    let on_b = Holder::Machine(name("b"));
+    let served = proof(Some(ProofOutcome::Served));
+    assert!(gate(&inputs(&on_b, Some(&served)), &carriers, "a").is_open());
+    assert!(!gate(&inputs(&on_b, Some(&served)), &carriers, "c").is_open());
+}
+
+#[test]
+fn cluster_api_must_have_reached_an_endpoint_for_long_that_this_process_cannot_reach() {
+    let carriers = [leaving("a"), carrier("b")];
+    let on_b = Holder::Machine(name("b"));
+    for (is_unreachable, seconds, expected) in
+        [(true, 89, false), (true, 91, true), (false, 91, false)]
+    {
+        let proof = proof(Some(failed(is_unreachable)));
+        let mut inputs = inputs(&on_b, Some(&proof));
+        inputs.remote_connection_since = Some(proof.since);
+        inputs.now = proof.since + Duration::from_secs(seconds);
+        let gate = gate(&inputs, &carriers, "a");
+        assert_eq!(
+            gate.is_open(),
+            expected,
+            "{is_unreachable} {seconds}: {gate:?}"
+        );
+    }
+}
+
+#[test]
+fn what_opens_every_gate_opens_this_one_and_an_operator_holds_it() {
+    let carriers = [leaving("a")];
+    let on_a = Holder::Machine(name("a"));
+    let bypass = GateOverride::Bypass {
+        until: Timestamp::MAX,
+        reason: "r".to_owned(),
+    };
+    let hold = GateOverride::Hold {
+        reason: "r".to_owned(),
+    };
+    let mut going = inputs(&on_a, None);
+    going.is_going = true;
+    assert!(gate(&going, &carriers, "a").is_open());
+    let mut new = inputs(&on_a, None);
+    new.is_initialised = false;
+    assert!(gate(&new, &carriers, "a").is_open());
+    let mut bypassed = inputs(&on_a, None);
+    bypassed.operator = &bypass;
+    assert!(gate(&bypassed, &carriers, "a").is_open());
+    let unhooked = [Carrier {
+        deletion: CarrierDeletion::WithoutHook,
+        ..leaving("a")
+    }];
+    assert!(gate(&inputs(&on_a, None), &unhooked, "a").is_open());
+    let mut kept = inputs(&on_a, None);
+    kept.operator = &hold;
+    assert!(!gate(&kept, &unhooked, "a").is_open());
+}
+
+#[test]
+fn the_override_of_the_machine_goes_before_that_of_the_cluster_and_a_bypass_before_a_hold() {
+    let on_a = Holder::Machine(name("a"));
+    let hold = |reason: &str| GateOverride::Hold {
+        reason: reason.to_owned(),
+    };
+    let bypass = |until, reason: &str| GateOverride::Bypass {
+        until,
+        reason: reason.to_owned(),
+    };
+    let shown = |machine: GateOverride, cluster: GateOverride| {
+        let carriers = [Carrier {
+            operator: machine,
+            ..leaving("a")
+        }];
+        let mut inputs = inputs(&on_a, None);
+        inputs.operator = &cluster;
+        match gate(&inputs, &carriers, "a") {
+            Gate::Bypassed { message } | Gate::Held { message, .. } => message,
+            other => panic!("{other:?}"),
+        }
+    };
+    let later = Timestamp::MAX;
+    assert!(shown(hold("m"), hold("c")).ends_with("holds the gate: m"));
+    assert!(shown(bypass(later, "m"), bypass(later, "c")).ends_with("bypasses the gate: m"));
+    assert!(shown(hold("m"), bypass(later, "c")).ends_with("bypasses the gate: c"));
+    // One that has run out is none.
+    let over = bypass(Timestamp::UNIX_EPOCH, "m");
+    assert!(shown(over, hold("c")).ends_with("holds the gate: c"));
+}
