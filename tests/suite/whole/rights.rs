@@ -223,18 +223,16 @@ fn used(event: &Value) -> Option<(Right, bool)> {
     Some((right, event["responseStatus"]["code"] != 403))
 }
 
-/// A cluster with a machine of each sort and an object of each other kind, from the start of the manager to its end.
-pub(super) async fn whole_life(stage: &IsolatedEnvironment, manager: &mut Manager) {
+/// A cluster with a machine of each sort and an object of each other kind, until the manager has stopped. Answers its resident
+/// memory with that cluster, in KiB.
+pub(super) async fn whole_life(stage: &IsolatedEnvironment, manager: &mut Manager) -> u64 {
     stage.create_cluster("life", "127.78.0.0/24").await;
     stage.until_provisioned("OpenStackCluster", "life").await;
     for (name, control_plane) in [("life-cp", true), ("life-worker", false)] {
         stage.create_machine("life", name, control_plane).await;
         stage.until_provisioned("OpenStackMachine", name).await;
     }
-    println!(
-        "resident memory with one cluster: {} KiB",
-        manager.process.resident_bytes().unwrap() / 1024
-    );
+    let resident = manager.process.resident_bytes().unwrap() / 1024;
     for (kind, name) in others::create_all(stage, "life").await {
         others::until_seen(stage, kind, &name).await;
     }
@@ -243,6 +241,7 @@ pub(super) async fn whole_life(stage: &IsolatedEnvironment, manager: &mut Manage
     // An orderly stop uses the right to give the lease back.
     manager.process.signal("TERM").unwrap();
     assert!(manager.process.wait(PATIENCE).unwrap().success());
+    resident
 }
 
 /// Nothing was refused to the manager, and it used all of `granted` but what it has no occasion for here.
@@ -291,7 +290,8 @@ async fn a_whole_life_needs_exactly_the_shipped_rights() {
     let stage = IsolatedEnvironment::start().await;
     let mut manager = stage.start_manager("manager", &["--leader-elect"]);
     manager.until_ready().await.unwrap();
-    whole_life(&stage, &mut manager).await;
+    let resident = whole_life(&stage, &mut manager).await;
+    println!("resident memory with one cluster: {resident} KiB");
     let shipped = std::fs::read_to_string(test_support::repository("deploy/rbac.yaml")).unwrap();
     assert_exactly_used(
         &stage.kubernetes.audit_events().unwrap(),
