@@ -40,7 +40,7 @@ fn condition(status: &Value, kind: &str) -> (String, String) {
 
 fn reported(object: &OpenStackServer, outcome: &Outcome, server: Option<&Server>) -> Value {
     let progress = Progress {
-        instance_id: server.map(|server| server.id.clone()).map(Into::into),
+        instance_id: server.map(|server| server.id.clone()),
         ..Progress::default()
     };
     let report = Report {
