@@ -1,0 +1,227 @@
+//! What a read of the status tree changes in what is known of members.
+
+use std::time::Duration;
+
+use crate::{
+    apply::link::link,
+    model::{
+        effect::Effect,
+        member::{OnlineRun, Owner},
+        metric_event::MetricEvent,
+        octavia::{MemberDetail, MemberRead, Tree},
+        state::State,
+    },
+    tests::{
+        pair::{machine, member, state},
+        tree_reads::{after, pool, read},
+        world::machine_name,
+    },
+};
+use capo_core::{MemberStatus, OperatingStatus, ProvisioningStatus};
+
+fn transitions(effects: &[Effect]) -> Vec<(MemberStatus, MemberStatus)> {
+    let found = effects.iter().filter_map(|effect| match effect {
+        Effect::Record(MetricEvent::Transition { from, to, .. }) => Some((*from, *to)),
+        _ => None,
+    });
+    found.collect()
+}
+
+#[test]
+fn a_member_keeps_what_is_known_of_it_wherever_it_is_in_the_list() {
+    let (mut state, mut now) = state();
+    let known = |state: &mut State| {
+        let found = member(state, 1, 0);
+        (found.since, found.active_reads, found.detail.clone())
+    };
+    let before = known(&mut state);
+    let effects = read(&mut state, &mut now, |tree| pool(tree, 0).members.reverse());
+    assert_eq!(known(&mut state), before);
+    assert_eq!(state.ports[0].members.len(), 2);
+    assert_eq!(transitions(&effects), []);
+    assert!(!state.ports[0].members_due);
+}
+
+#[test]
+fn members_that_come_change_and_go_are_recorded() {
+    use MemberStatus::{Active, Error, Missing, PendingCreate};
+    let (state, effects) = after(
+        |_| (),
+        |tree| {
+            let members = &mut pool(tree, 0).members;
+            let mut new = members[0].clone();
+            new.id = "new".into();
+            new.name = "new".to_owned();
+            new.provisioning = ProvisioningStatus::PendingCreate;
+            members.push(new);
+            members[0].provisioning = ProvisioningStatus::Error;
+            pool(tree, 1).members.remove(1);
+        },
+    );
+    let expected = [(Missing, PendingCreate), (Active, Error), (Active, Missing)];
+    assert_eq!(transitions(&effects), expected);
+    // Its weight and tags are in the list of members only.
+    assert!(state.ports[0].members_due && !state.ports[1].members_due);
+    let error = &state.ports[0].members[0];
+    assert_eq!(
+        (error.since, error.active_reads),
+        (state.reads.tree.unwrap(), 0)
+    );
+}
+
+#[test]
+fn a_new_member_has_the_detail_that_the_answer_to_its_creation_had() {
+    let detail = |id: &str| MemberDetail {
+        id: id.into(),
+        weight: 7,
+        admin_up: false,
+        tags: Vec::new(),
+    };
+    let (state, _) = after(
+        |state| state.ports[0].details_ahead = vec![detail("other"), detail("new")],
+        |tree| {
+            let members = &mut pool(tree, 0).members;
+            let mut new = members[0].clone();
+            new.id = "new".into();
+            members.push(new);
+        },
+    );
+    let new = state.ports[0].members.last().unwrap();
+    assert_eq!(new.detail, Some(detail("new")));
+    assert_eq!(state.ports[0].details_ahead, [detail("other")]);
+}
+
+#[test]
+fn a_member_whose_name_address_or_port_changed_is_linked_again() {
+    let changes: [fn(&mut MemberRead); 3] = [
+        |member| member.name = "k8s-clusterapi-cluster-n-c-kubeapi-6443-gone".to_owned(),
+        |member| member.address = Some([10, 0, 0, 99].into()),
+        |member| member.port = 1,
+    ];
+    for (case, change) in changes.into_iter().enumerate() {
+        let (mut state, _) = after(|_| (), |tree| change(&mut pool(tree, 0).members[0]));
+        let linked = [1, 2].map(|index| machine(&mut state, index).slots[0].member);
+        assert_eq!(linked.iter().flatten().count(), 1, "case {case}");
+        assert_ne!(state.ports[0].members[0].owner, Owner::Ours, "case {case}");
+    }
+}
+
+#[test]
+fn health_counts_while_the_member_is_active() {
+    let online = |change: fn(&mut MemberRead)| {
+        let (mut state, mut now) = state();
+        member(&mut state, 1, 0).online = Some(OnlineRun {
+            first: now.instant,
+            last: now.instant,
+            reads: 3,
+        });
+        let index = machine(&mut state, 1).slots[0].member.unwrap();
+        read(&mut state, &mut now, |tree| {
+            change(&mut pool(tree, 0).members[index]);
+        });
+        let member = member(&mut state, 1, 0);
+        (
+            member.online.map(|run| (run.reads, run.span())),
+            member.down.reads,
+        )
+    };
+    let longer = Some((4, Duration::from_secs(5)));
+    assert_eq!(online(|_| ()), (longer, 0));
+    assert_eq!(
+        online(|member| member.provisioning = ProvisioningStatus::PendingUpdate),
+        (None, 0)
+    );
+    for status in [OperatingStatus::Error, OperatingStatus::Offline] {
+        let (run, down) = online(match status {
+            OperatingStatus::Error => |member| member.operating = OperatingStatus::Error,
+            _ => |member| member.operating = OperatingStatus::Offline,
+        });
+        assert_eq!((run, down), (None, 1), "{status:?}");
+    }
+    assert_eq!(
+        online(|member| member.operating = OperatingStatus::Draining),
+        (None, 0)
+    );
+}
+
+#[test]
+fn a_left_over_member_is_counted_from_the_second_read_on() {
+    let (mut state, mut now) = state();
+    let gone = |state: &State| {
+        let mut members = state.ports[0].members.iter();
+        let found = members.find(|member| member.owner == Owner::Gone).unwrap();
+        found.ownerless_reads
+    };
+    state.machines.remove(&machine_name(1));
+    link(&mut state);
+    read(&mut state, &mut now, |_| ());
+    assert_eq!(gone(&state), 1);
+    // Other members came: who owns which is to be seen again.
+    read(&mut state, &mut now, |tree| {
+        let members = &mut pool(tree, 0).members;
+        let mut new = members[0].clone();
+        (new.id, new.name) = ("new".into(), "stranger".to_owned());
+        members.push(new);
+    });
+    assert_eq!(gone(&state), 0);
+    for reads in [1, 2, 3] {
+        read(&mut state, &mut now, |_| ());
+        assert_eq!(gone(&state), reads);
+    }
+    let mut owned = state.ports[0]
+        .members
+        .iter()
+        .filter(|member| member.owner == Owner::Ours);
+    assert!(owned.all(|member| member.ownerless_reads == 0));
+}
+
+#[test]
+fn a_port_is_dark_while_a_monitor_finds_nobody_online() {
+    let (mut state, mut now) = state();
+    let dark = |state: &State| [0, 1].map(|port| state.ports[port].dark.reads);
+    read(&mut state, &mut now, |_| ());
+    assert_eq!(dark(&state), [0, 0]);
+    let down = |tree: &mut Tree| {
+        for member in &mut pool(tree, 1).members {
+            member.operating = OperatingStatus::Error;
+        }
+    };
+    read(&mut state, &mut now, down);
+    assert_eq!(dark(&state), [0, 1]);
+    read(&mut state, &mut now, |tree| {
+        down(tree);
+        pool(tree, 1).members[0].operating = OperatingStatus::Online;
+    });
+    assert_eq!(dark(&state), [0, 0]);
+    // Nobody checks them.
+    read(&mut state, &mut now, |tree| {
+        for member in &mut pool(tree, 1).members {
+            member.operating = OperatingStatus::NoMonitor;
+        }
+    });
+    assert_eq!(dark(&state), [0, 0]);
+}
+
+#[test]
+fn a_member_that_is_steadily_online_shows_that_the_cluster_was_initialised() {
+    let shown = |reads: u32, factor: f64| {
+        let (mut state, mut now) = state();
+        let span = state.online_span().mul_f64(factor);
+        for member in state.ports.iter_mut().flat_map(|port| &mut port.members) {
+            member.online = None;
+        }
+        let next = now.instant + Duration::from_secs(5);
+        member(&mut state, 1, 0).online = Some(OnlineRun {
+            first: next.checked_sub(span).unwrap(),
+            last: now.instant,
+            reads: reads - 1,
+        });
+        (state.answered, state.watched_since) = (false, None);
+        read(&mut state, &mut now, |_| ());
+        assert_eq!(state.watched_since, Some(now.instant));
+        state.answered
+    };
+    assert!(shown(2, 1.0));
+    assert!(!shown(2, 0.99));
+    assert!(!shown(1, 1.0));
+}
