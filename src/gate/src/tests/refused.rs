@@ -1,0 +1,184 @@
+//! What a write that failed changes in the state.
+
+use crate::{
+    apply::write::{is_unsettling, outcome, refused},
+    model::{
+        call::{Operation, Sets, Write},
+        metric_event::OperationOutcome,
+        octavia::Written,
+        part::PartKind,
+        state::State,
+    },
+    tests::{
+        model::failure,
+        pair::{machine, member},
+        written::{NUMBERS, before, write_of},
+    },
+};
+use capo_core::{FailureClass, MonitorType};
+
+/// The state after a write of the second port that failed.
+fn failed(write: &Write, class: FailureClass) -> State {
+    let (mut state, now) = before();
+    state.reads.ladder = None;
+    state.ports[1].refusal = None;
+    machine(&mut state, 1).slots[1].refusal = None;
+    refused(&mut state, write, None, failure(class), &now);
+    state
+}
+
+const REFUSED: [FailureClass; 6] = [
+    FailureClass::Denied,
+    FailureClass::Quota,
+    FailureClass::Invalid,
+    FailureClass::InUse,
+    FailureClass::Duplicate,
+    FailureClass::NotImplemented,
+];
+const UNKNOWN: [FailureClass; 5] = [
+    FailureClass::Transient,
+    FailureClass::Throttled,
+    FailureClass::Auth,
+    FailureClass::NoService,
+    FailureClass::LeaseLost,
+];
+
+fn part_writes() -> [Write; 6] {
+    let part = PartKind::Pool;
+    [
+        Write::MakePart { port: 8132, part },
+        Write::Attach { port: 8132 },
+        Write::RepairPart { port: 8132, part },
+        Write::ReplacePart { port: 8132, part },
+        Write::Retype { port: 8132 },
+        Write::Cidrs { port: 8132 },
+    ]
+}
+
+#[test]
+fn a_refused_write_is_repeated_after_a_while_with_its_reason() {
+    for class in REFUSED {
+        for write in part_writes() {
+            let state = failed(&write, class);
+            let port = &state.ports[1];
+            assert_eq!(
+                port.refusal.as_ref().map(|refusal| refusal.class),
+                Some(class)
+            );
+            assert_eq!(port.attempts.made, 1, "{write:?}");
+            let is_push = matches!(write, Write::RepairPart { .. });
+            assert_eq!(port.pushed.is_some(), is_push, "{write:?}");
+            assert!(state.trouble.is_none() && state.reads.ladder.is_none());
+            assert_eq!(state.reads.structure_due, class == FailureClass::Duplicate);
+        }
+        let mut state = failed(&write_of(Operation::Create), class);
+        assert!(!state.reads.structure_due, "{class:?}");
+        let slot = &machine(&mut state, 1).slots[1];
+        assert_eq!(
+            slot.refusal.as_ref().map(|refusal| refusal.class),
+            Some(class)
+        );
+        assert_eq!(slot.attempts.made, 2);
+    }
+}
+
+#[test]
+fn after_a_write_whose_outcome_is_unknown_what_it_may_have_changed_is_read_again() {
+    for class in UNKNOWN {
+        for write in part_writes() {
+            let state = failed(&write, class);
+            let is_push = matches!(write, Write::RepairPart { .. });
+            assert_eq!(state.reads.structure_due, !is_push, "{write:?}");
+            assert!(state.trouble.is_some() && state.ports[1].refusal.is_none());
+            assert_eq!(state.ports[1].attempts.made, 0);
+        }
+        let numbers = failed(&Write::Numbers { port: 8132 }, class);
+        assert!(numbers.ports[1].numbers_due && !numbers.ports[0].numbers_due);
+        assert!(!numbers.reads.structure_due);
+        let mut drained = failed(&write_of(Operation::Drain), class);
+        assert_eq!(member(&mut drained, 1, 1).detail, None);
+        assert!(member(&mut drained, 1, 0).detail.is_some());
+        assert!(member(&mut drained, 2, 1).detail.is_some());
+        assert!(drained.ports[1].members_due && !drained.ports[0].members_due);
+        assert!(drained.trouble.is_some());
+    }
+}
+
+#[test]
+fn a_load_balancer_that_takes_no_writes_is_read_until_it_does() {
+    for class in [FailureClass::Locked, FailureClass::Conflict] {
+        for write in part_writes() {
+            let state = failed(&write, class);
+            assert_eq!(state.reads.ladder.map(|ladder| ladder.reads), Some(0));
+            assert!(state.trouble.is_none() && state.ports[1].refusal.is_none());
+            assert!(!state.reads.structure_due && state.ports[1].attempts.made == 0);
+        }
+    }
+}
+
+#[test]
+fn what_is_not_found_is_deleted_or_has_the_structure_read() {
+    let mut deleted = failed(&write_of(Operation::Delete), FailureClass::NotFound);
+    let slot = &machine(&mut deleted, 1).slots[1];
+    assert!(slot.deleted.is_some() && slot.refusal.is_none());
+    assert_eq!(slot.attempts.made, 2);
+    assert!(!deleted.reads.structure_due);
+    let mut updated = failed(&write_of(Operation::Repair), FailureClass::NotFound);
+    let slot = &machine(&mut updated, 1).slots[1];
+    assert!(slot.deleted.is_none() && slot.refusal.is_some());
+    assert!(updated.reads.structure_due);
+}
+
+#[test]
+fn a_provider_without_monitors_of_a_type_gets_one_that_connects_and_then_none() {
+    let write = Write::MakePart {
+        port: 8132,
+        part: PartKind::Monitor,
+    };
+    for (wanted, is_type_refused) in [(MonitorType::Https, true), (MonitorType::Tcp, false)] {
+        let (mut state, now) = before();
+        let sets = Sets::Monitor(wanted.clone(), NUMBERS);
+        let failure = failure(FailureClass::NotImplemented);
+        refused(&mut state, &write, Some(&sets), failure, &now);
+        let port = &state.ports[1];
+        assert_eq!(port.type_refused, is_type_refused, "{wanted:?}");
+        assert_eq!(port.monitor_refused, !is_type_refused, "{wanted:?}");
+        assert_eq!(port.attempts.made, 0);
+    }
+    let other = Write::MakePart {
+        port: 8132,
+        part: PartKind::Pool,
+    };
+    let state = failed(&other, FailureClass::NotImplemented);
+    assert!(!state.ports[1].type_refused && !state.ports[1].monitor_refused);
+    assert_eq!(state.ports[1].attempts.made, 1);
+}
+
+#[test]
+fn an_outcome_has_its_name_for_the_metrics_and_says_whether_earlier_reads_count() {
+    use FailureClass::{
+        Auth, Conflict, Denied, Duplicate, InUse, Invalid, LeaseLost, Locked, NoService, NotFound,
+        NotImplemented, Quota, Throttled, Transient,
+    };
+    assert_eq!(outcome(&Ok(Written::default())), OperationOutcome::Success);
+    for (class, expected, unsettles) in [
+        (Locked, OperationOutcome::Conflict, true),
+        (Conflict, OperationOutcome::Conflict, true),
+        (Duplicate, OperationOutcome::Duplicate, true),
+        (NotFound, OperationOutcome::Error, true),
+        (Transient, OperationOutcome::Error, true),
+        (Throttled, OperationOutcome::Error, true),
+        (Auth, OperationOutcome::Error, true),
+        (NoService, OperationOutcome::Error, true),
+        (Denied, OperationOutcome::Error, false),
+        (Quota, OperationOutcome::Error, false),
+        (Invalid, OperationOutcome::Error, false),
+        (InUse, OperationOutcome::Error, false),
+        (NotImplemented, OperationOutcome::Error, false),
+        (LeaseLost, OperationOutcome::Error, false),
+    ] {
+        let failure = failure(class);
+        assert_eq!(is_unsettling(&failure), unsettles, "{class:?}");
+        assert_eq!(outcome(&Err(failure)), expected, "{class:?}");
+    }
+}

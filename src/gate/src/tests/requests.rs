@@ -1,0 +1,214 @@
+//! Which requests through the endpoint are sent, and which call that waits for the budget may still be sent.
+
+use crate::{
+    model::{
+        call::{InFlight, Operation, Purpose, Write},
+        clock::Now,
+        decision::{GateCause, GateDecision},
+        desired::Deletion,
+        effect::Effect,
+        evidence::{Lack, Others},
+        machine::Stage,
+        proof::{EndpointRequest, Proof, Round},
+        state::State,
+    },
+    plan::{requests, withdrawal::is_call_wanted},
+    tests::{
+        pair::{STEP, UNHOOKED, ago, machine, state},
+        world::{address, machine_name},
+    },
+};
+use capo_core::ObjectName;
+
+/// What is sent while the first machine is being released.
+fn sent(change: impl FnOnce(&mut State, &Now)) -> (Vec<(u64, EndpointRequest)>, State, Now) {
+    let (mut state, now) = state();
+    state.requests = 6;
+    let row = Proof::new(
+        machine_name(1),
+        Round::Drained,
+        now.instant,
+        vec![true, true],
+    );
+    state.proof = Some(row);
+    change(&mut state, &now);
+    let mut effects = Vec::new();
+    requests::send(&mut state, &now, &mut effects);
+    let sent = effects.into_iter().map(|effect| match effect {
+        Effect::Request { id, request } => (id, request),
+        other => panic!("{other:?}"),
+    });
+    (sent.collect(), state, now)
+}
+
+#[test]
+fn one_request_to_each_port_is_under_way_at_a_time() {
+    let (all, state, now) = sent(|_, _| ());
+    let [
+        (
+            7,
+            EndpointRequest::Readyz {
+                endpoint,
+                addresses,
+            },
+        ),
+        (8, connect),
+    ] = &all[..]
+    else {
+        panic!("{all:?}");
+    };
+    assert_eq!((endpoint.host.as_str(), endpoint.port), ("192.0.2.1", 6443));
+    assert_eq!(addresses[..], [address(1), address(2)]);
+    assert_eq!(connect.to_string(), "TCP connection to 192.0.2.1:8132");
+    let row = state.proof.unwrap();
+    for (port, (id, request)) in row.ports.iter().zip(&all) {
+        assert_eq!((port.request, port.sent), (Some(*id), Some(now.instant)));
+        assert_eq!(port.asked, request.to_string());
+    }
+    assert_eq!(state.requests, 8);
+}
+
+#[test]
+fn a_request_is_sent_when_it_is_due_and_needed() {
+    let first_port = |change: fn(&mut State, &Now)| {
+        let (all, ..) = sent(change);
+        all.iter()
+            .any(|(_, request)| matches!(request, EndpointRequest::Readyz { .. }))
+    };
+    assert!(first_port(|_, _| ()));
+    let not: [fn(&mut State, &Now); 7] = [
+        |state, _| state.proof = None,
+        |state, _| state.proof.as_mut().unwrap().ports[0].request = Some(1),
+        |state, now| {
+            let sent = ago(now, requests::GAP.checked_sub(STEP).unwrap());
+            state.proof.as_mut().unwrap().ports[0].sent = Some(sent);
+        },
+        |state, _| state.proof.as_mut().unwrap().ports[0].required = false,
+        |state, _| state.proof.as_mut().unwrap().ports[0].failures = 3,
+        |state, _| {
+            let answers = state.settings.proof_answers;
+            state.proof.as_mut().unwrap().ports[0].answers = answers;
+        },
+        |state, _| state.desired.as_mut().unwrap().cluster.endpoint = None,
+    ];
+    for (case, change) in not.into_iter().enumerate() {
+        assert!(!first_port(change), "case {case}");
+    }
+    assert!(first_port(|state, now| {
+        let sent = ago(now, requests::GAP);
+        state.proof.as_mut().unwrap().ports[0].sent = Some(sent);
+    }));
+}
+
+/// Whether the call under way is still wanted.
+fn wanted(purpose: Purpose, change: impl FnOnce(&mut State)) -> bool {
+    let (mut state, now) = state();
+    state.call = Some(InFlight {
+        id: 1,
+        began: now.stamp(),
+        purpose,
+        outdated: false,
+        sets: None,
+    });
+    change(&mut state);
+    is_call_wanted(&state)
+}
+
+fn write_of(operation: Operation) -> Purpose {
+    Purpose::Write(Write::Member {
+        machine: machine_name(1),
+        port: 6443,
+        operation,
+    })
+}
+
+/// The first machine is being released.
+fn leaves(state: &mut State) {
+    machine(state, 1).want.deletion = Deletion::AtHook {
+        since: jiff::Timestamp::UNIX_EPOCH,
+    };
+    machine(state, 1).stage = Stage::Draining;
+}
+
+#[test]
+fn a_write_that_waits_is_not_sent_once_nothing_may_be_written() {
+    assert!(!wanted(Purpose::Tree, |state| state.call = None));
+    let stops: [fn(&mut State); 4] = [
+        |state| state.call.as_mut().unwrap().outdated = true,
+        |state| state.desired.as_mut().unwrap().cluster.paused = true,
+        |state| state.claimed_by = Some(ObjectName::new("n", "other")),
+        |state| state.credentials = false,
+    ];
+    for (case, stop) in stops.into_iter().enumerate() {
+        // A read changes nothing.
+        assert!(wanted(Purpose::Tree, stop), "case {case}");
+        let attach = Purpose::Write(Write::Attach { port: 6443 });
+        assert!(wanted(attach.clone(), |_| ()));
+        assert!(!wanted(attach, stop), "case {case}");
+        assert!(!wanted(write_of(Operation::Repair), stop), "case {case}");
+    }
+}
+
+#[test]
+fn a_write_of_a_member_that_waits_is_sent_only_while_its_machine_needs_it() {
+    use Operation::{Adopt, Create, Delete, Drain, Enable, Repair, Replace, Restore};
+    let all = |change: fn(&mut State)| {
+        let wanted = |operation: &Operation| wanted(write_of(*operation), change);
+        let operations = Operation::ALL.into_iter();
+        operations.filter(wanted).collect::<Vec<_>>()
+    };
+    let stays = [Create, Delete, Replace, Adopt, Restore, Repair, Enable];
+    assert_eq!(all(|_| ()), stays);
+    assert_eq!(all(leaves), [Delete, Drain, Restore, Repair]);
+    assert_eq!(
+        all(|state| drop(state.machines.remove(&machine_name(1)))),
+        []
+    );
+    assert_eq!(all(|state| machine(state, 1).want.paused = true), []);
+    let stop = |state: &mut State| {
+        leaves(state);
+        machine(state, 1).gates.finalizer = GateDecision::Held(GateCause::OperatorHold);
+    };
+    assert_eq!(all(stop), [Restore, Repair]);
+    let paused = |state: &mut State| {
+        leaves(state);
+        machine(state, 1).gates.release = GateDecision::Held(GateCause::Paused);
+    };
+    assert_eq!(all(paused), [Restore, Repair]);
+    let held = |state: &mut State| {
+        leaves(state);
+        machine(state, 1).gates.release = GateDecision::Held(GateCause::Removing);
+    };
+    assert_eq!(all(held), [Delete, Drain, Restore, Repair]);
+    let called_off = |state: &mut State| machine(state, 1).restoring = true;
+    assert_eq!(
+        all(called_off),
+        [Create, Replace, Adopt, Restore, Repair, Enable]
+    );
+    assert_eq!(
+        all(|state| machine(state, 1).want.deletion = UNHOOKED),
+        [Delete, Drain, Restore, Repair]
+    );
+    // It is the last API server: its member comes back.
+    let last = |state: &mut State| {
+        machine(state, 1).want.deletion = Deletion::AfterHook {
+            since: jiff::Timestamp::UNIX_EPOCH,
+        };
+        machine(state, 1).others = Some(Others::None(6443, Lack::Leaving));
+    };
+    assert_eq!(all(last), Operation::ALL);
+}
+
+#[test]
+fn a_row_that_is_over_sends_nothing_more() {
+    let (none, ..) = sent(|state, now| {
+        let window = state.settings.proof_window;
+        state.proof.as_mut().unwrap().began = ago(now, window);
+    });
+    assert_eq!(none, []);
+    let (all, ..) = sent(|state, now| {
+        let window = state.settings.proof_window;
+        state.proof.as_mut().unwrap().began = ago(now, window) + STEP;
+    });
+    assert_eq!(all.len(), 2);
+}

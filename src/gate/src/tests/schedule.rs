@@ -1,0 +1,384 @@
+//! When something counts as settling, when the tree is read next, and when the worker steps next.
+
+use std::time::Duration;
+
+use crate::{
+    model::{
+        attempts::Attempts,
+        clock::Now,
+        decision::GateCause,
+        desired::Deletion,
+        member::Owner,
+        proof::{Proof, Round},
+        state::{Ladder, Lookup, State, Trouble},
+    },
+    plan::{requests, schedule},
+    tests::{
+        pair::{STEP, UNHOOKED, ago, machine, member, state},
+        world::machine_name,
+    },
+};
+use capo_core::{FailureClass, GateOverride, Lookup as Known, ProvisioningStatus};
+
+const SECOND: Duration = Duration::from_secs(1);
+const STEADY: Duration = Duration::from_secs(300);
+
+/// The state right after a read in which everything was well.
+fn quiet(change: impl FnOnce(&mut State, &Now)) -> (State, Now) {
+    let (mut state, now) = state();
+    state.reads.tried = Some(now.instant);
+    state.reads.interval = STEADY;
+    state.reads.interval_after = Some(now.instant);
+    state.reads.stale_after = STEADY * 3;
+    state.reads.waited = Duration::ZERO;
+    change(&mut state, &now);
+    (state, now)
+}
+
+#[test]
+fn something_settles_while_it_is_not_as_it_is_to_be() {
+    let unsettled = |change: fn(&mut State, &Now)| schedule::is_unsettled(&quiet(change).0);
+    assert!(!unsettled(|_, _| ()));
+    let yes: [fn(&mut State, &Now); 13] = [
+        |state, now| state.last_write = Some(now.instant + STEP),
+        |state, _| state.reads.suspect = true,
+        |state, _| state.balancer.provisioning = Some(ProvisioningStatus::PendingUpdate),
+        |state, _| state.summary.cause = Some(GateCause::NoneServes),
+        |state, _| state.ports[1].monitor = None,
+        |state, _| state.ports[1].ambiguous = Some(String::new()),
+        |state, _| member(state, 1, 1).provisioning = ProvisioningStatus::Error,
+        |state, _| member(state, 1, 1).owner = Owner::Gone,
+        |state, _| member(state, 1, 1).owner = Owner::NameOnly,
+        |state, _| machine(state, 1).slots[1].member = None,
+        |state, _| machine(state, 1).want.deletion = UNHOOKED,
+        |state, _| {
+            machine(state, 1).want.deletion = UNHOOKED;
+            for slot in &mut machine(state, 1).slots {
+                (slot.member, slot.absent_reads) = (None, 2);
+            }
+            machine(state, 1).slots[1].absent_reads = 1;
+        },
+        |state, _| {
+            machine(state, 1).want.deletion = UNHOOKED;
+            machine(state, 1).slots[0].member = None;
+            machine(state, 1).slots[0].absent_reads = 2;
+        },
+    ];
+    for (case, change) in yes.into_iter().enumerate() {
+        assert!(unsettled(change), "case {case}");
+    }
+    let no: [fn(&mut State, &Now); 8] = [
+        |state, _| state.reads.tree = None,
+        |state, _| {
+            state.balancer.provisioning = None;
+            state.balancer.not_found = 2;
+        },
+        |state, _| state.summary.cause = Some(GateCause::Stale),
+        // What belongs to others may be in any status.
+        |state, _| {
+            member(state, 1, 1).owner = Owner::Stranger;
+            member(state, 1, 1).provisioning = ProvisioningStatus::Error;
+        },
+        |state, _| {
+            machine(state, 1).slots[1].member = None;
+            machine(state, 1).slots[1].foreign = Some(0);
+        },
+        |state, _| {
+            machine(state, 1).slots[1].member = None;
+            machine(state, 1).want.address = None;
+        },
+        |state, _| {
+            machine(state, 1).want.deletion = UNHOOKED;
+            for slot in &mut machine(state, 1).slots {
+                (slot.member, slot.absent_reads) = (None, 2);
+            }
+        },
+        |state, _| state.last_write = state.reads.tree.map(|read| read.instant),
+    ];
+    for (case, change) in no.into_iter().enumerate() {
+        assert!(!unsettled(change), "case {case}");
+    }
+}
+
+/// How long after the last read the next one is due.
+fn due(change: impl FnOnce(&mut State, &Now)) -> (Option<Duration>, State) {
+    let (mut state, now) = quiet(change);
+    let due = schedule::settle(&mut state, &now);
+    (
+        due.map(|due| due.saturating_duration_since(now.instant)),
+        state,
+    )
+}
+
+#[test]
+fn the_next_read_is_due_after_the_gap_that_fits_what_is_under_way() {
+    let cases: [(fn(&mut State, &Now), Duration); 12] = [
+        (|_, _| (), STEADY),
+        (|state, _| state.large_fleet = true, STEADY * 2),
+        (|state, _| state.reads.health_wanted = true, SECOND * 5),
+        (
+            |state, _| (state.reads.health_wanted, state.reads.health) = (true, 1),
+            Duration::from_millis(7_500),
+        ),
+        (
+            |state, _| (state.reads.health_wanted, state.reads.health) = (true, 99),
+            SECOND * 15,
+        ),
+        (|state, _| state.balancer.not_found = 1, SECOND * 2),
+        (|state, _| state.reads.factor = 0.9, STEADY * 9 / 10),
+        // However the jitter is set.
+        (|state, _| state.reads.factor = 0.1, STEADY / 2),
+        (|state, _| state.reads.factor = 9.0, STEADY * 3 / 2),
+        (
+            |state, _| state.reads.wanted = true,
+            Duration::from_millis(500),
+        ),
+        (
+            |state, _| state.reads.nudged = true,
+            Duration::from_millis(500),
+        ),
+        (
+            |state, now| {
+                state.trouble = Some(Trouble {
+                    class: FailureClass::Transient,
+                    message: String::new(),
+                    since: now.stamp(),
+                    failures: 1,
+                    until: now.instant + SECOND * 7,
+                });
+            },
+            SECOND * 7,
+        ),
+    ];
+    for (case, (change, expected)) in cases.into_iter().enumerate() {
+        assert_eq!(due(change).0, Some(expected), "case {case}");
+    }
+    assert_eq!(due(|state, _| state.reads.tried = None).0, None);
+}
+
+#[test]
+fn while_something_settles_reads_follow_the_ladder() {
+    let settling = |change: fn(&mut State, &Now)| {
+        due(move |state, now| {
+            state.balancer.provisioning = Some(ProvisioningStatus::PendingUpdate);
+            change(state, now);
+        })
+    };
+    let (first, state) = settling(|_, _| ());
+    assert_eq!(first, Some(Duration::from_millis(1_850)));
+    assert_eq!(state.reads.ladder.map(|ladder| ladder.reads), Some(0));
+    let second = |state: &mut State, now: &Now| {
+        state.reads.ladder = Some(Ladder {
+            start: ago(now, SECOND * 10),
+            reads: 1,
+        });
+    };
+    assert_eq!(settling(second).0, Some(Duration::from_millis(1_500)));
+    // What a gate waits for is read within two seconds, and not in a hot loop.
+    let wanted = |state: &mut State, now: &Now| {
+        state.reads.ladder = Some(Ladder {
+            start: ago(now, SECOND * 100),
+            reads: 20,
+        });
+        state.reads.wanted = true;
+    };
+    assert_eq!(settling(wanted).0, Some(SECOND * 2));
+    let implausible = |state: &mut State, _: &Now| state.reads.suspect = true;
+    assert_eq!(settling(implausible).0, Some(SECOND * 2));
+    // The next read is due after the write, whenever the last read was.
+    let written = |state: &mut State, now: &Now| {
+        state.reads.tried = Some(ago(now, SECOND * 10));
+        state.reads.ladder = Some(Ladder {
+            start: now.instant,
+            reads: 0,
+        });
+    };
+    assert_eq!(settling(written).0, Some(Duration::from_millis(1_850)));
+    let (_, settled) = due(second);
+    assert!(settled.reads.ladder.is_none());
+}
+
+#[test]
+fn where_answers_take_longer_than_the_gap_other_calls_come_before_the_next_read() {
+    let slow = |waited: Duration| {
+        due(move |state, _| {
+            state.reads.wanted = true;
+            state.reads.waited = waited;
+        })
+    };
+    assert_eq!(
+        slow(Duration::from_millis(499)).0,
+        Some(Duration::from_millis(500))
+    );
+    assert_eq!(slow(Duration::from_millis(500)).0, Some(SECOND));
+    assert_eq!(slow(SECOND * 12).0, Some(Duration::from_millis(12_500)));
+}
+
+#[test]
+fn a_read_is_stale_after_three_of_the_widest_gaps_since_it() {
+    let (_, steady) = due(|_, _| ());
+    assert_eq!(
+        (steady.reads.interval, steady.reads.stale_after),
+        (STEADY, STEADY * 3)
+    );
+    // A gate that asks for reads makes the one that there is no older.
+    let (_, narrow) = due(|state, _| state.reads.health_wanted = true);
+    assert_eq!(
+        (narrow.reads.interval, narrow.reads.stale_after),
+        (STEADY, STEADY * 3)
+    );
+    let (_, next) = due(|state, now| {
+        state.reads.health_wanted = true;
+        state.reads.interval_after = Some(ago(now, SECOND));
+    });
+    assert_eq!(
+        (next.reads.interval, next.reads.stale_after),
+        (SECOND * 5, SECOND * 15)
+    );
+    let (_, wider) = due(|state, _| state.large_fleet = true);
+    assert_eq!(wider.reads.stale_after, STEADY * 6);
+    let (_, slow) = due(|state, now| {
+        state.reads.interval_after = Some(ago(now, SECOND));
+        state.reads.waited = STEADY * 2;
+    });
+    assert_eq!(slow.reads.stale_after, STEADY * 6);
+}
+
+/// How long it is until the worker steps next, the next read being due in so long.
+fn alarm(read: Duration, change: impl FnOnce(&mut State, &Now)) -> Option<Duration> {
+    let (state, now) = quiet(change);
+    let alarm = schedule::alarm(&state, Some(now.instant + read), &now);
+    alarm.map(|alarm| alarm.saturating_duration_since(now.instant))
+}
+
+#[test]
+fn the_worker_steps_when_something_is_due() {
+    const FAR: Duration = Duration::from_secs(200);
+    let cases: [(fn(&mut State, &Now), Duration); 13] = [
+        (|_, _| (), FAR),
+        (
+            |state, now| machine(state, 1).slots[1].attempts = Attempts::inherited(now.instant),
+            SECOND * 50,
+        ),
+        (
+            |state, now| state.ports[1].attempts.next = Some(now.instant + SECOND * 5),
+            SECOND * 5,
+        ),
+        (
+            |state, now| {
+                let lookup = Lookup {
+                    asked: ago(now, SECOND),
+                    under_way: false,
+                    absent: true,
+                };
+                state.lookups.insert("m".to_owned(), lookup);
+            },
+            SECOND * 59,
+        ),
+        (|state, _| state.reads.health_wanted = true, SECOND),
+        (|state, _| state.reads.probes_wanted = true, SECOND),
+        (
+            |state, now| {
+                let mut row = Proof::new(machine_name(1), Round::Drained, now.instant, vec![true]);
+                row.ports[0].sent = Some(now.instant);
+                state.proof = Some(row);
+            },
+            requests::GAP,
+        ),
+        (
+            |state, now| {
+                let mut row = Proof::new(machine_name(1), Round::Drained, now.instant, vec![true]);
+                row.ports[0].sent = Some(now.instant);
+                row.ports[0].request = Some(1);
+                state.settings.proof_window = SECOND * 9;
+                state.proof = Some(row);
+            },
+            SECOND * 9,
+        ),
+        (
+            |state, now| machine(state, 1).hook_gone = Some(ago(now, SECOND)),
+            SECOND * 29,
+        ),
+        (
+            |state, now| {
+                state.settings.drain_grace = SECOND * 20;
+                machine(state, 1).drained = Some(now.instant);
+            },
+            SECOND * 20,
+        ),
+        (
+            |state, now| machine(state, 1).want.operator = bypass(now),
+            SECOND * 60 + STEP,
+        ),
+        (
+            |state, now| {
+                state.desired.as_mut().unwrap().cluster.operator = bypass(now);
+            },
+            SECOND * 60 + STEP,
+        ),
+        (
+            |state, _| state.reads.stale_after = SECOND * 30,
+            SECOND * 30 + STEP,
+        ),
+    ];
+    for (case, (change, expected)) in cases.into_iter().enumerate() {
+        assert_eq!(alarm(FAR, change), Some(expected), "case {case}");
+    }
+    // The next call waits for the end of a pause, whichever read is due before.
+    let paused = |until: Duration| {
+        move |state: &mut State, now: &Now| {
+            state.trouble = Some(Trouble {
+                class: FailureClass::Transient,
+                message: String::new(),
+                since: now.stamp(),
+                failures: 1,
+                until: now.instant + until,
+            });
+        }
+    };
+    assert_eq!(alarm(SECOND, paused(SECOND * 60)), Some(SECOND * 60));
+    assert_eq!(alarm(FAR, paused(SECOND * 60)), Some(SECOND * 60));
+    let (state, now) = quiet(|_, _| ());
+    // Moments that have passed cause no step.
+    let next = schedule::alarm(&state, Some(now.instant), &now);
+    assert_eq!(next, Some(now.instant + STEADY * 3 + STEP));
+}
+
+fn bypass(now: &Now) -> GateOverride {
+    GateOverride::Bypass {
+        until: now.wall + jiff::SignedDuration::from_secs(60),
+        reason: "r".to_owned(),
+    }
+}
+
+#[test]
+fn without_a_call_to_make_no_read_is_due() {
+    let read = SECOND * 3;
+    let stale = STEADY * 3 + STEP;
+    let cases: [(fn(&mut State, &Now), Option<Duration>); 5] = [
+        (|_, _| (), Some(read)),
+        (|state, _| state.credentials = false, Some(stale)),
+        (
+            |state, _| state.desired.as_mut().unwrap().id = Known::Unknown,
+            Some(stale),
+        ),
+        (
+            |state, _| state.desired.as_mut().unwrap().enabled = false,
+            None,
+        ),
+        (|state, _| state.desired = None, None),
+    ];
+    for (case, (change, expected)) in cases.into_iter().enumerate() {
+        assert_eq!(alarm(read, change), expected, "case {case}");
+    }
+}
+
+#[test]
+fn a_deletion_before_the_hook_settles_nothing() {
+    let (state, _) = quiet(|state, _| {
+        machine(state, 1).want.deletion = Deletion::BeforeHook {
+            since: jiff::Timestamp::UNIX_EPOCH,
+        };
+    });
+    assert!(!schedule::is_unsettled(&state));
+}

@@ -1,0 +1,264 @@
+//! What a write that Octavia took changes in the state.
+
+use std::time::Instant;
+
+use crate::{
+    apply::write::{accepted, refused},
+    model::{
+        attempts::{Attempts, Refusal},
+        call::{Operation, Sets, Write},
+        clock::Now,
+        desired::Monitor,
+        octavia::{MemberDetail, Written},
+        part::PartKind,
+        port::Port,
+        state::{Lookup, State},
+    },
+    tests::{
+        model::failure,
+        pair::{machine, member, state},
+        world::machine_name,
+    },
+};
+use capo_core::{FailureClass, MonitorType};
+
+pub(crate) const NUMBERS: Monitor = Monitor {
+    delay: 1,
+    timeout: 2,
+    max_retries: 3,
+    max_retries_down: 4,
+};
+
+fn refusal() -> Refusal {
+    Refusal {
+        class: FailureClass::Quota,
+        message: "q".to_owned(),
+    }
+}
+
+/// The state before a write: nothing is due, and the last attempt at everything was refused.
+pub(crate) fn before() -> (State, Now) {
+    let (mut state, now) = state();
+    state.reads.structure_due = false;
+    for port in &mut state.ports {
+        (port.members_due, port.numbers_due) = (false, false);
+        port.refusal = Some(refusal());
+    }
+    let slot = &mut machine(&mut state, 1).slots[1];
+    slot.refusal = Some(refusal());
+    slot.attempts = Attempts::inherited(now.instant);
+    (state, now)
+}
+
+/// The state after a write of the second port that Octavia took.
+fn done(write: &Write, sets: Option<Sets>, written: Written) -> (State, Now) {
+    let (mut state, now) = before();
+    accepted(&mut state, write, sets, now.instant, &now, written);
+    let untouched = &state.ports[0];
+    assert_eq!(untouched.refusal, Some(refusal()));
+    assert!(!untouched.members_due && !untouched.numbers_due);
+    (state, now)
+}
+
+fn part(write: &Write, sets: Option<Sets>) -> (bool, Port, Now) {
+    let (state, now) = done(write, sets, Written::default());
+    (state.reads.structure_due, state.ports[1].clone(), now)
+}
+
+#[test]
+fn a_part_that_was_made_is_known_as_it_was_made() {
+    let make = |part| Write::MakePart { port: 8132, part };
+    let range = |text: &str| text.parse::<ipnet::IpNet>().unwrap();
+    let ranges = vec![range("10.2.0.0/16"), range("10.1.0.0/16")];
+    let (_, listener, _) = part(
+        &make(PartKind::Listener),
+        Some(Sets::Cidrs(Some(ranges.clone()))),
+    );
+    let sorted = vec![range("10.1.0.0/16"), range("10.2.0.0/16")];
+    assert_eq!(
+        (listener.cidrs_known, listener.cidrs),
+        (true, Some(sorted.clone()))
+    );
+    assert_eq!(listener.refusal, None);
+    let (_, listener, _) = part(&make(PartKind::Listener), Some(Sets::Cidrs(None)));
+    assert_eq!((listener.cidrs_known, listener.cidrs), (false, None));
+    let (_, pool, _) = part(&make(PartKind::Pool), None);
+    assert!(!pool.members_due && pool.refusal.is_none());
+    let sets = Sets::Monitor(MonitorType::Tcp, NUMBERS);
+    let (_, monitor, _) = part(&make(PartKind::Monitor), Some(sets));
+    assert_eq!(
+        (monitor.numbers, monitor.numbers_due),
+        (Some(NUMBERS), false)
+    );
+    let cidrs = Write::Cidrs { port: 8132 };
+    let (_, changed, _) = part(&cidrs, Some(Sets::Cidrs(Some(ranges))));
+    assert_eq!((changed.cidrs, changed.refusal), (Some(sorted), None));
+    let numbers = Write::Numbers { port: 8132 };
+    let (_, changed, _) = part(&numbers, Some(Sets::Numbers(NUMBERS)));
+    assert_eq!((changed.numbers, changed.refusal), (Some(NUMBERS), None));
+}
+
+#[test]
+fn what_a_change_of_a_part_leaves_unknown_is_read_again() {
+    let kind = PartKind::Pool;
+    let (is_due, repaired, now) = part(
+        &Write::RepairPart {
+            port: 8132,
+            part: kind,
+        },
+        None,
+    );
+    assert!(!is_due && repaired.refusal.is_some());
+    assert_eq!(repaired.attempts.made, 1);
+    let pushed = repaired.pushed.unwrap();
+    assert_eq!(pushed.at, now.instant);
+    let (is_due, replaced, now) = part(
+        &Write::ReplacePart {
+            port: 8132,
+            part: kind,
+        },
+        None,
+    );
+    assert!(is_due && replaced.members_due && replaced.numbers_due);
+    assert_eq!(replaced.attempts.next, Some(now.instant));
+    assert_eq!(replaced.pushed, None);
+    let (is_due, retyped, _) = part(&Write::Retype { port: 8132 }, None);
+    assert!(is_due && retyped.numbers_due && !retyped.members_due);
+    assert_eq!((retyped.retypes.made, retyped.refusal), (1, None));
+    let (mut state, now) = before();
+    state.ports[1].stray_pool = Some("stray".into());
+    let attach = Write::Attach { port: 8132 };
+    accepted(
+        &mut state,
+        &attach,
+        None,
+        now.instant,
+        &now,
+        Written::default(),
+    );
+    assert_eq!(
+        (&state.ports[1].stray_pool, &state.ports[1].refusal),
+        (&None, &None)
+    );
+}
+
+pub(crate) fn write_of(operation: Operation) -> Write {
+    Write::Member {
+        machine: machine_name(1),
+        port: 8132,
+        operation,
+    }
+}
+
+#[test]
+fn the_answer_to_a_write_of_a_member_has_its_detail_or_the_list_is_read() {
+    for operation in Operation::ALL {
+        let (state, _) = done(&write_of(operation), None, Written::default());
+        let is_due = operation != Operation::Delete;
+        assert_eq!(state.ports[1].members_due, is_due, "{operation:?}");
+    }
+    let (mut state, now) = before();
+    let detail = |id: &capo_core::ids::MemberId| MemberDetail {
+        id: id.clone(),
+        weight: 5,
+        admin_up: true,
+        tags: Vec::new(),
+    };
+    let known = member(&mut state, 1, 1).id.clone();
+    for id in [known, "new".into()] {
+        let written = Written {
+            part: None,
+            member: Some(detail(&id)),
+        };
+        let write = write_of(Operation::Drain);
+        accepted(&mut state, &write, None, now.instant, &now, written);
+    }
+    assert_eq!(member(&mut state, 1, 1).weight(), Some(5));
+    assert_eq!(state.ports[1].details_ahead, [detail(&"new".into())]);
+    assert!(!state.ports[1].members_due);
+}
+
+#[test]
+fn a_write_of_a_member_is_noted_with_what_it_changes() {
+    use Operation::{Adopt, Create, Delete, Drain, Enable, Repair, Replace, Restore};
+    for operation in Operation::ALL {
+        let (mut state, now) = before();
+        let earlier = now.instant;
+        let slot = &mut machine(&mut state, 1).slots[1];
+        slot.deleted = Some(earlier);
+        slot.put_tried = true;
+        slot.absent_reads = 3;
+        let write = write_of(operation);
+        accepted(&mut state, &write, None, earlier, &now, Written::default());
+        let slot = &machine(&mut state, 1).slots[1];
+        assert_eq!(slot.refusal, None, "{operation:?}");
+        let creates = matches!(operation, Create | Replace | Adopt);
+        assert_eq!(slot.posted, creates.then_some((earlier, operation)));
+        let is_deleted = !creates && operation != Restore;
+        assert_eq!(slot.deleted.is_some(), is_deleted, "{operation:?}");
+        assert_eq!(slot.put_tried, !creates, "{operation:?}");
+        assert_eq!(slot.absent_reads, if creates { 0 } else { 3 });
+        let made = match operation {
+            // What was counted until now were refusals.
+            Create => 0,
+            Delete | Repair => 2,
+            Replace | Adopt | Restore | Drain | Enable => 1,
+        };
+        assert_eq!(slot.attempts.made, made, "{operation:?}");
+    }
+    let (mut state, now) = before();
+    machine(&mut state, 1).slots[1].put_tried = false;
+    let repair = write_of(Repair);
+    accepted(
+        &mut state,
+        &repair,
+        None,
+        now.instant,
+        &now,
+        Written::default(),
+    );
+    assert!(machine(&mut state, 1).slots[1].put_tried);
+}
+
+fn lookup(now: Instant) -> Lookup {
+    Lookup {
+        asked: now,
+        under_way: false,
+        absent: true,
+    }
+}
+
+fn prune() -> Write {
+    Write::Prune {
+        port: 8132,
+        machine: "m".to_owned(),
+    }
+}
+
+#[test]
+fn a_machine_is_looked_up_again_before_another_member_of_it_is_removed() {
+    for is_done in [true, false] {
+        let (mut state, now) = before();
+        state.lookups.insert("m".to_owned(), lookup(now.instant));
+        if is_done {
+            accepted(
+                &mut state,
+                &prune(),
+                None,
+                now.instant,
+                &now,
+                Written::default(),
+            );
+        } else {
+            refused(
+                &mut state,
+                &prune(),
+                None,
+                failure(FailureClass::Quota),
+                &now,
+            );
+        }
+        let kept = state.lookups.get("m").map(|lookup| lookup.absent);
+        assert_eq!(kept, (!is_done).then_some(false));
+    }
+}
