@@ -283,18 +283,17 @@ fn answered(
             match answer {
                 Ok(written) => {
                     well(state);
-                    // Nothing waits for the end of an enabling: the short gaps of the beginning are left out.
-                    let is_enabling = matches!(
+                    // Nothing waits for the end of an enabling.
+                    let is_patient = matches!(
                         &write,
                         Write::Member {
                             operation: Operation::Enable,
                             ..
                         }
                     );
-                    let short = state.settings.schedule.first.len();
                     state.reads.ladder = Some(Ladder {
-                        start: began.instant,
-                        reads: if is_enabling { short } else { 0 },
+                        is_patient,
+                        ..Ladder::from(began.instant)
                     });
                     accepted(state, &write, call.sets, began.instant, now, written);
                 }

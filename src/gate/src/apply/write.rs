@@ -205,10 +205,7 @@ pub(crate) fn refused(
     match failure.class {
         FailureClass::Locked | FailureClass::Conflict => {
             // The load balancer is read until it takes writes again.
-            state.reads.ladder = Some(Ladder {
-                start: now.instant,
-                reads: 0,
-            });
+            state.reads.ladder = Some(Ladder::from(now.instant));
             return;
         }
         FailureClass::NotFound => {

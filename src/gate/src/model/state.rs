@@ -156,6 +156,18 @@ pub(crate) struct Reads {
 pub(crate) struct Ladder {
     pub(crate) start: Instant,
     pub(crate) reads: usize,
+    /// After its first read the gaps are wide at once.
+    pub(crate) is_patient: bool,
+}
+
+impl Ladder {
+    pub(crate) fn from(start: Instant) -> Self {
+        Self {
+            start,
+            reads: 0,
+            is_patient: false,
+        }
+    }
 }
 
 /// OpenStack does not answer.

@@ -30,10 +30,7 @@ const SOON: Duration = Duration::from_secs(2);
 pub(crate) fn settle(state: &mut State, now: &Now) -> Option<Instant> {
     match (is_unsettled(state), &state.reads.ladder) {
         (true, None) => {
-            state.reads.ladder = Some(Ladder {
-                start: now.instant,
-                reads: 0,
-            });
+            state.reads.ladder = Some(Ladder::from(now.instant));
         }
         (false, Some(_)) => state.reads.ladder = None,
         _ => {}
@@ -96,7 +93,12 @@ pub(crate) fn gap(state: &State) -> Duration {
             .map_or(ladder.start, |tried| tried.max(ladder.start));
         let elapsed = base.saturating_duration_since(ladder.start);
         let creating = state.balancer.provisioning == Some(ProvisioningStatus::PendingCreate);
-        return ladder_gap(schedule, state.provider, creating, ladder.reads, elapsed);
+        let reads = if ladder.is_patient && ladder.reads > 0 {
+            schedule.first.len()
+        } else {
+            ladder.reads
+        };
+        return ladder_gap(schedule, state.provider, creating, reads, elapsed);
     }
     if state.reads.health_wanted {
         let growth = 1.5_f64.powi(i32::try_from(state.reads.health.min(10)).unwrap_or(10));

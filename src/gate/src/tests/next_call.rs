@@ -50,10 +50,7 @@ fn a_read_has_the_gates_priority_only_while_a_gate_is_short_of_it() {
     }
     let settles: [fn(&mut State); 2] = [
         |state| {
-            state.reads.ladder = Some(Ladder {
-                start: Instant::now(),
-                reads: 0,
-            });
+            state.reads.ladder = Some(Ladder::from(Instant::now()));
         },
         |state| state.reads.health_wanted = true,
     ];

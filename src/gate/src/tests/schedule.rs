@@ -171,14 +171,28 @@ fn while_something_settles_reads_follow_the_ladder() {
         state.reads.ladder = Some(Ladder {
             start: ago(now, SECOND * 10),
             reads: 1,
+            is_patient: false,
         });
     };
     assert_eq!(settling(second).0, Some(Duration::from_millis(1_500)));
+    // Nothing waits for the end of an enabling: its second read comes late.
+    for (reads, gap) in [(0, Duration::from_millis(1_850)), (1, SECOND * 5)] {
+        let (patient, _) = due(|state, now| {
+            state.balancer.provisioning = Some(ProvisioningStatus::PendingUpdate);
+            state.reads.ladder = Some(Ladder {
+                reads,
+                is_patient: true,
+                ..Ladder::from(now.instant)
+            });
+        });
+        assert_eq!(patient, Some(gap), "{reads}");
+    }
     // What a gate waits for is read within two seconds, and not in a hot loop.
     let wanted = |state: &mut State, now: &Now| {
         state.reads.ladder = Some(Ladder {
             start: ago(now, SECOND * 100),
             reads: 20,
+            is_patient: false,
         });
         state.reads.wanted = true;
     };
@@ -188,10 +202,7 @@ fn while_something_settles_reads_follow_the_ladder() {
     // The next read is due after the write, whenever the last read was.
     let written = |state: &mut State, now: &Now| {
         state.reads.tried = Some(ago(now, SECOND * 10));
-        state.reads.ladder = Some(Ladder {
-            start: now.instant,
-            reads: 0,
-        });
+        state.reads.ladder = Some(Ladder::from(now.instant));
     };
     assert_eq!(settling(written).0, Some(Duration::from_millis(1_850)));
     let (_, settled) = due(second);
