@@ -4,17 +4,22 @@ use std::time::Duration;
 
 use crate::{
     decide::{
-        always_open::never_initialised,
+        always_open::{does_not_serve, never_initialised},
         evaluation::Needs,
         release::{self, Before},
     },
     model::{
+        clock::Now,
         decision::{GateCause, GateDecision},
         desired::{Health, ServerState},
         evidence::Certainty,
+        part::LostRun,
         state::State,
     },
-    tests::world::{World, machine_name},
+    tests::{
+        pair::{STEP, ago, machine, member, state},
+        world::{World, machine_name},
+    },
 };
 use capo_core::OperatingStatus;
 
@@ -211,4 +216,54 @@ fn a_control_plane_that_was_never_initialised() {
         }),
         Certainty::Maybe
     );
+}
+
+#[test]
+fn a_machine_that_is_unhealthy_and_out_of_rotation_on_every_port_does_not_serve() {
+    let found = |change: fn(&mut State, &Now)| {
+        let (mut state, now) = state();
+        let span = state.online_span();
+        machine(&mut state, 1).want.api_server_pod = Health::Bad;
+        for port in 0..2 {
+            member(&mut state, 1, port).down = LostRun {
+                first: Some(ago(&now, span)),
+                last: Some(now.instant),
+                reads: 3,
+            };
+        }
+        change(&mut state, &now);
+        let dead = state.machines[&machine_name(1)].clone();
+        does_not_serve(&state, &dead, &now)
+    };
+    assert_eq!(found(|_, _| ()), Certainty::Yes);
+    let no: [fn(&mut State, &Now); 3] = [
+        |state, _| machine(state, 1).want.api_server_pod = Health::Unknown,
+        |state, _| machine(state, 1).want.server.state = ServerState::Shutoff,
+        |state, _| state.ports.clear(),
+    ];
+    for (case, change) in no.into_iter().enumerate() {
+        assert_eq!(found(change), Certainty::No, "case {case}");
+    }
+    let maybe: [fn(&mut State, &Now); 4] = [
+        |state, now| {
+            let soon = ago(now, state.online_span()) + STEP;
+            member(state, 1, 1).down.first = Some(soon);
+        },
+        |state, _| state.ports[1].monitor = None,
+        |state, now| {
+            machine(state, 1).want.server.read_at = Some(ago(now, Duration::from_secs(61)));
+        },
+        |state, _| {
+            machine(state, 1).slots[1].member = None;
+            machine(state, 1).slots[1].absent_reads = 1;
+        },
+    ];
+    for (case, change) in maybe.into_iter().enumerate() {
+        assert_eq!(found(change), Certainty::Maybe, "case {case}");
+    }
+    let absent = |state: &mut State, _: &Now| {
+        machine(state, 1).slots[1].member = None;
+        machine(state, 1).slots[1].absent_reads = 2;
+    };
+    assert_eq!(found(absent), Certainty::Yes);
 }
