@@ -237,7 +237,7 @@ fn a_release_ends_with_its_own_machine_only() {
         assert!(!state.machines.contains_key(&machine_name(gone)));
         let expected = &state.desired.as_ref().unwrap().cluster.machines;
         assert!(!expected.contains(&machine_name(gone)));
-        // The member is nobody's now.
+        // No machine owns the member any more.
         let owners = state.ports[0].members.iter();
         let gone = owners.filter(|member| member.owner == crate::model::member::Owner::Gone);
         assert_eq!(gone.count(), 1);

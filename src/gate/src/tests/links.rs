@@ -291,7 +291,7 @@ fn the_lists_show_what_is_ambiguous() {
         ambiguous(|structure| structure.listeners[1].default_pool = None),
         None
     );
-    // A listener of another port is nobody's business.
+    // A listener of another port, which capo-rs does not manage, makes nothing ambiguous.
     let other = |structure: &mut Structure| {
         let mut other = structure.listeners[1].clone();
         (other.name, other.port) = ("another".to_owned(), 1);

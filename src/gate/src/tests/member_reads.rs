@@ -193,7 +193,7 @@ fn a_port_is_dark_while_a_monitor_finds_nobody_online() {
         pool(tree, 1).members[0].operating = OperatingStatus::Online;
     });
     assert_eq!(dark(&state), [0, 0]);
-    // Nobody checks them.
+    // No health monitor checks these members.
     read(&mut state, &mut now, |tree| {
         for member in &mut pool(tree, 1).members {
             member.operating = OperatingStatus::NoMonitor;

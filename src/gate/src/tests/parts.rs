@@ -160,6 +160,18 @@ fn break_part(state: &mut State, kind: PartKind) {
     broken.provisioning = ProvisioningStatus::Error;
 }
 
+/// The second port's pool is PENDING under an ACTIVE load balancer for as long as nothing lasts.
+fn lose_pool(state: &mut State, now: &Now) {
+    let span = state.orphan_span();
+    let pool = state.ports[1].pool.as_mut().unwrap();
+    pool.state.provisioning = ProvisioningStatus::PendingUpdate;
+    pool.state.lost = LostRun {
+        first: Some(ago(now, span)),
+        last: Some(now.instant),
+        reads: 3,
+    };
+}
+
 fn push_of(part: PartKind) -> Done {
     Done::Write(Write::RepairPart { port: 8132, part })
 }
@@ -191,14 +203,7 @@ fn a_broken_part_is_pushed_the_pool_first() {
     });
     assert_eq!(locked, Done::Nothing);
     let lost = made(|state, now| {
-        let span = state.orphan_span();
-        let pool = state.ports[1].pool.as_mut().unwrap();
-        pool.state.provisioning = ProvisioningStatus::PendingUpdate;
-        pool.state.lost = LostRun {
-            first: Some(ago(now, span)),
-            last: Some(now.instant),
-            reads: 3,
-        };
+        lose_pool(state, now);
     });
     assert_eq!(lost, push_of(PartKind::Pool));
 }
@@ -248,20 +253,13 @@ fn a_part_that_stays_in_error_after_a_push_is_replaced_where_nothing_is_lost() {
     assert_eq!(pushed(monitor, just_in_time), replacement_of(monitor));
     // PENDING for ever is pushed and never replaced.
     let lost = made(|state, now| {
-        let span = state.orphan_span();
         state.ports[1].members.clear();
         let id = state.ports[1].part_id(PartKind::Pool).unwrap();
         state.ports[1].pushed = Some(Pushed {
             id,
             at: now.instant,
         });
-        let pool = state.ports[1].pool.as_mut().unwrap();
-        pool.state.provisioning = ProvisioningStatus::PendingUpdate;
-        pool.state.lost = LostRun {
-            first: Some(ago(now, span)),
-            last: Some(now.instant),
-            reads: 3,
-        };
+        lose_pool(state, now);
     });
     assert_eq!(lost, push_of(PartKind::Pool));
 }

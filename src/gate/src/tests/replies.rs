@@ -106,7 +106,7 @@ fn only_the_answer_of_an_api_server_counts() {
     }
     let (state, port) = after(Round::Drained, &Ok(EndpointReply::Connected));
     assert_eq!((port.answers, port.failures), (2, 0));
-    // Whoever accepts a connection need not be an API server.
+    // A TCP connection does not show that an API server accepted it.
     assert!(port.reached && !state.answered && state.unreachable_since.is_none());
 }
 
