@@ -18,16 +18,18 @@ use std::{
 };
 
 use capo_core::ObjectName;
-use capo_core::{OperatingStatus, ProvisioningStatus};
+use capo_core::{
+    OperatingStatus, ProvisioningStatus,
+    octavia::{
+        Listener, Member, Pool, StatusTree, TreeListener, TreeMember, TreeMonitor, TreePool,
+    },
+};
 use capo_gate::{
     Call, GateObserver, Now, Settings, Unobserved, builders,
     desired::{DesiredMachine, Health, ObservedServer, ServerState},
     effect::Effect,
     event::{Answered, Event},
-    octavia::{
-        ListenerDetail, ListenerRead, MemberDetail, MemberRead, MonitorRead, PoolDetail, PoolRead,
-        Structure, Tree,
-    },
+    octavia::Structure,
     state::State,
     step,
 };
@@ -115,12 +117,12 @@ struct Bench {
     state: State,
     now: Now,
     effects: Vec<Effect>,
-    tree: Tree,
+    tree: StatusTree,
     machines: Vec<(ObjectName, DesiredMachine)>,
     /// Copies to hand over.
-    trees: Vec<Tree>,
+    trees: Vec<StatusTree>,
     structures: Vec<Structure>,
-    details: Vec<Vec<MemberDetail>>,
+    details: Vec<Vec<Member>>,
     handed: Vec<(ObjectName, Box<DesiredMachine>)>,
     steps: u32,
 }
@@ -251,62 +253,71 @@ fn machine(index: u8, now: Instant) -> (ObjectName, DesiredMachine) {
     (name, machine)
 }
 
-fn tree() -> Tree {
-    Tree {
-        provisioning: ProvisioningStatus::Active,
-        operating: OperatingStatus::Online,
-        listeners: vec![ListenerRead {
+fn tree() -> StatusTree {
+    let name = format!("{BALANCER}-{PORT}");
+    let active = ProvisioningStatus::Active;
+    let monitor = TreeMonitor {
+        id: "monitor".into(),
+        monitor_type: capo_core::MonitorType::Tcp,
+        provisioning_status: active.clone(),
+        ..TreeMonitor::default()
+    };
+    let members = (1..=3).map(|index| TreeMember {
+        id: format!("member-{index}").into(),
+        name: format!("{name}-c-control-plane-{index}"),
+        address: Some([10, 6, 0, index].into()),
+        protocol_port: PORT,
+        provisioning_status: active.clone(),
+        operating_status: OperatingStatus::Online,
+    });
+    StatusTree {
+        provisioning_status: active.clone(),
+        operating_status: OperatingStatus::Online,
+        listeners: vec![TreeListener {
             id: "listener".into(),
-            name: format!("{BALANCER}-{PORT}"),
-            provisioning: ProvisioningStatus::Active,
-            pools: vec![PoolRead {
-                id: "pool".into(),
-                name: format!("{BALANCER}-{PORT}"),
-                provisioning: ProvisioningStatus::Active,
-                monitor: Some(MonitorRead {
-                    id: "monitor".into(),
-                    monitor_type: capo_core::MonitorType::Tcp,
-                    provisioning: ProvisioningStatus::Active,
-                }),
-                members: (1..=3)
-                    .map(|index| MemberRead {
-                        id: format!("member-{index}").into(),
-                        name: format!("{BALANCER}-{PORT}-c-control-plane-{index}"),
-                        address: Some([10, 6, 0, index].into()),
-                        port: PORT,
-                        provisioning: ProvisioningStatus::Active,
-                        operating: OperatingStatus::Online,
-                    })
-                    .collect(),
-            }],
+            name: name.clone(),
+            provisioning_status: active.clone(),
+            pools: vec!["pool".into()],
+            ..TreeListener::default()
         }],
+        pools: vec![TreePool {
+            id: "pool".into(),
+            members: members.collect(),
+            name,
+            provisioning_status: active,
+            health_monitor: Some(monitor),
+            ..TreePool::default()
+        }],
+        ..StatusTree::default()
     }
 }
 
 fn structure() -> Structure {
+    let name = format!("{BALANCER}-{PORT}");
     Structure {
-        listeners: vec![ListenerDetail {
+        listeners: vec![Listener {
             id: "listener".into(),
-            name: format!("{BALANCER}-{PORT}"),
-            port: PORT,
-            default_pool: Some("pool".into()),
-            allowed_cidrs: None,
+            name: name.clone(),
+            protocol_port: PORT,
+            default_pool_id: Some("pool".into()),
+            ..Listener::default()
         }],
-        pools: vec![PoolDetail {
+        pools: vec![Pool {
             id: "pool".into(),
-            name: format!("{BALANCER}-{PORT}"),
-            monitor: Some("monitor".into()),
+            name,
+            healthmonitor_id: Some("monitor".into()),
+            ..Pool::default()
         }],
     }
 }
 
-fn details() -> Vec<MemberDetail> {
+fn details() -> Vec<Member> {
     (1..=3)
-        .map(|index| MemberDetail {
+        .map(|index| Member {
             id: format!("member-{index}").into(),
             weight: 1,
-            admin_up: true,
-            tags: Vec::new(),
+            admin_state_up: true,
+            ..Member::default()
         })
         .collect()
 }

@@ -5,8 +5,8 @@ use capo_openstack::{
     ApiVersion,
     load_balancer::{
         HealthMonitorFilter, HealthMonitorUpdate, LbAlgorithm, ListenerProtocol, ListenerUpdate,
-        LoadBalancerFilter, MemberUpdate, MonitorType, NewHealthMonitor, NewListener,
-        NewLoadBalancer, NewMember, NewPool, PoolProtocol, PoolUpdate,
+        LoadBalancerFilter, MemberUpdate, MonitorNumbers, MonitorType, NewHealthMonitor,
+        NewListener, NewLoadBalancer, NewMember, NewPool, PoolProtocol, PoolUpdate,
     },
 };
 use serde_json::json;
@@ -174,7 +174,10 @@ async fn listeners_pools_and_monitors() {
     };
     cloud.health_monitors(&filter, GATE).await.unwrap();
     let found = cloud.health_monitor(&"h1".into(), GATE).await.unwrap();
-    assert_eq!((found.delay, found.max_retries_down), (10, 3));
+    assert_eq!(
+        (found.numbers.delay, found.numbers.max_retries_down),
+        (10, 3)
+    );
 
     let new = NewListener {
         loadbalancer_id: "lb1".into(),
@@ -232,10 +235,12 @@ async fn listeners_pools_and_monitors() {
         name: "lb-6443".into(),
         monitor_type: MonitorType::Https,
         url_path: Some("/readyz".into()),
-        delay: 10,
-        timeout: 5,
-        max_retries: 5,
-        max_retries_down: 3,
+        numbers: MonitorNumbers {
+            delay: 10,
+            timeout: 5,
+            max_retries: 5,
+            max_retries_down: 3,
+        },
     };
     cloud.create_health_monitor(&new, GATE).await.unwrap();
     let (_, body) = test
@@ -244,8 +249,10 @@ async fn listeners_pools_and_monitors() {
     let asks = ["type", "url_path"].map(|field| body["healthmonitor"][field].clone());
     assert_eq!(asks, [json!("HTTPS"), json!("/readyz")]);
     let update = HealthMonitorUpdate {
-        delay: Some(5),
-        ..Default::default()
+        numbers: Some(MonitorNumbers {
+            delay: 5,
+            ..new.numbers
+        }),
     };
     cloud
         .update_health_monitor(&"h1".into(), &update, GATE)
@@ -254,7 +261,8 @@ async fn listeners_pools_and_monitors() {
     let (_, body) = test
         .the_request("PUT", "/lb/v2/lbaas/healthmonitors/h1")
         .await;
-    assert_eq!(body, json!({"healthmonitor": {"delay": 5}}));
+    let sent = json!({"delay": 5, "timeout": 5, "max_retries": 5, "max_retries_down": 3});
+    assert_eq!(body, json!({"healthmonitor": sent}));
 }
 
 #[tokio::test]

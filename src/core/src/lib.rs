@@ -16,6 +16,7 @@ mod object_name;
 pub mod octavia;
 mod priority;
 mod reason;
+pub mod wire;
 mod wire_enum;
 
 pub use condition::{ConditionState, ConditionStatus};

@@ -1,13 +1,13 @@
 //! A settled load balancer and its machines, for the tests and benches of several crates.
 
 use crate::model::desired::{
-    ClusterFacts, Deletion, DesiredLoadBalancer, DesiredMachine, Health, Monitor, ObservedServer,
+    ClusterFacts, Deletion, DesiredLoadBalancer, DesiredMachine, Health, ObservedServer,
     ServerState,
 };
-use capo_core::{GateOverride, Lookup, ObjectName};
+use capo_core::{GateOverride, Lookup, ObjectName, octavia::MonitorNumbers};
 
 /// The values that CAPO gives a health monitor.
-pub const MONITOR: Monitor = Monitor {
+pub const MONITOR: MonitorNumbers = MonitorNumbers {
     delay: 10,
     timeout: 5,
     max_retries: 5,

@@ -124,11 +124,12 @@ async fn monitors(stage: &Environment) -> Vec<HealthMonitor> {
 }
 
 fn numbers(monitor: &HealthMonitor) -> [u32; 4] {
+    let numbers = monitor.numbers;
     [
-        monitor.delay,
-        monitor.timeout,
-        monitor.max_retries,
-        monitor.max_retries_down,
+        numbers.delay,
+        numbers.timeout,
+        numbers.max_retries,
+        numbers.max_retries_down,
     ]
 }
 

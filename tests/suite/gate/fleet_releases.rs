@@ -10,10 +10,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use capo_core::{Endpoint, ObjectName, Reason};
+use capo_core::{Endpoint, ObjectName, Reason, octavia::MonitorNumbers};
 use capo_gate::{
     Settings, Unobserved,
-    desired::{Deletion, DesiredLoadBalancer, DesiredMachine, Health, Monitor},
+    desired::{Deletion, DesiredLoadBalancer, DesiredMachine, Health},
     findings::{Findings, Gate},
 };
 use capo_openstack::{ClientSettings, Cloud};
@@ -36,7 +36,7 @@ use super::{
 /// Where the API server of all clusters answers.
 const ENDPOINT: (IpAddr, u16) = (IpAddr::V4(std::net::Ipv4Addr::new(127, 93, 0, 1)), 6443);
 /// With these, a member counts as serving after it was ONLINE for 12 s instead of 45 s.
-const MONITOR: Monitor = Monitor {
+const MONITOR: MonitorNumbers = MonitorNumbers {
     delay: 1,
     timeout: 1,
     max_retries: 1,

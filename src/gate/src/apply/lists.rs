@@ -1,11 +1,7 @@
 //! Takes lists into the state: listeners and pools, attached or not, and the members of a pool.
 
-use crate::model::{
-    clock::Stamp,
-    octavia::{MemberDetail, Structure},
-    part::PartKind,
-    state::State,
-};
+use crate::model::{clock::Stamp, octavia::Structure, part::PartKind, state::State};
+use capo_core::octavia::Member;
 
 /// Everything below the load balancer, attached or not.
 pub(crate) fn structure(state: &mut State, began: Stamp, read: &Structure) {
@@ -22,7 +18,7 @@ pub(crate) fn structure(state: &mut State, began: Stamp, read: &Structure) {
         if let Some(other) = read
             .listeners
             .iter()
-            .find(|other| other.port == port.number && other.name != port.name)
+            .find(|other| other.protocol_port == port.number && other.name != port.name)
         {
             ambiguous = Some(format!(
                 "listener {} ({}) has port {}, which {} needs",
@@ -36,7 +32,7 @@ pub(crate) fn structure(state: &mut State, began: Stamp, read: &Structure) {
         }
         if let (Some(listener), Some(default)) = (
             listener,
-            listener.and_then(|listener| listener.default_pool.as_ref()),
+            listener.and_then(|listener| listener.default_pool_id.as_ref()),
         ) && pool.is_none_or(|pool| pool.id != *default)
         {
             ambiguous = Some(format!(
@@ -53,16 +49,16 @@ pub(crate) fn structure(state: &mut State, began: Stamp, read: &Structure) {
         port.unseen = match (&port.listener, listener) {
             (None, Some(_)) => Some(PartKind::Listener),
             _ => match (&port.pool, &port.monitor, pool) {
-                (Some(_), None, Some(pool)) if pool.monitor.is_some() => Some(PartKind::Monitor),
+                (Some(_), None, Some(pool)) if pool.healthmonitor_id.is_some() => {
+                    Some(PartKind::Monitor)
+                }
                 _ => None,
             },
         };
         if let Some(listener) = listener {
-            port.cidrs_known = listener.allowed_cidrs.is_some();
-            port.cidrs = listener.allowed_cidrs.clone().map(|mut cidrs| {
-                cidrs.sort();
-                cidrs
-            });
+            let mut cidrs = listener.allowed_cidrs.clone();
+            cidrs.sort();
+            port.cidrs = Some(cidrs);
         }
     }
     state.reads.structure = Some(began.instant);
@@ -70,20 +66,16 @@ pub(crate) fn structure(state: &mut State, began: Stamp, read: &Structure) {
 }
 
 /// The members of one pool, with what the tree lacks.
-pub(crate) fn members(state: &mut State, number: u16, began: Stamp, details: Vec<MemberDetail>) {
+pub(crate) fn members(state: &mut State, number: u16, began: Stamp, members: Vec<Member>) {
     let Some(port) = state.ports.iter_mut().find(|port| port.number == number) else {
         return;
     };
     port.listed = Some(began.instant);
     port.members_due = false;
-    for detail in details {
-        let Some(member) = port
-            .members
-            .iter_mut()
-            .find(|member| member.id == detail.id)
-        else {
+    for read in members {
+        let Some(member) = port.members.iter_mut().find(|member| member.id == read.id) else {
             continue;
         };
-        member.detail = Some(detail);
+        member.detail = Some(read.into());
     }
 }

@@ -22,12 +22,12 @@ use crate::{
         event::{Answered, Event},
         machine::{Machine, Slot, Stage},
         metric_event::MetricEvent,
-        octavia::{Answer, Tree},
+        octavia::Answer,
         port::Port,
         state::{Balancer, Ladder, Reads, State},
     },
 };
-use capo_core::{FailureClass, ObjectName, Provider};
+use capo_core::{FailureClass, ObjectName, Provider, octavia::StatusTree};
 
 pub(crate) fn apply(state: &mut State, event: Event, now: &Now, effects: &mut Vec<Effect>) {
     match event {
@@ -234,7 +234,7 @@ fn answered(
             tree_answered(state, began, tree, now, effects);
             for (port, answer) in lists {
                 match answer {
-                    Ok(details) => lists::members(state, port, began, details),
+                    Ok(members) => lists::members(state, port, began, members),
                     // The pool is gone, and the next tree shows it.
                     Err(failure) if failure.class == FailureClass::NotFound => {}
                     Err(failure) => in_trouble(state, failure, now),
@@ -308,7 +308,7 @@ fn answered(
 fn tree_answered(
     state: &mut State,
     began: Stamp,
-    answer: Answer<Tree>,
+    answer: Answer<StatusTree>,
     now: &Now,
     effects: &mut Vec<Effect>,
 ) {
@@ -326,7 +326,7 @@ fn tree_answered(
                 .tried
                 .map_or(Duration::ZERO, |tried| now.since(tried));
             count_read(state);
-            read::tree(state, began, tree, effects);
+            read::tree(state, began, &tree, effects);
         }
         Err(failure) if failure.class == FailureClass::NotFound => {
             well(state);

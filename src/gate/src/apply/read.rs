@@ -6,25 +6,27 @@ use crate::{
         attempts::Attempts,
         clock::Stamp,
         effect::Effect,
-        member::{Member, OnlineRun, Owner},
+        member::{Member, MemberDetail, OnlineRun, Owner},
         metric_event::MetricEvent,
-        octavia::{ListenerRead, MemberDetail, MemberRead, PoolRead, Tree},
         part::{LostRun, Part, PartState},
         port::Port,
         state::State,
     },
 };
-use capo_core::{MemberStatus, OperatingStatus, ProvisioningStatus};
+use capo_core::{
+    MemberStatus, OperatingStatus, ProvisioningStatus,
+    octavia::{StatusTree, TreeMember, TreePool},
+};
 
 /// One consistent snapshot. `began` is when the read of it began.
-pub(crate) fn tree(state: &mut State, began: Stamp, tree: Tree, effects: &mut Vec<Effect>) {
-    let free = tree.provisioning == ProvisioningStatus::Active;
+pub(crate) fn tree(state: &mut State, began: Stamp, tree: &StatusTree, effects: &mut Vec<Effect>) {
+    let free = tree.provisioning_status == ProvisioningStatus::Active;
     let balancer = &mut state.balancer;
-    if balancer.provisioning.as_ref() != Some(&tree.provisioning) {
-        balancer.provisioning = Some(tree.provisioning);
+    if balancer.provisioning.as_ref() != Some(&tree.provisioning_status) {
+        balancer.provisioning = Some(tree.provisioning_status.clone());
         balancer.since = Some(began);
     }
-    balancer.operating = Some(tree.operating);
+    balancer.operating = Some(tree.operating_status.clone());
     balancer.not_found = 0;
 
     let label = state.provider.label();
@@ -32,7 +34,7 @@ pub(crate) fn tree(state: &mut State, began: Stamp, tree: Tree, effects: &mut Ve
     let mut vanished = false;
     for port in &mut state.ports {
         let before = port.parts().count();
-        relink |= observe_port(port, &tree.listeners, free, began, label, effects);
+        relink |= observe_port(port, tree, free, began, label, effects);
         vanished |= port.parts().count() < before;
     }
     if vanished {
@@ -78,49 +80,49 @@ fn relink_finds_none(state: &mut State) -> bool {
 /// Returns whether there are other members than before.
 fn observe_port(
     port: &mut Port,
-    listeners: &[ListenerRead],
+    tree: &StatusTree,
     free: bool,
     began: Stamp,
     provider: &'static str,
     effects: &mut Vec<Effect>,
 ) -> bool {
     let mut ambiguous = None;
-    let mut named = listeners
+    let mut named = tree
+        .listeners
         .iter()
         .filter(|listener| listener.name == port.name);
     let listener = named.next();
     if named.next().is_some() {
         ambiguous = Some(format!("more than one listener is called {}", port.name));
     }
-    let mut pool: Option<&PoolRead> = None;
-    for candidate in listener.iter().flat_map(|listener| &listener.pools) {
-        if candidate.name != port.name {
+    let mut pool: Option<&TreePool> = None;
+    for candidate in &tree.pools {
+        let used = listener.is_some_and(|listener| listener.pools.contains(&candidate.id));
+        if !used || candidate.name != port.name {
             continue;
         }
-        match pool {
-            Some(first) if first.id != candidate.id => {
-                ambiguous = Some(format!("more than one pool is called {}", port.name));
-            }
-            Some(_) => {}
-            None => pool = Some(candidate),
+        if pool.is_some() {
+            ambiguous = Some(format!("more than one pool is called {}", port.name));
+        } else {
+            pool = Some(candidate);
         }
     }
     if ambiguous.is_some() || port.listener.is_none() && listener.is_some() {
         port.ambiguous = ambiguous;
     }
 
-    let read = listener.map(|listener| (&listener.id, &listener.provisioning));
+    let read = listener.map(|listener| (&listener.id, &listener.provisioning_status));
     observe_part(&mut port.listener, read, free, began);
-    let read = pool.map(|pool| (&pool.id, &pool.provisioning));
+    let read = pool.map(|pool| (&pool.id, &pool.provisioning_status));
     if port.pool.as_ref().map(|part| &part.id) != read.map(|(id, _)| id) {
         port.members_due = true;
     }
     observe_part(&mut port.pool, read, free, began);
-    let monitor = pool.and_then(|pool| pool.monitor.as_ref());
+    let monitor = pool.and_then(|pool| pool.health_monitor.as_ref());
     port.monitor_type = monitor
         .map(|monitor| monitor.monitor_type.clone())
         .unwrap_or_default();
-    let read = monitor.map(|monitor| (&monitor.id, &monitor.provisioning));
+    let read = monitor.map(|monitor| (&monitor.id, &monitor.provisioning_status));
     if port.monitor.as_ref().map(|part| &part.id) != read.map(|(id, _)| id)
         && port.monitor.is_some()
     {
@@ -133,7 +135,8 @@ fn observe_port(
         port.retypes.rest(began.instant);
     }
 
-    let free = free && pool.is_some_and(|pool| pool.provisioning == ProvisioningStatus::Active);
+    let free =
+        free && pool.is_some_and(|pool| pool.provisioning_status == ProvisioningStatus::Active);
     let members = pool.map_or(&[][..], |pool| &pool.members);
     observe_members(port, members, free, began, provider, effects)
 }
@@ -178,7 +181,7 @@ fn observe_part<Id: Clone + PartialEq>(
 /// Returns whether there are other members than before.
 fn observe_members(
     port: &mut Port,
-    read: &[MemberRead],
+    read: &[TreeMember],
     free: bool,
     began: Stamp,
     provider: &'static str,
@@ -201,7 +204,7 @@ fn observe_members(
                     effects,
                     provider,
                     MemberStatus::Missing,
-                    MemberStatus::from(&read.provisioning),
+                    MemberStatus::from(&read.provisioning_status),
                 );
                 let ahead = port
                     .details_ahead
@@ -225,23 +228,26 @@ fn observe_members(
         }
     }
     for (member, read) in port.members.iter_mut().zip(read) {
-        if member.name != read.name || member.address != read.address || member.port != read.port {
+        if member.name != read.name
+            || member.address != read.address
+            || member.port != read.protocol_port
+        {
             member.name.clone_from(&read.name);
             member.address = read.address;
-            member.port = read.port;
+            member.port = read.protocol_port;
             changed = true;
         }
-        if member.provisioning != read.provisioning {
+        if member.provisioning != read.provisioning_status {
             transition(
                 effects,
                 provider,
                 MemberStatus::from(&member.provisioning),
-                MemberStatus::from(&read.provisioning),
+                MemberStatus::from(&read.provisioning_status),
             );
-            member.provisioning = read.provisioning.clone();
+            member.provisioning = read.provisioning_status.clone();
             member.since = began;
         }
-        member.operating = read.operating.clone();
+        member.operating = read.operating_status.clone();
         member.active_reads = if member.provisioning == ProvisioningStatus::Active {
             member.active_reads.saturating_add(1).min(2)
         } else {
@@ -289,14 +295,14 @@ fn observe_members(
     changed
 }
 
-fn new_member(read: &MemberRead, detail: Option<MemberDetail>, began: Stamp) -> Member {
+fn new_member(read: &TreeMember, detail: Option<MemberDetail>, began: Stamp) -> Member {
     Member {
         id: read.id.clone(),
         name: read.name.clone(),
         address: read.address,
-        port: read.port,
-        provisioning: read.provisioning.clone(),
-        operating: read.operating.clone(),
+        port: read.protocol_port,
+        provisioning: read.provisioning_status.clone(),
+        operating: read.operating_status.clone(),
         since: began,
         active_reads: 0,
         lost: LostRun::default(),

@@ -7,8 +7,9 @@ use crate::{
         call::{Operation, Sets, Write},
         clock::Now,
         machine::Slot,
+        member::MemberDetail,
         metric_event::OperationOutcome,
-        octavia::{Answer, Failure, MemberDetail, Written},
+        octavia::{Answer, Failure, Written},
         part::PartKind,
         port::Port,
         state::{Ladder, State},
@@ -65,7 +66,6 @@ pub(crate) fn accepted(
             port.refusal = None;
             match (part, sets) {
                 (PartKind::Listener, Some(Sets::Cidrs(cidrs))) => {
-                    port.cidrs_known = cidrs.is_some();
                     port.cidrs = cidrs.map(sorted);
                 }
                 (PartKind::Pool, _) => port.members_due = false,
@@ -127,7 +127,7 @@ pub(crate) fn accepted(
             operation,
         } => {
             match written.member {
-                Some(detail) => know_detail(state, *port, detail),
+                Some(member) => know_detail(state, *port, (*member).into()),
                 None => {
                     if let Some(port) = port_mut(state, *port) {
                         port.members_due |= *operation != Operation::Delete;

@@ -60,7 +60,7 @@ pub(crate) fn summarize(state: &State, now: &Now) -> Summary {
         ranges_known: !writes
             && state.read_after_write()
             && state.ports.iter().all(|port| {
-                port.cidrs_known
+                port.cidrs.is_some()
                     && port
                         .listener
                         .as_ref()

@@ -2,10 +2,11 @@
 
 use ipnet::IpNet;
 
-use crate::model::{clock::Stamp, desired::Monitor, octavia::Change, part::PartKind};
+use crate::model::{clock::Stamp, octavia::Change, part::PartKind};
 use capo_core::{
     MonitorType, ObjectName,
     ids::{MonitorId, PoolId},
+    octavia::MonitorNumbers,
 };
 
 /// A call to Octavia.
@@ -52,9 +53,9 @@ pub(crate) enum Sets {
     /// A listener's source ranges.
     Cidrs(Option<Vec<IpNet>>),
     /// A new monitor's type and numbers.
-    Monitor(MonitorType, Monitor),
+    Monitor(MonitorType, MonitorNumbers),
     /// A monitor's numbers.
-    Numbers(Monitor),
+    Numbers(MonitorNumbers),
 }
 
 impl Sets {
@@ -63,15 +64,13 @@ impl Sets {
             return None;
         };
         match change.as_ref() {
-            Change::CreateListener { allowed_cidrs, .. }
-            | Change::UpdateListener { allowed_cidrs, .. } => {
-                Some(Self::Cidrs(allowed_cidrs.clone()))
+            Change::CreateListener(new) => Some(Self::Cidrs(new.allowed_cidrs.clone())),
+            Change::UpdateListener { update, .. } => {
+                Some(Self::Cidrs(update.allowed_cidrs.clone()))
             }
-            Change::CreateMonitor {
-                monitor_type,
-                numbers,
-                ..
-            } => Some(Self::Monitor(monitor_type.clone(), *numbers)),
+            Change::CreateMonitor(new) => {
+                Some(Self::Monitor(new.monitor_type.clone(), new.numbers))
+            }
             Change::UpdateMonitor { numbers, .. } => Some(Self::Numbers(*numbers)),
             _ => None,
         }

@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use capo_core::{
     Endpoint, GateOverride, Lookup, MonitorType, ObjectName,
     ids::{LoadBalancerId, SubnetId},
+    octavia::MonitorNumbers,
 };
 
 /// One cluster's API server load balancer, keyed by the name of its `OpenStackCluster`.
@@ -34,7 +35,7 @@ pub struct DesiredLoadBalancer {
     /// The ports to serve, the endpoint's own port first.
     pub ports: Vec<u16>,
     /// The health monitor of every pool.
-    pub monitor: Monitor,
+    pub monitor: MonitorNumbers,
     /// How health monitors check; `None` leaves that of existing ones alone, and new ones connect by TCP. The port of the
     /// endpoint alone may be checked by HTTPS: what listens on the others is unknown.
     pub monitor_type: Option<MonitorType>,
@@ -46,19 +47,6 @@ pub struct DesiredLoadBalancer {
     pub member_subnet: Option<SubnetId>,
     /// What is known of the cluster around it.
     pub cluster: ClusterFacts,
-}
-
-/// The health monitor's numbers, in seconds and counts. CAPO's defaults are 10, 5, 5, 3.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Monitor {
-    /// Seconds between two checks.
-    pub delay: u32,
-    /// Seconds until a check counts as failed.
-    pub timeout: u32,
-    /// Good checks until a member is up.
-    pub max_retries: u32,
-    /// Failed checks until a member is down.
-    pub max_retries_down: u32,
 }
 
 /// Facts about the cluster that the gates depend on.

@@ -4,10 +4,13 @@ use crate::model::proof::EndpointResult;
 use std::time::Instant;
 
 use crate::model::{
-    desired::{DesiredLoadBalancer, DesiredMachine, Monitor},
-    octavia::{Answer, MemberDetail, Structure, Tree, Written},
+    desired::{DesiredLoadBalancer, DesiredMachine},
+    octavia::{Answer, Structure, Written},
 };
-use capo_core::ObjectName;
+use capo_core::{
+    ObjectName,
+    octavia::{Member, MonitorNumbers, StatusTree},
+};
 
 /// Something happened.
 #[derive(Debug, Clone)]
@@ -77,20 +80,20 @@ pub enum Event {
 #[derive(Debug, Clone)]
 pub enum Answered {
     /// To a read of the tree.
-    Tree(Answer<Tree>),
+    Tree(Answer<StatusTree>),
     /// To reads of the tree and of members that belong to one decision.
     Bundle {
         /// The tree.
-        tree: Answer<Tree>,
+        tree: Answer<StatusTree>,
         /// The members of each pool, by port.
-        lists: Vec<(u16, Answer<Vec<MemberDetail>>)>,
+        lists: Vec<(u16, Answer<Vec<Member>>)>,
     },
     /// To a list of the structure.
     Structure(Answer<Structure>),
     /// To a list of a pool's members.
-    Members(Answer<Vec<MemberDetail>>),
+    Members(Answer<Vec<Member>>),
     /// To a read of a monitor.
-    Monitor(Answer<Monitor>),
+    Monitor(Answer<MonitorNumbers>),
     /// To a write.
     Written(Answer<Written>),
 }

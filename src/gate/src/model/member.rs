@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::model::{clock::Stamp, octavia::MemberDetail, part::LostRun};
-use capo_core::{OperatingStatus, ProvisioningStatus, ids::MemberId};
+use crate::model::{clock::Stamp, part::LostRun};
+use capo_core::{OperatingStatus, ProvisioningStatus, ids::MemberId, octavia};
 
 /// A member as last read.
 #[derive(Debug, Clone)]
@@ -33,7 +33,7 @@ impl Member {
         self.detail.as_ref().map(|detail| detail.admin_up)
     }
 
-    pub(crate) fn weight(&self) -> Option<u16> {
+    pub(crate) fn weight(&self) -> Option<u32> {
         self.detail.as_ref().map(|detail| detail.weight)
     }
 
@@ -50,6 +50,28 @@ impl Member {
         self.detail
             .as_ref()
             .is_some_and(|detail| !detail.admin_up && detail.tags.iter().any(|tag| tag == JOINING))
+    }
+}
+
+/// What the status tree lacks of a member.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MemberDetail {
+    pub(crate) id: MemberId,
+    /// 0 drains it.
+    pub(crate) weight: u32,
+    /// False keeps all traffic away.
+    pub(crate) admin_up: bool,
+    pub(crate) tags: Vec<String>,
+}
+
+impl From<octavia::Member> for MemberDetail {
+    fn from(member: octavia::Member) -> Self {
+        Self {
+            id: member.id,
+            weight: member.weight,
+            admin_up: member.admin_state_up,
+            tags: member.tags,
+        }
     }
 }
 

@@ -1,13 +1,16 @@
-//! What the gate reads from Octavia and writes to it, in types of its own. No HTTP type appears here.
+//! The calls that a worker makes. What they read and write are the OpenStack client's own types; no HTTP type appears here.
 
-use std::{any::Any, net::IpAddr, time::Duration};
+use std::{any::Any, time::Duration};
 
 use futures::future::BoxFuture;
-use ipnet::IpNet;
 
-use crate::model::{desired::Monitor, part::PartId};
-use capo_core::ids::{ListenerId, LoadBalancerId, MemberId, MonitorId, PoolId, SubnetId};
-use capo_core::{FailureClass, MonitorType, OperatingStatus, Priority, ProvisioningStatus};
+use crate::model::part::PartId;
+use capo_core::ids::{ListenerId, LoadBalancerId, MemberId, MonitorId, PoolId};
+use capo_core::octavia::{
+    Listener, ListenerUpdate, Member, MemberUpdate, MonitorNumbers, NewHealthMonitor, NewListener,
+    NewMember, NewPool, Pool, StatusTree,
+};
+use capo_core::{FailureClass, Priority};
 
 /// The calls that a worker makes. The OpenStack client implements them, and models in tests do.
 pub trait Octavia: Send + Sync + 'static {
@@ -20,7 +23,7 @@ pub trait Octavia: Send + Sync + 'static {
         &self,
         load_balancer: &LoadBalancerId,
         urgency: Priority,
-    ) -> BoxFuture<'static, Answer<Tree>>;
+    ) -> BoxFuture<'static, Answer<StatusTree>>;
     /// Everything below a load balancer that the tree lacks: unattached pools, ids of default pools and
     /// monitors, ports, allowed CIDRs.
     fn structure(
@@ -29,17 +32,13 @@ pub trait Octavia: Send + Sync + 'static {
         urgency: Priority,
     ) -> BoxFuture<'static, Answer<Structure>>;
     /// The members of a pool with everything the tree lacks of them.
-    fn members(
-        &self,
-        pool: &PoolId,
-        urgency: Priority,
-    ) -> BoxFuture<'static, Answer<Vec<MemberDetail>>>;
+    fn members(&self, pool: &PoolId, urgency: Priority) -> BoxFuture<'static, Answer<Vec<Member>>>;
     /// A health monitor's numbers.
     fn monitor(
         &self,
         monitor: &MonitorId,
         urgency: Priority,
-    ) -> BoxFuture<'static, Answer<Monitor>>;
+    ) -> BoxFuture<'static, Answer<MonitorNumbers>>;
     /// Changes something.
     fn write(&self, change: &Change, urgency: Priority) -> BoxFuture<'static, Answer<Written>>;
 }
@@ -58,160 +57,32 @@ pub struct Failure {
     pub message: String,
 }
 
-/// One snapshot of a load balancer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tree {
-    /// The load balancer's provisioning status.
-    pub provisioning: ProvisioningStatus,
-    /// The load balancer's operating status.
-    pub operating: OperatingStatus,
-    /// Its listeners.
-    pub listeners: Vec<ListenerRead>,
-}
-
-/// A listener in the tree.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListenerRead {
-    /// Octavia's id.
-    pub id: ListenerId,
-    /// Its name.
-    pub name: String,
-    /// Its provisioning status.
-    pub provisioning: ProvisioningStatus,
-    /// The pools below it.
-    pub pools: Vec<PoolRead>,
-}
-
-/// A pool in the tree.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PoolRead {
-    /// Octavia's id.
-    pub id: PoolId,
-    /// Its name.
-    pub name: String,
-    /// Its provisioning status.
-    pub provisioning: ProvisioningStatus,
-    /// Its health monitor.
-    pub monitor: Option<MonitorRead>,
-    /// Its members.
-    pub members: Vec<MemberRead>,
-}
-
-/// A health monitor in the tree.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MonitorRead {
-    /// Octavia's id.
-    pub id: MonitorId,
-    /// How it checks.
-    pub monitor_type: MonitorType,
-    /// Its provisioning status.
-    pub provisioning: ProvisioningStatus,
-}
-
-/// A member in the tree.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MemberRead {
-    /// Octavia's id.
-    pub id: MemberId,
-    /// Its name.
-    pub name: String,
-    /// Its address; `None` if it can't be read as one.
-    pub address: Option<IpAddr>,
-    /// The port it is served on.
-    pub port: u16,
-    /// Its provisioning status.
-    pub provisioning: ProvisioningStatus,
-    /// Its operating status.
-    pub operating: OperatingStatus,
-}
-
-/// What the tree lacks of a member.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MemberDetail {
-    /// Octavia's id.
-    pub id: MemberId,
-    /// 0 drains it.
-    pub weight: u16,
-    /// False keeps all traffic away.
-    pub admin_up: bool,
-    /// Its tags.
-    pub tags: Vec<String>,
-}
-
 /// What is below a load balancer, attached or not.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Structure {
     /// Every listener.
-    pub listeners: Vec<ListenerDetail>,
+    pub listeners: Vec<Listener>,
     /// Every pool.
-    pub pools: Vec<PoolDetail>,
-}
-
-/// What the tree lacks of a listener.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListenerDetail {
-    /// Octavia's id.
-    pub id: ListenerId,
-    /// Its name.
-    pub name: String,
-    /// The port it listens on.
-    pub port: u16,
-    /// Its default pool.
-    pub default_pool: Option<PoolId>,
-    /// Who may connect; `None` where the cloud does not show it.
-    pub allowed_cidrs: Option<Vec<IpNet>>,
-}
-
-/// What the tree lacks of a pool.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PoolDetail {
-    /// Octavia's id.
-    pub id: PoolId,
-    /// Its name.
-    pub name: String,
-    /// Its health monitor.
-    pub monitor: Option<MonitorId>,
+    pub pools: Vec<Pool>,
 }
 
 /// A change inside a load balancer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// POST a TCP listener.
-    CreateListener {
-        /// The load balancer.
-        load_balancer: LoadBalancerId,
-        /// Its name.
-        name: String,
-        /// The port to listen on.
-        port: u16,
-        /// Who may connect; `None` sends nothing.
-        allowed_cidrs: Option<Vec<IpNet>>,
-        /// Its tags.
-        tags: Vec<String>,
-    },
-    /// PUT a listener: its own name, a default pool, allowed CIDRs.
+    CreateListener(NewListener),
+    /// PUT a listener. Without any field set, Octavia writes its configuration to the data path again.
     UpdateListener {
         /// Octavia's id.
         id: ListenerId,
-        /// Its name, sent as it is.
+        /// Its name, for events.
         name: String,
-        /// A pool to attach.
-        default_pool: Option<PoolId>,
-        /// Who may connect from now on.
-        allowed_cidrs: Option<Vec<IpNet>>,
+        /// What is set.
+        update: ListenerUpdate,
     },
     /// POST a TCP pool below a listener.
-    CreatePool {
-        /// The listener.
-        listener: ListenerId,
-        /// Its name.
-        name: String,
-        /// `ROUND_ROBIN` or `SOURCE_IP_PORT`.
-        algorithm: &'static str,
-        /// Its tags.
-        tags: Vec<String>,
-    },
-    /// PUT a pool's own name: pushes it again.
+    CreatePool(NewPool),
+    /// PUT a pool's own name: Octavia writes its configuration to the data path again.
     UpdatePool {
         /// Octavia's id.
         id: PoolId,
@@ -219,16 +90,7 @@ pub enum Change {
         name: String,
     },
     /// POST a health monitor.
-    CreateMonitor {
-        /// The pool.
-        pool: PoolId,
-        /// Its name.
-        name: String,
-        /// How it checks.
-        monitor_type: MonitorType,
-        /// Its numbers.
-        numbers: Monitor,
-    },
+    CreateMonitor(NewHealthMonitor),
     /// PUT a health monitor's numbers.
     UpdateMonitor {
         /// Octavia's id.
@@ -236,7 +98,7 @@ pub enum Change {
         /// Its name, for events.
         name: String,
         /// Its numbers.
-        numbers: Monitor,
+        numbers: MonitorNumbers,
     },
     /// DELETE a listener, a pool or a health monitor, which is then created again.
     DeletePart {
@@ -249,18 +111,8 @@ pub enum Change {
     CreateMember {
         /// The pool.
         pool: PoolId,
-        /// Its name.
-        name: String,
-        /// Its address.
-        address: IpAddr,
-        /// The port it is served on.
-        port: u16,
-        /// Its subnet, where the provider needs one.
-        subnet: Option<SubnetId>,
-        /// False keeps all traffic away at first.
-        admin_up: bool,
-        /// Its tags.
-        tags: Vec<String>,
+        /// The member.
+        new: NewMember,
     },
     /// PUT a member: its own name, and what is set besides.
     UpdateMember {
@@ -268,14 +120,8 @@ pub enum Change {
         pool: PoolId,
         /// Octavia's id.
         id: MemberId,
-        /// Its name, sent as it is.
-        name: String,
-        /// A new weight.
-        weight: Option<u16>,
-        /// A new admin state.
-        admin_up: Option<bool>,
-        /// New tags.
-        tags: Option<Vec<String>>,
+        /// What is set.
+        update: MemberUpdate,
     },
     /// DELETE a member.
     DeleteMember {
@@ -291,6 +137,6 @@ pub enum Change {
 pub struct Written {
     /// Octavia's id of the listener, pool or health monitor that was created or changed.
     pub part: Option<PartId>,
-    /// A member as it is now.
-    pub member: Option<MemberDetail>,
+    /// A member as it is now. Boxed, because it is large and rare.
+    pub member: Option<Box<Member>>,
 }

@@ -6,14 +6,13 @@ use ipnet::IpNet;
 
 use crate::model::{
     attempts::{Attempts, Refusal},
-    desired::Monitor,
-    member::Member,
-    octavia::MemberDetail,
+    member::{Member, MemberDetail},
     part::{LostRun, Part, PartId, PartKind, PartState},
 };
 use capo_core::{
     MonitorType, ProvisioningStatus,
     ids::{ListenerId, MonitorId, PoolId},
+    octavia::MonitorNumbers,
 };
 
 /// Listener, pool, monitor and members of one port.
@@ -43,9 +42,9 @@ pub(crate) struct Port {
     pub(crate) stray_pool: Option<PoolId>,
     /// More than one object answers to our name, or another one sits on our port.
     pub(crate) ambiguous: Option<String>,
+    /// Who may connect to its listener, sorted; `None` before it was read.
     pub(crate) cidrs: Option<Vec<IpNet>>,
-    pub(crate) cidrs_known: bool,
-    pub(crate) numbers: Option<Monitor>,
+    pub(crate) numbers: Option<MonitorNumbers>,
     pub(crate) numbers_due: bool,
     /// When the last list of members began.
     pub(crate) listed: Option<Instant>,
@@ -92,7 +91,6 @@ impl Port {
             stray_pool: None,
             ambiguous: None,
             cidrs: None,
-            cidrs_known: false,
             numbers: None,
             numbers_due: true,
             listed: None,

@@ -18,7 +18,7 @@ use std::{
 use crate::model::{
     call::InFlight,
     clock::{Now, Stamp},
-    desired::{DesiredLoadBalancer, Monitor},
+    desired::DesiredLoadBalancer,
     machine::{Machine, Stage},
     port::Port,
     settings::Settings,
@@ -26,6 +26,7 @@ use crate::model::{
 };
 use capo_core::{
     FailureClass, ObjectName, OperatingStatus, Provider, ProvisioningStatus, ids::LoadBalancerId,
+    octavia::MonitorNumbers,
 };
 
 /// One load balancer.
@@ -256,7 +257,7 @@ impl State {
     /// How long ONLINE must last before it counts: a failed API server is down by then, and reported so.
     pub(crate) fn online_span(&self) -> Duration {
         let numbers = self.desired.as_ref().map_or(
-            Monitor {
+            MonitorNumbers {
                 delay: 10,
                 timeout: 5,
                 max_retries: 5,

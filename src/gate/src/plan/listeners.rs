@@ -15,7 +15,15 @@ use crate::{
     },
     plan::todo::{Todo, on_fresh},
 };
-use capo_core::{MonitorType, ProvisioningStatus};
+use capo_core::{
+    MonitorType, ProvisioningStatus,
+    octavia::{
+        ListenerProtocol, ListenerUpdate, NewHealthMonitor, NewListener, NewPool, PoolProtocol,
+    },
+};
+
+/// The page of an API server that answers 200, which is what Octavia expects, once the API server is ready.
+const READYZ: &str = "/readyz";
 
 /// Makes what is missing, and pushes again what is broken, port by port.
 pub(crate) fn make_or_repair(
@@ -57,13 +65,14 @@ fn make(state: &State, desired: &DesiredLoadBalancer, port: &Port) -> Option<Tod
     let Some(listener) = &port.listener else {
         return make(
             PartKind::Listener,
-            Change::CreateListener {
-                load_balancer: desired.id.found()?.clone(),
+            Change::CreateListener(NewListener {
+                loadbalancer_id: desired.id.found()?.clone(),
                 name: port.name.clone(),
-                port: port.number,
+                protocol: ListenerProtocol::Tcp,
+                protocol_port: port.number,
                 allowed_cidrs: desired.allowed_cidrs.clone(),
                 tags: desired.tags.clone(),
-            },
+            }),
         );
     };
     let Some(pool) = &port.pool else {
@@ -73,34 +82,40 @@ fn make(state: &State, desired: &DesiredLoadBalancer, port: &Port) -> Option<Tod
                 Change::UpdateListener {
                     id: listener.id.clone(),
                     name: port.name.clone(),
-                    default_pool: Some(stray.clone()),
-                    allowed_cidrs: None,
+                    update: ListenerUpdate {
+                        default_pool_id: Some(stray.clone()),
+                        allowed_cidrs: None,
+                    },
                 },
             ));
         }
         return make(
             PartKind::Pool,
-            Change::CreatePool {
-                listener: listener.id.clone(),
+            Change::CreatePool(NewPool {
                 name: port.name.clone(),
-                algorithm: state.provider.algorithm(),
+                protocol: PoolProtocol::Tcp,
+                lb_algorithm: state.provider.algorithm(),
+                listener_id: Some(listener.id.clone()),
+                loadbalancer_id: None,
                 tags: desired.tags.clone(),
-            },
+            }),
         );
     };
     if pool.state.provisioning != ProvisioningStatus::Active {
         return None;
     }
+    let monitor_type = wanted_type(port, desired)
+        .cloned()
+        .unwrap_or(MonitorType::Tcp);
     make(
         PartKind::Monitor,
-        Change::CreateMonitor {
-            pool: pool.id.clone(),
+        Change::CreateMonitor(NewHealthMonitor {
+            pool_id: pool.id.clone(),
             name: port.name.clone(),
-            monitor_type: wanted_type(port, desired)
-                .cloned()
-                .unwrap_or(MonitorType::Tcp),
+            url_path: (monitor_type == MonitorType::Https).then(|| READYZ.to_owned()),
+            monitor_type,
             numbers: desired.monitor,
-        },
+        }),
     )
 }
 
@@ -152,8 +167,7 @@ fn push(desired: &DesiredLoadBalancer, port: &Port, id: PartId) -> Change {
         PartId::Listener(id) => Change::UpdateListener {
             id,
             name,
-            default_pool: None,
-            allowed_cidrs: None,
+            update: ListenerUpdate::default(),
         },
         PartId::Monitor(id) => Change::UpdateMonitor {
             id,
@@ -245,7 +259,7 @@ pub(crate) fn is_as_wanted(state: &State) -> bool {
                 let numbers_unread =
                     port.monitor.is_some() && port.numbers.is_none() && port.numbers_due;
                 let ranges_unread = desired.allowed_cidrs.is_some()
-                    && !port.cidrs_known
+                    && port.cidrs.is_none()
                     && state.reads.structure_due;
                 port.is_ready()
                     && !numbers_unread
@@ -273,7 +287,7 @@ fn numbers(port: &Port, desired: &DesiredLoadBalancer) -> Option<Todo> {
 fn ranges(port: &Port, desired: &DesiredLoadBalancer) -> Option<Todo> {
     let listener = port.listener.as_ref()?;
     let wanted = desired.allowed_cidrs.as_ref()?;
-    let known = port.cidrs.as_ref().filter(|_| port.cidrs_known)?;
+    let known = port.cidrs.as_ref()?;
     let same = wanted.len() == known.len() && wanted.iter().all(|cidr| known.contains(cidr));
     (!same).then(|| {
         Todo::Write(
@@ -281,8 +295,10 @@ fn ranges(port: &Port, desired: &DesiredLoadBalancer) -> Option<Todo> {
             Change::UpdateListener {
                 id: listener.id.clone(),
                 name: port.name.clone(),
-                default_pool: None,
-                allowed_cidrs: Some(wanted.clone()),
+                update: ListenerUpdate {
+                    default_pool_id: None,
+                    allowed_cidrs: Some(wanted.clone()),
+                },
             },
         )
     })

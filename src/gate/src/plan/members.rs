@@ -16,10 +16,13 @@ use crate::{
     },
     plan::{
         removal_guard::may_remove,
-        todo::{MemberPlace, Todo, delete, on_fresh, places},
+        todo::{MemberPlace, Todo, delete, on_fresh, places, update},
     },
 };
-use capo_core::{GateMode, ObjectName, OperatingStatus, ProvisioningStatus};
+use capo_core::{
+    GateMode, ObjectName, OperatingStatus, ProvisioningStatus,
+    octavia::{MemberUpdate, NewMember},
+};
 
 /// Puts a drained member back in service whose release was called off.
 pub(crate) fn restore(state: &State, now: &Now) -> Option<Todo> {
@@ -49,24 +52,15 @@ pub(crate) fn restore(state: &State, now: &Now) -> Option<Todo> {
         if place.slot.refusal.is_some() && !place.slot.attempts.may(now.instant) {
             return None;
         }
-        let mut change = place.update(pool, member);
-        if let Change::UpdateMember {
-            weight,
-            admin_up,
-            tags,
-            ..
-        } = &mut change
-        {
-            *weight = (member.weight() == Some(0)).then_some(1);
-            let detail = member.detail.as_ref();
-            if let Some(detail) =
-                detail.filter(|detail| detail.tags.iter().any(|tag| tag == LEAVING))
-            {
-                *admin_up = Some(true);
-                *tags = Some(without(&detail.tags, LEAVING));
-            }
-        }
-        Some(place.write(Operation::Restore, change))
+        let disabled = member.detail.as_ref();
+        let disabled = disabled.filter(|detail| detail.tags.iter().any(|tag| tag == LEAVING));
+        let restored = MemberUpdate {
+            weight: (member.weight() == Some(0)).then_some(1),
+            admin_state_up: disabled.map(|_| true),
+            tags: disabled.map(|detail| without(&detail.tags, LEAVING)),
+            ..MemberUpdate::default()
+        };
+        Some(place.write(Operation::Restore, update(pool, member, restored)))
     })
 }
 
@@ -95,13 +89,13 @@ pub(crate) fn enable(state: &State, now: &Now) -> Option<Todo> {
         if !may {
             return None;
         }
-        let mut change = place.update(pool, member);
-        if let Change::UpdateMember { admin_up, tags, .. } = &mut change {
-            *admin_up = Some(true);
-            let detail = member.detail.as_ref();
-            *tags = detail.map(|detail| without(&detail.tags, JOINING));
-        }
-        Some(place.write(Operation::Enable, change))
+        let detail = member.detail.as_ref();
+        let enabled = MemberUpdate {
+            admin_state_up: Some(true),
+            tags: detail.map(|detail| without(&detail.tags, JOINING)),
+            ..MemberUpdate::default()
+        };
+        Some(place.write(Operation::Enable, update(pool, member, enabled)))
     })
 }
 
@@ -201,26 +195,23 @@ pub(crate) fn remove(state: &State, now: &Now) -> Option<Todo> {
                     return None;
                 }
                 return on_fresh(state, now, || {
-                    let mut change = place.update(pool, member);
-                    if let Change::UpdateMember {
-                        weight,
-                        admin_up,
-                        tags,
-                        ..
-                    } = &mut change
-                    {
-                        if state.provider.drains() {
-                            *weight = Some(0);
-                        } else {
-                            *admin_up = Some(false);
-                            let detail = member.detail.as_ref();
-                            let mut marked = detail
-                                .map_or_else(Vec::new, |detail| without(&detail.tags, LEAVING));
-                            marked.push(LEAVING.to_owned());
-                            *tags = Some(marked);
+                    let drained = if state.provider.drains() {
+                        MemberUpdate {
+                            weight: Some(0),
+                            ..MemberUpdate::default()
                         }
-                    }
-                    Some(place.write(Operation::Drain, change))
+                    } else {
+                        let detail = member.detail.as_ref();
+                        let mut marked =
+                            detail.map_or_else(Vec::new, |detail| without(&detail.tags, LEAVING));
+                        marked.push(LEAVING.to_owned());
+                        MemberUpdate {
+                            admin_state_up: Some(false),
+                            tags: Some(marked),
+                            ..MemberUpdate::default()
+                        }
+                    };
+                    Some(place.write(Operation::Drain, update(pool, member, drained)))
                 });
             }
             let again = slot.deleted.is_some() || slot.refusal.is_some();
@@ -277,12 +268,15 @@ pub(crate) fn create(state: &State, desired: &DesiredLoadBalancer, now: &Now) ->
             operation,
             Change::CreateMember {
                 pool: pool.clone(),
-                name: format!("{}{}", port.prefix, name.name),
-                address,
-                port: port.number,
-                subnet: desired.member_subnet.clone(),
-                admin_up: !down,
-                tags,
+                new: NewMember {
+                    name: format!("{}{}", port.prefix, name.name),
+                    address,
+                    protocol_port: port.number,
+                    subnet_id: desired.member_subnet.clone(),
+                    weight: None,
+                    admin_state_up: !down,
+                    tags,
+                },
             },
         ))
     })

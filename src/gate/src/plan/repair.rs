@@ -5,10 +5,10 @@ use crate::{
     model::{call::Operation, clock::Now, evidence::Serving, member::Class, state::State},
     plan::{
         removal_guard::may_remove,
-        todo::{MemberPlace, Todo, delete, on_fresh, places},
+        todo::{MemberPlace, Todo, delete, on_fresh, places, update},
     },
 };
-use capo_core::ProvisioningStatus;
+use capo_core::{ProvisioningStatus, octavia::MemberUpdate};
 
 /// Repairs members that are in ERROR or PENDING for ever, one at a time.
 pub(crate) fn repair(state: &State, now: &Now) -> Option<Todo> {
@@ -43,7 +43,10 @@ pub(crate) fn repair(state: &State, now: &Now) -> Option<Todo> {
             if recreate && may_remove(state, Some((name, machine)), port, member, now) {
                 return Some(delete(&place, pool, member));
             }
-            Some(place.write(Operation::Repair, place.update(pool, member)))
+            Some(place.write(
+                Operation::Repair,
+                update(pool, member, MemberUpdate::default()),
+            ))
         })
     })
 }

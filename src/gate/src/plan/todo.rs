@@ -9,7 +9,7 @@ use crate::model::{
     port::Port,
     state::State,
 };
-use capo_core::{ObjectName, ProvisioningStatus, ids::PoolId};
+use capo_core::{ObjectName, ProvisioningStatus, ids::PoolId, octavia::MemberUpdate};
 
 /// What is to be done next inside a load balancer.
 #[derive(Debug)]
@@ -58,18 +58,6 @@ impl<'a> MemberPlace<'a> {
         };
         Todo::Write(write, change)
     }
-
-    pub(crate) fn update(&self, pool: &PoolId, member: &Member) -> Change {
-        let _ = self;
-        Change::UpdateMember {
-            pool: pool.clone(),
-            id: member.id.clone(),
-            name: member.name.clone(),
-            weight: None,
-            admin_up: None,
-            tags: None,
-        }
-    }
 }
 
 /// Every machine's places, in pools that take writes now.
@@ -109,4 +97,16 @@ pub(crate) fn delete(place: &MemberPlace<'_>, pool: &PoolId, member: &Member) ->
             id: member.id.clone(),
         },
     )
+}
+
+/// A PUT of the member's own name, and of what `update` sets besides.
+pub(crate) fn update(pool: &PoolId, member: &Member, update: MemberUpdate) -> Change {
+    Change::UpdateMember {
+        pool: pool.clone(),
+        id: member.id.clone(),
+        update: MemberUpdate {
+            name: Some(member.name.clone()),
+            ..update
+        },
+    }
 }

@@ -6,11 +6,10 @@ use crate::{
     model::{
         call::{InFlight, Operation, Purpose, Write},
         clock::Now,
-        desired::Monitor,
         effect::Effect,
         event::{Answered, Event},
         metric_event::MetricEvent,
-        octavia::{Answer, MemberDetail, Tree, Written},
+        octavia::{Answer, Written},
         state::State,
     },
     tests::{
@@ -20,7 +19,10 @@ use crate::{
         world::machine_name,
     },
 };
-use capo_core::FailureClass;
+use capo_core::{
+    FailureClass,
+    octavia::{Member, MonitorNumbers, StatusTree},
+};
 
 /// The state after an answer to the call under way.
 fn answered(
@@ -68,7 +70,7 @@ fn in_trouble(purpose: Purpose, answer: Answered) -> bool {
     trouble.is_some()
 }
 
-const NUMBERS: Monitor = Monitor {
+const NUMBERS: MonitorNumbers = MonitorNumbers {
     delay: 1,
     timeout: 2,
     max_retries: 3,
@@ -78,7 +80,7 @@ const NUMBERS: Monitor = Monitor {
 #[test]
 fn every_answer_ends_trouble_and_every_failure_prolongs_it() {
     let down = || failure(FailureClass::Transient);
-    let tree = || -> Answer<Tree> { Err(failure(FailureClass::NotFound)) };
+    let tree = || -> Answer<StatusTree> { Err(failure(FailureClass::NotFound)) };
     assert!(!in_trouble(Purpose::Tree, Answered::Tree(tree())));
     assert!(in_trouble(Purpose::Tree, Answered::Tree(Err(down()))));
     assert!(in_trouble(
@@ -110,7 +112,7 @@ fn a_pool_that_is_gone_is_no_trouble_in_a_bundle_and_other_failures_are() {
         (FailureClass::Transient, true),
         (FailureClass::Denied, true),
     ] {
-        let list: Answer<Vec<MemberDetail>> = Err(failure(class));
+        let list: Answer<Vec<Member>> = Err(failure(class));
         let (state, _) = answered(
             Purpose::Bundle,
             |_, _| (),

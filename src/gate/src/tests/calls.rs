@@ -228,20 +228,13 @@ impl World {
         self.note(format_args!("{change:?}"));
         self.tally.writes += 1;
         match change {
-            Change::UpdateMember {
-                weight: None,
-                admin_up: None,
-                ..
-            } => self.tally.repairs += 1,
-            Change::UpdateMember {
-                weight: Some(0), ..
-            } => self.tally.drains += 1,
-            Change::UpdateMember {
-                weight: Some(_), ..
-            } => self.tally.restores += 1,
-            Change::CreateMember {
-                admin_up: false, ..
-            } => self.tally.joins += 1,
+            Change::UpdateMember { update, .. } => match (update.weight, update.admin_state_up) {
+                (None, None) => self.tally.repairs += 1,
+                (Some(0), _) => self.tally.drains += 1,
+                (Some(_), _) => self.tally.restores += 1,
+                (None, Some(_)) => {}
+            },
+            Change::CreateMember { new, .. } => self.tally.joins += u32::from(!new.admin_state_up),
             Change::DeleteMember { id, .. } => {
                 let gone = self.snapshot.iter().find(|member| member.id == *id);
                 let gone = gone.and_then(|member| self.owner(member));

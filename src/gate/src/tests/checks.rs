@@ -59,17 +59,15 @@ impl World {
         }
         match change {
             Change::DeleteMember { id, .. } => self.check_removal(id.as_str()),
-            Change::CreateMember {
-                port,
-                admin_up: false,
-                ..
-            } => self.check_joining(*port),
-            Change::CreateMember { address, port, .. } => self.check_newcomer(*address, *port),
-            Change::UpdateMember {
-                id,
-                admin_up: Some(true),
-                ..
-            } => self.check_enabling(id.as_str()),
+            Change::CreateMember { new, .. } if !new.admin_state_up => {
+                self.check_joining(new.protocol_port);
+            }
+            Change::CreateMember { new, .. } => {
+                self.check_newcomer(new.address, new.protocol_port);
+            }
+            Change::UpdateMember { id, update, .. } if update.admin_state_up == Some(true) => {
+                self.check_enabling(id.as_str());
+            }
             _ => {}
         }
     }

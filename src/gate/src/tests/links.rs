@@ -11,13 +11,16 @@ use crate::{
         effect::Effect,
         member::Owner,
         metric_event::MetricEvent,
-        octavia::{ListenerDetail, MemberDetail, PoolDetail, Structure},
+        octavia::Structure,
         part::PartKind,
         state::State,
     },
     tests::pair::{STEP, ago, machine, member, state},
 };
-use capo_core::{FailureClass, ProvisioningStatus};
+use capo_core::{
+    FailureClass, ProvisioningStatus,
+    octavia::{Listener, Member, Pool},
+};
 
 fn linked(change: impl FnOnce(&mut State)) -> State {
     let (mut state, _) = state();
@@ -190,17 +193,18 @@ fn a_member_that_became_active_ends_the_repairs_once_it_has_stayed_so() {
 /// What the lists show of listeners and pools.
 fn structure_of(state: &State) -> Structure {
     let pool = |port: &crate::model::port::Port| port.pool.as_ref().unwrap().id.clone();
-    let listeners = state.ports.iter().map(|port| ListenerDetail {
+    let listeners = state.ports.iter().map(|port| Listener {
         id: port.listener.as_ref().unwrap().id.clone(),
         name: port.name.clone(),
-        port: port.number,
-        default_pool: Some(pool(port)),
-        allowed_cidrs: Some(Vec::new()),
+        protocol_port: port.number,
+        default_pool_id: Some(pool(port)),
+        ..Listener::default()
     });
-    let pools = state.ports.iter().map(|port| PoolDetail {
+    let pools = state.ports.iter().map(|port| Pool {
         id: pool(port),
         name: port.name.clone(),
-        monitor: port.monitor.as_ref().map(|monitor| monitor.id.clone()),
+        healthmonitor_id: port.monitor.as_ref().map(|monitor| monitor.id.clone()),
+        ..Pool::default()
     });
     Structure {
         listeners: listeners.collect(),
@@ -251,7 +255,7 @@ fn the_lists_show_what_the_tree_does_not_show_yet() {
     }
     let without = listed(
         |state| state.ports[1].monitor = None,
-        |structure| structure.pools[1].monitor = None,
+        |structure| structure.pools[1].healthmonitor_id = None,
     );
     assert_eq!(without.ports[1].unseen, None);
 }
@@ -280,7 +284,7 @@ fn the_lists_show_what_is_ambiguous() {
         "which k8s-clusterapi-cluster-n-c-kubeapi-8132 needs",
     );
     says(
-        |structure| structure.listeners[1].default_pool = Some("another".into()),
+        |structure| structure.listeners[1].default_pool_id = Some("another".into()),
         "another default pool",
     );
     says(
@@ -288,13 +292,13 @@ fn the_lists_show_what_is_ambiguous() {
         "another default pool",
     );
     assert_eq!(
-        ambiguous(|structure| structure.listeners[1].default_pool = None),
+        ambiguous(|structure| structure.listeners[1].default_pool_id = None),
         None
     );
     // A listener of another port, which capo-rs does not manage, makes nothing ambiguous.
     let other = |structure: &mut Structure| {
         let mut other = structure.listeners[1].clone();
-        (other.name, other.port) = ("another".to_owned(), 1);
+        (other.name, other.protocol_port) = ("another".to_owned(), 1);
         structure.listeners.push(other);
     };
     assert_eq!(ambiguous(other), None);
@@ -308,19 +312,18 @@ fn the_lists_show_what_is_ambiguous() {
 #[test]
 fn a_list_of_members_is_of_one_port_and_of_members_that_are_known() {
     let (mut state, now) = state();
-    let detail = |id: &capo_core::ids::MemberId| MemberDetail {
+    let listed = |id: &capo_core::ids::MemberId| Member {
         id: id.clone(),
         weight: 9,
-        admin_up: false,
-        tags: Vec::new(),
+        ..Member::default()
     };
     let id = member(&mut state, 1, 1).id.clone();
     for port in &mut state.ports {
         (port.listed, port.members_due) = (None, true);
     }
-    let details = vec![detail(&id), detail(&"unknown".into())];
-    lists::members(&mut state, 8132, now.stamp(), details);
-    assert_eq!(member(&mut state, 1, 1).detail, Some(detail(&id)));
+    let members = vec![listed(&id), listed(&"unknown".into())];
+    lists::members(&mut state, 8132, now.stamp(), members);
+    assert_eq!(member(&mut state, 1, 1).detail, Some(listed(&id).into()));
     assert_eq!(member(&mut state, 2, 1).weight(), Some(1));
     assert_eq!(state.ports[1].listed, Some(now.instant));
     assert!(!state.ports[1].members_due && state.ports[0].members_due);

@@ -6,9 +6,8 @@ use crate::{
     apply::link::link,
     model::{
         effect::Effect,
-        member::{OnlineRun, Owner},
+        member::{MemberDetail, OnlineRun, Owner},
         metric_event::MetricEvent,
-        octavia::{MemberDetail, MemberRead, Tree},
         state::State,
     },
     tests::{
@@ -17,7 +16,10 @@ use crate::{
         world::machine_name,
     },
 };
-use capo_core::{MemberStatus, OperatingStatus, ProvisioningStatus};
+use capo_core::{
+    MemberStatus, OperatingStatus, ProvisioningStatus,
+    octavia::{StatusTree, TreeMember},
+};
 
 fn transitions(effects: &[Effect]) -> Vec<(MemberStatus, MemberStatus)> {
     let found = effects.iter().filter_map(|effect| match effect {
@@ -52,9 +54,9 @@ fn members_that_come_change_and_go_are_recorded() {
             let mut new = members[0].clone();
             new.id = "new".into();
             new.name = "new".to_owned();
-            new.provisioning = ProvisioningStatus::PendingCreate;
+            new.provisioning_status = ProvisioningStatus::PendingCreate;
             members.push(new);
-            members[0].provisioning = ProvisioningStatus::Error;
+            members[0].provisioning_status = ProvisioningStatus::Error;
             pool(tree, 1).members.remove(1);
         },
     );
@@ -93,10 +95,10 @@ fn a_new_member_has_the_detail_that_the_answer_to_its_creation_had() {
 
 #[test]
 fn a_member_whose_name_address_or_port_changed_is_linked_again() {
-    let changes: [fn(&mut MemberRead); 3] = [
+    let changes: [fn(&mut TreeMember); 3] = [
         |member| member.name = "k8s-clusterapi-cluster-n-c-kubeapi-6443-gone".to_owned(),
         |member| member.address = Some([10, 0, 0, 99].into()),
-        |member| member.port = 1,
+        |member| member.protocol_port = 1,
     ];
     for (case, change) in changes.into_iter().enumerate() {
         let (mut state, _) = after(|_| (), |tree| change(&mut pool(tree, 0).members[0]));
@@ -108,7 +110,7 @@ fn a_member_whose_name_address_or_port_changed_is_linked_again() {
 
 #[test]
 fn health_counts_while_the_member_is_active() {
-    let online = |change: fn(&mut MemberRead)| {
+    let online = |change: fn(&mut TreeMember)| {
         let (mut state, mut now) = state();
         member(&mut state, 1, 0).online = Some(OnlineRun {
             first: now.instant,
@@ -128,18 +130,18 @@ fn health_counts_while_the_member_is_active() {
     let longer = Some((4, Duration::from_secs(5)));
     assert_eq!(online(|_| ()), (longer, 0));
     assert_eq!(
-        online(|member| member.provisioning = ProvisioningStatus::PendingUpdate),
+        online(|member| member.provisioning_status = ProvisioningStatus::PendingUpdate),
         (None, 0)
     );
     for status in [OperatingStatus::Error, OperatingStatus::Offline] {
         let (run, down) = online(match status {
-            OperatingStatus::Error => |member| member.operating = OperatingStatus::Error,
-            _ => |member| member.operating = OperatingStatus::Offline,
+            OperatingStatus::Error => |member| member.operating_status = OperatingStatus::Error,
+            _ => |member| member.operating_status = OperatingStatus::Offline,
         });
         assert_eq!((run, down), (None, 1), "{status:?}");
     }
     assert_eq!(
-        online(|member| member.operating = OperatingStatus::Draining),
+        online(|member| member.operating_status = OperatingStatus::Draining),
         (None, 0)
     );
 }
@@ -181,22 +183,22 @@ fn a_port_is_dark_while_a_monitor_finds_nobody_online() {
     let dark = |state: &State| [0, 1].map(|port| state.ports[port].dark.reads);
     read(&mut state, &mut now, |_| ());
     assert_eq!(dark(&state), [0, 0]);
-    let down = |tree: &mut Tree| {
+    let down = |tree: &mut StatusTree| {
         for member in &mut pool(tree, 1).members {
-            member.operating = OperatingStatus::Error;
+            member.operating_status = OperatingStatus::Error;
         }
     };
     read(&mut state, &mut now, down);
     assert_eq!(dark(&state), [0, 1]);
     read(&mut state, &mut now, |tree| {
         down(tree);
-        pool(tree, 1).members[0].operating = OperatingStatus::Online;
+        pool(tree, 1).members[0].operating_status = OperatingStatus::Online;
     });
     assert_eq!(dark(&state), [0, 0]);
     // No health monitor checks these members.
     read(&mut state, &mut now, |tree| {
         for member in &mut pool(tree, 1).members {
-            member.operating = OperatingStatus::NoMonitor;
+            member.operating_status = OperatingStatus::NoMonitor;
         }
     });
     assert_eq!(dark(&state), [0, 0]);

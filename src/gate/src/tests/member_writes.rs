@@ -38,7 +38,7 @@ pub(crate) enum Done {
     /// A PUT.
     Put {
         operation: Operation,
-        weight: Option<u16>,
+        weight: Option<u32>,
         admin_up: Option<bool>,
         tags: Option<Vec<String>>,
     },
@@ -64,22 +64,17 @@ pub(crate) fn done(todo: Option<Todo>) -> Done {
             };
             assert_eq!(machine, machine_name(1));
             match change {
-                Change::UpdateMember {
-                    weight,
-                    admin_up,
-                    tags,
-                    ..
-                } => Done::Put {
+                Change::UpdateMember { update, .. } => Done::Put {
                     operation,
-                    weight,
-                    admin_up,
-                    tags,
+                    weight: update.weight,
+                    admin_up: update.admin_state_up,
+                    tags: update.tags,
                 },
                 Change::DeleteMember { .. } => Done::Delete,
-                Change::CreateMember { admin_up, tags, .. } => Done::Create {
+                Change::CreateMember { new, .. } => Done::Create {
                     operation,
-                    admin_up,
-                    tags,
+                    admin_up: new.admin_state_up,
+                    tags: new.tags,
                 },
                 other => panic!("{other:?}"),
             }
@@ -282,7 +277,7 @@ fn restored(change: impl FnOnce(&mut State, &Now)) -> Done {
     done(members::restore(&state, &now))
 }
 
-fn back(weight: Option<u16>, admin_up: Option<bool>, tags: Option<Vec<String>>) -> Done {
+fn back(weight: Option<u32>, admin_up: Option<bool>, tags: Option<Vec<String>>) -> Done {
     Done::Put {
         operation: Operation::Restore,
         weight,

@@ -8,18 +8,16 @@ use std::{
 
 use ipnet::IpNet;
 
-use crate::model::{
-    desired::Monitor,
-    octavia::{Change, Failure},
-};
+use crate::model::octavia::{Change, Failure};
 use capo_core::{
     FailureClass, MonitorType, ProvisioningStatus,
     ids::{ListenerId, MemberId, MonitorId, PoolId},
+    octavia::MonitorNumbers,
 };
 
 mod reads;
 
-pub(crate) use reads::detail;
+pub(crate) use reads::listed;
 
 /// What becomes of the next operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,13 +44,13 @@ pub(crate) struct ModelMember {
     pub(crate) name: String,
     pub(crate) address: IpAddr,
     pub(crate) port: u16,
-    pub(crate) weight: u16,
+    pub(crate) weight: u32,
     pub(crate) admin_up: bool,
     pub(crate) tags: Vec<String>,
     pub(crate) provisioning: ProvisioningStatus,
     pub(crate) pushed: bool,
     /// Weight and admin state in the data path, where they arrive when Octavia's operation ends.
-    pub(crate) applied: (u16, bool),
+    pub(crate) applied: (u32, bool),
     /// Until then OVN calls it ONLINE, whatever it is: so long its checks have not failed often enough.
     pub(crate) assumed_up: Option<Instant>,
 }
@@ -63,7 +61,7 @@ pub(crate) struct ModelPool {
     pub(crate) name: String,
     pub(crate) listener: Option<ListenerId>,
     pub(crate) provisioning: ProvisioningStatus,
-    pub(crate) monitor: Option<(MonitorId, Monitor, ProvisioningStatus)>,
+    pub(crate) monitor: Option<(MonitorId, MonitorNumbers, ProvisioningStatus)>,
     pub(crate) monitor_type: MonitorType,
     pub(crate) members: Vec<ModelMember>,
 }

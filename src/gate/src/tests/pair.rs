@@ -45,7 +45,7 @@ pub(crate) fn member(state: &mut State, index: u8, port: usize) -> &mut Member {
     &mut state.ports[port].members[slot]
 }
 
-pub(crate) fn weigh(state: &mut State, index: u8, port: usize, weight: u16, admin_up: bool) {
+pub(crate) fn weigh(state: &mut State, index: u8, port: usize, weight: u32, admin_up: bool) {
     let detail = member(state, index, port).detail.as_mut().unwrap();
     (detail.weight, detail.admin_up) = (weight, admin_up);
 }

@@ -7,7 +7,7 @@ use crate::{
         attempts::Attempts,
         call::Write,
         clock::Now,
-        desired::{Deletion, Monitor},
+        desired::Deletion,
         octavia::Change,
         part::{LostRun, PartKind},
         port::Pushed,
@@ -19,7 +19,7 @@ use crate::{
     },
     tests::pair::{STEP, ago, machine, state},
 };
-use capo_core::{MonitorType, ProvisioningStatus};
+use capo_core::{MonitorType, ProvisioningStatus, octavia::MonitorNumbers};
 
 /// What is done about the second port.
 #[derive(Debug, PartialEq, Eq)]
@@ -136,7 +136,7 @@ fn a_monitor_has_the_desired_type_where_the_provider_can_and_the_port_is_the_end
         });
         let desired = state.desired.clone().unwrap();
         match make_or_repair(&state, &desired, &now) {
-            Some(Todo::Write(_, Change::CreateMonitor { monitor_type, .. })) => monitor_type,
+            Some(Todo::Write(_, Change::CreateMonitor(new))) => new.monitor_type,
             other => panic!("{other:?}"),
         }
     };
@@ -264,7 +264,7 @@ fn a_part_that_stays_in_error_after_a_push_is_replaced_where_nothing_is_lost() {
     assert_eq!(lost, push_of(PartKind::Pool));
 }
 
-const OTHER: Monitor = Monitor {
+const OTHER: MonitorNumbers = MonitorNumbers {
     delay: 1,
     timeout: 1,
     max_retries: 1,
@@ -301,10 +301,8 @@ fn numbers_and_ranges_are_kept_as_desired() {
             state.desired.as_mut().unwrap().allowed_cidrs = Some(vec![one, two]);
             state.reads.structure_due = due;
             for port in &mut state.ports {
-                port.cidrs_known = true;
                 port.cidrs = Some(vec![two, one]);
             }
-            state.ports[1].cidrs_known = listed.is_some();
             state.ports[1].cidrs = listed;
         })
     };

@@ -7,47 +7,59 @@ use crate::{
     model::{
         clock::{Now, Stamp},
         effect::Effect,
-        octavia::{ListenerRead, MemberRead, MonitorRead, PoolRead, Tree},
+        port::Port,
         state::State,
     },
     tests::pair::{machine, state},
 };
-use capo_core::{OperatingStatus, ProvisioningStatus};
+use capo_core::{
+    OperatingStatus, ProvisioningStatus,
+    octavia::{StatusTree, TreeListener, TreeMember, TreeMonitor, TreePool},
+};
 
 /// The tree that was read last.
-pub(crate) fn tree_of(state: &State) -> Tree {
-    let listeners = state.ports.iter().map(|port| {
-        let (listener, pool) = (port.listener.as_ref().unwrap(), port.pool.as_ref().unwrap());
-        let monitor = port.monitor.as_ref().map(|monitor| MonitorRead {
+pub(crate) fn tree_of(state: &State) -> StatusTree {
+    let listener = |port: &Port| {
+        let part = port.listener.as_ref().unwrap();
+        TreeListener {
+            id: part.id.clone(),
+            name: port.name.clone(),
+            provisioning_status: part.state.provisioning.clone(),
+            pools: port.pool.iter().map(|pool| pool.id.clone()).collect(),
+            ..TreeListener::default()
+        }
+    };
+    let pool = |port: &Port| {
+        let part = port.pool.as_ref().unwrap();
+        let monitor = port.monitor.as_ref().map(|monitor| TreeMonitor {
             id: monitor.id.clone(),
             monitor_type: port.monitor_type.clone(),
-            provisioning: monitor.state.provisioning.clone(),
+            provisioning_status: monitor.state.provisioning.clone(),
+            ..TreeMonitor::default()
         });
-        let members = port.members.iter().map(|member| MemberRead {
+        let members = port.members.iter().map(|member| TreeMember {
             id: member.id.clone(),
             name: member.name.clone(),
             address: member.address,
-            port: member.port,
-            provisioning: member.provisioning.clone(),
-            operating: member.operating.clone(),
+            protocol_port: member.port,
+            provisioning_status: member.provisioning.clone(),
+            operating_status: member.operating.clone(),
         });
-        ListenerRead {
-            id: listener.id.clone(),
+        TreePool {
+            id: part.id.clone(),
             name: port.name.clone(),
-            provisioning: listener.state.provisioning.clone(),
-            pools: vec![PoolRead {
-                id: pool.id.clone(),
-                name: port.name.clone(),
-                provisioning: pool.state.provisioning.clone(),
-                monitor,
-                members: members.collect(),
-            }],
+            provisioning_status: part.state.provisioning.clone(),
+            health_monitor: monitor,
+            members: members.collect(),
+            ..TreePool::default()
         }
-    });
-    Tree {
-        provisioning: ProvisioningStatus::Active,
-        operating: OperatingStatus::Online,
-        listeners: listeners.collect(),
+    };
+    StatusTree {
+        provisioning_status: ProvisioningStatus::Active,
+        operating_status: OperatingStatus::Online,
+        listeners: state.ports.iter().map(listener).collect(),
+        pools: state.ports.iter().map(pool).collect(),
+        ..StatusTree::default()
     }
 }
 
@@ -55,24 +67,30 @@ pub(crate) fn tree_of(state: &State) -> Tree {
 pub(crate) fn read(
     state: &mut State,
     now: &mut Now,
-    change: impl FnOnce(&mut Tree),
+    change: impl FnOnce(&mut StatusTree),
 ) -> Vec<Effect> {
     now.instant += Duration::from_secs(5);
     let mut tree = tree_of(state);
     change(&mut tree);
     let mut effects = Vec::new();
-    read::tree(state, now.stamp(), tree, &mut effects);
+    read::tree(state, now.stamp(), &tree, &mut effects);
     effects
 }
 
-pub(crate) fn pool(tree: &mut Tree, port: usize) -> &mut PoolRead {
-    &mut tree.listeners[port].pools[0]
+pub(crate) fn pool(tree: &mut StatusTree, port: usize) -> &mut TreePool {
+    &mut tree.pools[port]
+}
+
+/// Another pool of the same name is the listener's.
+fn set_pool(tree: &mut StatusTree, port: usize, id: &str) {
+    tree.listeners[port].pools = vec![id.into()];
+    pool(tree, port).id = id.into();
 }
 
 /// The state after one more read.
 pub(crate) fn after(
     prepare: impl FnOnce(&mut State),
-    change: impl FnOnce(&mut Tree),
+    change: impl FnOnce(&mut StatusTree),
 ) -> (State, Vec<Effect>) {
     let (mut state, mut now) = state();
     prepare(&mut state);
@@ -88,7 +106,7 @@ pub(crate) fn after(
 #[test]
 fn members_that_are_all_gone_at_once_are_believed_gone_in_the_second_read() {
     let (mut state, mut now) = state();
-    let without = |tree: &mut Tree| {
+    let without = |tree: &mut StatusTree| {
         for port in 0..2 {
             pool(tree, port).members.clear();
         }
@@ -111,7 +129,7 @@ fn members_that_are_all_gone_at_once_are_believed_gone_in_the_second_read() {
 
 #[test]
 fn members_that_go_one_by_one_or_because_we_deleted_them_are_believed_gone_at_once() {
-    let without = |tree: &mut Tree| {
+    let without = |tree: &mut StatusTree| {
         for port in 0..2 {
             pool(tree, port).members.clear();
         }
@@ -131,10 +149,10 @@ fn members_that_go_one_by_one_or_because_we_deleted_them_are_believed_gone_at_on
 fn a_part_that_vanished_has_the_structure_read() {
     let (same, _) = after(|_| (), |_| ());
     assert!(!same.reads.structure_due);
-    let vanished: [fn(&mut Tree); 3] = [
+    let vanished: [fn(&mut StatusTree); 3] = [
         |tree| drop(tree.listeners.remove(1)),
         |tree| tree.listeners[1].pools.clear(),
-        |tree| pool(tree, 1).monitor = None,
+        |tree| pool(tree, 1).health_monitor = None,
     ];
     for (case, change) in vanished.into_iter().enumerate() {
         let (state, _) = after(|_| (), change);
@@ -164,8 +182,8 @@ fn what_is_broken_in_the_first_read_of_a_process_counts_as_repaired_once() {
                 }
             },
             |tree| {
-                tree.provisioning = balancer.clone();
-                pool(tree, 0).members[0].provisioning = member.clone();
+                tree.provisioning_status = balancer.clone();
+                pool(tree, 0).members[0].provisioning_status = member.clone();
             },
         );
         let index = state.ports[0]
@@ -194,29 +212,32 @@ fn what_is_broken_in_the_first_read_of_a_process_counts_as_repaired_once() {
 
 #[test]
 fn two_of_one_name_are_ambiguous_and_one_that_is_listed_twice_is_not() {
-    let ambiguous = |change: fn(&mut Tree)| after(|_| (), change).0.ports[1].ambiguous.clone();
-    let another_listener = |tree: &mut Tree| {
+    let ambiguous =
+        |change: fn(&mut StatusTree)| after(|_| (), change).0.ports[1].ambiguous.clone();
+    let another_listener = |tree: &mut StatusTree| {
         let mut another = tree.listeners[1].clone();
         another.id = "another".into();
         tree.listeners.push(another);
     };
     assert!(ambiguous(another_listener).is_some_and(|text| text.contains("listener")));
-    let another_pool = |tree: &mut Tree| {
+    let another_pool = |tree: &mut StatusTree| {
         let mut another = pool(tree, 1).clone();
         another.id = "another".into();
-        tree.listeners[1].pools.push(another);
+        tree.listeners[1].pools.push(another.id.clone());
+        tree.pools.push(another);
     };
     assert!(ambiguous(another_pool).is_some_and(|text| text.contains("pool")));
-    let same_pool = |tree: &mut Tree| {
-        let again = pool(tree, 1).clone();
+    let same_pool = |tree: &mut StatusTree| {
+        let again = pool(tree, 1).id.clone();
         tree.listeners[1].pools.push(again);
     };
     assert_eq!(ambiguous(same_pool), None);
-    let other_name = |tree: &mut Tree| {
+    let other_name = |tree: &mut StatusTree| {
         let mut another = pool(tree, 1).clone();
         another.id = "another".into();
         another.name = "another".to_owned();
-        tree.listeners[1].pools.insert(0, another);
+        tree.listeners[1].pools.insert(0, another.id.clone());
+        tree.pools.insert(0, another);
     };
     assert_eq!(ambiguous(other_name), None);
 }
@@ -234,7 +255,7 @@ fn what_only_the_list_shows_to_be_ambiguous_stays_so_until_the_listener_is_anoth
     read(&mut state, &mut now, |tree| drop(tree.listeners.remove(1)));
     listed(&mut state);
     let mut effects = Vec::new();
-    read::tree(&mut state, now.stamp(), whole, &mut effects);
+    read::tree(&mut state, now.stamp(), &whole, &mut effects);
     assert_eq!(state.ports[1].ambiguous, None);
 }
 
@@ -247,22 +268,24 @@ fn another_pool_or_monitor_has_what_the_tree_lacks_read() {
             .collect::<Vec<_>>()
     };
     assert_eq!(due(&after(|_| (), |_| ()).0), [(false, false); 2]);
-    let (another_pool, _) = after(|_| (), |tree| pool(tree, 1).id = "another".into());
+    let (another_pool, _) = after(|_| (), |tree| set_pool(tree, 1, "another"));
     assert_eq!(due(&another_pool), [(false, false), (true, false)]);
     let (another_monitor, _) = after(
         |_| (),
-        |tree| pool(tree, 1).monitor.as_mut().unwrap().id = "another".into(),
+        |tree| pool(tree, 1).health_monitor.as_mut().unwrap().id = "another".into(),
     );
     assert_eq!(due(&another_monitor), [(false, false), (false, true)]);
     assert_eq!(another_monitor.ports[1].numbers, None);
-    let (without, _) = after(|_| (), |tree| pool(tree, 1).monitor = None);
+    let (without, _) = after(|_| (), |tree| pool(tree, 1).health_monitor = None);
     assert_eq!(due(&without), [(false, false), (false, true)]);
     // The numbers of a monitor that we have just made are known.
     let (mut state, mut now) = state();
     let whole = tree_of(&state);
-    read(&mut state, &mut now, |tree| pool(tree, 1).monitor = None);
+    read(&mut state, &mut now, |tree| {
+        pool(tree, 1).health_monitor = None;
+    });
     state.ports[1].numbers_due = false;
-    read::tree(&mut state, now.stamp(), whole, &mut Vec::new());
+    read::tree(&mut state, now.stamp(), &whole, &mut Vec::new());
     assert!(!state.ports[1].numbers_due);
 }
 
@@ -277,7 +300,9 @@ fn a_part_has_its_status_since_the_read_that_first_showed_it() {
     let (before, _) = since(&state);
     read(&mut state, &mut now, |_| ());
     assert_eq!(since(&state), (before, 0));
-    let pending = |tree: &mut Tree| pool(tree, 1).provisioning = ProvisioningStatus::PendingUpdate;
+    let pending = |tree: &mut StatusTree| {
+        pool(tree, 1).provisioning_status = ProvisioningStatus::PendingUpdate;
+    };
     read(&mut state, &mut now, pending);
     let changed = now.stamp();
     assert_eq!(since(&state), (changed, 1));
@@ -286,13 +311,13 @@ fn a_part_has_its_status_since_the_read_that_first_showed_it() {
     // Under a load balancer that is PENDING itself, Octavia is still at work.
     read(&mut state, &mut now, |tree| {
         pending(tree);
-        tree.provisioning = ProvisioningStatus::PendingUpdate;
+        tree.provisioning_status = ProvisioningStatus::PendingUpdate;
     });
     assert_eq!(since(&state), (changed, 0));
     read(&mut state, &mut now, pending);
     read(&mut state, &mut now, |tree| {
         pending(tree);
-        pool(tree, 1).id = "another".into();
+        set_pool(tree, 1, "another");
     });
     assert_eq!(since(&state), (now.stamp(), 1));
 }
@@ -303,13 +328,13 @@ fn the_load_balancer_has_its_status_since_the_read_that_first_showed_it() {
     let before = state.balancer.since;
     state.balancer.not_found = 1;
     read(&mut state, &mut now, |tree| {
-        tree.operating = OperatingStatus::Degraded;
+        tree.operating_status = OperatingStatus::Degraded;
     });
     assert_eq!(state.balancer.since, before);
     assert_eq!(state.balancer.operating, Some(OperatingStatus::Degraded));
     assert_eq!(state.balancer.not_found, 0);
     read(&mut state, &mut now, |tree| {
-        tree.provisioning = ProvisioningStatus::Error;
+        tree.provisioning_status = ProvisioningStatus::Error;
     });
     assert_eq!(state.balancer.since, Some(now.stamp()));
     assert_eq!(state.balancer.provisioning, Some(ProvisioningStatus::Error));

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::{
     model::octavia::{Answer, Change, Written},
-    tests::model::{Fate, Model, ModelListener, ModelMember, ModelPool, Running, detail, failure},
+    tests::model::{Fate, Model, ModelListener, ModelMember, ModelPool, Running, failure, listed},
 };
 use capo_core::{FailureClass, MonitorType, ProvisioningStatus};
 
@@ -34,57 +34,48 @@ impl Model {
         let mut written = Written::default();
         let mut delete = false;
         let target: String = match change.clone() {
-            Change::CreateListener {
-                name,
-                port,
-                allowed_cidrs,
-                ..
-            } => {
+            Change::CreateListener(new) => {
+                let port = new.protocol_port;
                 if self.listeners.iter().any(|known| known.port == port) {
                     return Err(failure(FailureClass::Duplicate));
                 }
                 let id = self.id("listener");
                 self.listeners.push(ModelListener {
                     id: id.as_str().into(),
-                    name,
+                    name: new.name,
                     port,
-                    allowed_cidrs: allowed_cidrs.unwrap_or_default(),
+                    allowed_cidrs: new.allowed_cidrs.unwrap_or_default(),
                     provisioning: ProvisioningStatus::PendingCreate,
                 });
                 id
             }
-            Change::UpdateListener {
-                id,
-                default_pool,
-                allowed_cidrs,
-                ..
-            } => {
+            Change::UpdateListener { id, update, .. } => {
                 let mut listeners = self.listeners.iter_mut();
-                if let Some(cidrs) = allowed_cidrs
+                if let Some(cidrs) = update.allowed_cidrs
                     && let Some(listener) = listeners.find(|known| known.id == id)
                 {
                     listener.allowed_cidrs = cidrs;
                 }
-                if let Some(pool) = default_pool
+                if let Some(pool) = update.default_pool_id
                     && let Some(pool) = self.pools.iter_mut().find(|known| known.id == pool)
                 {
                     pool.listener = Some(id.clone());
                 }
                 id.into()
             }
-            Change::CreatePool { listener, name, .. } => {
+            Change::CreatePool(new) => {
                 if self
                     .pools
                     .iter()
-                    .any(|pool| pool.listener.as_ref() == Some(&listener))
+                    .any(|pool| pool.listener == new.listener_id)
                 {
                     return Err(failure(FailureClass::Duplicate));
                 }
                 let id = self.id("pool");
                 self.pools.push(ModelPool {
                     id: id.as_str().into(),
-                    name,
-                    listener: Some(listener),
+                    name: new.name,
+                    listener: new.listener_id,
                     provisioning: ProvisioningStatus::PendingCreate,
                     monitor: None,
                     monitor_type: MonitorType::default(),
@@ -93,24 +84,20 @@ impl Model {
                 id
             }
             Change::UpdatePool { id, .. } => id.into(),
-            Change::CreateMonitor {
-                pool,
-                numbers,
-                monitor_type,
-                ..
-            } => {
+            Change::CreateMonitor(new) => {
+                let monitor_type = new.monitor_type;
                 if !self.monitors || self.only_tcp && monitor_type != MonitorType::Tcp {
                     return Err(failure(FailureClass::NotImplemented));
                 }
                 let id = self.id("monitor");
-                let pool = self.pools.iter_mut().find(|known| known.id == pool);
+                let pool = self.pools.iter_mut().find(|known| known.id == new.pool_id);
                 let pool = pool.ok_or_else(|| failure(FailureClass::NotFound))?;
                 if pool.monitor.is_some() {
                     return Err(failure(FailureClass::Duplicate));
                 }
                 pool.monitor = Some((
                     id.as_str().into(),
-                    numbers,
+                    new.numbers,
                     ProvisioningStatus::PendingCreate,
                 ));
                 pool.monitor_type = monitor_type;
@@ -130,15 +117,8 @@ impl Model {
                 delete = true;
                 id.as_str().to_owned()
             }
-            Change::CreateMember {
-                pool,
-                name,
-                address,
-                port,
-                admin_up,
-                tags,
-                ..
-            } => {
+            Change::CreateMember { pool, new } => {
+                let (address, port) = (new.address, new.protocol_port);
                 let id = self.id("member");
                 let pool = self.pools.iter_mut().find(|known| known.id == pool);
                 let pool = pool.ok_or_else(|| failure(FailureClass::NotFound))?;
@@ -151,37 +131,31 @@ impl Model {
                 }
                 let member = ModelMember {
                     id: id.as_str().into(),
-                    name,
+                    name: new.name,
                     address,
                     port,
                     weight: 1,
-                    admin_up,
-                    tags,
+                    admin_up: new.admin_state_up,
+                    tags: new.tags,
                     provisioning: ProvisioningStatus::PendingCreate,
                     pushed: false,
-                    applied: (1, admin_up),
+                    applied: (1, new.admin_state_up),
                     assumed_up: None,
                 };
-                written.member = Some(detail(&member));
+                written.member = Some(Box::new(listed(&member)));
                 pool.members.push(member);
                 id
             }
-            Change::UpdateMember {
-                id,
-                weight,
-                admin_up,
-                tags,
-                ..
-            } => {
+            Change::UpdateMember { id, update, .. } => {
                 let member = self.members_mut().find(|known| known.id == id);
                 let member = member.ok_or_else(|| failure(FailureClass::NotFound))?;
-                member.weight = weight.unwrap_or(member.weight);
-                member.admin_up = admin_up.unwrap_or(member.admin_up);
-                if let Some(tags) = tags {
+                member.weight = update.weight.unwrap_or(member.weight);
+                member.admin_up = update.admin_state_up.unwrap_or(member.admin_up);
+                if let Some(tags) = update.tags {
                     member.tags = tags;
                 }
                 member.provisioning = ProvisioningStatus::PendingUpdate;
-                written.member = Some(detail(member));
+                written.member = Some(Box::new(listed(member)));
                 id.into()
             }
             Change::DeleteMember { id, .. } => {

@@ -8,8 +8,7 @@ use crate::{
         attempts::{Attempts, Refusal},
         call::{Operation, Sets, Write},
         clock::Now,
-        desired::Monitor,
-        octavia::{MemberDetail, Written},
+        octavia::Written,
         part::PartKind,
         port::Port,
         state::{Lookup, State},
@@ -20,9 +19,12 @@ use crate::{
         world::machine_name,
     },
 };
-use capo_core::{FailureClass, MonitorType};
+use capo_core::{
+    FailureClass, MonitorType,
+    octavia::{Member, MonitorNumbers},
+};
 
-pub(crate) const NUMBERS: Monitor = Monitor {
+pub(crate) const NUMBERS: MonitorNumbers = MonitorNumbers {
     delay: 1,
     timeout: 2,
     max_retries: 3,
@@ -75,13 +77,10 @@ fn a_part_that_was_made_is_known_as_it_was_made() {
         Some(Sets::Cidrs(Some(ranges.clone()))),
     );
     let sorted = vec![range("10.1.0.0/16"), range("10.2.0.0/16")];
-    assert_eq!(
-        (listener.cidrs_known, listener.cidrs),
-        (true, Some(sorted.clone()))
-    );
+    assert_eq!(listener.cidrs, Some(sorted.clone()));
     assert_eq!(listener.refusal, None);
     let (_, listener, _) = part(&make(PartKind::Listener), Some(Sets::Cidrs(None)));
-    assert_eq!((listener.cidrs_known, listener.cidrs), (false, None));
+    assert_eq!(listener.cidrs, None);
     let (_, pool, _) = part(&make(PartKind::Pool), None);
     assert!(!pool.members_due && pool.refusal.is_none());
     let sets = Sets::Monitor(MonitorType::Tcp, NUMBERS);
@@ -158,23 +157,22 @@ fn the_answer_to_a_write_of_a_member_has_its_detail_or_the_list_is_read() {
         assert_eq!(state.ports[1].members_due, is_due, "{operation:?}");
     }
     let (mut state, now) = before();
-    let detail = |id: &capo_core::ids::MemberId| MemberDetail {
+    let shown = |id: &capo_core::ids::MemberId| Member {
         id: id.clone(),
         weight: 5,
-        admin_up: true,
-        tags: Vec::new(),
+        ..Member::default()
     };
     let known = member(&mut state, 1, 1).id.clone();
     for id in [known, "new".into()] {
         let written = Written {
             part: None,
-            member: Some(detail(&id)),
+            member: Some(Box::new(shown(&id))),
         };
         let write = write_of(Operation::Drain);
         accepted(&mut state, &write, None, now.instant, &now, written);
     }
     assert_eq!(member(&mut state, 1, 1).weight(), Some(5));
-    assert_eq!(state.ports[1].details_ahead, [detail(&"new".into())]);
+    assert_eq!(state.ports[1].details_ahead, [shown(&"new".into()).into()]);
     assert!(!state.ports[1].members_due);
 }
 

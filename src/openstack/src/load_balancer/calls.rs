@@ -1,13 +1,9 @@
 //! Octavia's calls. All lists are complete, because the client follows their pages.
 
-use super::Provider;
 use super::{
-    status_tree::{StatusTree, WireStatuses},
-    wire::{
-        HealthMonitor, HealthMonitorFilter, HealthMonitorUpdate, Listener, ListenerUpdate,
-        LoadBalancer, LoadBalancerFilter, LoadBalancerFlavor, Member, MemberUpdate,
-        NewHealthMonitor, NewListener, NewLoadBalancer, NewMember, NewPool, Pool, PoolUpdate,
-    },
+    HealthMonitor, HealthMonitorFilter, HealthMonitorUpdate, Listener, ListenerUpdate,
+    LoadBalancer, LoadBalancerFilter, LoadBalancerFlavor, Member, MemberUpdate, NewHealthMonitor,
+    NewListener, NewLoadBalancer, NewMember, NewPool, Pool, PoolUpdate, Provider, StatusTree,
 };
 use crate::{Cloud, Error, Service, request::Call, wire::push_some};
 use capo_core::Priority;
@@ -80,7 +76,7 @@ impl Cloud {
             ["loadbalancers", id.as_str(), "status"],
         )
         .at(priority);
-        Ok(self.one::<WireStatuses>(call, "statuses").await?.into())
+        self.one(call, "statuses").await
     }
 
     /// The listeners of a load balancer.

@@ -29,19 +29,13 @@ pub struct PartChange {
 /// A change that is about to be sent. `None` for one of a member: findings report those.
 pub(super) fn described(cluster: &ObjectName, change: &Change) -> Option<PartChange> {
     let (verb, object, name, id, details) = match change {
-        Change::CreateListener { name, .. } => {
-            (Verb::Create, CloudObject::Listener, name, None, None)
-        }
-        Change::UpdateListener {
-            id,
-            name,
-            default_pool,
-            allowed_cidrs,
-        } => {
-            let pool = default_pool
+        Change::CreateListener(new) => (Verb::Create, CloudObject::Listener, &new.name, None, None),
+        Change::UpdateListener { id, name, update } => {
+            let pool = update
+                .default_pool_id
                 .as_ref()
                 .map(|pool| format!("default pool {pool}"));
-            let details = pool.or_else(|| allowed_cidrs.as_deref().map(ranges));
+            let details = pool.or_else(|| update.allowed_cidrs.as_deref().map(ranges));
             (
                 Verb::Update,
                 CloudObject::Listener,
@@ -50,7 +44,7 @@ pub(super) fn described(cluster: &ObjectName, change: &Change) -> Option<PartCha
                 Some(details),
             )
         }
-        Change::CreatePool { name, .. } => (Verb::Create, CloudObject::Pool, name, None, None),
+        Change::CreatePool(new) => (Verb::Create, CloudObject::Pool, &new.name, None, None),
         Change::UpdatePool { id, name } => (
             Verb::Update,
             CloudObject::Pool,
@@ -58,11 +52,9 @@ pub(super) fn described(cluster: &ObjectName, change: &Change) -> Option<PartCha
             Some(id.as_str()),
             Some(None),
         ),
-        Change::CreateMonitor {
-            name, monitor_type, ..
-        } => {
-            let details = Some(Some(format!("type {monitor_type}")));
-            (Verb::Create, CloudObject::Monitor, name, None, details)
+        Change::CreateMonitor(new) => {
+            let details = Some(Some(format!("type {}", new.monitor_type)));
+            (Verb::Create, CloudObject::Monitor, &new.name, None, details)
         }
         Change::UpdateMonitor { id, name, numbers } => {
             let details = format!(
@@ -124,6 +116,7 @@ fn ranges(allowed: &[IpNet]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use capo_core::octavia::ListenerUpdate;
     use capo_gate::octavia::Failure;
 
     #[test]
@@ -132,8 +125,10 @@ mod tests {
         let change = Change::UpdateListener {
             id: "l1".into(),
             name: "lb-6443".to_owned(),
-            default_pool: None,
-            allowed_cidrs: "10.0.0.0/8".parse().ok().map(|range| vec![range]),
+            update: ListenerUpdate {
+                default_pool_id: None,
+                allowed_cidrs: "10.0.0.0/8".parse().ok().map(|range| vec![range]),
+            },
         };
         let sent = described(&cluster, &change).unwrap();
         assert_eq!(sent.details, "allowedCIDRs 10.0.0.0/8");

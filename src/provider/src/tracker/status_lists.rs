@@ -4,10 +4,11 @@
 use futures::future::try_join_all;
 
 use capo_core::{FailureClass, Priority, ids::LoadBalancerId};
-use capo_gate::octavia::{ListenerRead, MemberRead, MonitorRead, PoolRead, Tree};
 use capo_openstack::{
     Cloud, Error,
-    load_balancer::{Member, Pool},
+    load_balancer::{
+        Listener, Member, Pool, StatusTree, TreeListener, TreeMember, TreeMonitor, TreePool,
+    },
 };
 
 /// Whether the status tree itself may be missing. An absent load balancer is a 404 too; the lists detect that, because
@@ -26,43 +27,48 @@ pub(super) async fn read(
     cloud: &Cloud,
     id: &LoadBalancerId,
     priority: Priority,
-) -> Result<Tree, Error> {
+) -> Result<StatusTree, Error> {
     let balancer = cloud.load_balancer(id, priority).await?;
     let listeners = cloud.listeners(id, priority).await?;
     let pools = cloud.pools(id, priority).await?;
-    let pools = pools
+    let uses = |listener: &Listener, pool: &Pool| {
+        listener.default_pool_id.as_ref() == Some(&pool.id)
+            || pool.listeners.iter().any(|used| used.id == listener.id)
+    };
+    let attached = pools
         .iter()
-        .map(|pool| async move { Ok((pool, read_pool(cloud, pool, priority).await?)) });
-    let pools: Vec<(&Pool, PoolRead)> = try_join_all(pools).await?;
-    Ok(Tree {
-        provisioning: balancer.provisioning_status,
-        operating: balancer.operating_status,
-        listeners: listeners
-            .into_iter()
-            .map(|listener| ListenerRead {
-                pools: pools
-                    .iter()
-                    .filter(|(pool, _)| {
-                        listener.default_pool_id.as_ref() == Some(&pool.id)
-                            || pool.listeners.iter().any(|used| used.id == listener.id)
-                    })
-                    .map(|(_, read)| read.clone())
-                    .collect(),
-                id: listener.id,
-                name: listener.name,
-                provisioning: listener.provisioning_status,
-            })
+        .filter(|pool| listeners.iter().any(|listener| uses(listener, pool)));
+    let read = try_join_all(attached.map(|pool| read_pool(cloud, pool, priority))).await?;
+    let listeners = listeners.iter().map(|listener| TreeListener {
+        id: listener.id.clone(),
+        name: listener.name.clone(),
+        provisioning_status: listener.provisioning_status.clone(),
+        operating_status: listener.operating_status.clone(),
+        pools: pools
+            .iter()
+            .filter(|pool| uses(listener, pool))
+            .map(|pool| pool.id.clone())
             .collect(),
+    });
+    Ok(StatusTree {
+        id: balancer.id,
+        name: balancer.name,
+        provisioning_status: balancer.provisioning_status,
+        operating_status: balancer.operating_status,
+        listeners: listeners.collect(),
+        pools: read,
     })
 }
 
-async fn read_pool(cloud: &Cloud, pool: &Pool, priority: Priority) -> Result<PoolRead, Error> {
+async fn read_pool(cloud: &Cloud, pool: &Pool, priority: Priority) -> Result<TreePool, Error> {
     let monitor = match &pool.healthmonitor_id {
         Some(id) => match cloud.health_monitor(id, priority).await {
-            Ok(monitor) => Some(MonitorRead {
+            Ok(monitor) => Some(TreeMonitor {
                 id: monitor.id,
+                name: monitor.name,
                 monitor_type: monitor.monitor_type,
-                provisioning: monitor.provisioning_status,
+                provisioning_status: monitor.provisioning_status,
+                operating_status: monitor.operating_status,
             }),
             Err(error) if error.is_not_found() => None,
             Err(error) => return Err(error),
@@ -70,22 +76,23 @@ async fn read_pool(cloud: &Cloud, pool: &Pool, priority: Priority) -> Result<Poo
         None => None,
     };
     let members = cloud.members(&pool.id, priority).await?;
-    Ok(PoolRead {
+    Ok(TreePool {
         id: pool.id.clone(),
         name: pool.name.clone(),
-        provisioning: pool.provisioning_status.clone(),
-        monitor,
+        provisioning_status: pool.provisioning_status.clone(),
+        operating_status: pool.operating_status.clone(),
+        health_monitor: monitor,
         members: members.into_iter().map(member).collect(),
     })
 }
 
-fn member(member: Member) -> MemberRead {
-    MemberRead {
+fn member(member: Member) -> TreeMember {
+    TreeMember {
         id: member.id,
         name: member.name,
         address: member.address,
-        port: member.protocol_port,
-        provisioning: member.provisioning_status,
-        operating: member.operating_status,
+        protocol_port: member.protocol_port,
+        provisioning_status: member.provisioning_status,
+        operating_status: member.operating_status,
     }
 }

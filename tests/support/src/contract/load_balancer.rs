@@ -7,8 +7,8 @@ use capo_openstack::{
     ApiVersion,
     load_balancer::{
         HealthMonitorFilter, HealthMonitorUpdate, LbAlgorithm, ListenerProtocol, ListenerUpdate,
-        LoadBalancer, LoadBalancerFilter, MonitorType, NewHealthMonitor, NewListener,
-        NewLoadBalancer, NewPool, Pool, PoolProtocol, StatusTree,
+        LoadBalancer, LoadBalancerFilter, MonitorNumbers, MonitorType, NewHealthMonitor,
+        NewListener, NewLoadBalancer, NewPool, Pool, PoolProtocol, StatusTree,
     },
     network::{Network, Subnet},
 };
@@ -226,10 +226,12 @@ pub async fn from_nothing_to_nothing(under: &impl CloudUnderTest) {
         name: contract.name.clone(),
         monitor_type: MonitorType::Tcp,
         url_path: None,
-        delay: 10,
-        timeout: 5,
-        max_retries: 5,
-        max_retries_down: 3,
+        numbers: MonitorNumbers {
+            delay: 10,
+            timeout: 5,
+            max_retries: 5,
+            max_retries_down: 3,
+        },
     };
     let made = cloud.create_health_monitor(&monitor, GATE).await.unwrap();
     active(&contract, &lb.id).await;
@@ -253,7 +255,7 @@ pub async fn from_nothing_to_nothing(under: &impl CloudUnderTest) {
     let asking = NewHealthMonitor {
         monitor_type: MonitorType::Https,
         url_path: Some("/readyz".to_owned()),
-        ..monitor
+        ..monitor.clone()
     };
     let made = cloud.create_health_monitor(&asking, GATE).await.unwrap();
     active(&contract, &lb.id).await;
@@ -287,10 +289,12 @@ pub async fn from_nothing_to_nothing(under: &impl CloudUnderTest) {
     };
     let monitors = cloud.health_monitors(&by_pool, GATE).await.unwrap();
     assert_eq!(monitors.len(), 1);
-    assert_eq!((monitors[0].delay, monitors[0].max_retries_down), (10, 3));
+    assert_eq!(monitors[0].numbers, monitor.numbers);
     let update = HealthMonitorUpdate {
-        delay: Some(7),
-        ..HealthMonitorUpdate::default()
+        numbers: Some(MonitorNumbers {
+            delay: 7,
+            ..monitor.numbers
+        }),
     };
     cloud
         .update_health_monitor(&made.id, &update, GATE)
@@ -298,7 +302,7 @@ pub async fn from_nothing_to_nothing(under: &impl CloudUnderTest) {
         .unwrap();
     active(&contract, &lb.id).await;
     let read = cloud.health_monitor(&made.id, GATE).await.unwrap();
-    assert_eq!((read.delay, read.timeout), (7, 5));
+    assert_eq!((read.numbers.delay, read.numbers.timeout), (7, 5));
     for cidrs in [vec!["10.0.0.0/8".parse().unwrap()], vec![]] {
         let update = ListenerUpdate {
             allowed_cidrs: Some(cidrs.clone()),
@@ -374,10 +378,12 @@ pub async fn what_octavia_refuses(under: &impl CloudUnderTest) {
         name: contract.name.clone(),
         monitor_type: MonitorType::Tcp,
         url_path: None,
-        delay: 5,
-        timeout: 5,
-        max_retries: 0,
-        max_retries_down: 3,
+        numbers: MonitorNumbers {
+            delay: 5,
+            timeout: 5,
+            max_retries: 0,
+            max_retries_down: 3,
+        },
     };
     let error = refused(cloud.create_health_monitor(&slower_than_delay, GATE).await);
     assert_eq!(error.class(), FailureClass::Invalid, "{error}");

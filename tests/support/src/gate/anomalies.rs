@@ -2,7 +2,7 @@
 //! of other members, and stuck changes. Letters are those of the table in `tests/fake_cloud/README.md`.
 
 use capo_core::ProvisioningStatus;
-use capo_openstack::load_balancer::{LoadBalancerFilter, MemberStatus, StatusTree};
+use capo_openstack::load_balancer::{LoadBalancerFilter, StatusTree, TreeMember};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -199,11 +199,7 @@ impl ControlPlane {
         .await;
     }
 
-    pub(super) fn member<'a>(
-        &self,
-        tree: &'a StatusTree,
-        index: usize,
-    ) -> Option<&'a MemberStatus> {
+    pub(super) fn member<'a>(&self, tree: &'a StatusTree, index: usize) -> Option<&'a TreeMember> {
         let end = format!("-{}", self.name(index));
         members(tree).find(|member| member.name.ends_with(&end))
     }
@@ -221,6 +217,6 @@ impl ControlPlane {
 
 pub(super) const ACTIVE: ProvisioningStatus = ProvisioningStatus::Active;
 
-fn members(tree: &StatusTree) -> impl Iterator<Item = &MemberStatus> {
+fn members(tree: &StatusTree) -> impl Iterator<Item = &TreeMember> {
     tree.pools.iter().flat_map(|pool| &pool.members)
 }

@@ -3,14 +3,14 @@
 use std::time::{Duration, Instant};
 
 use super::{Model, ModelMember, ModelPool, failure};
-use crate::model::{
-    desired::Monitor,
+use crate::model::octavia::{Answer, Structure};
+use capo_core::{
+    FailureClass, OperatingStatus,
     octavia::{
-        Answer, ListenerDetail, ListenerRead, MemberDetail, MemberRead, MonitorRead, PoolDetail,
-        PoolRead, Structure, Tree,
+        Listener, Member, MonitorNumbers, Pool, StatusTree, TreeListener, TreeMember, TreeMonitor,
+        TreePool,
     },
 };
-use capo_core::{FailureClass, OperatingStatus};
 
 impl Model {
     fn operating(&self, pool: &ModelPool, member: &ModelMember, now: Instant) -> OperatingStatus {
@@ -41,50 +41,57 @@ impl Model {
         }
     }
 
-    pub(crate) fn tree(&mut self, now: Instant) -> Answer<Tree> {
+    pub(crate) fn tree(&mut self, now: Instant) -> Answer<StatusTree> {
         self.advance(now);
         if self.absent {
             return Err(failure(FailureClass::NotFound));
         }
-        let listeners = self.listeners.iter().map(|listener| ListenerRead {
+        let listeners = self.listeners.iter().map(|listener| TreeListener {
             id: listener.id.clone(),
             name: listener.name.clone(),
-            provisioning: listener.provisioning.clone(),
+            provisioning_status: listener.provisioning.clone(),
             pools: self
                 .pools
                 .iter()
                 .filter(|pool| pool.listener.as_ref() == Some(&listener.id))
-                .map(|pool| PoolRead {
-                    id: pool.id.clone(),
-                    name: pool.name.clone(),
-                    provisioning: pool.provisioning.clone(),
-                    monitor: pool
-                        .monitor
-                        .as_ref()
-                        .map(|(id, _, provisioning)| MonitorRead {
-                            id: id.clone(),
-                            monitor_type: pool.monitor_type.clone(),
-                            provisioning: provisioning.clone(),
-                        }),
-                    members: pool
-                        .members
-                        .iter()
-                        .map(|member| MemberRead {
-                            id: member.id.clone(),
-                            name: member.name.clone(),
-                            address: Some(member.address),
-                            port: member.port,
-                            provisioning: member.provisioning.clone(),
-                            operating: self.operating(pool, member, now),
-                        })
-                        .collect(),
+                .map(|pool| pool.id.clone())
+                .collect(),
+            ..TreeListener::default()
+        });
+        let attached = self.pools.iter().filter(|pool| pool.listener.is_some());
+        let pools = attached.map(|pool| TreePool {
+            id: pool.id.clone(),
+            name: pool.name.clone(),
+            provisioning_status: pool.provisioning.clone(),
+            health_monitor: pool
+                .monitor
+                .as_ref()
+                .map(|(id, _, provisioning)| TreeMonitor {
+                    id: id.clone(),
+                    monitor_type: pool.monitor_type.clone(),
+                    provisioning_status: provisioning.clone(),
+                    ..TreeMonitor::default()
+                }),
+            members: pool
+                .members
+                .iter()
+                .map(|member| TreeMember {
+                    id: member.id.clone(),
+                    name: member.name.clone(),
+                    address: Some(member.address),
+                    protocol_port: member.port,
+                    provisioning_status: member.provisioning.clone(),
+                    operating_status: self.operating(pool, member, now),
                 })
                 .collect(),
+            ..TreePool::default()
         });
-        Ok(Tree {
-            provisioning: self.provisioning.clone(),
-            operating: OperatingStatus::Online,
+        Ok(StatusTree {
+            provisioning_status: self.provisioning.clone(),
+            operating_status: OperatingStatus::Online,
             listeners: listeners.collect(),
+            pools: pools.collect(),
+            ..StatusTree::default()
         })
     }
 
@@ -97,40 +104,42 @@ impl Model {
             listeners: self
                 .listeners
                 .iter()
-                .map(|listener| ListenerDetail {
+                .map(|listener| Listener {
                     id: listener.id.clone(),
                     name: listener.name.clone(),
-                    port: listener.port,
-                    default_pool: self
+                    protocol_port: listener.port,
+                    default_pool_id: self
                         .pools
                         .iter()
                         .find(|pool| pool.listener.as_ref() == Some(&listener.id))
                         .map(|pool| pool.id.clone()),
-                    allowed_cidrs: Some(listener.allowed_cidrs.clone()),
+                    allowed_cidrs: listener.allowed_cidrs.clone(),
+                    ..Listener::default()
                 })
                 .collect(),
             pools: self
                 .pools
                 .iter()
-                .map(|pool| PoolDetail {
+                .map(|pool| Pool {
                     id: pool.id.clone(),
                     name: pool.name.clone(),
-                    monitor: pool.monitor.as_ref().map(|(id, ..)| id.clone()),
+                    healthmonitor_id: pool.monitor.as_ref().map(|(id, ..)| id.clone()),
+                    ..Pool::default()
                 })
                 .collect(),
         })
     }
 
-    pub(crate) fn list(&mut self, pool: &str, now: Instant) -> Answer<Vec<MemberDetail>> {
+    pub(crate) fn list(&mut self, pool: &str, now: Instant) -> Answer<Vec<Member>> {
         self.advance(now);
         let pool = self.pools.iter().find(|known| known.id == pool);
         let pool = pool
             .filter(|_| !self.absent)
             .ok_or_else(|| failure(FailureClass::NotFound))?;
-        Ok(pool.members.iter().map(detail).collect())
+        Ok(pool.members.iter().map(listed).collect())
     }
 
-    pub(crate) fn numbers(&mut self, id: &str, now: Instant) -> Answer<Monitor> {
+    pub(crate) fn numbers(&mut self, id: &str, now: Instant) -> Answer<MonitorNumbers> {
         self.advance(now);
         self.pools
             .iter()
@@ -141,11 +150,12 @@ impl Model {
     }
 }
 
-pub(crate) fn detail(member: &ModelMember) -> MemberDetail {
-    MemberDetail {
+pub(crate) fn listed(member: &ModelMember) -> Member {
+    Member {
         id: member.id.clone(),
         weight: member.weight,
-        admin_up: member.admin_up,
+        admin_state_up: member.admin_up,
         tags: member.tags.clone(),
+        ..Member::default()
     }
 }

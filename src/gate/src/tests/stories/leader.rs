@@ -26,15 +26,8 @@ fn a_new_leader_changes_no_member_before_every_machine_was_handed_over() {
     assert_eq!(world.model.writes.get(before..), Some(&[][..]));
     world.run(seconds(60));
     let first = world.model.writes.get(before);
-    let joins = |change: &Change| {
-        matches!(
-            change,
-            Change::CreateMember {
-                admin_up: false,
-                ..
-            }
-        )
-    };
+    let joins =
+        |change: &Change| matches!(change, Change::CreateMember { new, .. } if !new.admin_state_up);
     assert!(first.is_some_and(joins), "{first:?}");
 }
 

@@ -10,7 +10,20 @@ use crate::{
         world::{Line, NAME, Todo, World, address, machine_name},
     },
 };
-use capo_core::{ConditionStatus, FailureClass, ProvisioningStatus, Reason};
+use capo_core::{ConditionStatus, FailureClass, ProvisioningStatus, Reason, octavia::NewMember};
+
+/// The member that another client adds at the address of a machine.
+fn somebody(index: u8) -> NewMember {
+    NewMember {
+        name: "somebody".to_owned(),
+        address: address(index),
+        protocol_port: 6443,
+        subnet_id: None,
+        weight: None,
+        admin_state_up: true,
+        tags: Vec::new(),
+    }
+}
 
 #[test]
 fn a_member_that_stays_pending_under_an_active_load_balancer_holds_its_machine() {
@@ -195,12 +208,7 @@ fn a_member_whose_machine_is_gone_is_pruned_and_a_stranger_is_left_alone() {
         .unwrap_or_default();
     let stranger = Change::CreateMember {
         pool,
-        name: "somebody".to_owned(),
-        address: address(99),
-        port: 6443,
-        subnet: None,
-        admin_up: true,
-        tags: Vec::new(),
+        new: somebody(99),
     };
     let now = world.now;
     assert!(world.model.write(&stranger, now).is_ok());
@@ -228,12 +236,7 @@ fn a_foreign_member_with_our_address_or_name_is_reported_and_left_alone() {
         .unwrap_or_default();
     let foreign = Change::CreateMember {
         pool,
-        name: "somebody".to_owned(),
-        address: address(2),
-        port: 6443,
-        subnet: None,
-        admin_up: true,
-        tags: Vec::new(),
+        new: somebody(2),
     };
     let now = world.now;
     assert!(world.model.write(&foreign, now).is_ok());
@@ -377,10 +380,7 @@ fn the_last_enabled_member_stays_while_the_one_beside_it_is_disabled() {
     let enabled = writes.iter().position(|change| {
         matches!(
             change,
-            Change::UpdateMember {
-                admin_up: Some(true),
-                ..
-            }
+            Change::UpdateMember { update, .. } if update.admin_state_up == Some(true)
         )
     });
     let removed = writes

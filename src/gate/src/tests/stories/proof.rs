@@ -121,8 +121,8 @@ fn where_weights_are_ignored_the_member_is_disabled_for_the_proof() {
     world.run(seconds(120));
     assert!(gone(&world, 1));
     let disabled = world.model.writes.iter().any(|change| {
-        matches!(change, Change::UpdateMember { admin_up: Some(false), tags: Some(tags), .. }
-            if tags.iter().any(|tag| tag == "capo-rs-leaving"))
+        matches!(change, Change::UpdateMember { update, .. } if update.admin_state_up == Some(false)
+            && update.tags.iter().flatten().any(|tag| tag == "capo-rs-leaving"))
     });
     assert!(disabled, "{:?}", world.model.writes);
 }

@@ -339,7 +339,7 @@ fn a_member_that_an_earlier_process_drained_is_restored_before_the_hook_when_no_
             world.fall(address(2));
         }
         world.run(seconds(400));
-        assert_eq!(weight(&world), Some(u16::from(fails)));
+        assert_eq!(weight(&world), Some(u32::from(fails)));
     }
 }
 

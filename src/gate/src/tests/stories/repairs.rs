@@ -15,16 +15,12 @@ use capo_core::{Lookup, ProvisioningStatus};
 
 /// How many members were created or pushed again.
 fn attempts(world: &World) -> usize {
-    let repairs = world.model.writes.iter().filter(|write| {
-        matches!(
-            write,
-            Change::DeleteMember { .. }
-                | Change::UpdateMember {
-                    weight: None,
-                    admin_up: None,
-                    ..
-                }
-        )
+    let repairs = world.model.writes.iter().filter(|write| match write {
+        Change::DeleteMember { .. } => true,
+        Change::UpdateMember { update, .. } => {
+            update.weight.is_none() && update.admin_state_up.is_none()
+        }
+        _ => false,
     });
     repairs.count()
 }

@@ -14,7 +14,7 @@ use capo_api::v1beta2::{LoadBalancerMemberStatus, LoadBalancerStatus};
 use capo_core::{Priority, ProvisioningStatus};
 use capo_openstack::{
     ClientSettings, Clouds, LeaseToken, NoObserver,
-    load_balancer::{MemberStatus, StatusTree},
+    load_balancer::{StatusTree, TreeMember},
 };
 
 /// Reads the load balancer from Octavia, and replaces the members of the snapshot's status by what Octavia has.
@@ -69,7 +69,7 @@ pub(super) fn take_over(
     machines: &[String],
     now: Timestamp,
 ) {
-    let mut found: Vec<&MemberStatus> = tree.pools.iter().flat_map(|pool| &pool.members).collect();
+    let mut found: Vec<&TreeMember> = tree.pools.iter().flat_map(|pool| &pool.members).collect();
     for listed in &mut balancer.members {
         let name = format!("{}-{}-{}", balancer.name, listed.port, listed.machine);
         let own = found.iter().position(|member| {
@@ -108,7 +108,7 @@ pub(super) fn take_over(
     balancer.active_members = Some(format!("{active}/{total}"));
 }
 
-fn write(listed: &mut LoadBalancerMemberStatus, found: Option<&MemberStatus>, now: Timestamp) {
+fn write(listed: &mut LoadBalancerMemberStatus, found: Option<&TreeMember>, now: Timestamp) {
     let provisioning = found.map(|member| member.provisioning_status.to_string());
     if listed.provisioning_status != provisioning {
         // The status changed after the manager wrote it, at a time that is unknown here.
@@ -129,10 +129,10 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use capo_openstack::load_balancer::PoolStatus;
+    use capo_openstack::load_balancer::TreePool;
 
     fn tree(members: &[Value]) -> StatusTree {
-        let pool = PoolStatus {
+        let pool = TreePool {
             id: "pool".into(),
             name: "lb-6443".to_owned(),
             provisioning_status: "ACTIVE".into(),

@@ -10,11 +10,11 @@ use super::{
     security_groups::rule::Rule,
     spec::problems::{Part, Problem},
 };
+use capo_core::octavia::MonitorNumbers;
 use capo_core::{
     MonitorType,
     ids::{NetworkId, RouterId, SubnetId},
 };
-use capo_gate::desired::Monitor;
 use capo_openstack::network::{AllocationPool, NetworkFilter, RouterFilter, SubnetFilter};
 
 /// An existing object, as the user points to it.
@@ -157,7 +157,7 @@ pub(crate) struct DesiredLoadBalancer {
     /// Who may connect besides the cluster itself; `None` is everybody.
     pub allowed_cidrs: Option<Vec<IpNet>>,
     /// The health monitors' numbers.
-    pub monitor: Monitor,
+    pub monitor: MonitorNumbers,
     /// How health monitors check; `None` where the spec has no type.
     pub monitor_type: Option<MonitorType>,
 }
@@ -200,7 +200,7 @@ impl DesiredLoadBalancer {
 }
 
 /// CAPO's numbers.
-pub(crate) const DEFAULT_MONITOR: Monitor = Monitor {
+pub(crate) const DEFAULT_MONITOR: MonitorNumbers = MonitorNumbers {
     delay: 10,
     timeout: 5,
     max_retries: 5,

@@ -14,16 +14,14 @@ use futures::{FutureExt, StreamExt, future::BoxFuture};
 use super::*;
 use crate::tracker::inbox::Claim;
 use capo_core::{
-    FailureClass, MonitorType, OperatingStatus, Priority, ProvisioningStatus,
+    FailureClass, OperatingStatus, Priority, ProvisioningStatus,
     ids::{LoadBalancerId, MonitorId, PoolId},
+    octavia::{Member, MonitorNumbers, StatusTree, TreeListener, TreeMonitor, TreePool},
 };
 use capo_gate::{
     Unobserved, builders,
-    desired::{DesiredLoadBalancer, DesiredMachine, Monitor, ServerState},
-    octavia::{
-        Answer, Change, Failure, ListenerRead, MemberDetail, MonitorRead, PoolRead, Structure,
-        Tree, Written,
-    },
+    desired::{DesiredLoadBalancer, DesiredMachine, ServerState},
+    octavia::{Answer, Change, Failure, Structure, Written},
 };
 use capo_openstack::Withdrawal;
 
@@ -39,29 +37,37 @@ impl Octavia for Quiet {
         self
     }
 
-    fn status_tree(&self, id: &LoadBalancerId, _: Priority) -> BoxFuture<'static, Answer<Tree>> {
-        let (name, provisioning) = (format!("{id}-6443"), ProvisioningStatus::Active);
-        let pool = PoolRead {
+    fn status_tree(
+        &self,
+        id: &LoadBalancerId,
+        _: Priority,
+    ) -> BoxFuture<'static, Answer<StatusTree>> {
+        let (name, provisioning_status) = (format!("{id}-6443"), ProvisioningStatus::Active);
+        let monitor = TreeMonitor {
+            id: "monitor".into(),
+            provisioning_status: provisioning_status.clone(),
+            ..TreeMonitor::default()
+        };
+        let pool = TreePool {
             id: "pool".into(),
             name: name.clone(),
-            provisioning: provisioning.clone(),
-            monitor: Some(MonitorRead {
-                id: "monitor".into(),
-                monitor_type: MonitorType::Tcp,
-                provisioning: provisioning.clone(),
-            }),
-            members: Vec::new(),
+            provisioning_status: provisioning_status.clone(),
+            health_monitor: Some(monitor),
+            ..TreePool::default()
         };
-        let listener = ListenerRead {
+        let listener = TreeListener {
             id: "listener".into(),
             name,
-            provisioning: provisioning.clone(),
-            pools: vec![pool],
+            provisioning_status: provisioning_status.clone(),
+            pools: vec![pool.id.clone()],
+            ..TreeListener::default()
         };
-        let tree = Tree {
-            provisioning,
-            operating: OperatingStatus::Online,
+        let tree = StatusTree {
+            provisioning_status,
+            operating_status: OperatingStatus::Online,
             listeners: vec![listener],
+            pools: vec![pool],
+            ..StatusTree::default()
         };
         std::future::ready(Ok(tree)).boxed()
     }
@@ -70,11 +76,11 @@ impl Octavia for Quiet {
         std::future::ready(Ok(Structure::default())).boxed()
     }
 
-    fn members(&self, _: &PoolId, _: Priority) -> BoxFuture<'static, Answer<Vec<MemberDetail>>> {
+    fn members(&self, _: &PoolId, _: Priority) -> BoxFuture<'static, Answer<Vec<Member>>> {
         std::future::ready(Ok(Vec::new())).boxed()
     }
 
-    fn monitor(&self, _: &MonitorId, _: Priority) -> BoxFuture<'static, Answer<Monitor>> {
+    fn monitor(&self, _: &MonitorId, _: Priority) -> BoxFuture<'static, Answer<MonitorNumbers>> {
         std::future::ready(Ok(builders::MONITOR)).boxed()
     }
 
@@ -105,7 +111,7 @@ impl Octavia for Queued {
         &self,
         id: &LoadBalancerId,
         priority: Priority,
-    ) -> BoxFuture<'static, Answer<Tree>> {
+    ) -> BoxFuture<'static, Answer<StatusTree>> {
         Quiet.status_tree(id, priority)
     }
 
@@ -117,15 +123,15 @@ impl Octavia for Queued {
         Quiet.structure(id, priority)
     }
 
-    fn members(
-        &self,
-        id: &PoolId,
-        priority: Priority,
-    ) -> BoxFuture<'static, Answer<Vec<MemberDetail>>> {
+    fn members(&self, id: &PoolId, priority: Priority) -> BoxFuture<'static, Answer<Vec<Member>>> {
         Quiet.members(id, priority)
     }
 
-    fn monitor(&self, id: &MonitorId, priority: Priority) -> BoxFuture<'static, Answer<Monitor>> {
+    fn monitor(
+        &self,
+        id: &MonitorId,
+        priority: Priority,
+    ) -> BoxFuture<'static, Answer<MonitorNumbers>> {
         Quiet.monitor(id, priority)
     }
 
@@ -181,7 +187,7 @@ impl Octavia for PanicsOnce {
         &self,
         id: &LoadBalancerId,
         priority: Priority,
-    ) -> BoxFuture<'static, Answer<Tree>> {
+    ) -> BoxFuture<'static, Answer<StatusTree>> {
         assert!(self.0.swap(true, Ordering::SeqCst), "the first read");
         Quiet.status_tree(id, priority)
     }
@@ -194,15 +200,15 @@ impl Octavia for PanicsOnce {
         Quiet.structure(id, priority)
     }
 
-    fn members(
-        &self,
-        id: &PoolId,
-        priority: Priority,
-    ) -> BoxFuture<'static, Answer<Vec<MemberDetail>>> {
+    fn members(&self, id: &PoolId, priority: Priority) -> BoxFuture<'static, Answer<Vec<Member>>> {
         Quiet.members(id, priority)
     }
 
-    fn monitor(&self, id: &MonitorId, priority: Priority) -> BoxFuture<'static, Answer<Monitor>> {
+    fn monitor(
+        &self,
+        id: &MonitorId,
+        priority: Priority,
+    ) -> BoxFuture<'static, Answer<MonitorNumbers>> {
         Quiet.monitor(id, priority)
     }
 

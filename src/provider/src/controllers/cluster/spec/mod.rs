@@ -27,7 +27,7 @@ use capo_api::v1beta2::{
     OpenStackClusterSpec, SubnetSpec,
 };
 use capo_core::MonitorType;
-use capo_gate::desired::Monitor;
+use capo_core::octavia::MonitorNumbers;
 
 /// The desired cluster, and everything in the spec that can't be used. Each problem stops the changes of its own part.
 pub(crate) fn read(
@@ -253,7 +253,7 @@ fn load_balancer(api_server: &ApiServer, problems: &mut Problems<'_>) -> Desired
         ),
         additional_ports,
         allowed_cidrs: (!desired.allowed_cidrs.is_empty()).then_some(allowed_cidrs),
-        monitor: Monitor {
+        monitor: MonitorNumbers {
             delay: number(monitor.delay, 10),
             timeout: number(monitor.timeout, 5),
             max_retries: number(monitor.max_retries, 5),

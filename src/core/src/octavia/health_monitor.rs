@@ -2,15 +2,26 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    load_balancer::MonitorType,
-    wire::{Reference, null_as_default, yes},
-};
-use capo_core::ids::{MonitorId, PoolId, ProjectId};
-use capo_core::{OperatingStatus, ProvisioningStatus};
+use super::{MonitorType, OperatingStatus, ProvisioningStatus};
+use crate::ids::{MonitorId, PoolId, ProjectId};
+use crate::wire::{Reference, null_as_default, yes};
+
+/// The numbers of a health monitor, in seconds and counts. CAPO's defaults are 10, 5, 5 and 3.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct MonitorNumbers {
+    /// Seconds between two checks.
+    pub delay: u32,
+    /// Seconds until a check counts as failed. Octavia refuses a value above the delay.
+    pub timeout: u32,
+    /// The number of successful checks after which a member is up.
+    pub max_retries: u32,
+    /// The number of failed checks after which a member is down.
+    #[serde(default = "three")]
+    pub max_retries_down: u32,
+}
 
 /// A health monitor.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 pub struct HealthMonitor {
     /// Octavia's id.
     pub id: MonitorId,
@@ -20,15 +31,9 @@ pub struct HealthMonitor {
     /// Its kind of check.
     #[serde(default, rename = "type")]
     pub monitor_type: MonitorType,
-    /// Seconds between two checks.
-    pub delay: u32,
-    /// Seconds until a check counts as failed.
-    pub timeout: u32,
-    /// The number of successful checks after which a member is up.
-    pub max_retries: u32,
-    /// The number of failed checks after which a member is down.
-    #[serde(default = "three")]
-    pub max_retries_down: u32,
+    /// Its numbers.
+    #[serde(flatten)]
+    pub numbers: MonitorNumbers,
     /// The progress of the last change.
     pub provisioning_status: ProvisioningStatus,
     /// The state of the data path.
@@ -66,31 +71,17 @@ pub struct NewHealthMonitor {
     /// The page that a check by HTTP or HTTPS requests. Octavia refuses it with other types.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url_path: Option<String>,
-    /// Seconds between two checks.
-    pub delay: u32,
-    /// Seconds until a check counts as failed. Octavia refuses a value above the delay.
-    pub timeout: u32,
-    /// The number of successful checks after which a member is up.
-    pub max_retries: u32,
-    /// The number of failed checks after which a member is down.
-    pub max_retries_down: u32,
+    /// Its numbers.
+    #[serde(flatten)]
+    pub numbers: MonitorNumbers,
 }
 
 /// The changes of a health monitor. Without any, Octavia writes the existing configuration to the data path again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Default)]
 pub struct HealthMonitorUpdate {
-    /// Seconds between two checks.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub delay: Option<u32>,
-    /// Seconds until a check counts as failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeout: Option<u32>,
-    /// The number of successful checks after which a member is up.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_retries: Option<u32>,
-    /// The number of failed checks after which a member is down.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_retries_down: Option<u32>,
+    /// Its numbers.
+    #[serde(flatten)]
+    pub numbers: Option<MonitorNumbers>,
 }
 
 fn three() -> u32 {

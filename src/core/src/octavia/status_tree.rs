@@ -7,13 +7,13 @@ use std::{collections::BTreeSet, net::IpAddr};
 
 use serde::Deserialize;
 
-use super::MonitorType;
+use super::{MonitorType, OperatingStatus, ProvisioningStatus};
+use crate::ids::{ListenerId, LoadBalancerId, MemberId, MonitorId, PoolId};
 use crate::wire::{null_as_default, parsed};
-use capo_core::ids::{ListenerId, LoadBalancerId, MemberId, MonitorId, PoolId};
-use capo_core::{OperatingStatus, ProvisioningStatus};
 
 /// A load balancer with its listeners and the pools they use, as of one moment.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(from = "WireStatuses")]
 pub struct StatusTree {
     /// The load balancer's id.
     pub id: LoadBalancerId,
@@ -24,14 +24,14 @@ pub struct StatusTree {
     /// How the data path is.
     pub operating_status: OperatingStatus,
     /// Its listeners, in Octavia's order.
-    pub listeners: Vec<ListenerStatus>,
+    pub listeners: Vec<TreeListener>,
     /// Every pool that a listener uses, once, in the order of the tree.
-    pub pools: Vec<PoolStatus>,
+    pub pools: Vec<TreePool>,
 }
 
 /// A listener in the tree.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListenerStatus {
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TreeListener {
     /// Octavia's id.
     pub id: ListenerId,
     /// Its name.
@@ -45,8 +45,8 @@ pub struct ListenerStatus {
 }
 
 /// A pool in the tree.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PoolStatus {
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TreePool {
     /// Octavia's id.
     pub id: PoolId,
     /// Its name.
@@ -56,14 +56,14 @@ pub struct PoolStatus {
     /// How the data path is.
     pub operating_status: OperatingStatus,
     /// Its health monitor.
-    pub health_monitor: Option<MonitorStatus>,
+    pub health_monitor: Option<TreeMonitor>,
     /// Its members.
-    pub members: Vec<MemberStatus>,
+    pub members: Vec<TreeMember>,
 }
 
 /// A health monitor in the tree.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct MonitorStatus {
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+pub struct TreeMonitor {
     /// Octavia's id.
     pub id: MonitorId,
     /// Its name.
@@ -80,8 +80,8 @@ pub struct MonitorStatus {
 }
 
 /// A member in the tree.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct MemberStatus {
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+pub struct TreeMember {
     /// Octavia's id.
     pub id: MemberId,
     /// Its name.
@@ -101,7 +101,7 @@ pub struct MemberStatus {
 
 /// `{"loadbalancer": …}` inside `statuses`.
 #[derive(Deserialize)]
-pub(crate) struct WireStatuses {
+struct WireStatuses {
     loadbalancer: WireLoadBalancer,
 }
 
@@ -145,13 +145,13 @@ struct WirePool {
     #[serde(default, alias = "healthmonitor")]
     health_monitor: Option<WireMonitor>,
     #[serde(default, deserialize_with = "null_as_default")]
-    members: Vec<MemberStatus>,
+    members: Vec<TreeMember>,
 }
 
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum WireMonitor {
-    Present(MonitorStatus),
+    Present(TreeMonitor),
     Absent {},
 }
 
@@ -170,7 +170,7 @@ impl From<WireStatuses> for StatusTree {
         let listeners = wire
             .listeners
             .into_iter()
-            .map(|listener| ListenerStatus {
+            .map(|listener| TreeListener {
                 id: listener.id,
                 name: listener.name,
                 provisioning_status: listener.provisioning_status,
@@ -192,7 +192,7 @@ impl From<WireStatuses> for StatusTree {
     }
 }
 
-impl From<WirePool> for PoolStatus {
+impl From<WirePool> for TreePool {
     fn from(wire: WirePool) -> Self {
         Self {
             id: wire.id,

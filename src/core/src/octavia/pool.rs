@@ -2,15 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    load_balancer::types::{LbAlgorithm, PoolProtocol},
-    wire::{Reference, null_as_default, yes},
-};
-use capo_core::ids::{ListenerId, LoadBalancerId, MemberId, MonitorId, PoolId};
-use capo_core::{OperatingStatus, ProvisioningStatus};
+use super::{LbAlgorithm, OperatingStatus, PoolProtocol, ProvisioningStatus};
+use crate::ids::{ListenerId, LoadBalancerId, MemberId, MonitorId, PoolId};
+use crate::wire::{Reference, null_as_default, yes};
 
 /// A pool.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 pub struct Pool {
     /// Octavia's id.
     pub id: PoolId,

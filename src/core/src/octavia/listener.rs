@@ -3,15 +3,12 @@
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    load_balancer::types::ListenerProtocol,
-    wire::{Reference, null_as_default, parsed_list, yes},
-};
-use capo_core::ids::{ListenerId, LoadBalancerId, PoolId};
-use capo_core::{OperatingStatus, ProvisioningStatus};
+use super::{ListenerProtocol, OperatingStatus, ProvisioningStatus};
+use crate::ids::{ListenerId, LoadBalancerId, PoolId};
+use crate::wire::{Reference, null_as_default, parsed_list, yes};
 
 /// A listener: one port of a load balancer.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 pub struct Listener {
     /// Octavia's id.
     pub id: ListenerId,

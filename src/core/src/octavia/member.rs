@@ -4,12 +4,12 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+use super::{OperatingStatus, ProvisioningStatus};
+use crate::ids::{MemberId, SubnetId};
 use crate::wire::{null_as_default, parsed, yes};
-use capo_core::ids::{MemberId, SubnetId};
-use capo_core::{OperatingStatus, ProvisioningStatus};
 
 /// A member of a pool.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 pub struct Member {
     /// Octavia's id.
     pub id: MemberId,

@@ -1,6 +1,4 @@
-//! Octavia's closed sets.
-
-use std::time::Duration;
+//! The statuses of Octavia's objects, and the kinds of health monitors.
 
 use crate::wire_enum;
 
@@ -148,69 +146,6 @@ impl OperatingStatus {
             Self::Unknown(_) => "Unknown",
             known => known.as_str(),
         }
-    }
-}
-
-/// The profile of a provider, derived from the provider's name on the load balancer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Provider {
-    /// `amphora`, and its alias `octavia`; a load balancer without a name too.
-    Amphora,
-    /// `amphorav2`, which may have a jobboard: another worker resumes what a lost one has begun.
-    AmphoraV2,
-    /// `ovn`
-    Ovn,
-    /// Any other provider: the generic rules apply.
-    Unknown,
-}
-
-impl Provider {
-    /// The profile of a provider's name.
-    pub fn of(name: &str) -> Self {
-        match name {
-            "" | "amphora" | "octavia" => Self::Amphora,
-            "amphorav2" => Self::AmphoraV2,
-            "ovn" => Self::Ovn,
-            _ => Self::Unknown,
-        }
-    }
-
-    /// The profile as metrics show it.
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Amphora => "amphora",
-            Self::AmphoraV2 => "amphorav2",
-            Self::Ovn => "ovn",
-            Self::Unknown => "other",
-        }
-    }
-
-    /// The balancing algorithm of new pools.
-    pub fn algorithm(self) -> &'static str {
-        match self {
-            Self::Ovn => "SOURCE_IP_PORT",
-            Self::Amphora | Self::AmphoraV2 | Self::Unknown => "ROUND_ROBIN",
-        }
-    }
-
-    /// Whether weight 0 keeps new connections away from a member.
-    pub fn drains(self) -> bool {
-        self != Self::Ovn
-    }
-
-    /// How long a status must be PENDING under an ACTIVE load balancer before the operation counts as lost; `None`
-    /// where another worker may resume the operation much later.
-    pub fn orphan_span(self) -> Option<Duration> {
-        match self {
-            Self::Ovn => Some(Duration::from_mins(2)),
-            Self::Amphora | Self::Unknown => Some(Duration::from_mins(1)),
-            Self::AmphoraV2 => None,
-        }
-    }
-
-    /// The gap between a write and the first read after it, where it differs from the schedule's.
-    pub fn first_gap(self) -> Option<Duration> {
-        (self == Self::Ovn).then_some(Duration::from_millis(500))
     }
 }
 
