@@ -87,8 +87,13 @@ fn a_machine_is_released_after_answers_at_the_floating_ip_on_another_one() {
     let carriers = [leaving("a"), carrier("b")];
     let (on_a, on_b) = (Holder::Machine(name("a")), Holder::Machine(name("b")));
     let served = proof(Some(ProofOutcome::Served));
+    let of_itself = CarrierProof {
+        holder: name("a"),
+        ..proof(Some(ProofOutcome::Served))
+    };
     let cases = [
         ("it has the floating IP", &on_a, Some(&served), false),
+        ("it answered itself", &on_a, Some(&of_itself), false),
         ("nothing was asked yet", &on_b, None, false),
         ("requests are under way", &on_b, Some(&proof(None)), false),
         ("no answer", &on_b, Some(&proof(Some(failed(true)))), false),

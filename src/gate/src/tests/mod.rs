@@ -39,6 +39,7 @@ mod replies;
 mod requests;
 mod rules;
 mod schedule;
+mod serving;
 mod stories;
 mod tables;
 mod tidy;

@@ -106,6 +106,14 @@ fn the_oldest_deletion_goes_first_and_one_that_has_begun_goes_on() {
         }),
         Some(2)
     );
+    // One that has begun goes on, or is called off, although only another one could be replaced.
+    assert_eq!(
+        chosen([true; 2], None, |state, _| {
+            machine(state, 2).stage = Stage::Draining;
+            member(state, 1, 1).provisioning = ProvisioningStatus::Error;
+        }),
+        Some(2)
+    );
 }
 
 #[test]
