@@ -221,6 +221,20 @@ fn nothing_is_called_while_nothing_is_due_wanted_or_known() {
 }
 
 #[test]
+fn nothing_else_is_read_before_a_tree_that_is_believed() {
+    let lists = |change: fn(&mut State)| {
+        call(|state, _| {
+            state.reads.structure_due = true;
+            change(state);
+        })
+    };
+    assert_eq!(lists(|_| ()), Some(Purpose::Structure));
+    assert_eq!(lists(|state| state.reads.tree = None), None);
+    assert_eq!(lists(|state| state.reads.suspect = true), None);
+    assert_eq!(lists(|state| state.balancer.not_found = 1), None);
+}
+
+#[test]
 fn a_pause_of_the_calls_ends_at_its_time() {
     let paused = |until: fn(&Now) -> Instant| {
         call(|state, now| {

@@ -10,6 +10,7 @@ use crate::{
         desired::Deletion,
         member::Owner,
         proof::{Proof, Round},
+        settings::Schedule,
         state::{Ladder, Lookup, State, Trouble},
     },
     plan::{requests, schedule},
@@ -33,6 +34,16 @@ fn quiet(change: impl FnOnce(&mut State, &Now)) -> (State, Now) {
     state.reads.waited = Duration::ZERO;
     change(&mut state, &now);
     (state, now)
+}
+
+#[test]
+fn settled_load_balancers_are_read_at_least_every_sync_period() {
+    let schedule = |seconds: u32| Schedule::default().at_least_every(SECOND * seconds);
+    let steady = |schedule: Schedule| (schedule.steady, schedule.steady_large);
+    assert_eq!(steady(schedule(100)), (SECOND * 100, SECOND * 100));
+    assert_eq!(steady(schedule(400)), (STEADY, SECOND * 400));
+    assert_eq!(steady(schedule(9_000)), (STEADY, STEADY * 2));
+    assert_eq!(schedule(100).first, Schedule::default().first);
 }
 
 #[test]

@@ -128,6 +128,30 @@ fn members_that_are_all_gone_at_once_are_believed_gone_in_the_second_read() {
 }
 
 #[test]
+fn members_that_no_machine_had_are_not_missed() {
+    let (mut state, mut now) = state();
+    for port in &mut state.ports {
+        port.members.clear();
+    }
+    for slot in state
+        .machines
+        .values_mut()
+        .flat_map(|machine| &mut machine.slots)
+    {
+        slot.member = None;
+    }
+    read(&mut state, &mut now, |tree| {
+        let stranger = TreeMember {
+            id: "stranger".into(),
+            name: "stranger".to_owned(),
+            ..TreeMember::default()
+        };
+        pool(tree, 0).members.push(stranger);
+    });
+    assert!(!state.reads.suspect);
+}
+
+#[test]
 fn members_that_go_one_by_one_or_because_we_deleted_them_are_believed_gone_at_once() {
     let without = |tree: &mut StatusTree| {
         for port in 0..2 {

@@ -14,8 +14,9 @@ use crate::{
         metric_event::MetricEvent,
         state::State,
     },
+    plan::{act, schedule::PROBE_GAP},
     tests::{
-        pair::{STEP, UNHOOKED, machine, member, state, weigh},
+        pair::{STEP, UNHOOKED, ago, machine, member, state, weigh},
         world::machine_name,
     },
 };
@@ -295,6 +296,48 @@ fn a_decision_is_recorded_when_its_label_or_reason_changes() {
     // Nothing waits for the gate any more.
     machine(&mut state, 1).want.deletion = Deletion::No;
     assert_eq!(decisions(&mut state, &now), []);
+}
+
+#[test]
+fn a_release_that_began_goes_on_before_the_hook_and_none_begins_there() {
+    let release = |stage: Stage| {
+        first(move |state, _| {
+            machine(state, 1).want.deletion = BEFORE_HOOK;
+            machine(state, 1).stage = stage;
+        })
+        .gates
+        .release
+    };
+    assert_eq!(release(Stage::Serving), GateDecision::NotAsked);
+    let draining = release(Stage::Draining);
+    assert!(matches!(draining, GateDecision::Held(_)), "{draining:?}");
+}
+
+#[test]
+fn an_api_server_is_probed_again_after_the_gap_and_not_twice_at_a_time() {
+    let probed = |asked: Option<Duration>, is_under_way: bool| {
+        let (mut state, now) = state();
+        state.reads.probes_wanted = true;
+        let cluster = &mut state.desired.as_mut().unwrap().cluster;
+        cluster.ca_pem = Some("PEM".to_owned());
+        cluster.initialised = false;
+        for machine in state.machines.values_mut() {
+            machine.probe.under_way = true;
+        }
+        let first = &mut machine(&mut state, 1).probe;
+        first.asked = asked.map(|age| ago(&now, age));
+        first.under_way = is_under_way;
+        let mut effects = Vec::new();
+        act(&mut state, &now, &mut effects);
+        let probes = effects.iter().filter(
+            |effect| matches!(effect, Effect::Probe { machine, .. } if *machine == machine_name(1)),
+        );
+        probes.count()
+    };
+    assert_eq!(probed(None, false), 1);
+    assert_eq!(probed(Some(PROBE_GAP), false), 1);
+    assert_eq!(probed(Some(PROBE_GAP - STEP), false), 0);
+    assert_eq!(probed(Some(PROBE_GAP), true), 0);
 }
 
 #[test]
