@@ -1,4 +1,4 @@
-//! The desired state of an `OpenStackCluster`, with every value parsed by [`super::spec`].
+//! The desired state of an `OpenStackCluster`, with every value parsed by [`super::validate`].
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use super::{
     endpoint::plan::EndpointInputs,
     names::Names,
     security_groups::rule::Rule,
-    spec::problems::{Part, Problem},
+    validate::problems::{Part, Problem},
 };
 use capo_core::octavia::MonitorNumbers;
 use capo_core::{

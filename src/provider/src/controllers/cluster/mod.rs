@@ -1,10 +1,10 @@
 //! The `OpenStackCluster`: network, router, security groups, load balancer, endpoint.
 //!
-//! A pass reads the related Kubernetes objects ([`observe`]), parses the spec ([`spec`]), reads OpenStack and creates
-//! what is missing ([`apply`], or [`delete`] for an object that is being deleted), publishes the desired load balancer
+//! A pass reads the related Kubernetes objects ([`observe`]), parses the spec ([`validate`]), reads OpenStack and creates
+//! what is missing ([`act`], or [`delete`] for an object that is being deleted), publishes the desired load balancer
 //! to its tracker, and writes the status if it changed ([`report`]).
 
-mod apply;
+mod act;
 mod bastion;
 pub(super) mod cache;
 mod delete;
@@ -26,9 +26,9 @@ mod resolve;
 mod router;
 mod security_groups;
 mod settled_networking;
-mod spec;
 mod step_context;
 mod tracking;
+mod validate;
 
 use std::{sync::Arc, time::Duration};
 
@@ -109,7 +109,7 @@ async fn one_pass(object: &OpenStackCluster, context: &Context) -> Outcome {
     if first && let Err(failed) = pass.write().await {
         return failed;
     }
-    Box::pin(apply::run(pass)).await
+    Box::pin(act::run(pass)).await
 }
 
 /// The name of the Cluster that owns the object; for an object that is being deleted, the label is enough.
@@ -161,8 +161,8 @@ fn is_paused_or_moved(object: &OpenStackCluster, related: &RelatedObjects) -> bo
 
 async fn paused(mut pass: Reconcile<'_>) -> Outcome {
     let shown = pass.shown();
-    let (desired, problems) = spec::read(&shown, pass.names(), &pass.object.spec);
-    let facts = apply::gather_facts(&mut pass).await;
+    let (desired, problems) = validate::read(&shown, pass.names(), &pass.object.spec);
+    let facts = act::gather_facts(&mut pass).await;
     if pass.seen.load_balancer.found().is_some() {
         let object = format!("OpenStackCluster {shown}");
         let asker = super::identity::Asker {

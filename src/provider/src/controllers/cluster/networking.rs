@@ -7,8 +7,8 @@ use super::{
     network::{self, NetworkState},
     reconcile::Reconcile,
     router, security_groups, settled_networking,
-    spec::problems::{Part, Problem, has_problem},
     step_context::StepContext,
+    validate::problems::{Part, Problem, has_problem},
 };
 use crate::kubernetes::conditions::kind;
 use crate::reconcile::ReadAt;

@@ -17,9 +17,9 @@ use super::{
     names::Names,
     observe::RelatedObjects,
     report::{self, Report},
-    spec::problems::Problem,
     step_context::KnownIds,
     tracking::{DesiredTracking, is_load_balancer_known},
+    validate::problems::Problem,
 };
 use crate::reconcile::{StepError, StepResult, kubernetes_text};
 use crate::tracker::OctaviaClient;

@@ -6,7 +6,7 @@ use kube::{
 };
 
 use super::{
-    FINALIZER, StepResult, gate, kubernetes_failed,
+    FINALIZER, StepResult, kubernetes_failed, plan,
     reconcile::{Pass, waiting},
 };
 use crate::kubernetes::patch::{is_conflict, is_not_found, set_finalizer};
@@ -41,7 +41,7 @@ impl Pass<'_> {
         };
         // The controller of one that is being deleted checks the gate itself before it deletes the server.
         if server.metadata.deletion_timestamp.is_none() {
-            gate::may_delete_server(&self.gate_inputs())
+            plan::may_delete_server(&self.gate_inputs())
                 .map_err(|hold| waiting(hold.reason, &hold.message))?;
             let parameters = DeleteParams {
                 preconditions: Some(Preconditions {

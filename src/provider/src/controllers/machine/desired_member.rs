@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
 
 use super::{
-    gate::{self, GateInputs, OwningMachine},
+    plan::{self, GateInputs, OwningMachine},
     reconcile::Pass,
 };
 use crate::{
@@ -157,7 +157,7 @@ impl Pass<'_> {
             return;
         };
         let may_go = server.meta().deletion_timestamp.is_some()
-            && gate::may_delete_server(&self.gate_inputs()).is_ok();
+            && plan::may_delete_server(&self.gate_inputs()).is_ok();
         if may_go || shows_a_pause(server) != self.related.is_paused() {
             self.context.queues.servers.enqueue(&self.name);
         }

@@ -1,20 +1,20 @@
 //! `OpenStackMachine`: the server of one Machine, and this machine's side of the gates.
 //!
 //! A pass ([`reconcile`]) reads the objects around the machine ([`observe`]), publishes the member that the machine needs to the
-//! load balancer's worker ([`desired_member`]), creates and updates its `OpenStackServer` ([`server_object`], [`translate`]),
-//! carries out what the gates decided ([`gate`]) and writes the status ([`status`], [`report`]). It makes no OpenStack call of
+//! load balancer's worker ([`desired_member`]), creates and updates its `OpenStackServer` ([`act`], [`translate`]),
+//! carries out what the gates decided ([`plan`]) and writes the status ([`status`], [`report`]). It makes no OpenStack call of
 //! its own, so that a slow cloud slows down no machine.
 
+pub(super) mod act;
 mod address_pairs;
 mod delete;
 mod desired_member;
 mod floating_ip;
-mod gate;
 mod health;
 mod observe;
+mod plan;
 mod reconcile;
 mod report;
-pub(super) mod server_object;
 mod status;
 pub(super) mod translate;
 

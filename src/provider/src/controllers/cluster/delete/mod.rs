@@ -13,13 +13,13 @@ use kube::ResourceExt;
 use self::{services::DELETE_ANNOTATION, steps::DeletedCluster, waiting::SOON};
 use super::{
     FINALIZER,
-    apply::{gather_facts, look_up_and_verify},
+    act::{gather_facts, look_up_and_verify},
     bastion,
     desired::DesiredCluster,
     observe, project,
     reconcile::{Published, Reconcile, kubernetes_failed},
-    spec,
     step_context::StepContext,
+    validate,
 };
 use crate::reconcile::{StepError, StepResult};
 use crate::{
@@ -43,7 +43,7 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
         return Outcome::Done;
     }
     let shown = pass.shown();
-    let (desired, problems) = spec::read(&shown, pass.names(), &pass.object.spec);
+    let (desired, problems) = validate::read(&shown, pass.names(), &pass.object.spec);
     let facts = gather_facts(&mut pass).await;
     let object = format!("OpenStackCluster {shown}");
     let namespace = pass.name.namespace.clone();

@@ -1,6 +1,7 @@
-//! The `OpenStackServer` of a machine: made once, and kept owned and in credentials.
+//! Carries out what a machine needs: its `OpenStackServer`, which is created once and kept owned and in credentials, its
+//! finalizer, its provider id, and the deletion hooks of its Machine.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{
@@ -10,14 +11,20 @@ use kube::{
 use serde_json::json;
 
 use super::{
-    StepResult, kubernetes_failed,
-    reconcile::{Pass, waiting},
+    FINALIZER, StepError, StepResult, kubernetes_failed, plan,
+    reconcile::{Pass, WATCHED, waiting},
     translate,
 };
 use crate::{
     controllers::capi::{self, CLUSTER_NAME_LABEL, Machine},
-    kubernetes::patch::is_conflict,
-    reconcile::provider_id,
+    kubernetes::{
+        conditions::kind,
+        patch::{is_conflict, set_finalizer},
+    },
+    reconcile::{
+        deletion_hooks::{self, HookChange},
+        provider_id,
+    },
 };
 use capo_api::{
     v1alpha1::OpenStackServer,
@@ -26,6 +33,118 @@ use capo_api::{
 use capo_core::Reason;
 
 impl Pass<'_> {
+    /// Creates what the machine needs, and carries out what the gates decided.
+    pub(super) async fn make(&mut self) -> StepResult<()> {
+        let Some(machine) = self.related.machine.clone() else {
+            return Err(waiting(Reason::WaitingForOwner, &self.without_owner()));
+        };
+        self.keep_hook(&machine).await?;
+        if !self.related.owned {
+            return Err(waiting(
+                Reason::WaitingForOwner,
+                &format!(
+                    "Waiting for Cluster API to make Machine {} the owner",
+                    machine.name_any()
+                ),
+            ));
+        }
+        let Some(cluster) = self.cluster_with_infrastructure() else {
+            return Err(waiting(
+                Reason::WaitingForClusterInfrastructure,
+                "Waiting for the Cluster's infrastructure",
+            ));
+        };
+        let server = match self.related.server.clone() {
+            Some(server) => {
+                self.keep_finalizer().await?;
+                server
+            }
+            None => self.make_server(&machine, &cluster).await?,
+        };
+        // Neither of the two steps depends on the other one.
+        let identified = self.set_provider_id(&server).await;
+        let mended = self.mend_server(&server, &cluster).await;
+        let passed_on = self.pass_on_address_pairs(&server).await;
+        identified?;
+        let admission = plan::admission(&self.gate_inputs());
+        self.provisioned |= admission.is_ok();
+        mended?;
+        passed_on?;
+        if server.metadata.deletion_timestamp.is_some() {
+            return Err(waiting(
+                Reason::InstanceDeleted,
+                "The OpenStackServer of this machine is being deleted",
+            ));
+        }
+        admission.map_err(|hold| {
+            let pause = self
+                .until_warning()
+                .map_or(WATCHED, |left| left.min(WATCHED));
+            StepError::wait(kind::READY, hold.reason, hold.message, pause)
+        })
+    }
+
+    /// Puts our hooks on the Machine or removes them, as the release gate decided.
+    pub(super) async fn keep_hook(&self, machine: &Machine) -> StepResult<()> {
+        if !self.floating_ip_gates().is_known() && !self.related.is_cluster_deleting() {
+            return Ok(());
+        }
+        let api = self.context.api::<Machine>(&self.name.namespace);
+        let change = plan::hook(&self.gate_inputs());
+        let may = || {
+            let is_released = matches!(change, HookChange::Release(_));
+            self.may_open_gates() && (!is_released || self.may_act_on(|gates| &gates.release))
+        };
+        match deletion_hooks::apply(&api, machine, change, may).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(StepError::wait(
+                kind::READY,
+                Reason::WaitingForOwner,
+                "The Machine is changing; its deletion hooks are set in a moment",
+                Duration::from_secs(1),
+            )),
+            Err(error) => Err(kubernetes_failed(
+                "Changing the deletion hooks of the Machine",
+                &error,
+            )),
+        }
+    }
+
+    /// Adds the finalizer. Not before the owner reference is there, which Cluster API writes last.
+    pub(super) async fn keep_finalizer(&mut self) -> StepResult<()> {
+        let api = self.context.api::<OpenStackMachine>(&self.name.namespace);
+        let written = set_finalizer(&api, &self.object, FINALIZER, true)
+            .await
+            .map_err(|error| kubernetes_failed("Adding the finalizer", &error))?;
+        if let Some(written) = written {
+            self.object = written;
+        }
+        Ok(())
+    }
+
+    /// The cluster, once machines may be made for it.
+    fn cluster_with_infrastructure(&self) -> Option<Arc<OpenStackCluster>> {
+        let provisioned = self
+            .related
+            .cluster
+            .as_ref()?
+            .status
+            .initialization
+            .infrastructure_provisioned;
+        let cluster = self.related.openstack_cluster.clone()?;
+        provisioned.then_some(cluster)
+    }
+
+    fn without_owner(&self) -> String {
+        match capi::owner(self.object.meta(), "Machine") {
+            None => "Waiting for Cluster API to set the owner reference".to_owned(),
+            Some(owner) => format!(
+                "Its owner in metadata.ownerReferences, Machine {} with the uid {}, does not exist",
+                owner.name, owner.uid
+            ),
+        }
+    }
+
     /// Makes the server's object.
     pub(super) async fn make_server(
         &mut self,

@@ -16,12 +16,12 @@ use super::{
     reconcile::{Published, Reconcile},
     report::{LoadBalancerReport, LoadBalancerState},
     settled_networking,
-    spec::{
+    step_context::StepContext,
+    tracking::unsupported,
+    validate::{
         self,
         problems::{Part, Problem, has_problem},
     },
-    step_context::StepContext,
-    tracking::unsupported,
 };
 use crate::reconcile::{StepError, StepResult};
 use crate::{
@@ -45,7 +45,7 @@ const LOAD_BALANCER_PAUSE: Duration = Duration::from_secs(10);
 pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
     let shown = pass.shown();
     let spec = pass.object.spec.clone();
-    let (desired, problems) = spec::read(&shown, pass.names(), &spec);
+    let (desired, problems) = validate::read(&shown, pass.names(), &spec);
     if let Err(step_error) = not_colliding(&pass) {
         pass.note(step_error);
         return pass.end().await;
