@@ -41,13 +41,14 @@ impl Attempts {
     const LONGEST: Duration = Duration::from_mins(10);
 
     pub(crate) fn made(&mut self, now: Instant) {
-        const MINUTES: [u64; 4] = [1, 2, 5, 10];
-        let index = usize::try_from(self.made)
-            .unwrap_or(usize::MAX)
-            .min(MINUTES.len() - 1);
-        let wait = MINUTES.get(index).copied().unwrap_or(10);
+        let pause = match self.made {
+            0 => Duration::from_mins(1),
+            1 => Duration::from_mins(2),
+            2 => Duration::from_mins(5),
+            _ => Self::LONGEST,
+        };
         self.made = self.made.saturating_add(1);
-        self.next = now.checked_add(Duration::from_secs(60 * wait));
+        self.next = now.checked_add(pause);
     }
 }
 

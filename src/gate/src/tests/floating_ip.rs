@@ -18,7 +18,7 @@ use crate::{
 use capo_core::{ConditionState, GateOverride, ObjectName, Reason};
 
 /// A machine that stays, whose API server serves.
-fn carrier(machine: &str) -> Carrier {
+pub(crate) fn carrier(machine: &str) -> Carrier {
     Carrier {
         machine: name(machine),
         server: Some(format!("server-of-{machine}")),

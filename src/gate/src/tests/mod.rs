@@ -15,6 +15,7 @@ mod calls;
 mod canonical;
 mod checks;
 mod cluster;
+mod data;
 mod events;
 mod evidence;
 mod explore;

@@ -26,8 +26,8 @@ const SINCE: jiff::Timestamp = jiff::Timestamp::UNIX_EPOCH;
 
 /// A machine at this point of its deletion and of its release.
 fn at(deletion: Deletion, stage: Stage, is_open: bool) -> (State, Now) {
-    let (mut state, now) = state();
-    let machine = machine(&mut state, 1);
+    let (mut known, now) = state();
+    let machine = machine(&mut known, 1);
     machine.want.deletion = deletion;
     machine.stage = stage;
     machine.gates.release = if is_open {
@@ -35,7 +35,7 @@ fn at(deletion: Deletion, stage: Stage, is_open: bool) -> (State, Now) {
     } else {
         GateDecision::Held(GateCause::Draining)
     };
-    (state, now)
+    (known, now)
 }
 
 #[test]

@@ -336,7 +336,7 @@ fn an_api_server_is_probed_again_after_the_gap_and_not_twice_at_a_time() {
     };
     assert_eq!(probed(None, false), 1);
     assert_eq!(probed(Some(PROBE_GAP), false), 1);
-    assert_eq!(probed(Some(PROBE_GAP - STEP), false), 0);
+    assert_eq!(probed(PROBE_GAP.checked_sub(STEP), false), 0);
     assert_eq!(probed(Some(PROBE_GAP), true), 0);
 }
 

@@ -1,0 +1,118 @@
+//! What the data types derive from their own fields.
+
+use std::time::{Duration, Instant};
+
+use crate::{
+    model::{
+        attempts::Attempts,
+        call::{Call, Operation, Sets},
+        decision::{GateCause, GateDecision, GateName},
+        findings::Findings,
+        floating_ip::CarrierDeletion,
+        octavia::Change,
+    },
+    report::report,
+    tests::{
+        floating_ip::carrier,
+        pair::{STEP, state},
+        written::NUMBERS,
+    },
+};
+use capo_core::{MonitorType, Reason, octavia::NewHealthMonitor};
+
+#[test]
+fn metrics_and_the_command_line_have_a_word_for_everything() {
+    let operations = Operation::ALL.map(Operation::as_str);
+    assert_eq!(
+        operations,
+        [
+            "create", "delete", "replace", "adopt", "drain", "restore", "repair", "enable"
+        ]
+    );
+    let gates = [GateName::Admission, GateName::Release, GateName::Finalizer];
+    assert_eq!(
+        gates.map(GateName::as_str),
+        ["admission", "release", "finalizer"]
+    );
+    let cause = GateCause::Draining;
+    for (decision, label, reason) in [
+        (GateDecision::NotAsked, "NotAsked", None),
+        (GateDecision::Open(cause), "Open", Some(cause.reason())),
+        (GateDecision::Observed(cause), "Open", Some(cause.reason())),
+        (
+            GateDecision::Bypassed,
+            "Bypassed",
+            Some(Reason::OperatorBypass),
+        ),
+        (GateDecision::Held(cause), "Held", Some(cause.reason())),
+    ] {
+        assert_eq!((decision.label(), decision.reason()), (label, reason));
+        assert_eq!(decision.is_open(), matches!(label, "Open" | "Bypassed"));
+    }
+}
+
+#[test]
+fn what_a_new_monitor_sets_is_kept() {
+    let change = Change::CreateMonitor(NewHealthMonitor {
+        pool_id: "pool".into(),
+        name: "name".to_owned(),
+        monitor_type: MonitorType::Https,
+        url_path: None,
+        numbers: NUMBERS,
+    });
+    let sets = Sets::of(&Call::Write(Box::new(change)));
+    assert_eq!(sets, Some(Sets::Monitor(MonitorType::Https, NUMBERS)));
+}
+
+#[test]
+fn pauses_between_attempts_grow_and_end_when_the_part_has_been_well_for_the_longest_one() {
+    let now = Instant::now();
+    let mut attempts = Attempts::default();
+    assert!(attempts.may(now));
+    for minutes in [1, 2, 5, 10, 10] {
+        attempts.made(now);
+        let pause = Duration::from_mins(minutes);
+        assert_eq!(attempts.next, Some(now + pause));
+        assert!(attempts.may(now + pause));
+        assert!(!attempts.may(now + pause.saturating_sub(STEP)));
+    }
+    let long = Duration::from_mins(20);
+    attempts.rest((now + long).checked_sub(STEP).unwrap());
+    assert_eq!(attempts.made, 5);
+    attempts.rest(now + long);
+    assert_eq!((attempts.made, attempts.next), (0, None));
+}
+
+#[test]
+fn findings_show_the_same_whenever_it_was_observed() {
+    let (state, now) = state();
+    let shown = report(&state, &now);
+    assert!(shown.observed.is_some() && shown.fresh_until.is_some() && shown.members.len() > 1);
+    let same = |change: fn(&mut Findings)| {
+        let mut other = shown.clone();
+        change(&mut other);
+        shown.shows_the_same(&other) && other.shows_the_same(&shown)
+    };
+    assert!(same(|_| ()));
+    assert!(same(|other| other.observed = None));
+    assert!(same(|other| other.interval_seconds += 1.0));
+    assert!(same(|other| other.fresh_until = None));
+    assert!(same(
+        |other| other.members[1].last_observed = jiff::Timestamp::UNIX_EPOCH
+    ));
+    assert!(!same(|other| other.members[1].stuck = true));
+    assert!(!same(|other| drop(other.members.remove(1))));
+    assert!(!same(|other| other.absent = true));
+}
+
+#[test]
+fn a_carrier_leaves_while_it_is_being_deleted() {
+    let leaves = |deletion: CarrierDeletion| {
+        let mut carrier = carrier("a");
+        carrier.deletion = deletion;
+        carrier.is_leaving()
+    };
+    assert!(!leaves(CarrierDeletion::No));
+    assert!(leaves(CarrierDeletion::WithoutHook));
+    assert!(leaves(CarrierDeletion::Since(jiff::Timestamp::UNIX_EPOCH)));
+}
