@@ -1,6 +1,6 @@
 //! A condition's content, without its type and its times.
 
-use crate::Reason;
+use crate::{Reason, label_enum};
 
 /// Status, reason and message of a condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,24 +53,14 @@ impl ConditionState {
     }
 }
 
-/// A condition's status.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ConditionStatus {
-    /// `True`
-    True,
-    /// `False`
-    False,
-    /// `Unknown`
-    Unknown,
-}
-
-impl ConditionStatus {
-    /// The status as it is written in conditions.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::True => "True",
-            Self::False => "False",
-            Self::Unknown => "Unknown",
-        }
+label_enum! {
+    /// A condition's status, as it is written there.
+    pub enum ConditionStatus {
+        /// `True`
+        True = "True",
+        /// `False`
+        False = "False",
+        /// `Unknown`
+        Unknown = "Unknown",
     }
 }

@@ -1,28 +1,18 @@
 //! What the load balancer gate does with its findings.
 
-/// The value of `--load-balancer-gate`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum GateMode {
-    /// The gate holds what must wait.
-    #[default]
-    Enforce,
-    /// The gate reports what it would hold, and holds no machine.
-    Observe,
-    /// There is no gate, and the deletion hooks of capo-rs are removed.
-    Off,
-}
+use crate::label_enum;
 
-impl GateMode {
-    /// Every mode.
-    pub const ALL: [Self; 3] = [Self::Enforce, Self::Observe, Self::Off];
-
-    /// The mode as it is written on the command line.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Enforce => "enforce",
-            Self::Observe => "observe",
-            Self::Off => "off",
-        }
+label_enum! {
+    /// The value of `--load-balancer-gate`, as it is written on the command line.
+    #[derive(Default)]
+    pub enum GateMode, all {
+        /// The gate holds what must wait.
+        #[default]
+        Enforce = "enforce",
+        /// The gate reports what it would hold, and holds no machine.
+        Observe = "observe",
+        /// There is no gate, and the deletion hooks of capo-rs are removed.
+        Off = "off",
     }
 }
 

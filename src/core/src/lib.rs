@@ -11,6 +11,7 @@ mod gate_mode;
 pub mod gate_override;
 mod gate_state;
 pub mod ids;
+mod label_enum;
 mod lookup;
 mod object_name;
 pub mod octavia;

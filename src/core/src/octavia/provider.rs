@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::LbAlgorithm;
 
 /// The profile of a provider, derived from the provider's name on the load balancer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Provider {
     /// `amphora`, and its alias `octavia`; a load balancer without a name too.
     Amphora,
@@ -14,6 +14,7 @@ pub enum Provider {
     /// `ovn`
     Ovn,
     /// Any other provider: the generic rules apply.
+    #[default]
     Unknown,
 }
 

@@ -1,6 +1,6 @@
 //! The statuses of Octavia's objects, and the kinds of health monitors.
 
-use crate::wire_enum;
+use crate::{label_enum, wire_enum};
 
 wire_enum! {
     /// The progress of the last change of an object.
@@ -68,53 +68,27 @@ wire_enum! {
     }
 }
 
-/// The provisioning status of a member that is expected or found. A status of Octavia that this version does not know
-/// is `Unknown`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum MemberStatus {
-    /// `ProvisioningStatus::Active`
-    Active,
-    /// `ProvisioningStatus::PendingCreate`
-    PendingCreate,
-    /// `ProvisioningStatus::PendingUpdate`
-    PendingUpdate,
-    /// `ProvisioningStatus::PendingDelete`
-    PendingDelete,
-    /// `ProvisioningStatus::Error`
-    Error,
-    /// `ProvisioningStatus::Deleted`
-    Deleted,
-    /// The member does not exist.
-    Missing,
-    /// The status is not known.
-    Unknown,
-}
-
-impl MemberStatus {
-    /// Every status.
-    pub const ALL: [Self; 8] = [
-        Self::Active,
-        Self::PendingCreate,
-        Self::PendingUpdate,
-        Self::PendingDelete,
-        Self::Error,
-        Self::Deleted,
-        Self::Missing,
-        Self::Unknown,
-    ];
-
-    /// The status as metrics, events and the command line show it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Active => "ACTIVE",
-            Self::PendingCreate => "PENDING_CREATE",
-            Self::PendingUpdate => "PENDING_UPDATE",
-            Self::PendingDelete => "PENDING_DELETE",
-            Self::Error => "ERROR",
-            Self::Deleted => "DELETED",
-            Self::Missing => "Missing",
-            Self::Unknown => "Unknown",
-        }
+label_enum! {
+    /// The provisioning status of a member that is expected or found. A status of Octavia that this version does not know
+    /// is `Unknown`.
+    #[derive(PartialOrd, Ord)]
+    pub enum MemberStatus, all {
+        /// `ProvisioningStatus::Active`
+        Active = "ACTIVE",
+        /// `ProvisioningStatus::PendingCreate`
+        PendingCreate = "PENDING_CREATE",
+        /// `ProvisioningStatus::PendingUpdate`
+        PendingUpdate = "PENDING_UPDATE",
+        /// `ProvisioningStatus::PendingDelete`
+        PendingDelete = "PENDING_DELETE",
+        /// `ProvisioningStatus::Error`
+        Error = "ERROR",
+        /// `ProvisioningStatus::Deleted`
+        Deleted = "DELETED",
+        /// The member does not exist.
+        Missing = "Missing",
+        /// The status is not known.
+        Unknown = "Unknown",
     }
 }
 

@@ -45,12 +45,7 @@ pub(crate) fn never_served(state: &State, machine: &Machine, now: &Now) -> Certa
     if machine.may_be_admitted() {
         return Certainty::No;
     }
-    if state
-        .desired
-        .as_ref()
-        .is_none_or(|desired| !desired.id.is_absent())
-        && state.reads.tree.is_none()
-    {
+    if !state.has_no_balancer() && state.reads.tree.is_none() {
         return Certainty::Maybe;
     }
     if serving::is_ready(machine, now) {
@@ -78,12 +73,7 @@ pub(crate) fn server_down(state: &State, machine: &Machine, now: &Now) -> Certai
     }
     // The same credential must still see this load balancer, or else it may just be blind.
     let sees = state.balancer.provisioning.is_some() && state.balancer.not_found == 0;
-    if !sees
-        || state
-            .desired
-            .as_ref()
-            .is_none_or(|desired| desired.id.found().is_none())
-    {
+    if !sees || state.load_balancer().is_none() {
         return Certainty::No;
     }
     if !serving::server_is_recent(machine, now) {

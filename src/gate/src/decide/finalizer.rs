@@ -25,11 +25,7 @@ pub(crate) fn unhooked(state: &State, machine: &Machine, now: &Now) -> GateDecis
 }
 
 fn member_first(state: &State, machine: &Machine, now: &Now) -> GateDecision {
-    let absent = state
-        .desired
-        .as_ref()
-        .is_some_and(|desired| desired.id.is_absent());
-    if absent || state.balancer.is_absent() {
+    if state.has_no_balancer() || state.balancer.is_absent() {
         return GateDecision::Open(GateCause::LoadBalancerUnusable);
     }
     if state.claimed_by.is_some() {

@@ -69,15 +69,9 @@ pub(crate) fn overrides<'a>(
     state: &'a State,
     machine: Option<&'a Machine>,
 ) -> impl Iterator<Item = &'a GateOverride> {
-    machine
-        .map(|machine| &machine.want.operator)
-        .into_iter()
-        .chain(
-            state
-                .desired
-                .as_ref()
-                .map(|desired| &desired.cluster.operator),
-        )
+    let of_the_machine = machine.map(|machine| &machine.want.operator);
+    let of_the_cluster = state.cluster().map(|cluster| &cluster.operator);
+    of_the_machine.into_iter().chain(of_the_cluster)
 }
 
 /// What keeps every observation from being decided on.

@@ -1,7 +1,5 @@
 //! The gate `release`: whether the pre-terminate hook of a control-plane Machine may be removed.
 
-use crate::model::decision::Proven;
-use crate::model::proof::Reach;
 use crate::{
     decide::{
         always_open::{does_not_serve, never_initialised, never_served, server_down},
@@ -12,9 +10,10 @@ use crate::{
     },
     model::{
         clock::Now,
-        decision::{GateCause, GateDecision},
+        decision::{GateCause, GateDecision, Proven},
         evidence::{Certainty, Others},
         machine::{Machine, Stage},
+        proof::Reach,
         state::State,
     },
 };
@@ -74,11 +73,7 @@ pub(crate) fn before_rules(
 
 /// What is known of the load balancer is new enough: freshly read, or known not to be there.
 fn can_decide(state: &State, now: &Now) -> bool {
-    let absent = state
-        .desired
-        .as_ref()
-        .is_some_and(|desired| desired.id.is_absent());
-    absent || state.is_fresh(now)
+    state.has_no_balancer() || state.is_fresh(now)
 }
 
 /// What the rules decide about the release, and about the finalizer of a machine that was deleted behind Cluster API's back.

@@ -163,10 +163,8 @@ pub(crate) fn is_known_to_be_up(state: &State, machine: &Machine, now: &Now) -> 
     if is_unhealthy(machine) {
         return false;
     }
-    let kubeadm = state
-        .desired
-        .as_ref()
-        .is_some_and(|desired| desired.cluster.kubeadm_control_plane);
+    let cluster = state.cluster();
+    let kubeadm = cluster.is_some_and(|cluster| cluster.kubeadm_control_plane);
     let by_cluster_api = match (machine.want.api_server_pod, machine.want.node) {
         (Health::Good(_), _) => true,
         (_, Health::Good(_)) => !kubeadm,
@@ -182,11 +180,7 @@ pub(crate) fn is_ready(machine: &Machine, now: &Now) -> bool {
 
 /// The address and the CA are known that a probe needs.
 pub(crate) fn can_probe(state: &State, machine: &Machine) -> bool {
-    machine.want.address.is_some()
-        && state
-            .desired
-            .as_ref()
-            .is_some_and(|desired| desired.cluster.ca_pem.is_some())
+    machine.want.address.is_some() && state.ca().is_some()
 }
 
 /// Whether on every port another machine serves in place of `leaving`.

@@ -6,6 +6,7 @@ use crate::model::{clock::Stamp, octavia::Change, part::PartKind};
 use capo_core::{
     MonitorType, ObjectName,
     ids::{MonitorId, PoolId},
+    label_enum,
     octavia::MonitorNumbers,
 };
 
@@ -115,51 +116,24 @@ pub(crate) enum Write {
     Prune { port: u16, machine: String },
 }
 
-/// Operations on members.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Operation {
-    /// POST of a member that was not there.
-    Create,
-    /// DELETE.
-    Delete,
-    /// POST of a member that was deleted to be created again.
-    Replace,
-    /// A member that was there already was taken as ours.
-    Adopt,
-    /// Weight 0.
-    Drain,
-    /// A drained member back to its weight.
-    Restore,
-    /// PUT of its own values.
-    Repair,
-    /// A member that joined admin-down gets traffic.
-    Enable,
-}
-
-impl Operation {
-    /// Every operation.
-    pub const ALL: [Self; 8] = [
-        Self::Create,
-        Self::Delete,
-        Self::Replace,
-        Self::Adopt,
-        Self::Drain,
-        Self::Restore,
-        Self::Repair,
-        Self::Enable,
-    ];
-
-    /// As metrics name it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Create => "create",
-            Self::Delete => "delete",
-            Self::Replace => "replace",
-            Self::Adopt => "adopt",
-            Self::Drain => "drain",
-            Self::Restore => "restore",
-            Self::Repair => "repair",
-            Self::Enable => "enable",
-        }
+label_enum! {
+    /// Operations on members, as metrics name them.
+    pub enum Operation, all {
+        /// POST of a member that was not there.
+        Create = "create",
+        /// DELETE.
+        Delete = "delete",
+        /// POST of a member that was deleted to be created again.
+        Replace = "replace",
+        /// A member that was there already was taken as ours.
+        Adopt = "adopt",
+        /// Weight 0.
+        Drain = "drain",
+        /// A drained member back to its weight.
+        Restore = "restore",
+        /// PUT of its own values.
+        Repair = "repair",
+        /// A member that joined admin-down gets traffic.
+        Enable = "enable",
     }
 }

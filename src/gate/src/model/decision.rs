@@ -6,27 +6,17 @@ use crate::model::{
     member::Class,
     part::PartKind,
 };
-use capo_core::{FailureClass, Reason};
+use capo_core::{FailureClass, Reason, label_enum};
 
-/// The three gates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum GateName {
-    /// Whether the machine may count as provisioned.
-    Admission,
-    /// Whether our hook may be removed from the Machine.
-    Release,
-    /// Whether the server may be deleted, and the finalizer removed after it.
-    Finalizer,
-}
-
-impl GateName {
-    /// As metrics and the command line name it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Admission => "admission",
-            Self::Release => "release",
-            Self::Finalizer => "finalizer",
-        }
+label_enum! {
+    /// The three gates, as metrics and the command line name them.
+    pub enum GateName {
+        /// Whether the machine may count as provisioned.
+        Admission = "admission",
+        /// Whether our hook may be removed from the Machine.
+        Release = "release",
+        /// Whether the server may be deleted, and the finalizer removed after it.
+        Finalizer = "finalizer",
     }
 }
 

@@ -1,9 +1,8 @@
 //! The effects of a step, which a worker carries out.
 
-use crate::model::proof::EndpointRequest;
 use std::net::IpAddr;
 
-use crate::model::{call::Call, metric_event::MetricEvent};
+use crate::model::{call::Call, metric_event::MetricEvent, proof::EndpointRequest};
 use capo_core::{ObjectName, Priority};
 
 /// Something to do. At most one [`Effect::Call`] is under way at any time.

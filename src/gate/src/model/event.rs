@@ -1,11 +1,11 @@
 //! The events that a worker takes into its state, one at a time.
 
-use crate::model::proof::EndpointResult;
 use std::time::Instant;
 
 use crate::model::{
     desired::{DesiredLoadBalancer, DesiredMachine},
     octavia::{Answer, Structure, Written},
+    proof::EndpointResult,
 };
 use capo_core::{
     ObjectName,

@@ -6,7 +6,7 @@ use crate::model::{
     call::Operation,
     decision::{GateDecision, GateName},
 };
-use capo_core::{MemberStatus, Reason};
+use capo_core::{MemberStatus, Reason, label_enum};
 
 /// Something to count. Labels are as the metrics name them.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,30 +48,16 @@ impl GateObserver for Unobserved {
     fn record(&self, _: &MetricEvent) {}
 }
 
-/// How an operation was answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum OperationOutcome {
-    /// Accepted.
-    Success,
-    /// The load balancer was locked.
-    Conflict,
-    /// It was there already.
-    Duplicate,
-    /// Anything else.
-    Error,
-}
-
-impl OperationOutcome {
-    /// Every outcome.
-    pub const ALL: [Self; 4] = [Self::Success, Self::Conflict, Self::Duplicate, Self::Error];
-
-    /// As metrics name it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Success => "success",
-            Self::Conflict => "conflict",
-            Self::Duplicate => "duplicate",
-            Self::Error => "error",
-        }
+label_enum! {
+    /// How an operation was answered, as metrics name it.
+    pub enum OperationOutcome, all {
+        /// Accepted.
+        Success = "success",
+        /// The load balancer was locked.
+        Conflict = "conflict",
+        /// It was there already.
+        Duplicate = "duplicate",
+        /// Anything else.
+        Error = "error",
     }
 }

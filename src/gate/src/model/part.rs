@@ -6,30 +6,18 @@ use crate::model::clock::Stamp;
 use capo_core::{
     ProvisioningStatus,
     ids::{ListenerId, MonitorId, PoolId},
+    label_enum,
 };
 
-/// A part of a port's structure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PartKind {
-    /// The listener.
-    Listener,
-    /// The pool.
-    Pool,
-    /// The health monitor.
-    Monitor,
-}
-
-impl PartKind {
-    /// Every kind, from the outside in.
-    pub(crate) const ALL: [Self; 3] = [Self::Listener, Self::Pool, Self::Monitor];
-
-    /// As Octavia calls it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Listener => "listener",
-            Self::Pool => "pool",
-            Self::Monitor => "health monitor",
-        }
+label_enum! {
+    /// A part of a port's structure, from the outside in, as Octavia calls it.
+    pub enum PartKind, all {
+        /// The listener.
+        Listener = "listener",
+        /// The pool.
+        Pool = "pool",
+        /// The health monitor.
+        Monitor = "health monitor",
     }
 }
 

@@ -20,7 +20,7 @@ use capo_core::{
     clippy::struct_excessive_bools,
     reason = "each is a fact of its own, not a step of one state"
 )]
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Port {
     pub(crate) number: u16,
     /// Name of listener, pool and monitor.
@@ -81,27 +81,9 @@ impl Port {
             number,
             prefix: format!("{name}-"),
             name,
-            listener: None,
-            pool: None,
-            monitor: None,
-            monitor_refused: false,
-            monitor_type: MonitorType::default(),
-            type_refused: false,
-            retypes: Attempts::default(),
-            stray_pool: None,
-            ambiguous: None,
-            cidrs: None,
-            numbers: None,
             numbers_due: true,
-            listed: None,
             members_due: true,
-            members: Vec::new(),
-            details_ahead: Vec::new(),
-            unseen: None,
-            dark: LostRun::default(),
-            refusal: None,
-            attempts: Attempts::default(),
-            pushed: None,
+            ..Self::default()
         }
     }
 

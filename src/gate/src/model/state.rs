@@ -9,7 +9,6 @@
 //!               attempts, refusals                                    call under way (at most one)
 //! ```
 
-use crate::model::proof::Proof;
 use std::{
     collections::BTreeMap,
     time::{Duration, Instant},
@@ -18,9 +17,10 @@ use std::{
 use crate::model::{
     call::InFlight,
     clock::{Now, Stamp},
-    desired::DesiredLoadBalancer,
+    desired::{ClusterFacts, DesiredLoadBalancer},
     machine::{Machine, Stage},
     port::Port,
+    proof::Proof,
     settings::Settings,
     summary::Summary,
 };
@@ -199,7 +199,7 @@ impl State {
             machines_known: false,
             claimed_by: None,
             large_fleet: false,
-            provider: Provider::Unknown,
+            provider: Provider::default(),
             balancer: Balancer::default(),
             ports: Vec::new(),
             machines: BTreeMap::new(),
@@ -223,6 +223,17 @@ impl State {
             last_step: None,
             alarm: None,
         }
+    }
+
+    /// What is known of the cluster around the load balancer; `None` before it was handed over.
+    pub(crate) fn cluster(&self) -> Option<&ClusterFacts> {
+        self.desired.as_ref().map(|desired| &desired.cluster)
+    }
+
+    /// The load balancer was looked up, and does not exist.
+    pub(crate) fn has_no_balancer(&self) -> bool {
+        let desired = self.desired.as_ref();
+        desired.is_some_and(|desired| desired.id.is_absent())
     }
 
     /// When to step again if nothing else happens.
@@ -312,22 +323,18 @@ impl State {
 
     /// Cluster API reaches the API servers.
     pub(crate) fn is_connected(&self) -> bool {
-        self.desired
-            .as_ref()
-            .is_some_and(|desired| desired.cluster.remote_connection_since.is_some())
+        self.cluster()
+            .is_some_and(|cluster| cluster.remote_connection_since.is_some())
     }
 
     /// Nothing may be written at all.
     pub(crate) fn is_paused(&self) -> bool {
-        self.desired
-            .as_ref()
-            .is_none_or(|desired| desired.cluster.paused)
+        self.cluster().is_none_or(|cluster| cluster.paused)
     }
 
     pub(crate) fn is_cluster_deleting(&self) -> bool {
-        self.desired
-            .as_ref()
-            .is_some_and(|desired| desired.cluster.cluster_deleting)
+        self.cluster()
+            .is_some_and(|cluster| cluster.cluster_deleting)
     }
 
     /// A port on which a monitor reports the health of every member.
@@ -357,6 +364,6 @@ impl State {
 
     /// The cluster's CA in PEM.
     pub fn ca(&self) -> Option<&str> {
-        self.desired.as_ref()?.cluster.ca_pem.as_deref()
+        self.cluster()?.ca_pem.as_deref()
     }
 }

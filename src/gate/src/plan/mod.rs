@@ -251,17 +251,10 @@ fn probe(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
     let Some(port) = state.endpoint_port() else {
         return;
     };
-    if state
-        .desired
-        .as_ref()
-        .is_none_or(|desired| desired.cluster.ca_pem.is_none())
-    {
+    let Some(cluster) = state.cluster().filter(|_| state.ca().is_some()) else {
         return;
-    }
-    let initialised = state
-        .desired
-        .as_ref()
-        .is_some_and(|desired| desired.cluster.initialised);
+    };
+    let initialised = cluster.initialised;
     for (name, machine) in &mut state.machines {
         let Some(address) = machine.want.address else {
             continue;

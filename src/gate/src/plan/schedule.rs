@@ -1,6 +1,5 @@
 //! When the tree is read next, and when the worker steps next.
 
-use crate::plan::requests;
 use std::time::{Duration, Instant};
 
 use crate::{
@@ -12,7 +11,7 @@ use crate::{
         settings::{EVIDENCE_BEFORE_REPAIR, Schedule},
         state::{Ladder, State},
     },
-    plan::prune,
+    plan::{prune, requests},
 };
 use capo_core::{Provider, ProvisioningStatus};
 

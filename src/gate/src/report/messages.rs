@@ -1,16 +1,14 @@
 //! The sentences of conditions, events and gates.
 
-use crate::decide::proof::WITHOUT_PROOF;
-use crate::model::decision::Proven;
-use crate::model::proof::Reach;
 use crate::{
-    decide::{classify, precedence, serving},
+    decide::{classify, precedence, proof::WITHOUT_PROOF, serving},
     model::{
         clock::Now,
-        decision::{GateCause, GateDecision, GateName},
+        decision::{GateCause, GateDecision, GateName, Proven},
         evidence::{Evidence, Lack, Serving, Want},
         machine::Machine,
         member::Class,
+        proof::Reach,
         state::State,
     },
 };
@@ -18,11 +16,8 @@ use capo_core::{GateOverride, ObjectName};
 
 /// What a held release stops besides, and how the operator ends it.
 pub(crate) fn frozen(state: &State) -> String {
-    let kubeadm = state
-        .desired
-        .as_ref()
-        .is_some_and(|desired| desired.cluster.kubeadm_control_plane);
-    let frozen = if kubeadm {
+    let cluster = state.cluster();
+    let frozen = if cluster.is_some_and(|cluster| cluster.kubeadm_control_plane) {
         "While this Machine waits, KubeadmControlPlane changes nothing else in this control plane. "
     } else {
         ""

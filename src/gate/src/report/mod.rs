@@ -80,14 +80,19 @@ fn allowed_cidrs(state: &State) -> Option<Vec<IpNet>> {
         .then(|| ranges.clone())
 }
 
+/// The condition of a cluster without a managed load balancer, and of its machines.
+fn disabled(state: &State) -> Option<ConditionState> {
+    let desired = state.desired.as_ref().filter(|desired| !desired.enabled);
+    desired.map(|_| ConditionState {
+        status: ConditionStatus::True,
+        reason: Reason::LoadBalancerDisabled,
+        message: "The cluster has no managed load balancer".to_owned(),
+    })
+}
+
 fn cluster_verdict(state: &State, now: &Now) -> ConditionState {
-    let enabled = state.desired.as_ref().is_none_or(|desired| desired.enabled);
-    if !enabled {
-        return ConditionState {
-            status: ConditionStatus::True,
-            reason: Reason::LoadBalancerDisabled,
-            message: "The cluster has no managed load balancer".to_owned(),
-        };
+    if let Some(disabled) = disabled(state) {
+        return disabled;
     }
     let word = messages::operator(state, None, now);
     match state.summary.cause {
@@ -131,7 +136,7 @@ fn machine_finding(
     now: &Now,
 ) -> MachineFinding {
     let gates = &machine.gates;
-    let say = |decision: GateDecision, since: Option<Stamp>| match decision {
+    let say = |decision: GateDecision, since: Option<Stamp>, more: &str| match decision {
         GateDecision::NotAsked => Gate::NotAsked,
         GateDecision::Open(cause) => Gate::Open {
             reason: cause.reason(),
@@ -150,27 +155,15 @@ fn machine_finding(
         },
         GateDecision::Held(cause) => Gate::Held {
             reason: cause.reason(),
-            message: messages::cause(state, Some((name, machine)), cause),
+            message: messages::cause(state, Some((name, machine)), cause) + more,
             since: since.map_or(now.wall, |since| since.wall),
         },
     };
-    let release = match say(gates.release, gates.release_since) {
-        Gate::Held {
-            reason,
-            message,
-            since,
-        } => Gate::Held {
-            reason,
-            message: message + &messages::frozen(state),
-            since,
-        },
-        gate => gate,
-    };
     MachineFinding {
         verdict: machine_verdict(state, name, machine, now),
-        admission: say(gates.admission, gates.admission_since),
-        release,
-        finalizer: say(gates.finalizer, gates.finalizer_since),
+        admission: say(gates.admission, gates.admission_since, ""),
+        release: say(gates.release, gates.release_since, &messages::frozen(state)),
+        finalizer: say(gates.finalizer, gates.finalizer_since, ""),
         server_wanted: machine.server_wanted,
     }
 }
@@ -184,16 +177,8 @@ fn machine_verdict(
 ) -> ConditionState {
     let word =
         messages::operator(state, Some(machine), now) + &messages::observed(state, name, machine);
-    if state
-        .desired
-        .as_ref()
-        .is_some_and(|desired| !desired.enabled)
-    {
-        return ConditionState {
-            status: ConditionStatus::True,
-            reason: Reason::LoadBalancerDisabled,
-            message: "The cluster has no managed load balancer".to_owned(),
-        };
+    if let Some(disabled) = disabled(state) {
+        return disabled;
     }
     let gates = &machine.gates;
     let held = [gates.release, gates.finalizer, gates.admission]

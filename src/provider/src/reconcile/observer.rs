@@ -6,7 +6,7 @@ use kube::runtime::watcher;
 
 use super::{Outcome, QueueMetrics};
 use crate::subject::Subject;
-use capo_core::Reason;
+use capo_core::{Reason, label_enum};
 
 /// Receives passes, watches and events. The metrics implement it. Every method does nothing by default.
 pub trait PassObserver: Send + Sync {
@@ -60,31 +60,17 @@ pub trait PassObserver: Send + Sync {
 /// The observer of processes without metrics.
 impl PassObserver for () {}
 
-/// Why a watch broke.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WatchBreak {
-    /// Listing failed.
-    List,
-    /// The watch could not be started.
-    Start,
-    /// The API server does not have the changes since the last event any more (status 410).
-    Expired,
-    /// The stream had an error, or ended early.
-    Stream,
-}
-
-impl WatchBreak {
-    /// All values.
-    pub const ALL: [Self; 4] = [Self::List, Self::Start, Self::Expired, Self::Stream];
-
-    /// The label of the metrics.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::List => "list",
-            Self::Start => "start",
-            Self::Expired => "expired",
-            Self::Stream => "stream",
-        }
+label_enum! {
+    /// Why a watch broke, as metrics name it.
+    pub enum WatchBreak, all {
+        /// Listing failed.
+        List = "list",
+        /// The watch could not be started.
+        Start = "start",
+        /// The API server does not have the changes since the last event any more (status 410).
+        Expired = "expired",
+        /// The stream had an error, or ended early.
+        Stream = "stream",
     }
 }
 

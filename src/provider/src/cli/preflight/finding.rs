@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use capo_core::label_enum;
 use serde::{Serialize, Serializer};
 
 /// How much a finding matters.
@@ -16,51 +17,27 @@ pub(super) enum Level {
     Unknown,
 }
 
-/// What was found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Code {
-    ClusterApiTooOld,
-    CertManagerMissing,
-    StoredVersions,
-    ManagerArguments,
-    IdentityOpenToEveryNamespace,
-    EndpointInterface,
-    SettingIgnored,
-    RegionMissing,
-    NotSupported,
-    InvalidSpec,
-    ChangesPlanned,
-    NotJudged,
-    CloudUnreadable,
-    QuotaExhausted,
-    QuotaUnknown,
-    LoadBalancerProvider,
-    OctaviaTooOld,
-    EndpointUnreachable,
-}
-
-impl Code {
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::ClusterApiTooOld => "ClusterApiTooOld",
-            Self::CertManagerMissing => "CertManagerMissing",
-            Self::StoredVersions => "StoredVersions",
-            Self::ManagerArguments => "ManagerArguments",
-            Self::IdentityOpenToEveryNamespace => "IdentityOpenToEveryNamespace",
-            Self::EndpointInterface => "EndpointInterface",
-            Self::SettingIgnored => "SettingIgnored",
-            Self::RegionMissing => "RegionMissing",
-            Self::NotSupported => "NotSupported",
-            Self::InvalidSpec => "InvalidSpec",
-            Self::ChangesPlanned => "ChangesPlanned",
-            Self::NotJudged => "NotJudged",
-            Self::CloudUnreadable => "CloudUnreadable",
-            Self::QuotaExhausted => "QuotaExhausted",
-            Self::QuotaUnknown => "QuotaUnknown",
-            Self::LoadBalancerProvider => "LoadBalancerProvider",
-            Self::OctaviaTooOld => "OctaviaTooOld",
-            Self::EndpointUnreachable => "EndpointUnreachable",
-        }
+label_enum! {
+    /// What was found.
+    pub(super) enum Code {
+        ClusterApiTooOld = "ClusterApiTooOld",
+        CertManagerMissing = "CertManagerMissing",
+        StoredVersions = "StoredVersions",
+        ManagerArguments = "ManagerArguments",
+        IdentityOpenToEveryNamespace = "IdentityOpenToEveryNamespace",
+        EndpointInterface = "EndpointInterface",
+        SettingIgnored = "SettingIgnored",
+        RegionMissing = "RegionMissing",
+        NotSupported = "NotSupported",
+        InvalidSpec = "InvalidSpec",
+        ChangesPlanned = "ChangesPlanned",
+        NotJudged = "NotJudged",
+        CloudUnreadable = "CloudUnreadable",
+        QuotaExhausted = "QuotaExhausted",
+        QuotaUnknown = "QuotaUnknown",
+        LoadBalancerProvider = "LoadBalancerProvider",
+        OctaviaTooOld = "OctaviaTooOld",
+        EndpointUnreachable = "EndpointUnreachable",
     }
 }
 

@@ -1,5 +1,7 @@
 //! Names and texts of OpenStack objects, the same as CAPO's, so that clusters made by it are found.
 
+use capo_core::label_enum;
+
 /// The cluster resource name, `<namespace>-<Cluster>`, from which every other name is made.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Names(String);
@@ -42,32 +44,23 @@ pub(crate) fn port_description(cluster: &str) -> String {
     format!("Created by cluster-api-provider-openstack cluster {cluster}")
 }
 
-/// Whom a managed security group is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Role {
-    /// Control-plane machines.
-    ControlPlane,
-    /// All other machines.
-    Worker,
-    /// The bastion.
-    Bastion,
+label_enum! {
+    /// Whom a managed security group is for, as its name and `remoteManagedGroups` spell it.
+    #[derive(PartialOrd, Ord)]
+    pub enum Role, all {
+        /// Control-plane machines.
+        ControlPlane = "controlplane",
+        /// All other machines.
+        Worker = "worker",
+        /// The bastion.
+        Bastion = "bastion",
+    }
 }
 
 impl Role {
-    /// As in the group's name, and as `remoteManagedGroups` spells it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ControlPlane => "controlplane",
-            Self::Worker => "worker",
-            Self::Bastion => "bastion",
-        }
-    }
-
     /// The role that `remoteManagedGroups` means.
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::ControlPlane, Self::Worker, Self::Bastion]
-            .into_iter()
-            .find(|role| role.as_str() == text)
+        Self::ALL.into_iter().find(|role| role.as_str() == text)
     }
 }
 

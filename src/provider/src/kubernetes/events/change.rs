@@ -1,22 +1,23 @@
 //! Changes in OpenStack, with the reasons that CAPO's events have.
 
-use capo_core::{FailureClass, Reason};
+use capo_core::{FailureClass, Reason, label_enum};
 
-/// What was done to an object in OpenStack.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verb {
-    /// It was created.
-    Create,
-    /// It was changed.
-    Update,
-    /// It was deleted.
-    Delete,
-    /// A floating IP was put on a port.
-    Associate,
-    /// A floating IP was taken off its port.
-    Disassociate,
-    /// Its tags were replaced.
-    Tag,
+label_enum! {
+    /// What was done to an object in OpenStack, as the action of the event names it.
+    pub enum Verb {
+        /// It was created.
+        Create = "Create",
+        /// It was changed.
+        Update = "Update",
+        /// It was deleted.
+        Delete = "Delete",
+        /// A floating IP was put on a port.
+        Associate = "Associate",
+        /// A floating IP was taken off its port.
+        Disassociate = "Disassociate",
+        /// Its tags were replaced.
+        Tag = "Tag",
+    }
 }
 
 impl Verb {
@@ -32,18 +33,6 @@ impl Verb {
         }
     }
 
-    /// The action of the event.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Create => "Create",
-            Self::Update => "Update",
-            Self::Delete => "Delete",
-            Self::Associate => "Associate",
-            Self::Disassociate => "Disassociate",
-            Self::Tag => "Tag",
-        }
-    }
-
     /// As metrics count it.
     pub(super) fn counted(self) -> Reason {
         match self {
@@ -54,58 +43,37 @@ impl Verb {
     }
 }
 
-/// A kind of objects in OpenStack.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CloudObject {
-    /// Neutron's network.
-    Network,
-    /// Neutron's subnet.
-    Subnet,
-    /// Neutron's router.
-    Router,
-    /// Neutron's security group, with its rules.
-    SecurityGroup,
-    /// Neutron's floating IP.
-    FloatingIp,
-    /// Neutron's port.
-    Port,
-    /// Neutron's trunk.
-    Trunk,
-    /// Octavia's load balancer.
-    LoadBalancer,
-    /// Octavia's listener.
-    Listener,
-    /// Octavia's pool.
-    Pool,
-    /// Octavia's health monitor.
-    Monitor,
-    /// Nova's server.
-    Server,
-    /// Nova's server group.
-    ServerGroup,
-    /// Cinder's volume.
-    Volume,
-}
-
-impl CloudObject {
-    /// As texts name it.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Network => "network",
-            Self::Subnet => "subnet",
-            Self::Router => "router",
-            Self::SecurityGroup => "security group",
-            Self::FloatingIp => "floating IP",
-            Self::Port => "port",
-            Self::Trunk => "trunk",
-            Self::LoadBalancer => "load balancer",
-            Self::Listener => "listener",
-            Self::Pool => "pool",
-            Self::Monitor => "monitor",
-            Self::Server => "server",
-            Self::ServerGroup => "server group",
-            Self::Volume => "volume",
-        }
+label_enum! {
+    /// A kind of objects in OpenStack, as texts name it.
+    pub enum CloudObject {
+        /// Neutron's network.
+        Network = "network",
+        /// Neutron's subnet.
+        Subnet = "subnet",
+        /// Neutron's router.
+        Router = "router",
+        /// Neutron's security group, with its rules.
+        SecurityGroup = "security group",
+        /// Neutron's floating IP.
+        FloatingIp = "floating IP",
+        /// Neutron's port.
+        Port = "port",
+        /// Neutron's trunk.
+        Trunk = "trunk",
+        /// Octavia's load balancer.
+        LoadBalancer = "load balancer",
+        /// Octavia's listener.
+        Listener = "listener",
+        /// Octavia's pool.
+        Pool = "pool",
+        /// Octavia's health monitor.
+        Monitor = "monitor",
+        /// Nova's server.
+        Server = "server",
+        /// Nova's server group.
+        ServerGroup = "server group",
+        /// Cinder's volume.
+        Volume = "volume",
     }
 }
 
