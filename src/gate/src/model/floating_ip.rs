@@ -4,7 +4,7 @@ use std::{net::IpAddr, time::Instant};
 
 use jiff::Timestamp;
 
-use capo_core::{GateOverride, ObjectName};
+use capo_core::{GateOverride, ObjectName, ids::ServerId};
 
 /// A control-plane machine that carries the floating IP, or could.
 #[derive(Debug, Clone, PartialEq)]
@@ -12,7 +12,7 @@ pub struct Carrier {
     /// The `OpenStackMachine`.
     pub machine: ObjectName,
     /// Nova's id of its server, once that exists.
-    pub server: Option<String>,
+    pub server: Option<ServerId>,
     /// The addresses of its server.
     pub addresses: Vec<IpAddr>,
     /// When its `OpenStackMachine` was created.

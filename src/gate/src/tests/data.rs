@@ -6,15 +6,17 @@ use crate::{
     model::{
         attempts::Attempts,
         call::{Call, Operation, Sets},
+        clock::Stamp,
         decision::{GateCause, GateDecision, GateName},
         findings::Findings,
         floating_ip::CarrierDeletion,
         octavia::Change,
+        state::FRESH,
     },
     report::report,
     tests::{
         floating_ip::carrier,
-        pair::{STEP, state},
+        pair::{STEP, ago, state},
         written::NUMBERS,
     },
 };
@@ -115,4 +117,40 @@ fn a_carrier_leaves_while_it_is_being_deleted() {
     assert!(!leaves(CarrierDeletion::No));
     assert!(leaves(CarrierDeletion::WithoutHook));
     assert!(leaves(CarrierDeletion::Since(jiff::Timestamp::UNIX_EPOCH)));
+}
+
+#[test]
+fn the_state_gives_what_the_worker_needs_for_its_calls() {
+    let (mut known, _) = state();
+    assert_eq!(known.endpoint_port(), Some(6443));
+    assert_eq!(
+        known.load_balancer(),
+        known.desired.as_ref().unwrap().id.found()
+    );
+    assert!(known.load_balancer().is_some());
+    known.desired.as_mut().unwrap().cluster.ca_pem = Some("PEM".to_owned());
+    assert_eq!(known.ca(), Some("PEM"));
+    known.ports.clear();
+    assert_eq!(known.endpoint_port(), None);
+    known.desired = None;
+    assert_eq!((known.load_balancer(), known.ca()), (None, None));
+}
+
+#[test]
+fn an_observation_is_too_old_after_three_intervals_or_when_no_gate_may_open_on_it() {
+    let stale = |age: Option<Duration>, after: Duration| {
+        let (mut known, now) = state();
+        known.reads.stale_after = after;
+        known.reads.tree = age.map(|age| Stamp {
+            instant: ago(&now, age),
+            wall: now.wall,
+        });
+        known.is_stale(&now)
+    };
+    let minute = Duration::from_mins(1);
+    assert!(stale(None, minute));
+    assert!(!stale(Some(minute), minute));
+    assert!(stale(Some(minute + STEP), minute));
+    assert!(!stale(Some(FRESH), Duration::ZERO));
+    assert!(stale(Some(FRESH + STEP), Duration::ZERO));
 }

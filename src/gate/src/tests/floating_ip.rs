@@ -21,7 +21,7 @@ use capo_core::{ConditionState, GateOverride, ObjectName, Reason};
 pub(crate) fn carrier(machine: &str) -> Carrier {
     Carrier {
         machine: name(machine),
-        server: Some(format!("server-of-{machine}")),
+        server: Some(format!("server-of-{machine}").into()),
         addresses: Vec::new(),
         created: None,
         deletion: CarrierDeletion::No,

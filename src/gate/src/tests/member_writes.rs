@@ -316,7 +316,11 @@ fn what_was_drained_is_restored_and_nothing_else() {
     }
     let again = restored(|state, now| to_all(state, |state, port| refuse(state, now, port, true)));
     assert_eq!(again, back(Some(1), None, None));
-    let lost = restored(|state, now| lose(state, now, 0, ProvisioningStatus::PendingUpdate));
+    let lost = restored(|state, now| {
+        for port in [0, 1] {
+            lose(state, now, port, ProvisioningStatus::PendingUpdate);
+        }
+    });
     assert_eq!(lost, back(Some(1), None, None));
 }
 

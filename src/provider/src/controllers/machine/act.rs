@@ -30,7 +30,7 @@ use capo_api::{
     v1alpha1::OpenStackServer,
     v1beta2::{OpenStackCluster, OpenStackMachine, OpenStackMachineSpec},
 };
-use capo_core::Reason;
+use capo_core::{Reason, ids::ServerId};
 
 impl Pass<'_> {
     /// Creates what the machine needs, and carries out what the gates decided.
@@ -266,10 +266,10 @@ impl Pass<'_> {
     /// this server already is never rewritten, whatever its region.
     pub(super) async fn set_provider_id(&mut self, server: &OpenStackServer) -> StepResult<()> {
         let status = server.status.as_ref();
-        let Some(id) = status.and_then(|status| status.instance_id.as_deref()) else {
+        let Some(id) = status.and_then(|status| status.instance_id.clone()) else {
             return Ok(());
         };
-        let Some(wanted) = provider_id_to_set(&self.object.spec, id) else {
+        let Some(wanted) = provider_id_to_set(&self.object.spec, &id.into()) else {
             return Ok(());
         };
         let api = self.context.api::<OpenStackMachine>(&self.name.namespace);
@@ -291,9 +291,9 @@ impl Pass<'_> {
 }
 
 /// The provider id that a machine with the server `id` lacks.
-fn provider_id_to_set(spec: &OpenStackMachineSpec, id: &str) -> Option<String> {
+fn provider_id_to_set(spec: &OpenStackMachineSpec, id: &ServerId) -> Option<String> {
     let present = spec.provider_id.as_deref();
-    if present.and_then(provider_id::server_id) == Some(id) {
+    if present.and_then(provider_id::server_id).as_ref() == Some(id) {
         return None;
     }
     let identity = spec.identity_ref.as_ref();
@@ -342,7 +342,7 @@ mod tests {
             (json!({"providerID": ""}), Some("openstack:///42")),
         ] {
             assert_eq!(
-                provider_id_to_set(&spec(&more), "42").as_deref(),
+                provider_id_to_set(&spec(&more), &"42".into()).as_deref(),
                 expected,
                 "{more}"
             );

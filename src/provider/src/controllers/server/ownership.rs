@@ -109,7 +109,7 @@ fn server_of_machine(object: &OpenStackServer, context: &Context) -> Option<Serv
         .find(|owner| owner.kind == "OpenStackMachine")?;
     let key = ObjectRef::new(&owner.name).within(&object.namespace()?);
     let machine = context.stores.openstack_machines.get(&key)?;
-    provider_id::server_id(machine.spec.provider_id.as_deref()?).map(Into::into)
+    provider_id::server_id(machine.spec.provider_id.as_deref()?)
 }
 
 /// Whether this manager reconciles the object. With `--watch-filter` it does where the object carries the

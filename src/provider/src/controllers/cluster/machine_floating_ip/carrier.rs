@@ -34,7 +34,7 @@ fn carrier(pass: &Reconcile<'_>, name: &ObjectName) -> Option<Carrier> {
     let annotation = object.annotations().get(gate_override::KEY);
     Some(Carrier {
         machine: name.clone(),
-        server: status.and_then(|status| status.instance_id.clone()),
+        server: status.and_then(|status| Some(status.instance_id.clone()?.into())),
         addresses: seen
             .iter()
             .flat_map(|seen| &seen.addresses)

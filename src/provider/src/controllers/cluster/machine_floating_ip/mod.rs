@@ -24,7 +24,10 @@ use super::{
 use crate::controllers::Outcome;
 use crate::kubernetes::conditions::kind::API_ENDPOINT_READY;
 use crate::reconcile::{ReadAt, StepError, StepResult};
-use capo_core::{ConditionState, Lookup, ObjectName, Priority, Reason, ids::PortId};
+use capo_core::{
+    ConditionState, Lookup, ObjectName, Priority, Reason,
+    ids::{PortId, ServerId},
+};
 use capo_gate::{
     ReleaseInputs, carrier_findings,
     desired::ClusterFacts,
@@ -190,18 +193,19 @@ async fn owner_of(
 ) -> StepResult<PortOwner> {
     let found = match context.cloud.port(port, Priority::Settling).await {
         Ok(found) => found,
-        Err(error) if error.is_not_found() => return Ok(PortOwner::Server(String::new())),
+        Err(error) if error.is_not_found() => return Ok(PortOwner::Server(ServerId::default())),
         Err(error) => {
             let doing = format!("Reading port {port} of the API server's floating IP");
             return Err(floating_ips::failed(&doing, &error));
         }
     };
+    let server = ServerId::from(found.device_id);
     let is_carrier = carriers
         .iter()
-        .any(|carrier| carrier.server.as_deref() == Some(found.device_id.as_str()));
+        .any(|carrier| carrier.server.as_ref() == Some(&server));
     let description = super::names::port_description(&pass.related.cluster_name);
     Ok(if is_carrier || found.description == description {
-        PortOwner::Server(found.device_id)
+        PortOwner::Server(server)
     } else {
         PortOwner::Other
     })
@@ -213,7 +217,7 @@ async fn put(
     context: &StepContext<'_>,
     fip: &FloatingIp,
     machine: &ObjectName,
-    server: &str,
+    server: &ServerId,
 ) -> StepResult<()> {
     let Some(network) = pass.seen.networking.network.found() else {
         // NetworkReady shows why it is unknown.
@@ -226,7 +230,7 @@ async fn put(
         ));
     };
     let filter = PortFilter {
-        device_id: Some(server.to_owned()),
+        device_id: Some(server.to_string()),
         network_id: Some(network.network.id.clone()),
         ..PortFilter::default()
     };

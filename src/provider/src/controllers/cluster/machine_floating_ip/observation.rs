@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use super::proof::Proof;
 use crate::reconcile::ReadAt;
-use capo_core::{Lookup, ids::PortId};
+use capo_core::{
+    Lookup,
+    ids::{PortId, ServerId},
+};
 use capo_gate::findings::Findings;
 
 /// What this process knows of the floating IP and of the machines that it depends on.
@@ -24,7 +27,7 @@ pub(crate) struct SeenCarriers {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PortOwner {
     /// A server of this cluster, by Nova's id; empty where that is gone.
-    Server(String),
+    Server(ServerId),
     /// Something else.
     Other,
 }

@@ -1,6 +1,6 @@
 //! Which control-plane machine gets the API server's floating IP. The decision is a pure function of what was read.
 
-use capo_core::ObjectName;
+use capo_core::{ObjectName, ids::ServerId};
 use capo_gate::floating_ip::{ApiServer, Carrier, Holder};
 
 /// What to do about the floating IP.
@@ -13,7 +13,7 @@ pub(crate) enum MovePlan {
         /// The machine.
         on: ObjectName,
         /// Its server.
-        server: String,
+        server: ServerId,
     },
     /// The machine that it is on is being deleted, and no other one can take it.
     NoReceiver {
@@ -84,7 +84,7 @@ mod tests {
     fn carrier(name: &str, api_server: ApiServer) -> Carrier {
         Carrier {
             machine: ObjectName::new("ns", name),
-            server: Some(format!("server-of-{name}")),
+            server: Some(format!("server-of-{name}").into()),
             addresses: Vec::new(),
             created: None,
             deletion: CarrierDeletion::No,
@@ -105,7 +105,7 @@ mod tests {
     fn put(name: &str) -> MovePlan {
         MovePlan::Put {
             on: ObjectName::new("ns", name),
-            server: format!("server-of-{name}"),
+            server: format!("server-of-{name}").into(),
         }
     }
 
