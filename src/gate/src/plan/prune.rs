@@ -94,9 +94,7 @@ pub(crate) fn look_up(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
         .filter(|(_, member)| member.owner == Owner::Gone)
         .peekable();
     if gone.peek().is_none() {
-        if !state.lookups.is_empty() {
-            state.lookups.clear();
-        }
+        state.lookups.clear();
         return;
     }
     let mut known = std::mem::take(&mut state.lookups);

@@ -33,6 +33,7 @@ mod next_call;
 mod pair;
 mod parts;
 mod precedence;
+mod prunes;
 mod refused;
 mod releasing;
 mod repairs;
