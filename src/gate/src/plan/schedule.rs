@@ -37,12 +37,15 @@ pub(crate) fn settle(state: &mut State, now: &Now) -> Option<Instant> {
     // The widest gap that was in force since the last read: an event in between ages nothing at once.
     let read = state.reads.tree.map(|read| read.instant);
     let gap = gap(state);
-    if state.reads.interval_after != read || gap > state.reads.interval {
-        state.reads.interval_after = read;
-        state.reads.interval = gap;
-        // A read that takes longer than the gap is the interval.
-        state.reads.stale_after = gap.max(state.reads.waited).saturating_mul(3);
-    }
+    let interval = if state.reads.interval_after == read {
+        gap.max(state.reads.interval)
+    } else {
+        gap
+    };
+    state.reads.interval_after = read;
+    state.reads.interval = interval;
+    // A read that takes longer than the gap is the interval.
+    state.reads.stale_after = interval.max(state.reads.waited).saturating_mul(3);
     due(state, gap)
 }
 
