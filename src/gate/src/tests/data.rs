@@ -11,6 +11,7 @@ use crate::{
         findings::Findings,
         floating_ip::CarrierDeletion,
         octavia::Change,
+        port::Port,
         state::FRESH,
     },
     report::report,
@@ -153,4 +154,16 @@ fn an_observation_is_too_old_after_three_intervals_or_when_no_gate_may_open_on_i
     assert!(stale(Some(minute + STEP), minute));
     assert!(!stale(Some(FRESH), Duration::ZERO));
     assert!(stale(Some(FRESH + STEP), Duration::ZERO));
+}
+
+#[test]
+fn everything_is_to_be_read_of_a_port_of_which_nothing_is_known() {
+    let port = Port::new("lb", 6443);
+    assert_eq!(
+        (port.name.as_str(), port.prefix.as_str()),
+        ("lb-6443", "lb-6443-")
+    );
+    assert_eq!(port.number, 6443);
+    assert!(port.members_due && port.numbers_due);
+    assert!(port.parts().next().is_none() && port.cidrs.is_none());
 }
