@@ -13,7 +13,7 @@ CARGO_MUTANTS_VERSION := 27.1.0
 CARGO_MUTANTS := $(CACHE)/cargo-mutants-$(CARGO_MUTANTS_VERSION)/bin/cargo-mutants
 
 # The plain rolling update, one whose second new member stays PENDING, and a control: without the gate a rollout loses requests.
-SHORT_ROLLOUTS := scenarios::plain::three_replicas scenarios::held::a_pending_member_holds_the_rollout \
+SHORT_ROLLOUTS := scenarios::plain::three_machines_are_replaced scenarios::held::a_pending_member_holds_the_rollout \
 	scenarios::controls::members_that_are_removed_late_lose_requests
 
 # CAPO makes, capo-rs takes over and gives back one of each: with a load balancer, with a bastion, without a load balancer.
@@ -77,7 +77,7 @@ rollout: programs ## Real KubeadmControlPlane rollouts through everything that O
 oldest: ## A rollout with the oldest supported Cluster API
 	@$(MAKE) --no-print-directory programs PROGRAMS="etcd kube-apiserver cluster-api-oldest"
 	$(CARGO) build --quiet --locked --workspace --bins
-	CAPO_RS_OLDEST_CLUSTER_API=1 $(CARGO) test --locked --test rollout -- --exact scenarios::plain::three_replicas
+	CAPO_RS_OLDEST_CLUSTER_API=1 $(CARGO) test --locked --test rollout -- --exact scenarios::plain::three_machines_are_replaced
 
 quickstart: programs ## The commands of README.md and docs/quickstart.md, and how long the first cluster takes
 	CAPO_RS_MEASURE=1 $(CARGO) test --locked --test suite operator::quickstart::

@@ -16,7 +16,7 @@ use crate::{
 const AT_MOST: Duration = Duration::from_secs(12);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn three_replicas_with_and_without_the_gate() {
+async fn three_machines_are_replaced_with_and_without_the_gate() {
     let ((with, proof), (without, control)) = tokio::join!(
         complete(RolloutOptions {
             name: "on-plain",

@@ -30,7 +30,7 @@ async fn replace_all(options: RolloutOptions, boot: Option<Duration>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn three_replicas() {
+async fn three_machines_are_replaced() {
     let options = RolloutOptions {
         name: "plain",
         ..RolloutOptions::default()
@@ -39,7 +39,7 @@ async fn three_replicas() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn three_replicas_with_three_ports() {
+async fn three_machines_behind_three_ports_are_replaced() {
     let options = RolloutOptions {
         name: "three-ports",
         more_ports: vec![9345, 8132],
@@ -50,7 +50,7 @@ async fn three_replicas_with_three_ports() {
 
 /// OVN's provider, which neither drains nor tries another member, with health monitors.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn three_replicas_behind_ovn() {
+async fn three_machines_behind_ovn_are_replaced() {
     let options = RolloutOptions {
         name: "plain-ovn",
         provider: "ovn",
@@ -60,7 +60,7 @@ async fn three_replicas_behind_ovn() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn three_replicas_slow() {
+async fn three_machines_are_replaced_by_slow_ones() {
     let options = RolloutOptions {
         name: "plain-slow",
         ..RolloutOptions::default()
@@ -70,7 +70,7 @@ async fn three_replicas_slow() {
 
 /// Situation 1: without the gate there is an outage in every such update.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_replica() {
+async fn one_machine_is_replaced() {
     let options = RolloutOptions {
         name: "one",
         replicas: 1,
@@ -80,7 +80,7 @@ async fn one_replica() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_replica_slow() {
+async fn one_machine_is_replaced_by_a_slow_one() {
     let options = RolloutOptions {
         name: "one-slow",
         replicas: 1,
@@ -91,7 +91,7 @@ async fn one_replica_slow() {
 
 /// Situation 2: the old machine goes first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_surge() {
+async fn the_old_machine_goes_first() {
     let options = RolloutOptions {
         name: "no-surge",
         max_surge: 0,
@@ -101,7 +101,7 @@ async fn no_surge() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_surge_slow() {
+async fn the_old_machine_goes_first_and_the_new_one_is_slow() {
     let options = RolloutOptions {
         name: "no-surge-slow",
         max_surge: 0,
