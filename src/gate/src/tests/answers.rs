@@ -9,8 +9,8 @@ use crate::{
         effect::Effect,
         event::{Answered, Event},
         metric_event::MetricEvent,
-        octavia::{Answer, Written},
-        state::State,
+        octavia::{Answer, Failure, Written},
+        state::{State, Trouble},
     },
     tests::{
         events::{after, trouble},
@@ -224,5 +224,54 @@ fn an_unanswered_write_of_the_load_balancer_before_counts_as_a_write() {
                 "{class:?}"
             );
         }
+    }
+}
+
+/// The pause in seconds after one more failure, where `failures` of the class `before` came earlier, and the message shown.
+fn one_more(failures: u32, before: FailureClass, class: FailureClass) -> (u64, String) {
+    let mut found = None;
+    let (state, _) = answered(
+        Purpose::Tree,
+        |state, now| {
+            state.reads.factor = 1.0;
+            now.dice = 0.5;
+            state.trouble = Some(Trouble {
+                class: before,
+                message: "the first".to_owned(),
+                failures,
+                ..trouble(now)
+            });
+            found = Some(now.instant);
+        },
+        Answered::Tree(Err(Failure {
+            message: "the last".to_owned(),
+            ..failure(class)
+        })),
+    );
+    let trouble = state.trouble.unwrap();
+    ((trouble.until - found.unwrap()).as_secs(), trouble.message)
+}
+
+#[test]
+fn the_message_of_trouble_stays_while_failures_of_one_class_go_on() {
+    use FailureClass::{Auth, Transient};
+    let cases = [
+        (1, Auth, Auth, "the last"),
+        (2, Auth, Auth, "the first"),
+        (3, Auth, Auth, "the first"),
+        (3, Auth, Transient, "the last"),
+    ];
+    for (failures, before, class, expected) in cases {
+        let (_, message) = one_more(failures, before, class);
+        assert_eq!(message, expected, "{failures} {before:?} {class:?}");
+    }
+}
+
+#[test]
+fn pauses_while_openstack_does_not_answer_stay_short_for_the_first_forty_failures() {
+    use FailureClass::Transient;
+    for (failures, seconds) in [(0, 1), (1, 2), (9, 8), (39, 8), (40, 30), (41, 30)] {
+        let (pause, _) = one_more(failures, Transient, Transient);
+        assert_eq!(pause, seconds, "after {failures}");
     }
 }

@@ -13,13 +13,16 @@ use crate::{
         octavia::Change,
         state::State,
     },
-    plan::{members, todo::Todo},
+    plan::{
+        members,
+        todo::{self, Todo},
+    },
     tests::{
         pair::{STEP, UNHOOKED, lose, machine, member, state, weigh},
         world::machine_name,
     },
 };
-use capo_core::{FailureClass, Provider, ProvisioningStatus};
+use capo_core::{FailureClass, Provider, ProvisioningStatus, octavia::MemberUpdate};
 
 const AT_HOOK: Deletion = Deletion::AtHook {
     since: jiff::Timestamp::UNIX_EPOCH,
@@ -376,4 +379,15 @@ fn what_an_earlier_process_drained_is_restored_if_it_is_needed() {
     for change in not {
         assert_eq!(last(change), Done::Nothing);
     }
+}
+
+#[test]
+fn every_change_of_a_member_sets_its_own_name() {
+    let (mut state, _) = state();
+    let member = member(&mut state, 1, 0).clone();
+    let change = todo::update(&"pool".into(), &member, MemberUpdate::default());
+    assert!(
+        matches!(&change, Change::UpdateMember { update, .. } if update.name.as_ref() == Some(&member.name)),
+        "{change:?}"
+    );
 }

@@ -128,7 +128,7 @@ fn what_the_list_showed_is_not_made_again_and_listed_once_more_if_a_newer_tree_l
 
 #[test]
 fn a_monitor_has_the_desired_type_where_the_provider_can_and_the_port_is_the_endpoints() {
-    let made_type = |port: usize, change: fn(&mut State)| {
+    let made = |port: usize, change: fn(&mut State)| {
         let (state, now) = prepared(|state, _| {
             state.ports[port].monitor = None;
             state.desired.as_mut().unwrap().monitor_type = Some(MonitorType::Https);
@@ -136,18 +136,19 @@ fn a_monitor_has_the_desired_type_where_the_provider_can_and_the_port_is_the_end
         });
         let desired = state.desired.clone().unwrap();
         match make_or_repair(&state, &desired, &now) {
-            Some(Todo::Write(_, Change::CreateMonitor(new))) => new.monitor_type,
+            Some(Todo::Write(_, Change::CreateMonitor(new))) => (new.monitor_type, new.url_path),
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!(made_type(0, |_| ()), MonitorType::Https);
-    assert_eq!(made_type(1, |_| ()), MonitorType::Tcp);
-    assert_eq!(
-        made_type(0, |state| state.ports[0].type_refused = true),
-        MonitorType::Tcp
+    let (https, tcp) = (
+        (MonitorType::Https, Some("/readyz".to_owned())),
+        (MonitorType::Tcp, None),
     );
+    assert_eq!(made(0, |_| ()), https);
+    assert_eq!(made(1, |_| ()), tcp);
+    assert_eq!(made(0, |state| state.ports[0].type_refused = true), tcp);
     let unset = |state: &mut State| state.desired.as_mut().unwrap().monitor_type = None;
-    assert_eq!(made_type(0, unset), MonitorType::Tcp);
+    assert_eq!(made(0, unset), tcp);
 }
 
 fn break_part(state: &mut State, kind: PartKind) {
