@@ -22,7 +22,7 @@ SHORT_TAKEOVERS := plain bastion no_load_balancer
 # Each compiles with its own dependencies alone, not only with what the others bring along.
 CRATES := capo-core capo-openstack capo-gate capo-api capo-rs fake-cloud test-support
 # The test binaries that start none of PROGRAMS (tests/README.md).
-RUST_ONLY := --test documents --test wire --test round_trip --test fuzz
+RUST_ONLY := --test documents --test statuses --test wire --test round_trip --test fuzz
 
 ARCHITECTURE := $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,amd64)
 

@@ -187,7 +187,10 @@ impl World {
                 || matches!(machine.want.api_server_pod, Health::Good(_))
                 || matches!(machine.want.node, Health::Good(_))
         });
-        if is_up {
+        // Nothing else is known to serve where the last API server's member comes back.
+        let is_last = owner(address)
+            .is_some_and(|(_, machine)| serving::is_last_api_server(&self.state, machine));
+        if is_up || is_last {
             return;
         }
         let another = self.snapshot.iter().any(|member| {

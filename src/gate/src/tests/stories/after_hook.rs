@@ -40,6 +40,17 @@ fn the_member_is_created_again_when_no_other_one_serves_any_more() {
 }
 
 #[test]
+fn the_member_is_enabled_though_octavia_still_shows_one_whose_server_is_down() {
+    let mut world = released();
+    world.change(&machine_name(2), |want| {
+        want.server.state = ServerState::Shutoff;
+    });
+    run_with_reads_of_servers(&mut world, seconds(300));
+    assert_eq!(member_of(&world, 1), Some(ProvisioningStatus::Active));
+    assert!(world.model.members().all(|member| member.admin_up));
+}
+
+#[test]
 fn the_member_goes_with_its_server_although_no_other_one_serves() {
     let mut world = released();
     world.fall(address(2));
