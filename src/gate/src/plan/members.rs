@@ -251,6 +251,8 @@ pub(crate) fn create(state: &State, desired: &DesiredLoadBalancer, now: &Now) ->
             _ if state.settings.mode != GateMode::Enforce => false,
             // Octavia may go on showing a member ONLINE for a while whose server is known to be down.
             _ if serving::is_last_api_server(state, machine) => false,
+            // It is no newcomer: it served until its member was removed for a release that was called off.
+            _ if machine.restoring && !serving::is_unhealthy(machine) => false,
             InService::Unread => return None,
             InService::Some => true,
             // The others may have come up since the last read, which is minutes old as a rule. If they have not, the next

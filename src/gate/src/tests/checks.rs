@@ -187,10 +187,11 @@ impl World {
                 || matches!(machine.want.api_server_pod, Health::Good(_))
                 || matches!(machine.want.node, Health::Good(_))
         });
-        // Nothing else is known to serve where the last API server's member comes back.
-        let is_last = owner(address)
-            .is_some_and(|(_, machine)| serving::is_last_api_server(&self.state, machine));
-        if is_up || is_last {
+        // No newcomer: it served until its member was removed, or nothing else is known to serve.
+        let comes_back = owner(address).is_some_and(|(_, machine)| {
+            machine.restoring || serving::is_last_api_server(&self.state, machine)
+        });
+        if is_up || comes_back {
             return;
         }
         let another = self.snapshot.iter().any(|member| {
