@@ -342,6 +342,11 @@ fn tree_answered(
 fn count_read(state: &mut State) {
     if let Some(ladder) = &mut state.reads.ladder {
         ladder.reads = ladder.reads.saturating_add(1);
+        // Only the lists show that two of one name have become one again.
+        if ladder.reads.is_multiple_of(6) && state.ports.iter().any(|port| port.ambiguous.is_some())
+        {
+            state.reads.structure_due = true;
+        }
         return;
     }
     if state.reads.health_wanted {

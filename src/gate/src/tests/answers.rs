@@ -10,12 +10,13 @@ use crate::{
         event::{Answered, Event},
         metric_event::MetricEvent,
         octavia::{Answer, Failure, Written},
-        state::{State, Trouble},
+        state::{Ladder, State, Trouble},
     },
     tests::{
         events::{after, trouble},
         model::failure,
         pair::{STEP, state},
+        tree_reads::tree_of,
         world::machine_name,
     },
 };
@@ -274,4 +275,27 @@ fn pauses_while_openstack_does_not_answer_stay_short_for_the_first_forty_failure
         let (pause, _) = one_more(failures, Transient, Transient);
         assert_eq!(pause, seconds, "after {failures}");
     }
+}
+
+#[test]
+fn the_lists_are_read_again_while_two_of_one_name_are_ambiguous() {
+    let is_due = |reads: usize, ambiguous: Option<&str>| {
+        let (known, _) = state();
+        let (state, _) = answered(
+            Purpose::Tree,
+            |state, now| {
+                let start = now.instant;
+                state.reads.ladder = Some(Ladder {
+                    start,
+                    reads,
+                    is_patient: false,
+                });
+                state.ports[1].ambiguous = ambiguous.map(str::to_owned);
+            },
+            Answered::Tree(Ok(tree_of(&known))),
+        );
+        state.reads.structure_due
+    };
+    assert!(is_due(5, Some("two")) && is_due(11, Some("two")));
+    assert!(!is_due(4, Some("two")) && !is_due(5, None));
 }

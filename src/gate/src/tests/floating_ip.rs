@@ -108,10 +108,10 @@ fn a_machine_is_released_after_answers_at_the_floating_ip_on_another_one() {
         gate(&inputs(&on_b, Some(&served)), &carriers, "b"),
         Gate::NotAsked
     );
-    let on_itself = gate(&inputs(&on_a, Some(&served)), &carriers, "a");
+    let held_there = gate(&inputs(&on_a, Some(&served)), &carriers, "a");
     assert!(
-        matches!(&on_itself, Gate::Held { message, .. } if message.contains("is on this machine")),
-        "{on_itself:?}"
+        matches!(&held_there, Gate::Held { message, .. } if message.contains("is on this machine")),
+        "{held_there:?}"
     );
 }
 
