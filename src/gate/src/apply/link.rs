@@ -107,9 +107,12 @@ pub(crate) fn count_absences(state: &mut State, began: Stamp, effects: &mut Vec<
                     let calm = began
                         .instant
                         .saturating_duration_since(member.since.instant);
-                    if calm >= state.settings.warn_after {
+                    if calm >= state.settings.warn_after && slot.refusal.is_none() {
                         slot.attempts = Attempts::default();
                     }
+                    // What was refused once and is not attempted any more is forgotten.
+                    slot.attempts.rest(began.instant);
+                    slot.refusal.take_if(|_| slot.attempts.next.is_none());
                 }
             }
         }

@@ -63,6 +63,7 @@ pub(crate) fn structure(state: &mut State, began: Stamp, read: &Structure) {
     }
     state.reads.structure = Some(began.instant);
     state.reads.structure_due = false;
+    state.reads.structure_trouble = None;
 }
 
 /// The members of one pool, with what the tree lacks.
@@ -72,6 +73,7 @@ pub(crate) fn members(state: &mut State, number: u16, began: Stamp, members: Vec
     };
     port.listed = Some(began.instant);
     port.members_due = false;
+    port.list_trouble = None;
     for read in members {
         let Some(member) = port.members.iter_mut().find(|member| member.id == read.id) else {
             continue;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::{
     apply::{
-        trouble::{in_trouble, well},
+        trouble::{in_trouble, worsen},
         write::{accepted, is_unsettling, outcome, port_mut, refused},
     },
     model::{
@@ -22,7 +22,7 @@ use crate::{
         event::{Answered, Event},
         machine::{Machine, Slot, Stage},
         metric_event::MetricEvent,
-        octavia::Answer,
+        octavia::{Answer, Failure},
         port::Port,
         state::{Balancer, Ladder, Reads, State},
     },
@@ -43,7 +43,7 @@ pub(crate) fn apply(state: &mut State, event: Event, now: &Now, effects: &mut Ve
             count_machines(state);
         }
         Event::Machine { name, desired } => {
-            machine(state, &name, desired);
+            machine(state, &name, desired, now);
             count_machines(state);
         }
         Event::Probed {
@@ -154,7 +154,7 @@ fn count_machines(state: &mut State) {
     state.machines_known |= is_known;
 }
 
-fn machine(state: &mut State, name: &ObjectName, desired: Option<Box<DesiredMachine>>) {
+fn machine(state: &mut State, name: &ObjectName, desired: Option<Box<DesiredMachine>>, now: &Now) {
     let Some(desired) = desired else {
         // A machine that is gone is not waited for.
         if let Some(known) = &mut state.desired {
@@ -177,6 +177,7 @@ fn machine(state: &mut State, name: &ObjectName, desired: Option<Box<DesiredMach
             state.releasing = None;
         }
     }
+    let is_new = !state.machines.contains_key(name);
     let relink = if let Some(machine) = state.machines.get_mut(name) {
         let moved = machine.want.address != desired.address;
         if moved {
@@ -194,6 +195,10 @@ fn machine(state: &mut State, name: &ObjectName, desired: Option<Box<DesiredMach
         return;
     }
     link::link(state);
+    if is_new && let Some(machine) = state.machines.get_mut(name) {
+        let free = state.balancer.is_active();
+        read::inherit_repairs(machine, &state.ports, free, now.instant);
+    }
     // What was read last lacks it already: its member need not wait for another read.
     if state.reads.tree.is_some()
         && !state.reads.suspect
@@ -237,27 +242,23 @@ fn answered(
                     Ok(members) => lists::members(state, port, began, members),
                     // The pool is gone, and the next tree shows it.
                     Err(failure) if failure.class == FailureClass::NotFound => {}
-                    Err(failure) => in_trouble(state, failure, now),
+                    Err(failure) => list_failed(state, port, failure, now),
                 }
             }
         }
         (Purpose::Structure, Answered::Structure(answer)) => match answer {
-            Ok(structure) => {
-                well(state);
-                lists::structure(state, began, &structure);
+            Ok(structure) => lists::structure(state, began, &structure),
+            Err(failure) => {
+                let factor = state.reads.factor;
+                worsen(&mut state.reads.structure_trouble, failure, factor, now);
             }
-            Err(failure) => in_trouble(state, failure, now),
         },
         (Purpose::Members(port), Answered::Members(answer)) => match answer {
-            Ok(details) => {
-                well(state);
-                lists::members(state, port, began, details);
-            }
-            Err(failure) => in_trouble(state, failure, now),
+            Ok(details) => lists::members(state, port, began, details),
+            Err(failure) => list_failed(state, port, failure, now),
         },
         (Purpose::Numbers(number), Answered::Monitor(answer)) => match answer {
             Ok(numbers) => {
-                well(state);
                 if let Some(port) = port_mut(state, number) {
                     port.numbers = Some(numbers);
                     port.numbers_due = false;
@@ -282,7 +283,6 @@ fn answered(
             }
             match answer {
                 Ok(written) => {
-                    well(state);
                     // Nothing waits for the end of an enabling.
                     let is_patient = matches!(
                         &write,
@@ -319,33 +319,46 @@ fn tree_answered(
     state.reads.nudged = false;
     match answer {
         Ok(tree) => {
-            well(state);
+            state.trouble = None;
             state.reads.round_trip = now.since(began.instant);
             state.reads.waited = state
                 .reads
                 .tried
                 .map_or(Duration::ZERO, |tried| now.since(tried));
-            count_read(state);
+            count_read(state, now);
             read::tree(state, began, &tree, effects);
         }
         Err(failure) if failure.class == FailureClass::NotFound => {
-            well(state);
-            count_read(state);
+            state.trouble = None;
+            count_read(state, now);
             read::not_found(state, began);
         }
         Err(failure) => in_trouble(state, failure, now),
     }
 }
 
+/// The list of a port's members was not answered. The tree may be read all the same.
+fn list_failed(state: &mut State, number: u16, failure: Failure, now: &Now) {
+    let factor = state.reads.factor;
+    if let Some(port) = port_mut(state, number) {
+        worsen(&mut port.list_trouble, failure, factor, now);
+    }
+}
+
 /// Counts a read. Every sixth read of a settled load balancer is followed by reads of what the tree lacks. During a hold
-/// only the lists of members are read again: an operator may have enabled or disabled a member meanwhile.
-fn count_read(state: &mut State) {
+/// only the lists of members are read again, and so they are in a load balancer that does not settle for long: an operator
+/// may have enabled or disabled a member meanwhile.
+fn count_read(state: &mut State, now: &Now) {
     if let Some(ladder) = &mut state.reads.ladder {
         ladder.reads = ladder.reads.saturating_add(1);
-        // Only the lists show that two of one name have become one again.
-        if ladder.reads.is_multiple_of(6) && state.ports.iter().any(|port| port.ambiguous.is_some())
-        {
-            state.reads.structure_due = true;
+        let is_sixth = ladder.reads.is_multiple_of(6);
+        let is_long = now.since(ladder.start) >= state.settings.warn_after;
+        let list_again = state.settings.schedule.health_at_most * 6;
+        for port in &mut state.ports {
+            let is_old = |listed| now.since(listed) >= list_again;
+            port.members_due |= is_long && port.listed.is_some_and(is_old);
+            // Only the structure shows that two of one name have become one again.
+            state.reads.structure_due |= is_sixth && port.ambiguous.is_some();
         }
         return;
     }

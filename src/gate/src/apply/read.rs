@@ -1,11 +1,14 @@
 //! Takes what was read of a load balancer into the state.
 
+use std::time::Instant;
+
 use crate::{
     apply::link::{count_absences, count_linked, link},
     model::{
         attempts::Attempts,
         clock::Stamp,
         effect::Effect,
+        machine::Machine,
         member::{Member, MemberDetail, OnlineRun, Owner},
         metric_event::MetricEvent,
         part::{LostRun, Part, PartState},
@@ -43,7 +46,9 @@ pub(crate) fn tree(state: &mut State, began: Stamp, tree: &StatusTree, effects: 
     let all_vanished = relink && relink_finds_none(state);
     state.reads.suspect = all_vanished && !state.reads.suspect;
     if state.reads.tree.is_none() {
-        inherit_repairs(state, free, began);
+        for machine in state.machines.values_mut() {
+            inherit_repairs(machine, &state.ports, free, began.instant);
+        }
     }
     count_absences(state, began, effects);
     watch(state, began);
@@ -51,13 +56,11 @@ pub(crate) fn tree(state: &mut State, began: Stamp, tree: &StatusTree, effects: 
 }
 
 /// What is broken already when a process begins to look may have been repaired many times by the last one.
-fn inherit_repairs(state: &mut State, free: bool, began: Stamp) {
-    for machine in state.machines.values_mut() {
-        for (slot, port) in machine.slots.iter_mut().zip(&state.ports) {
-            let member = slot.member.and_then(|index| port.members.get(index));
-            if member.is_some_and(|member| is_broken(member, free)) {
-                slot.attempts = Attempts::inherited(began.instant);
-            }
+pub(crate) fn inherit_repairs(machine: &mut Machine, ports: &[Port], free: bool, now: Instant) {
+    for (slot, port) in machine.slots.iter_mut().zip(ports) {
+        let member = slot.member.and_then(|index| port.members.get(index));
+        if member.is_some_and(|member| is_broken(member, free)) {
+            slot.attempts = Attempts::inherited(now);
         }
     }
 }
@@ -116,6 +119,7 @@ fn observe_port(
     let read = pool.map(|pool| (&pool.id, &pool.provisioning_status));
     if port.pool.as_ref().map(|part| &part.id) != read.map(|(id, _)| id) {
         port.members_due = true;
+        port.list_trouble = None;
     }
     observe_part(&mut port.pool, read, free, began);
     let monitor = pool.and_then(|pool| pool.health_monitor.as_ref());
@@ -311,6 +315,7 @@ fn new_member(read: &TreeMember, detail: Option<MemberDetail>, began: Stamp) -> 
         detail,
         owner: Owner::Stranger,
         ownerless_reads: 0,
+        prunes: Attempts::default(),
     }
 }
 

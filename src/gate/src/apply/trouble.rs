@@ -1,39 +1,33 @@
-//! The pauses while OpenStack does not answer.
+//! The pauses while OpenStack does not answer: all calls wait while the tree can't be read, and a list that fails while the
+//! tree works makes only itself wait.
 
 use std::time::Duration;
 
-use crate::model::{
-    clock::Now,
-    octavia::Failure,
-    state::{State, Trouble},
-};
+use crate::model::{clock::Now, octavia::Failure, state::State, trouble::Trouble};
 use capo_core::{FailureClass, backoff::Schedule};
 
-/// OpenStack answered.
-pub(crate) fn well(state: &mut State) {
-    state.trouble = None;
+/// OpenStack did not answer, and no call is made until the pause is over.
+pub(crate) fn in_trouble(state: &mut State, failure: Failure, now: &Now) {
+    worsen(&mut state.trouble, failure, state.reads.factor, now);
 }
 
-/// OpenStack did not answer. The findings show that from the second time on, and each pause is longer than the last.
-pub(crate) fn in_trouble(state: &mut State, failure: Failure, now: &Now) {
-    let failures = state
-        .trouble
+/// Adds a failure. The findings show the trouble from the second failure on, and each pause is longer than the last.
+pub(crate) fn worsen(trouble: &mut Option<Trouble>, failure: Failure, factor: f64, now: &Now) {
+    let failures = trouble
         .as_ref()
         .map_or(0, |trouble| trouble.failures)
         .saturating_add(1);
     let wait = back_off(failure.class, failures)
-        .mul_f64(state.reads.factor)
+        .mul_f64(factor)
         .max(failure.retry_after.unwrap_or_default().min(MAX_RETRY_AFTER));
-    let since = state
-        .trouble
+    let since = trouble
         .as_ref()
         .map_or(now.stamp(), |trouble| trouble.since);
     // The findings change with the class of the failure, not with the wording of each.
-    let reported = state
-        .trouble
+    let reported = trouble
         .take()
         .filter(|trouble| trouble.failures > 1 && trouble.class == failure.class);
-    state.trouble = Some(Trouble {
+    *trouble = Some(Trouble {
         class: failure.class,
         message: reported.map_or(failure.message, |trouble| trouble.message),
         since,

@@ -6,6 +6,7 @@ use crate::{
         attempts::{Attempts, Refusal},
         call::{Operation, Sets, Write},
         clock::Now,
+        desired::Deletion,
         machine::Slot,
         member::MemberDetail,
         metric_event::OperationOutcome,
@@ -58,6 +59,9 @@ pub(crate) fn accepted(
     now: &Now,
     written: Written,
 ) {
+    if let Some(port) = write.part_of().and_then(|port| port_mut(state, port)) {
+        port.unanswered = 0;
+    }
     match write {
         Write::MakePart { port, part } => {
             let Some(port) = port_mut(state, *port) else {
@@ -118,9 +122,7 @@ pub(crate) fn accepted(
                 port.refusal = None;
             }
         }
-        Write::Prune { machine, .. } => {
-            state.lookups.remove(machine);
-        }
+        Write::Prune { .. } => note_attempt(state, write, now),
         Write::Member {
             machine,
             port,
@@ -138,6 +140,7 @@ pub(crate) fn accepted(
                 return;
             };
             slot.refusal = None;
+            slot.unanswered = 0;
             match operation {
                 Operation::Create | Operation::Replace | Operation::Adopt => {
                     slot.posted = Some((sent, *operation));
@@ -244,6 +247,9 @@ pub(crate) fn refused(
                 Write::Member { machine, port, .. } => forget_detail(state, machine, *port),
                 Write::RepairPart { .. } | Write::Prune { .. } => {}
             }
+            if failure.class != FailureClass::LeaseLost {
+                unanswered(state, write, &failure, now);
+            }
             in_trouble(state, failure, now);
             return;
         }
@@ -272,41 +278,100 @@ pub(crate) fn refused(
         | FailureClass::Invalid
         | FailureClass::InUse => {}
     }
-    let refusal = Refusal {
-        class: failure.class,
-        message: failure.message,
+    note_attempt(state, write, now);
+    note_refusal(state, write, &failure, now);
+}
+
+/// From how many writes in a row without an answer on the next one waits as after a refusal. Until then it follows soon.
+const UNANSWERED: u32 = 3;
+
+/// Counts a write whose outcome is unknown. One that repairs something is an attempt at once, because Octavia may have
+/// carried it out.
+fn unanswered(state: &mut State, write: &Write, failure: &Failure, now: &Now) {
+    let (count, repairs) = match write {
+        Write::Member {
+            machine,
+            port,
+            operation,
+        } => {
+            let stays = state
+                .machines
+                .get(machine)
+                .is_some_and(|machine| machine.want.deletion == Deletion::No);
+            let Some(slot) = slot_mut(state, machine, *port) else {
+                return;
+            };
+            slot.unanswered = slot.unanswered.saturating_add(1);
+            let recreates = *operation == Operation::Delete && stays;
+            if recreates {
+                slot.deleted = Some(now.instant);
+            }
+            (
+                slot.unanswered,
+                recreates || *operation == Operation::Repair,
+            )
+        }
+        Write::Prune { .. } => (UNANSWERED, true),
+        _ => {
+            let Some(port) = write.part_of().and_then(|port| port_mut(state, port)) else {
+                return;
+            };
+            port.unanswered = port.unanswered.saturating_add(1);
+            let repairs = matches!(write, Write::RepairPart { .. } | Write::ReplacePart { .. });
+            (port.unanswered, repairs)
+        }
     };
-    attempted(state, write, now, refusal);
+    if repairs || count >= UNANSWERED {
+        note_attempt(state, write, now);
+    }
+    if count >= UNANSWERED {
+        note_refusal(state, write, failure, now);
+    }
 }
 
 /// The write is not repeated at once.
-fn attempted(state: &mut State, write: &Write, now: &Now, refusal: Refusal) {
+fn note_attempt(state: &mut State, write: &Write, now: &Now) {
     match write {
-        Write::MakePart { port, .. }
-        | Write::Attach { port }
-        | Write::RepairPart { port, .. }
-        | Write::ReplacePart { port, .. }
-        | Write::Retype { port }
-        | Write::Numbers { port }
-        | Write::Cidrs { port } => {
-            if let Some(port) = port_mut(state, *port) {
+        Write::Member { machine, port, .. } => {
+            if let Some(slot) = slot_mut(state, machine, *port) {
+                slot.attempts.made(now.instant);
+            }
+        }
+        Write::Prune { port, member } => {
+            let members = port_mut(state, *port).map(|port| &mut port.members);
+            let left_over = members
+                .into_iter()
+                .flatten()
+                .find(|known| known.id == *member);
+            if let Some(left_over) = left_over {
+                left_over.prunes.made(now.instant);
+            }
+        }
+        _ => {
+            if let Some(port) = write.part_of().and_then(|port| port_mut(state, port)) {
                 port.attempts.made(now.instant);
                 if let Write::RepairPart { part, .. } = write {
                     port.note_push(*part, now.instant);
                 }
-                port.refusal = Some(refusal);
             }
         }
-        Write::Member { machine, port, .. } => {
-            if let Some(slot) = slot_mut(state, machine, *port) {
-                slot.attempts.made(now.instant);
-                slot.refusal = Some(refusal);
-            }
-        }
-        Write::Prune { machine, .. } => {
-            if let Some(lookup) = state.lookups.get_mut(machine) {
-                lookup.absent = false;
-            }
-        }
+    }
+}
+
+/// Keeps the reason for the messages.
+fn note_refusal(state: &mut State, write: &Write, failure: &Failure, now: &Now) {
+    let refusal = if let Write::Member { machine, port, .. } = write {
+        slot_mut(state, machine, *port).map(|slot| &mut slot.refusal)
+    } else {
+        let port = write.part_of().and_then(|port| port_mut(state, port));
+        port.map(|port| &mut port.refusal)
+    };
+    if let Some(refusal) = refusal {
+        let since = refusal.as_ref().map_or(now.instant, |first| first.since);
+        *refusal = Some(Refusal {
+            class: failure.class,
+            message: failure.message.clone(),
+            since,
+        });
     }
 }

@@ -10,8 +10,9 @@ use crate::{
         clock::Now,
         decision::{GateCause, GateDecision},
         desired::{Deletion, ServerState},
-        machine::Machine,
+        machine::{Machine, Slot},
         member::Class,
+        port::Port,
         state::State,
     },
 };
@@ -73,6 +74,15 @@ fn is_confirmed(state: &State, machine: &Machine) -> bool {
     })
 }
 
+/// Why a member is missing, as far as Octavia has said.
+pub(crate) fn missing(state: &State, slot: &Slot, port: &Port) -> GateCause {
+    match (&slot.refusal, state.list_trouble()) {
+        (Some(refusal), _) => GateCause::Refused(port.number, refusal.class),
+        (None, Some(trouble)) => GateCause::Trouble(trouble.class),
+        (None, None) => GateCause::Member(port.number, Class::Missing),
+    }
+}
+
 /// What a machine's members lack to be ACTIVE at the right address on every port.
 pub(crate) fn members_lack(state: &State, machine: &Machine) -> Option<GateCause> {
     if state.ports.is_empty() {
@@ -86,10 +96,8 @@ pub(crate) fn members_lack(state: &State, machine: &Machine) -> Option<GateCause
         if class == Class::Missing && machine.want.address.is_none() {
             return Some(GateCause::ServerNotReady);
         }
-        if class == Class::Missing
-            && let Some(refusal) = &slot.refusal
-        {
-            return Some(GateCause::Refused(port.number, refusal.class));
+        if class == Class::Missing {
+            return Some(missing(state, slot, port));
         }
         if class != Class::Active {
             return Some(GateCause::Member(port.number, class));

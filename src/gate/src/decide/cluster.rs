@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::{
-    decide::{always_open, classify, precedence, serving},
+    decide::{admission, always_open, classify, precedence, serving},
     model::{
         call::Purpose,
         clock::Now,
@@ -172,10 +172,8 @@ fn worst_member(state: &State) -> Option<GateCause> {
             let cause = if leaving {
                 GateCause::Removing
             } else {
-                match (&slot.refusal, class) {
-                    (Some(refusal), Class::Missing) => {
-                        GateCause::Refused(port.number, refusal.class)
-                    }
+                match class {
+                    Class::Missing => admission::missing(state, slot, port),
                     _ => GateCause::Member(port.number, class),
                 }
             };

@@ -80,7 +80,7 @@ pub(crate) fn blind(state: &State, now: &Now) -> Option<GateCause> {
         return Some(GateCause::Ambiguous);
     }
     if let Some(trouble) = &state.trouble
-        && trouble.failures >= 2
+        && trouble.is_lasting()
     {
         return Some(GateCause::Trouble(trouble.class));
     }

@@ -89,6 +89,9 @@ pub(crate) fn rules(
     if let Some(cause) = blind(state, now) {
         return GateDecision::Held(cause);
     }
+    if let Some(trouble) = state.list_trouble() {
+        return GateDecision::Held(GateCause::Trouble(trouble.class));
+    }
     if state.releasing.as_ref() != Some(name) {
         return GateDecision::Held(GateCause::AnotherFirst);
     }

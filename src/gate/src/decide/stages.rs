@@ -142,8 +142,17 @@ fn choose(state: &State, evaluations: &[Evaluation], now: &Now) -> Option<Object
     }
     let is_replaced =
         |name: &ObjectName| !matches!(serving::others_serve(state, name, now), Others::None(..));
-    let next = line.iter().find(|(name, _)| is_replaced(name));
-    next.or(line.first()).map(|(name, _)| (*name).clone())
+    let mut replaced = line.iter().filter(|(name, _)| is_replaced(name));
+    let first_replaced = replaced.next();
+    // One whose release was put off waits beside the line.
+    let may_begin = |machine: &Machine| machine.proofs.may(now.instant);
+    let next = first_replaced
+        .into_iter()
+        .chain(replaced)
+        .find(|(_, machine)| may_begin(machine));
+    next.or(first_replaced)
+        .or(line.first())
+        .map(|(name, _)| (*name).clone())
 }
 
 /// The precondition holds and the endpoint was seen: the machine gets no new connections from here on.
@@ -192,9 +201,18 @@ fn advance(machine: &mut Machine, ports: &[Port], facts: &Facts<'_>, needs: &mut
     if matches!(machine.stage, Stage::Proving | Stage::Confirming)
         && facts.outcome == ProofOutcome::Failed
     {
-        machine.unproven = Some(facts.failure.to_owned());
-        machine.proofs.made(now.instant);
-        call_off(machine, now);
+        let why = format!(
+            "without it too few requests through the endpoint were answered: {}",
+            facts.failure
+        );
+        put_off(machine, why, now);
+        return;
+    }
+    if matches!(machine.stage, Stage::Draining | Stage::Removing)
+        && let Some(refusal) = lasting_refusal(machine, facts, now)
+    {
+        let why = format!("Octavia refuses to take it out of service: {refusal}");
+        put_off(machine, why, now);
         return;
     }
     let answered = facts.outcome == ProofOutcome::Answered;
@@ -219,6 +237,24 @@ fn advance(machine: &mut Machine, ports: &[Port], facts: &Facts<'_>, needs: &mut
             machine.stage = Stage::Released;
         }
     }
+}
+
+/// The refusal of a drain or a deletion that has lasted for too long: a member that can't be removed neither stays drained for
+/// ever nor holds up the machines behind it.
+fn lasting_refusal(machine: &Machine, facts: &Facts<'_>, now: &Now) -> Option<String> {
+    let refusals = machine
+        .slots
+        .iter()
+        .filter_map(|slot| slot.refusal.as_ref());
+    let mut lasting = refusals.filter(|refusal| now.since(refusal.since) >= facts.patience);
+    lasting.next().map(|refusal| refusal.message.clone())
+}
+
+/// The release is called off for now and begins anew after a pause that grows.
+fn put_off(machine: &mut Machine, why: String, now: &Now) {
+    machine.unproven = Some(why);
+    machine.proofs.made(now.instant);
+    call_off(machine, now);
 }
 
 /// No other one serves any more, or for too long it is unknown whether one does.
@@ -248,6 +284,7 @@ fn call_off(machine: &mut Machine, now: &Now) {
     machine.asked = Some(Asked { since: now.stamp() });
     for slot in &mut machine.slots {
         slot.deleted = None;
+        slot.refusal = None;
     }
 }
 

@@ -52,9 +52,11 @@ impl Attempts {
     }
 }
 
-/// A write that OpenStack refused for good.
+/// A write that OpenStack refused, or did not answer several times in a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) class: FailureClass,
     pub(crate) message: String,
+    /// When the first such write in a row failed.
+    pub(crate) since: Instant,
 }

@@ -5,7 +5,7 @@ use ipnet::IpNet;
 use crate::model::{clock::Stamp, octavia::Change, part::PartKind};
 use capo_core::{
     MonitorType, ObjectName,
-    ids::{MonitorId, PoolId},
+    ids::{MemberId, MonitorId, PoolId},
     label_enum,
     octavia::MonitorNumbers,
 };
@@ -112,8 +112,24 @@ pub(crate) enum Write {
         port: u16,
         operation: Operation,
     },
-    /// A member of a machine that is gone is deleted.
-    Prune { port: u16, machine: String },
+    /// A left-over member is deleted: its machine is gone, or has another address.
+    Prune { port: u16, member: MemberId },
+}
+
+impl Write {
+    /// The port of the listener, pool or monitor that is written; `None` for members.
+    pub(crate) fn part_of(&self) -> Option<u16> {
+        match self {
+            Self::MakePart { port, .. }
+            | Self::Attach { port }
+            | Self::RepairPart { port, .. }
+            | Self::ReplacePart { port, .. }
+            | Self::Retype { port }
+            | Self::Numbers { port }
+            | Self::Cidrs { port } => Some(*port),
+            Self::Member { .. } | Self::Prune { .. } => None,
+        }
+    }
 }
 
 label_enum! {

@@ -30,9 +30,9 @@ pub(crate) struct Machine {
     pub(crate) reach: Option<(Instant, Reach)>,
     /// The ports on which requests through the endpoint must be answered without it; `None` where no proof is possible.
     pub(crate) required: Option<Vec<bool>>,
-    /// Why the last proof failed.
+    /// Why its last release was put off.
     pub(crate) unproven: Option<String>,
-    /// The pauses between proofs that failed.
+    /// The pauses between releases that were put off.
     pub(crate) proofs: Attempts,
     /// Since when others serve in its place without a break.
     pub(crate) others_since: Option<Instant>,
@@ -121,6 +121,8 @@ pub(crate) struct Slot {
     /// A repairing PUT was accepted since it was last well.
     pub(crate) put_tried: bool,
     pub(crate) attempts: Attempts,
+    /// Writes in a row whose outcome is unknown.
+    pub(crate) unanswered: u32,
     pub(crate) refusal: Option<Refusal>,
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::model::{clock::Stamp, part::LostRun};
+use crate::model::{attempts::Attempts, clock::Stamp, part::LostRun};
 use capo_core::{OperatingStatus, ProvisioningStatus, ids::MemberId, octavia};
 
 /// A member as last read.
@@ -26,6 +26,8 @@ pub(crate) struct Member {
     pub(crate) owner: Owner,
     /// Reads in a row in which its name was of no machine that was handed over.
     pub(crate) ownerless_reads: u32,
+    /// The attempts at deleting it as a left-over one.
+    pub(crate) prunes: Attempts,
 }
 
 impl Member {

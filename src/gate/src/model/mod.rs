@@ -21,3 +21,4 @@ pub(crate) mod proof;
 pub(crate) mod settings;
 pub mod state;
 pub(crate) mod summary;
+pub(crate) mod trouble;

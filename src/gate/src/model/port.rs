@@ -8,6 +8,7 @@ use crate::model::{
     attempts::{Attempts, Refusal},
     member::{Member, MemberDetail},
     part::{LostRun, Part, PartId, PartKind, PartState},
+    trouble::Trouble,
 };
 use capo_core::{
     MonitorType, ProvisioningStatus,
@@ -46,6 +47,8 @@ pub(crate) struct Port {
     pub(crate) cidrs: Option<Vec<IpNet>>,
     pub(crate) numbers: Option<MonitorNumbers>,
     pub(crate) numbers_due: bool,
+    /// The list of members was not answered though the tree was.
+    pub(crate) list_trouble: Option<Trouble>,
     /// When the last list of members began.
     pub(crate) listed: Option<Instant>,
     pub(crate) members_due: bool,
@@ -59,6 +62,8 @@ pub(crate) struct Port {
     /// An attempt at a part of it was refused.
     pub(crate) refusal: Option<Refusal>,
     pub(crate) attempts: Attempts,
+    /// Writes of its parts in a row whose outcome is unknown.
+    pub(crate) unanswered: u32,
     /// The part that was pushed last because it was broken.
     pub(crate) pushed: Option<Pushed>,
 }

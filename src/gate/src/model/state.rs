@@ -23,9 +23,10 @@ use crate::model::{
     proof::Proof,
     settings::Settings,
     summary::Summary,
+    trouble::Trouble,
 };
 use capo_core::{
-    FailureClass, ObjectName, OperatingStatus, Provider, ProvisioningStatus, ids::LoadBalancerId,
+    ObjectName, OperatingStatus, Provider, ProvisioningStatus, ids::LoadBalancerId,
     octavia::MonitorNumbers,
 };
 
@@ -125,6 +126,8 @@ pub(crate) struct Reads {
     pub(crate) structure: Option<Instant>,
     /// Structure lists can't be trusted any more: a reply was lost, or something vanished.
     pub(crate) structure_due: bool,
+    /// The structure lists were not answered though the tree was.
+    pub(crate) structure_trouble: Option<Trouble>,
     /// Since when something is settling, and how many reads it took.
     pub(crate) ladder: Option<Ladder>,
     /// Reads since health is waited for.
@@ -169,16 +172,6 @@ impl Ladder {
             is_patient: false,
         }
     }
-}
-
-/// OpenStack does not answer.
-#[derive(Debug, Clone)]
-pub(crate) struct Trouble {
-    pub(crate) class: FailureClass,
-    pub(crate) message: String,
-    pub(crate) since: Stamp,
-    pub(crate) failures: u32,
-    pub(crate) until: Instant,
 }
 
 /// A lookup of whether a machine still exists.
@@ -228,6 +221,17 @@ impl State {
     /// What is known of the cluster around the load balancer; `None` before it was handed over.
     pub(crate) fn cluster(&self) -> Option<&ClusterFacts> {
         self.desired.as_ref().map(|desired| &desired.cluster)
+    }
+
+    /// Trouble with a list that a release needs, or the creation of a member, while the tree is answered.
+    pub(crate) fn list_trouble(&self) -> Option<&Trouble> {
+        let lists = self
+            .ports
+            .iter()
+            .filter_map(|port| port.list_trouble.as_ref());
+        lists
+            .chain(&self.reads.structure_trouble)
+            .find(|trouble| trouble.is_lasting())
     }
 
     /// The load balancer was looked up, and does not exist.

@@ -25,6 +25,7 @@ use crate::{
         member::{Class, Member},
         port::Port,
         state::State,
+        trouble::Trouble,
     },
     plan::{prune::look_up, todo::Todo},
 };
@@ -132,11 +133,7 @@ pub(crate) fn next_call(state: &State, due: Option<Instant>, now: &Now) -> Optio
         return None;
     }
     desired.id.found()?;
-    if state
-        .trouble
-        .as_ref()
-        .is_some_and(|trouble| trouble.until > now.instant)
-    {
+    if Trouble::is_pausing(state.trouble.as_ref(), now) {
         return None;
     }
     let tree = || Some(read_tree(state, now));
@@ -150,11 +147,15 @@ pub(crate) fn next_call(state: &State, due: Option<Instant>, now: &Now) -> Optio
         if !freshness::tree_lasts(state, now) {
             return tree();
         }
-        if let Some(call) = list_members(state, |port| !freshness::list_lasts(state, port, now)) {
+        let is_wanted = |port: &Port| !freshness::list_lasts(state, port, now);
+        if let Some(call) = list_members(state, is_wanted, now) {
             return Some(call);
         }
     }
-    let structure = || Some((Purpose::Structure, Call::Structure));
+    let structure = || {
+        let is_pausing = Trouble::is_pausing(state.reads.structure_trouble.as_ref(), now);
+        (!is_pausing).then_some((Purpose::Structure, Call::Structure))
+    };
     if !state.balancer.is_active() {
         return None;
     }
@@ -164,7 +165,11 @@ pub(crate) fn next_call(state: &State, due: Option<Instant>, now: &Now) -> Optio
             Some(Todo::Write(write, change)) => {
                 return Some((Purpose::Write(write), Call::Write(Box::new(change))));
             }
-            Some(Todo::Structure) => return structure(),
+            Some(Todo::Structure) => {
+                if let Some(call) = structure() {
+                    return Some(call);
+                }
+            }
             Some(Todo::Tree) => {
                 let hot = state
                     .reads
@@ -179,10 +184,12 @@ pub(crate) fn next_call(state: &State, due: Option<Instant>, now: &Now) -> Optio
         return None;
     }
     // What the tree lacks.
-    if state.reads.structure_due {
-        return structure();
+    if state.reads.structure_due
+        && let Some(call) = structure()
+    {
+        return Some(call);
     }
-    if let Some(call) = list_members(state, |port| port.members_due) {
+    if let Some(call) = list_members(state, |port| port.members_due, now) {
         return Some(call);
     }
     state.ports.iter().find_map(|port| {
@@ -202,6 +209,7 @@ fn read_tree(state: &State, now: &Now) -> (Purpose, Call) {
         .ports
         .iter()
         .filter(|port| state.reads.lists_wanted && !freshness::list_lasts(state, port, now))
+        .filter(|port| !Trouble::is_pausing(port.list_trouble.as_ref(), now))
         .filter_map(|port| Some((port.number, port.pool.as_ref()?.id.clone())))
         .collect();
     if pools.is_empty() {
@@ -211,9 +219,17 @@ fn read_tree(state: &State, now: &Now) -> (Purpose, Call) {
     }
 }
 
-fn list_members(state: &State, wanted: impl Fn(&Port) -> bool) -> Option<(Purpose, Call)> {
-    state.ports.iter().find_map(|port| {
-        let pool = port.pool.as_ref().filter(|_| wanted(port))?.id.clone();
+fn list_members(
+    state: &State,
+    is_wanted: impl Fn(&Port) -> bool,
+    now: &Now,
+) -> Option<(Purpose, Call)> {
+    let mut ports = state.ports.iter();
+    ports.find_map(|port| {
+        if !is_wanted(port) || Trouble::is_pausing(port.list_trouble.as_ref(), now) {
+            return None;
+        }
+        let pool = port.pool.as_ref()?.id.clone();
         Some((Purpose::Members(port.number), Call::Members { pool }))
     })
 }

@@ -36,7 +36,10 @@ pub(crate) fn prune(state: &State, now: &Now) -> Option<Todo> {
                 Owner::NameOnly => is_replaced(state, machine, member, port),
                 Owner::Ours | Owner::AddressOnly | Owner::Stranger => false,
             };
-            if !is_left_over || member.provisioning.is_pending() && !lost {
+            if !is_left_over
+                || !member.prunes.may(now.instant)
+                || member.provisioning.is_pending() && !lost
+            {
                 return None;
             }
             on_fresh(state, now, || {
@@ -44,7 +47,7 @@ pub(crate) fn prune(state: &State, now: &Now) -> Option<Todo> {
                     Todo::Write(
                         Write::Prune {
                             port: port.number,
-                            machine: machine.to_owned(),
+                            member: member.id.clone(),
                         },
                         Change::DeleteMember {
                             pool: pool.id.clone(),

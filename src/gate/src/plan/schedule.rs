@@ -190,17 +190,23 @@ pub(crate) fn alarm(state: &State, due: Option<Instant>, now: &Now) -> Option<In
             (due, _) => due,
         });
         at(pause);
+        let members = state.ports.iter().flat_map(|port| &port.members);
         for attempts in state
             .machines
             .values()
             .flat_map(|machine| &machine.slots)
             .map(|slot| &slot.attempts)
             .chain(state.ports.iter().map(|port| &port.attempts))
+            .chain(members.map(|member| &member.prunes))
         {
             at(attempts.next);
             at(attempts
                 .next
                 .and_then(|next| next.checked_sub(EVIDENCE_BEFORE_REPAIR)));
+        }
+        let lists = state.ports.iter().map(|port| &port.list_trouble);
+        for trouble in lists.chain([&state.reads.structure_trouble]).flatten() {
+            at(Some(trouble.until));
         }
         for lookup in state.lookups.values() {
             at(lookup.asked.checked_add(prune::LOOKUP_AGAIN));

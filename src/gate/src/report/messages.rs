@@ -120,7 +120,9 @@ pub(crate) fn cause(
         GateCause::NotFresh => "The load balancer is being read again".to_owned(),
         GateCause::Stale => "The last read of the load balancer is too old".to_owned(),
         GateCause::Trouble(_) => {
-            let message = state.trouble.as_ref().map(|trouble| trouble.message.as_str());
+            let of_all = state.trouble.as_ref().filter(|trouble| trouble.is_lasting());
+            let trouble = of_all.or_else(|| state.list_trouble());
+            let message = trouble.map(|trouble| trouble.message.as_str());
             format!("A request to OpenStack failed: {}", message.unwrap_or_default())
         }
         GateCause::Ambiguous => ambiguous(state),
@@ -185,7 +187,7 @@ pub(crate) fn cause(
             endpoint_trouble(machine)
         ),
         GateCause::Unproven => format!(
-            "Its member was put back in service, because without it too few requests through the endpoint were answered: {}. The next attempt follows within minutes",
+            "Its member was put back in service, because {}. The next attempt follows within minutes",
             machine
                 .and_then(|(_, machine)| machine.unproven.as_deref())
                 .unwrap_or_default()
@@ -194,9 +196,19 @@ pub(crate) fn cause(
         GateCause::Confirming => {
             "Its members are removed, and requests through the endpoint are made again".to_owned()
         }
-        GateCause::Draining => "Its members are being drained".to_owned(),
-        GateCause::Removing => "Its members are being removed".to_owned(),
+        GateCause::Draining => format!("Its members are being drained{}", refusal_of(machine)),
+        GateCause::Removing => format!("Its members are being removed{}", refusal_of(machine)),
     }
+}
+
+/// Why Octavia does not take the machine's members out of service, as a subordinate clause; empty where it does.
+fn refusal_of(machine: Option<(&ObjectName, &Machine)>) -> String {
+    let slots = machine.into_iter().flat_map(|(_, machine)| &machine.slots);
+    slots
+        .filter_map(|slot| slot.refusal.as_ref())
+        .map(|refusal| format!(", which Octavia refuses: {}", refusal.message))
+        .next()
+        .unwrap_or_default()
 }
 
 /// The request through the endpoint that failed, and its reply.
@@ -314,7 +326,7 @@ fn refusals(state: &State, machine: Option<&ObjectName>, port: u16) -> String {
             Some(format!("{} on port {port}: {}", name.name, refusal.message))
         });
     format!(
-        "Octavia refused to create the member: {}",
+        "Octavia did not create the member: {}",
         refusal.unwrap_or_default()
     )
 }

@@ -255,7 +255,7 @@ fn expected_member(
         Class::Foreign => messages::member_class(port.number, class),
         _ => slot.and_then(|slot| slot.refusal.as_ref()).map_or_else(
             || "It does not exist yet".to_owned(),
-            |refusal| format!("Octavia refused to create it: {}", refusal.message),
+            |refusal| format!("Octavia did not create it: {}", refusal.message),
         ),
     };
     MemberFinding {

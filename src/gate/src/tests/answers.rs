@@ -9,8 +9,9 @@ use crate::{
         effect::Effect,
         event::{Answered, Event},
         metric_event::MetricEvent,
-        octavia::{Answer, Failure, Written},
-        state::{Ladder, State, Trouble},
+        octavia::{Answer, Failure, Structure, Written},
+        state::{Ladder, State},
+        trouble::Trouble,
     },
     tests::{
         events::{after, trouble},
@@ -59,16 +60,25 @@ fn the_jitter_is_within_the_share_that_is_set() {
     }
 }
 
-/// Whether OpenStack counts as not answering after this answer, where it had not answered before.
-fn in_trouble(purpose: Purpose, answer: Answered) -> bool {
+/// How many failures in a row are known after this answer of the tree, of the list of a port's members, of the structure; each
+/// had failed three times before.
+fn failures(purpose: Purpose, answer: Answered) -> [u32; 3] {
     let (state, _) = answered(
         purpose,
-        |state, now| state.trouble = Some(trouble(now)),
+        |state, now| {
+            state.trouble = Some(trouble(now));
+            state.ports[0].list_trouble = Some(trouble(now));
+            state.reads.structure_trouble = Some(trouble(now));
+        },
         answer,
     );
-    let trouble = state.trouble.as_ref();
-    assert!(trouble.is_none_or(|trouble| trouble.failures == 4));
-    trouble.is_some()
+    assert!(state.ports[1].list_trouble.is_none());
+    [
+        &state.trouble,
+        &state.ports[0].list_trouble,
+        &state.reads.structure_trouble,
+    ]
+    .map(|trouble| trouble.as_ref().map_or(0, |trouble| trouble.failures))
 }
 
 const NUMBERS: MonitorNumbers = MonitorNumbers {
@@ -79,31 +89,21 @@ const NUMBERS: MonitorNumbers = MonitorNumbers {
 };
 
 #[test]
-fn every_answer_ends_trouble_and_every_failure_prolongs_it() {
+fn each_kind_of_read_has_trouble_of_its_own_which_its_answer_ends() {
     let down = || failure(FailureClass::Transient);
-    let tree = || -> Answer<StatusTree> { Err(failure(FailureClass::NotFound)) };
-    assert!(!in_trouble(Purpose::Tree, Answered::Tree(tree())));
-    assert!(in_trouble(Purpose::Tree, Answered::Tree(Err(down()))));
-    assert!(in_trouble(
-        Purpose::Structure,
-        Answered::Structure(Err(down()))
-    ));
-    assert!(!in_trouble(
-        Purpose::Members(6443),
-        Answered::Members(Ok(Vec::new()))
-    ));
-    assert!(in_trouble(
-        Purpose::Members(6443),
-        Answered::Members(Err(down()))
-    ));
-    assert!(!in_trouble(
-        Purpose::Numbers(6443),
-        Answered::Monitor(Ok(NUMBERS))
-    ));
-    assert!(in_trouble(
-        Purpose::Numbers(6443),
-        Answered::Monitor(Err(down()))
-    ));
+    let absent = || -> Answer<StatusTree> { Err(failure(FailureClass::NotFound)) };
+    let members = |answer| failures(Purpose::Members(6443), Answered::Members(answer));
+    let structure = |answer| failures(Purpose::Structure, Answered::Structure(answer));
+    let numbers = |answer| failures(Purpose::Numbers(6443), Answered::Monitor(answer));
+    let tree = |answer| failures(Purpose::Tree, Answered::Tree(answer));
+    assert_eq!(tree(absent()), [0, 3, 3]);
+    assert_eq!(tree(Err(down())), [4, 3, 3]);
+    assert_eq!(members(Ok(Vec::new())), [3, 0, 3]);
+    assert_eq!(members(Err(down())), [3, 4, 3]);
+    assert_eq!(structure(Ok(Structure::default())), [3, 3, 0]);
+    assert_eq!(structure(Err(down())), [3, 3, 4]);
+    assert_eq!(numbers(Ok(NUMBERS)), [3, 3, 3]);
+    assert_eq!(numbers(Err(down())), [4, 3, 3]);
 }
 
 #[test]
@@ -122,7 +122,9 @@ fn a_pool_that_is_gone_is_no_trouble_in_a_bundle_and_other_failures_are() {
                 lists: vec![(6443, list)],
             },
         );
-        assert_eq!(state.trouble.is_some(), is_trouble, "{class:?}");
+        let trouble = state.ports[0].list_trouble.is_some();
+        assert_eq!(trouble, is_trouble, "{class:?}");
+        assert!(state.trouble.is_none(), "{class:?}");
     }
 }
 
@@ -166,7 +168,7 @@ fn a_call_is_answered_once_and_by_its_own_number() {
         let answer = Answered::Structure(Err(failure(FailureClass::Transient)));
         let (state, _) = after((before.clone(), now), Event::Answered { id, answer });
         assert_eq!(state.call.is_none(), is_over, "{id}");
-        assert_eq!(state.trouble.is_some(), is_over, "{id}");
+        assert_eq!(state.reads.structure_trouble.is_some(), is_over, "{id}");
     }
 }
 

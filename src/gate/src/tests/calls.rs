@@ -165,7 +165,7 @@ impl World {
             self.recent.pop_front();
         }
         self.most_per_minute = self.most_per_minute.max(self.recent.len());
-        let line = self.line.pop_front();
+        let line = self.line.pop_front().or_else(|| (self.fault)(&call));
         let now = self.now;
         if let Call::Write(change) = &call {
             self.count(change);
@@ -196,9 +196,16 @@ impl World {
                 self.tally.calls += u32::try_from(pools.len()).unwrap_or(u32::MAX);
                 let tree = self.model.tree(now);
                 self.taken = self.model.members().cloned().collect();
+                let fault = self.fault;
                 let lists = pools
                     .iter()
-                    .map(|(port, pool)| (*port, self.model.list(pool.as_str(), now)))
+                    .map(|(port, pool)| {
+                        let list = match fault(&Call::Members { pool: pool.clone() }) {
+                            Some(Line::Down(class)) => Err(failure(class)),
+                            _ => self.model.list(pool.as_str(), now),
+                        };
+                        (*port, list)
+                    })
                     .collect();
                 Answered::Bundle { tree, lists }
             }

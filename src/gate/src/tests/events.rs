@@ -10,7 +10,8 @@ use crate::{
         effect::Effect,
         event::{Event, ProbeOutcome},
         machine::Stage,
-        state::{Lookup, State, Trouble},
+        state::{Lookup, State},
+        trouble::Trouble,
     },
     tests::{
         pair::{ago, machine, state},

@@ -1,6 +1,6 @@
 //! Which member is whose, and what lists and absences change.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::{
     apply::{link, lists},
@@ -89,6 +89,7 @@ fn two_members_of_one_machine_are_noticed_and_a_refusal_ends_with_the_member() {
         Some(Refusal {
             class: FailureClass::Quota,
             message: String::new(),
+            since: Instant::now(),
         })
     };
     for (was_there, is_there, is_kept) in [

@@ -90,6 +90,7 @@ pub(crate) fn refuse(state: &mut State, now: &Now, port: usize, may: bool) {
     slot.refusal = Some(Refusal {
         class: FailureClass::Quota,
         message: String::new(),
+        since: now.instant,
     });
     slot.attempts = Attempts::default();
     if !may {

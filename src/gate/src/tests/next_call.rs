@@ -11,7 +11,8 @@ use crate::{
         machine::Stage,
         member::Class,
         part::PartKind,
-        state::{FRESH, Ladder, State, Trouble},
+        state::{FRESH, Ladder, State},
+        trouble::Trouble,
     },
     plan::{next_call, urgency},
     tests::{
@@ -121,7 +122,7 @@ fn a_write_has_the_gates_priority_only_where_a_gate_waits_for_it() {
         Write::Cidrs { port: 6443 },
         Write::Prune {
             port: 6443,
-            machine: "m".to_owned(),
+            member: "m".into(),
         },
     ] {
         assert_eq!(priority(&write(other), |_| ()), Priority::Settling);

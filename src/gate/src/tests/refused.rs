@@ -4,6 +4,7 @@ use crate::{
     apply::write::{is_unsettling, outcome, refused},
     model::{
         call::{Operation, Sets, Write},
+        desired::Deletion,
         metric_event::OperationOutcome,
         octavia::Written,
         part::PartKind,
@@ -11,7 +12,7 @@ use crate::{
     },
     tests::{
         model::failure,
-        pair::{machine, member},
+        pair::{UNHOOKED, machine, member},
         written::{NUMBERS, before, write_of},
     },
 };
@@ -90,7 +91,10 @@ fn after_a_write_whose_outcome_is_unknown_what_it_may_have_changed_is_read_again
             let is_push = matches!(write, Write::RepairPart { .. });
             assert_eq!(state.reads.structure_due, !is_push, "{write:?}");
             assert!(state.trouble.is_some() && state.ports[1].refusal.is_none());
-            assert_eq!(state.ports[1].attempts.made, 0);
+            // Octavia may have carried out a repair, so it counts as an attempt. What was not sent does not.
+            let repairs = matches!(write, Write::RepairPart { .. } | Write::ReplacePart { .. });
+            let is_counted = repairs && class != FailureClass::LeaseLost;
+            assert_eq!(state.ports[1].attempts.made, u32::from(is_counted));
         }
         let numbers = failed(&Write::Numbers { port: 8132 }, class);
         assert!(numbers.ports[1].numbers_due && !numbers.ports[0].numbers_due);
@@ -101,6 +105,52 @@ fn after_a_write_whose_outcome_is_unknown_what_it_may_have_changed_is_read_again
         assert!(member(&mut drained, 2, 1).detail.is_some());
         assert!(drained.ports[1].members_due && !drained.ports[0].members_due);
         assert!(drained.trouble.is_some());
+    }
+}
+
+#[test]
+fn the_third_write_in_a_row_without_an_answer_waits_as_after_a_refusal() {
+    let (mut state, now) = before();
+    state.ports[1].refusal = None;
+    machine(&mut state, 1).slots[1].refusal = None;
+    let create = write_of(Operation::Create);
+    let before_that = machine(&mut state, 1).slots[1].attempts.made;
+    let make = Write::MakePart {
+        port: 8132,
+        part: PartKind::Pool,
+    };
+    for count in 1..=4 {
+        for write in [&create, &make] {
+            let failure = failure(FailureClass::Transient);
+            refused(&mut state, write, None, failure, &now);
+        }
+        let waits = u32::saturating_sub(count, 2);
+        let port = &state.ports[1];
+        assert_eq!(port.refusal.is_some(), waits > 0, "{count}");
+        assert_eq!(port.attempts.made, waits, "{count}");
+        let slot = &machine(&mut state, 1).slots[1];
+        assert_eq!(slot.refusal.is_some(), waits > 0, "{count}");
+        assert_eq!(slot.attempts.made, before_that + waits, "{count}");
+    }
+}
+
+#[test]
+fn a_deletion_without_an_answer_is_an_attempt_at_a_repair_where_the_machine_stays() {
+    for (deletion, is_counted) in [(Deletion::No, true), (UNHOOKED, false)] {
+        let (mut state, now) = before();
+        machine(&mut state, 1).want.deletion = deletion;
+        let before = machine(&mut state, 1).slots[1].attempts.made;
+        let failure = failure(FailureClass::Transient);
+        refused(
+            &mut state,
+            &write_of(Operation::Delete),
+            None,
+            failure,
+            &now,
+        );
+        let slot = &machine(&mut state, 1).slots[1];
+        assert_eq!(slot.attempts.made - before, u32::from(is_counted));
+        assert_eq!(slot.deleted.is_some(), is_counted);
     }
 }
 

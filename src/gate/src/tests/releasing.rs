@@ -13,7 +13,8 @@ use crate::{
         evidence::Others,
         machine::{Asked, Machine, Stage},
         proof::Reach,
-        state::{FRESH, State, Trouble},
+        state::{FRESH, State},
+        trouble::Trouble,
     },
     tests::{
         pair::{STEP, ago, machine, member, state, weigh},

@@ -230,14 +230,8 @@ fn pruned(change: impl FnOnce(&mut State, &Now)) -> Done {
     match prune::prune(&state, &now) {
         None => Done::Nothing,
         Some(Todo::Tree) => Done::Read,
-        Some(Todo::Write(
-            Write::Prune {
-                port: 6443,
-                machine,
-            },
-            Change::DeleteMember { id, .. },
-        )) => {
-            assert_eq!((machine.as_str(), id.as_str()), ("cp-3", "orphan"));
+        Some(Todo::Write(Write::Prune { port: 6443, member }, Change::DeleteMember { id, .. })) => {
+            assert_eq!((member.as_str(), id.as_str()), ("orphan", "orphan"));
             Done::Anew
         }
         Some(other) => panic!("{other:?}"),

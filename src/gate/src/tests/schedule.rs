@@ -11,7 +11,8 @@ use crate::{
         member::Owner,
         proof::{Proof, Round},
         settings::Schedule,
-        state::{Ladder, Lookup, State, Trouble},
+        state::{Ladder, Lookup, State},
+        trouble::Trouble,
     },
     plan::{requests, schedule},
     tests::{

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use crate::{
     decide::classify,
     model::{
+        attempts::Attempts,
         clock::Stamp,
         machine::Slot,
         member::{Class, Member, Owner},
@@ -41,6 +42,7 @@ fn member(status: &str, owner: Owner, lost: &[u64]) -> Member {
         detail: None,
         owner,
         ownerless_reads: 0,
+        prunes: Attempts::default(),
     }
 }
 

@@ -11,8 +11,9 @@ use crate::{
         desired::Health,
         member::Class,
         part::{Part, PartKind},
-        state::{State, Trouble},
+        state::State,
         summary::Summary,
+        trouble::Trouble,
     },
     tests::{
         pair::{STEP, ago, machine, member, state},

@@ -1,5 +1,7 @@
 //! The cluster's verdict on its members: the worst of them, and whether any serves.
 
+use std::time::Instant;
+
 use crate::{
     model::{
         attempts::Refusal,
@@ -84,6 +86,7 @@ fn the_worst_member_is_told_of() {
         machine(state, 1).slots[0].refusal = Some(Refusal {
             class: FailureClass::Quota,
             message: "no more members".to_owned(),
+            since: Instant::now(),
         });
     };
     assert_eq!(

@@ -90,6 +90,8 @@ pub(crate) struct World {
     /// How long calls wait for the request budget before they are sent.
     pub(crate) queue_wait: Duration,
     pub(crate) line: VecDeque<Line>,
+    /// What happens to every call that `line` says nothing about.
+    pub(crate) fault: fn(&Call) -> Option<Line>,
     pub(crate) routable: bool,
     /// The credentials lead to another project: the load balancer can't be asked, and no server is found.
     pub(crate) elsewhere: bool,
@@ -193,6 +195,7 @@ impl World {
             latency: Duration::from_millis(20),
             queue_wait: Duration::ZERO,
             line: VecDeque::new(),
+            fault: |_| None,
             routable: true,
             elsewhere: false,
             strangers: BTreeSet::new(),

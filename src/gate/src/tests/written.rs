@@ -1,6 +1,6 @@
 //! What a write that Octavia took changes in the state.
 
-use std::time::Instant;
+use std::{sync::LazyLock, time::Instant};
 
 use crate::{
     apply::write::{accepted, refused},
@@ -11,7 +11,7 @@ use crate::{
         octavia::Written,
         part::PartKind,
         port::Port,
-        state::{Lookup, State},
+        state::State,
     },
     tests::{
         model::failure,
@@ -31,10 +31,14 @@ pub(crate) const NUMBERS: MonitorNumbers = MonitorNumbers {
     max_retries_down: 4,
 };
 
+/// When the first write in a row was refused.
+static FIRST: LazyLock<Instant> = LazyLock::new(Instant::now);
+
 fn refusal() -> Refusal {
     Refusal {
         class: FailureClass::Quota,
         message: "q".to_owned(),
+        since: *FIRST,
     }
 }
 
@@ -229,45 +233,32 @@ fn a_write_of_a_member_is_noted_with_what_it_changes() {
     assert!(machine(&mut state, 1).slots[1].put_tried);
 }
 
-fn lookup(now: Instant) -> Lookup {
-    Lookup {
-        asked: now,
-        under_way: false,
-        absent: true,
-    }
-}
-
-fn prune() -> Write {
-    Write::Prune {
-        port: 8132,
-        machine: "m".to_owned(),
-    }
-}
-
 #[test]
-fn a_machine_is_looked_up_again_before_another_member_of_it_is_removed() {
-    for is_done in [true, false] {
+fn a_left_over_member_is_deleted_again_after_a_pause_only() {
+    let outcomes = [
+        (None, 1),
+        (Some(FailureClass::Quota), 1),
+        (Some(FailureClass::Transient), 1),
+        (Some(FailureClass::Conflict), 0),
+        (Some(FailureClass::LeaseLost), 0),
+    ];
+    for (class, made) in outcomes {
         let (mut state, now) = before();
-        state.lookups.insert("m".to_owned(), lookup(now.instant));
-        if is_done {
-            accepted(
+        let member = state.ports[1].members[0].id.clone();
+        let prune = Write::Prune { port: 8132, member };
+        match class {
+            None => accepted(
                 &mut state,
-                &prune(),
+                &prune,
                 None,
                 now.instant,
                 &now,
                 Written::default(),
-            );
-        } else {
-            refused(
-                &mut state,
-                &prune(),
-                None,
-                failure(FailureClass::Quota),
-                &now,
-            );
+            ),
+            Some(class) => refused(&mut state, &prune, None, failure(class), &now),
         }
-        let kept = state.lookups.get("m").map(|lookup| lookup.absent);
-        assert_eq!(kept, (!is_done).then_some(false));
+        let prunes = |state: &State, index: usize| state.ports[1].members[index].prunes.made;
+        assert_eq!(prunes(&state, 0), made, "{class:?}");
+        assert_eq!(prunes(&state, 1), 0, "{class:?}");
     }
 }

@@ -124,3 +124,20 @@ fn a_write_under_way_is_not_forgotten_when_the_load_balancer_is_another_one() {
         Some(ProvisioningStatus::Active)
     );
 }
+
+/// After a restart controllers hand one machine over after the other, some after the first read of the tree.
+#[test]
+fn what_was_broken_before_a_restart_is_repaired_no_sooner_where_its_machine_is_handed_over_late() {
+    for restart in [30, 100, 200, 400] {
+        let mut world = world(2);
+        world.model.fates = vec![Fate::Fails; 200];
+        world.add(3, false, Deletion::No);
+        let mut known = attempts(&world);
+        let mut times = Vec::new();
+        run_and_note(&mut world, &mut known, &mut times, restart);
+        world.lag = seconds(4);
+        world.restart();
+        run_and_note(&mut world, &mut known, &mut times, 595 - restart);
+        assert!((3..=5).contains(&times.len()), "{restart}: {times:?}");
+    }
+}

@@ -1,0 +1,282 @@
+//! One kind of call keeps failing, or being refused, while every other one is answered.
+
+use super::{SECOND, gone, held, member_of, seconds, world};
+use crate::{
+    model::{call::Call, desired::Deletion, event::Event, findings::Gate, octavia::Change},
+    tests::{
+        model::Fate,
+        world::{Line, World, address, machine_name},
+    },
+};
+use capo_core::{FailureClass, ProvisioningStatus, Reason};
+
+const MINUTE: u64 = 60;
+
+fn change(call: &Call) -> Option<&Change> {
+    match call {
+        Call::Write(change) => Some(change),
+        _ => None,
+    }
+}
+
+fn lists_fail(call: &Call) -> Option<Line> {
+    matches!(call, Call::Members { .. }).then_some(Line::Down(FailureClass::Transient))
+}
+
+fn structure_fails(call: &Call) -> Option<Line> {
+    matches!(call, Call::Structure).then_some(Line::Down(FailureClass::Denied))
+}
+
+fn posts_fail(call: &Call) -> Option<Line> {
+    matches!(change(call), Some(Change::CreateMember { .. }))
+        .then_some(Line::Down(FailureClass::Transient))
+}
+
+fn deletions_fail(call: &Call) -> Option<Line> {
+    matches!(change(call), Some(Change::DeleteMember { .. }))
+        .then_some(Line::Down(FailureClass::Transient))
+}
+
+fn is_push(change: &Change) -> bool {
+    matches!(
+        change,
+        Change::UpdateMember { update, .. }
+            if update.weight.is_none() && update.admin_state_up.is_none()
+    )
+}
+
+/// What repairs a member is carried out, and its answer is lost.
+fn repairs_are_not_answered(call: &Call) -> Option<Line> {
+    change(call)
+        .is_some_and(|change| is_push(change) || matches!(change, Change::DeleteMember { .. }))
+        .then_some(Line::ReplyLost)
+}
+
+fn drains_are_denied(call: &Call) -> Option<Line> {
+    let is_drain = matches!(
+        change(call),
+        Some(Change::UpdateMember { update, .. }) if update.weight == Some(0)
+    );
+    is_drain.then_some(Line::Down(FailureClass::Denied))
+}
+
+fn deletions_are_denied(call: &Call) -> Option<Line> {
+    matches!(change(call), Some(Change::DeleteMember { .. }))
+        .then_some(Line::Down(FailureClass::Denied))
+}
+
+fn message(world: &World, index: u8) -> String {
+    match &world.findings.machines[&machine_name(index)].release {
+        Gate::Held { message, .. } => message.clone(),
+        gate => format!("{gate:?}"),
+    }
+}
+
+#[test]
+fn a_list_that_keeps_failing_is_read_ever_less_often_and_is_the_reason_of_the_hold() {
+    let mut world = world(3);
+    world.fault = lists_fail;
+    world.delete(&machine_name(1));
+    world.run(seconds(MINUTE));
+    let calls = world.tally.calls;
+    world.run(seconds(10 * MINUTE));
+    // The tree every 15 s, and the list every 8 to 30 s.
+    let calls = world.tally.calls - calls;
+    assert!(calls <= 120, "{calls}");
+    assert_eq!(held(&world, 1), Some(Reason::OpenStackUnavailable));
+    let text = message(&world, 1);
+    assert!(text.contains("the model answers Transient"), "{text}");
+    // It ends soon after the trouble.
+    world.fault = |_| None;
+    world.run(seconds(MINUTE));
+    assert!(gone(&world, 1), "{}", message(&world, 1));
+}
+
+#[test]
+fn a_machine_is_admitted_though_the_lists_of_members_fail() {
+    let mut world = world(2);
+    world.fault = lists_fail;
+    world.step(Event::Nudged);
+    world.run(seconds(MINUTE));
+    world.add(3, false, Deletion::No);
+    world.run(seconds(2 * MINUTE));
+    assert!(
+        world.nodes[&machine_name(3)].want.admitted,
+        "{:?}",
+        world.findings.machines[&machine_name(3)].admission
+    );
+}
+
+#[test]
+fn a_structure_that_keeps_being_denied_is_read_ever_less_often() {
+    let mut world = world(1);
+    world.fault = structure_fails;
+    world.state.reads.structure_due = true;
+    world.run(seconds(5 * MINUTE));
+    let calls = world.tally.calls;
+    world.run(seconds(10 * MINUTE));
+    let calls = world.tally.calls - calls;
+    assert!(calls <= 20, "{calls}");
+}
+
+#[test]
+fn a_member_whose_post_keeps_failing_is_posted_at_most_six_times_in_ten_minutes() {
+    let mut world = world(2);
+    let writes = world.tally.writes;
+    world.fault = posts_fail;
+    world.add(3, false, Deletion::No);
+    world.run(seconds(10 * MINUTE));
+    let writes = world.tally.writes - writes;
+    assert!((4..=6).contains(&writes), "{writes}");
+    let admission = &world.findings.machines[&machine_name(3)].admission;
+    assert!(
+        matches!(admission, Gate::Held { reason: Reason::MemberMissing, message, .. }
+            if message.contains("the model answers Transient")),
+        "{admission:?}"
+    );
+    world.fault = |_| None;
+    world.run(seconds(10 * MINUTE));
+    assert!(world.nodes[&machine_name(3)].want.admitted);
+}
+
+#[test]
+fn a_removal_whose_deletion_keeps_failing_is_tried_again_and_named() {
+    let mut world = world(3);
+    world.fault = deletions_fail;
+    world.delete(&machine_name(1));
+    world.run(seconds(MINUTE));
+    let text = message(&world, 1);
+    assert!(text.contains("the model answers Transient"), "{text}");
+    let deletes = |world: &World| world.tally.writes;
+    let before = deletes(&world);
+    world.run(seconds(10 * MINUTE));
+    assert!(
+        deletes(&world) - before <= 20,
+        "{}",
+        deletes(&world) - before
+    );
+    world.fault = |_| None;
+    world.run(seconds(11 * MINUTE));
+    assert!(gone(&world, 1), "{}", message(&world, 1));
+}
+
+#[test]
+fn repairs_whose_answers_are_lost_are_counted_as_attempts() {
+    let mut world = world(2);
+    world.fault = repairs_are_not_answered;
+    // Whatever is pushed or created again stays broken.
+    world.model.fates = vec![Fate::Fails; 200];
+    let name = world.add(3, false, Deletion::No);
+    let mut repairs = 0;
+    let mut seen = world.model.writes.len();
+    for _ in 0..600 {
+        world.run(SECOND);
+        for change in &world.model.writes[seen..] {
+            repairs +=
+                usize::from(is_push(change) || matches!(change, Change::DeleteMember { .. }));
+        }
+        seen = world.model.writes.len();
+    }
+    assert!((3..=5).contains(&repairs), "{repairs}");
+    assert!(!world.nodes[&name].want.admitted);
+}
+
+#[test]
+fn a_drain_that_is_denied_is_named_and_called_off_and_lets_the_next_one_go_first() {
+    let mut world = world(3);
+    world.fault = drains_are_denied;
+    world.delete(&machine_name(1));
+    world.run(seconds(MINUTE));
+    assert_eq!(held(&world, 1), Some(Reason::MemberDraining));
+    let text = message(&world, 1);
+    assert!(text.contains("the model answers Denied"), "{text}");
+    let writes = world.tally.writes;
+    world.run(seconds(10 * MINUTE));
+    assert!(
+        world.tally.writes - writes <= 12,
+        "{}",
+        world.tally.writes - writes
+    );
+    let text = message(&world, 1);
+    assert!(text.contains("the model answers Denied"), "{text}");
+    world.fault = |_| None;
+    world.run(seconds(11 * MINUTE));
+    assert!(gone(&world, 1), "{}", message(&world, 1));
+}
+
+#[test]
+fn a_member_whose_deletion_is_denied_goes_back_into_service() {
+    let mut world = world(3);
+    world.fault = deletions_are_denied;
+    world.delete(&machine_name(1));
+    world.run(seconds(MINUTE));
+    let text = message(&world, 1);
+    assert!(text.contains("the model answers Denied"), "{text}");
+    let is_in_service = |world: &World| {
+        let mut members = world.model.members();
+        members.any(|member| member.address == address(1) && member.weight > 0)
+    };
+    assert!(!is_in_service(&world));
+    let mut times = 0;
+    for _ in 0..10 * MINUTE {
+        world.run(SECOND);
+        times += u32::from(is_in_service(&world));
+    }
+    assert!(times > 0, "{}", message(&world, 1));
+    assert_eq!(member_of(&world, 1), Some(ProvisioningStatus::Active));
+    world.fault = |_| None;
+    world.run(seconds(21 * MINUTE));
+    assert!(gone(&world, 1), "{}", message(&world, 1));
+}
+
+/// An operator enables a member while a health monitor stays broken, so that the load balancer never settles.
+#[test]
+fn what_an_operator_enables_is_seen_while_the_load_balancer_does_not_settle() {
+    let mut world = world(2);
+    for member in world.model.members_mut() {
+        member.admin_up = member.address != address(2);
+    }
+    for pool in &mut world.model.pools {
+        let monitor = pool.monitor.as_mut();
+        monitor.unwrap().2 = ProvisioningStatus::Error;
+    }
+    world.model.fates = vec![Fate::Fails; 200];
+    world.run(seconds(30 * MINUTE));
+    world.delete(&machine_name(1));
+    world.run(seconds(30 * MINUTE));
+    assert_eq!(held(&world, 1), Some(Reason::NoOtherMemberServing));
+    for member in world.model.members_mut() {
+        member.admin_up = true;
+    }
+    let writes = world.tally.drains;
+    world.run(seconds(9 * MINUTE));
+    assert!(world.tally.drains > writes, "{}", message(&world, 1));
+}
+
+#[test]
+fn a_left_over_member_whose_deletion_ends_in_error_is_deleted_at_most_four_times_in_ten_minutes() {
+    for fault in [
+        |_: &Call| None,
+        deletions_fail as fn(&Call) -> Option<Line>,
+        deletions_are_denied,
+    ] {
+        let mut world = world(3);
+        let name = machine_name(3);
+        if let Some(node) = world.nodes.get_mut(&name) {
+            node.gone = true;
+        }
+        world.hand_over(&name);
+        world.model.fates = vec![Fate::Fails; 200];
+        world.fault = fault;
+        world.run(seconds(10 * MINUTE));
+        assert!(
+            (2..=4).contains(&world.tally.prunes),
+            "{}",
+            world.tally.prunes
+        );
+        world.model.fates.clear();
+        world.fault = |_| None;
+        world.run(seconds(11 * MINUTE));
+        assert_eq!(member_of(&world, 3), None);
+    }
+}
