@@ -17,7 +17,7 @@ use crate::{
     model::{
         call::{InFlight, Operation, Purpose, Write},
         clock::{Now, Stamp},
-        desired::{DesiredLoadBalancer, DesiredMachine},
+        desired::{Deletion, DesiredLoadBalancer, DesiredMachine},
         effect::Effect,
         event::{Answered, Event},
         machine::{Machine, Slot, Stage},
@@ -182,6 +182,12 @@ fn machine(state: &mut State, name: &ObjectName, desired: Option<Box<DesiredMach
         let moved = machine.want.address != desired.address;
         if moved {
             machine.probe.seen = None;
+        }
+        let is_drained_again = matches!(machine.want.deletion, Deletion::BeforeHook { .. })
+            && matches!(desired.deletion, Deletion::AtHook { .. });
+        if is_drained_again && machine.stage == Stage::Released {
+            // Cluster API may have drained its Node for hours: the endpoint has to answer again.
+            machine.stage = Stage::Confirming;
         }
         machine.want = *desired;
         moved

@@ -149,7 +149,7 @@ fn evaluate_each(state: &State, now: &Now, needs: &mut Needs) -> Vec<Evaluation>
 }
 
 /// The machine waits for its release, or its release began before Cluster API went back to an earlier step of the deletion.
-fn is_release_asked(machine: &Machine) -> bool {
+pub(crate) fn is_release_asked(machine: &Machine) -> bool {
     match machine.want.deletion {
         Deletion::AtHook { .. } | Deletion::OutOfBand { .. } => true,
         Deletion::BeforeHook { .. } => machine.stage > Stage::Serving,

@@ -6,6 +6,7 @@ use crate::{
     decide::{
         evaluation::{Evaluation, Needs},
         freshness::lists_are_fresh,
+        is_release_asked,
         precedence::blind,
         proof, serving,
     },
@@ -65,7 +66,16 @@ pub(crate) fn carry_release(
     now: &Now,
     needs: &mut Needs,
 ) {
-    let Some(name) = choose(state, evaluations, now) else {
+    // One that is paused in the middle of its release is on its way out all the same.
+    let is_interrupted = |machine: &Machine| {
+        machine.want.paused && machine.stage > Stage::Serving && is_release_asked(machine)
+    };
+    let chosen = if state.machines.values().any(is_interrupted) {
+        None
+    } else {
+        choose(state, evaluations, now)
+    };
+    let Some(name) = chosen else {
         state.releasing = None;
         state.proof = None;
         return;

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::{SECOND, gone, held, member_of, seconds, world};
+use super::{SECOND, gone, held, member_of, run_with_reads_of_servers, seconds, world};
 use crate::{
     model::desired::{Deletion, Health, ServerState},
     tests::{
         model::Fate,
-        world::{World, address, machine_name},
+        world::{AtEndpoint, World, address, machine_name},
     },
 };
 use capo_core::{ConditionStatus, GateOverride, ProvisioningStatus, Reason};
@@ -311,6 +311,50 @@ fn a_release_that_has_begun_is_not_undone_when_cluster_api_drains_the_node_once_
     });
     world.run(seconds(60));
     assert!(gone(&world, 1));
+}
+
+/// The Node was drained once more for hours, and nobody asked the endpoint meanwhile.
+#[test]
+fn requests_are_made_again_when_the_hook_is_reached_for_the_second_time() {
+    let mut world = world(2);
+    world.delete(&machine_name(1));
+    world.controllers = false;
+    run_with_reads_of_servers(&mut world, seconds(60));
+    assert!(world.findings.machines[&machine_name(1)].release.is_open());
+    let since = world.present().wall;
+    world.change(&machine_name(1), |want| {
+        want.deletion = Deletion::BeforeHook { since }
+    });
+    run_with_reads_of_servers(&mut world, seconds(7_200));
+    // The load balancer has stopped to answer, though Octavia goes on to call everything ACTIVE and ONLINE.
+    world.endpoint = AtEndpoint::Unreachable;
+    let requests = world.tally.requests;
+    world.change(&machine_name(1), |want| {
+        want.deletion = Deletion::AtHook { since }
+    });
+    assert!(!world.findings.machines[&machine_name(1)].release.is_open());
+    run_with_reads_of_servers(&mut world, seconds(30));
+    assert!(world.tally.requests > requests);
+    assert!(!world.findings.machines[&machine_name(1)].release.is_open());
+}
+
+#[test]
+fn no_other_release_begins_while_a_machine_is_paused_in_the_middle_of_its_own() {
+    let mut world = world(3);
+    world.delete(&machine_name(1));
+    while world.tally.drains == 0 {
+        world.run(SECOND / 10);
+        assert!(world.at() < 1000.0);
+    }
+    world.change(&machine_name(1), |want| want.paused = true);
+    world.delete(&machine_name(2));
+    world.run(seconds(300));
+    assert_eq!(world.tally.drains, 1);
+    assert_eq!(held(&world, 1), Some(Reason::Paused));
+    assert_eq!(held(&world, 2), Some(Reason::MemberDraining));
+    world.change(&machine_name(1), |want| want.paused = false);
+    world.run(seconds(300));
+    assert!(gone(&world, 1) && gone(&world, 2));
 }
 
 #[test]
