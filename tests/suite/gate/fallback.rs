@@ -42,6 +42,13 @@ async fn where_the_status_tree_is_denied_or_absent_lists_lead_to_the_same_verdic
                 gate(cluster).0 == "True"
             })
             .await;
+        // A list that is not found says nothing of the load balancer.
+        let missing = json!({"match": {"label": "loadbalancer_member_list"}, "status": 404});
+        let missing = stage.command(json!({"fault": missing}))["id"].clone();
+        create(&stage, "m2").await;
+        until_held(&stage, "m2", "OpenStackUnavailable", &["404"]).await;
+        stage.command(json!({"remove_fault": missing}));
+        stage.until("OpenStackMachine", "m2", is_provisioned).await;
         // An absent load balancer is told apart from an absent tree.
         let old = balancer(&settled).to_owned();
         let cloud = stage.openstack();

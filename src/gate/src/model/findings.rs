@@ -30,6 +30,8 @@ pub struct Findings {
     pub operating_status: Option<OperatingStatus>,
     /// The load balancer answers 404, twice: the cluster controller makes a new one.
     pub absent: bool,
+    /// In the last read every member seemed gone at once. Another read has to confirm that before anything rests on it.
+    pub suspect: bool,
     /// Load balancer, every listener, pool and monitor exist and are ACTIVE: all that the cluster's
     /// `provisioned` may ask for (no machine exists before it).
     pub infrastructure_ready: bool,

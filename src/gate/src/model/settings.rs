@@ -22,7 +22,7 @@ pub struct Settings {
     pub drain_grace: Duration,
     /// How many requests in a row must be answered through the endpoint before a machine may go.
     pub proof_answers: u32,
-    /// The time within which these requests must be answered.
+    /// The time within which these requests must be answered; three times as long while each of them is answered, but slowly.
     pub proof_window: Duration,
     /// When to look again.
     pub schedule: Schedule,

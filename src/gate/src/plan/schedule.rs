@@ -219,7 +219,9 @@ pub(crate) fn alarm(state: &State, due: Option<Instant>, now: &Now) -> Option<In
         for port in proof.ports.iter().filter(|port| port.request.is_none()) {
             at(port.sent.and_then(|sent| sent.checked_add(requests::GAP)));
         }
-        at(proof.began.checked_add(state.settings.proof_window));
+        let window = state.settings.proof_window;
+        at(proof.began.checked_add(window));
+        at(proof.began.checked_add(window * 3));
     }
     // What was read turns stale while a call hangs.
     at(state.reads.tree.and_then(|read| {

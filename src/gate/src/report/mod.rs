@@ -56,6 +56,7 @@ pub fn report(state: &State, now: &Now) -> Findings {
         provisioning_status: state.balancer.provisioning.clone(),
         operating_status: state.balancer.operating.clone(),
         absent: state.balancer.is_absent(),
+        suspect: state.reads.suspect,
         infrastructure_ready: state.summary.ready,
         settled_generation: state
             .desired

@@ -125,6 +125,18 @@ fn a_failure_tells_whether_something_was_reached() {
         (EndpointFailure::OtherAuthority, true),
         (EndpointFailure::BadCertificate(excerpt()), true),
         (EndpointFailure::NotHttp, true),
+        (
+            EndpointFailure::Proxy {
+                status: 403,
+                body: excerpt(),
+            },
+            false,
+        ),
+        (
+            EndpointFailure::NoProxy(Box::new(EndpointFailure::Refused)),
+            false,
+        ),
+        (EndpointFailure::UnsupportedProxy(excerpt()), false),
     ];
     for (failure, is_reached) in failures {
         let (state, port) = after(Round::Drained, &Err(failure.clone()));
@@ -240,9 +252,22 @@ fn a_row_ends_with_enough_answers_three_failures_or_its_time() {
     assert_eq!(outcome(Round::Drained, 0, needed - 1, 0, soon), Pending);
     assert_eq!(outcome(Round::Drained, 0, needed, 0, soon), Answered);
     assert_eq!(outcome(Round::Drained, 0, needed, 0, window), Answered);
-    assert_eq!(outcome(Round::Drained, 0, needed - 1, 0, window), Failed);
+    assert_eq!(outcome(Round::Drained, 0, 0, 0, window), Failed);
     assert_eq!(outcome(Round::Drained, 0, 0, 2, soon), Pending);
     assert_eq!(outcome(Round::Drained, 0, 0, 3, soon), Failed);
+    // An endpoint that answers every request, each of them slowly, gets three times as long.
+    let answered_slowly = |failure: Option<&str>, age| {
+        let round = Round::Drained;
+        let mut row = Proof::new(machine_name(1), round, ago(&now, age), vec![true, true]);
+        row.ports[0].answers = needed - 1;
+        row.ports[0].failure = failure.map(str::to_owned);
+        proof::port_outcome(&state, &row, (0, &row.ports[0].clone()), &now)
+    };
+    let longest = window * 3;
+    let still = longest.checked_sub(STEP).unwrap();
+    assert_eq!(answered_slowly(None, still), Pending);
+    assert_eq!(answered_slowly(None, longest), Failed);
+    assert_eq!(answered_slowly(Some("closed"), window), Failed);
     // One answer shows that the endpoint is reached, and that an additional port is.
     assert_eq!(outcome(Round::InService, 0, 1, 0, soon), Answered);
     assert_eq!(outcome(Round::Removed, 1, 1, 0, soon), Answered);

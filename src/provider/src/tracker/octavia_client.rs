@@ -38,13 +38,12 @@ impl Octavia for OctaviaClient {
     ) -> BoxFuture<'static, Answer<StatusTree>> {
         let (cloud, id) = (self.0.clone(), load_balancer.clone());
         async move {
-            let tree = match Cloud::status_tree(&cloud, &id, urgency).await {
+            match Cloud::status_tree(&cloud, &id, urgency).await {
                 Err(error) if status_lists::is_without_tree(&error) => {
                     status_lists::read(&cloud, &id, urgency).await
                 }
-                tree => tree,
-            };
-            tree.map_err(|error| failure(&error))
+                tree => tree.map_err(|error| failure(&error)),
+            }
         }
         .boxed()
     }
@@ -176,7 +175,7 @@ async fn write(cloud: &Cloud, change: Change, priority: Priority) -> Result<Writ
 }
 
 /// The failure of a call, with the fields on which the gate decides.
-fn failure(error: &Error) -> Failure {
+pub(super) fn failure(error: &Error) -> Failure {
     Failure {
         class: error.class(),
         retry_after: error.retry_after(),

@@ -3,11 +3,14 @@
 
 use futures::future::try_join_all;
 
+use super::octavia_client::failure;
 use capo_core::{FailureClass, Priority, ids::LoadBalancerId};
+use capo_gate::octavia::{Answer, Failure};
 use capo_openstack::{
     Cloud, Error,
     load_balancer::{
-        Listener, Member, Pool, StatusTree, TreeListener, TreeMember, TreeMonitor, TreePool,
+        Listener, LoadBalancer, Member, Pool, StatusTree, TreeListener, TreeMember, TreeMonitor,
+        TreePool,
     },
 };
 
@@ -22,13 +25,33 @@ pub(super) fn is_without_tree(error: &Error) -> bool {
 }
 
 /// The content of the status tree. The load balancer is read first: if it is ACTIVE, no operation is under way that
-/// could change the statuses which the later lists show.
+/// could change the statuses which the later lists show. Only the load balancer's own 404 means that it is absent: a pool may
+/// be deleted between two lists.
 pub(super) async fn read(
     cloud: &Cloud,
     id: &LoadBalancerId,
     priority: Priority,
+) -> Answer<StatusTree> {
+    let balancer = cloud.load_balancer(id, priority).await;
+    let balancer = balancer.map_err(|error| failure(&error))?;
+    read_below(cloud, balancer, priority)
+        .await
+        .map_err(|error| {
+            let failure = failure(&error);
+            let class = match failure.class {
+                FailureClass::NotFound => FailureClass::Transient,
+                class => class,
+            };
+            Failure { class, ..failure }
+        })
+}
+
+async fn read_below(
+    cloud: &Cloud,
+    balancer: LoadBalancer,
+    priority: Priority,
 ) -> Result<StatusTree, Error> {
-    let balancer = cloud.load_balancer(id, priority).await?;
+    let id = &balancer.id;
     let listeners = cloud.listeners(id, priority).await?;
     let pools = cloud.pools(id, priority).await?;
     let uses = |listener: &Listener, pool: &Pool| {

@@ -9,6 +9,7 @@ use super::{HookChange, Hooks, apply};
 use crate::reconcile::{SharedContext, capi::Machine, names_as_absent};
 use capo_api::v1beta2::OpenStackMachine;
 use capo_core::{GateMode, ObjectName, Reason};
+use capo_gate::findings::Findings;
 
 /// The decision about such a hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +88,15 @@ async fn is_absent(context: &SharedContext, namespace: &str, name: &str) -> bool
     read.is_err_and(|error| names_as_absent(&error, name))
 }
 
+/// Whether the machine has a member; `None` while that is unknown.
+fn has_member(findings: &Findings, openstack_machine: &str) -> Option<bool> {
+    if findings.observed.is_none() || findings.suspect {
+        return None;
+    }
+    let mut members = findings.members.iter();
+    Some(members.any(|member| member.machine == openstack_machine && member.id.is_some()))
+}
+
 async fn settle(
     context: &SharedContext,
     cluster: &ObjectName,
@@ -99,14 +109,7 @@ async fn settle(
         mode: context.tracker.settings().mode,
         deleting: machine.is_deleting(),
         ungated,
-        member: findings
-            .filter(|findings| findings.observed.is_some())
-            .map(|findings| {
-                findings
-                    .members
-                    .iter()
-                    .any(|member| member.machine == openstack_machine && member.id.is_some())
-            }),
+        member: findings.and_then(|findings| has_member(&findings, openstack_machine)),
     };
     match decide(observation) {
         Decision::Keep => {}
@@ -137,6 +140,22 @@ async fn settle(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_member_counts_as_absent_once_a_read_that_is_not_suspect_lacks_it() {
+        let unread = Findings::default();
+        let read = Findings {
+            observed: Some(jiff::Timestamp::UNIX_EPOCH),
+            ..Findings::default()
+        };
+        let suspect = Findings {
+            suspect: true,
+            ..read.clone()
+        };
+        for (findings, expected) in [(unread, None), (suspect, None), (read, Some(false))] {
+            assert_eq!(has_member(&findings, "m0"), expected, "{findings:?}");
+        }
+    }
 
     #[test]
     fn an_orphaned_hook_is_removed_when_it_protects_no_member() {
