@@ -51,6 +51,14 @@ fn a_new_member_that_never_gets_well_is_repaired_at_most_five_times_in_ten_minut
             }
             run_and_note(&mut world, &mut known, &mut times, 4_200);
             let first = times.first().copied().unwrap_or_default();
+            if restart.is_none() {
+                // Each attempt takes the time of two operations and the reads after them.
+                let gaps = times.windows(2).map(|pair| pair[1] - pair[0]);
+                for (gap, minutes) in gaps.zip([1.0, 2.0, 5.0, 10.0, 10.0]) {
+                    let pause = minutes * 60.0;
+                    assert!(gap >= pause && gap < pause + 20.0, "{fate:?}: {times:?}");
+                }
+            }
             let early = times.iter().filter(|time| **time < first + 600.0).count();
             assert!((3..=5).contains(&early), "{fate:?} {restart:?}: {times:?}");
             // Then every ten minutes.
