@@ -54,12 +54,13 @@ pub(crate) fn before_rules(
     ] {
         match question {
             Certainty::Yes => {
+                // It is acted on while what it rests on is fresh only.
+                needs.tree |= !can_decide(state, now);
+                needs.health = true;
                 let opened = machine.gates.release == GateDecision::Open(cause);
                 if opened || can_decide(state, now) {
                     return Decided(GateDecision::Open(cause));
                 }
-                needs.tree = true;
-                maybe = true;
             }
             Certainty::Maybe => maybe = true,
             Certainty::No => {}

@@ -1,8 +1,9 @@
 //! Machines whose API servers are down while their servers are ACTIVE.
 
-use super::{SECOND, gone, held, member_of, seconds, world};
+use super::{SECOND, gone, held, member_of, run_with_reads_of_servers, seconds, world};
 use crate::{
     model::desired::Health,
+    report::report,
     tests::world::{World, address, machine_name},
 };
 use capo_core::{ProvisioningStatus, Reason};
@@ -18,6 +19,33 @@ fn a_dead_machine_leaves_though_no_other_serves() {
     world.run(seconds(120));
     assert!(gone(&world, 1));
     assert_eq!(world.tally.requests, 0);
+}
+
+/// Kubernetes can't be reached for a while, so that the hook is still there when the read behind the decision is old.
+#[test]
+fn what_the_release_of_a_dead_machine_rests_on_is_read_again_until_its_hook_is_gone() {
+    let mut world = world(1);
+    world.controllers = false;
+    world.fall(address(1));
+    world.change(&machine_name(1), |want| want.api_server_pod = Health::Bad);
+    world.delete(&machine_name(1));
+    run_with_reads_of_servers(&mut world, seconds(150));
+    let mut longest = 0;
+    let mut waits = 0;
+    for _ in 0..200 {
+        run_with_reads_of_servers(&mut world, SECOND);
+        let now = world.present();
+        let findings = report(&world.state, &now);
+        let gate = &findings.machines[&machine_name(1)].release;
+        assert!(gate.is_open(), "{gate:?}");
+        waits = if findings.may_act_on(gate, now.instant) {
+            0
+        } else {
+            waits + 1
+        };
+        longest = longest.max(waits);
+    }
+    assert!(longest <= 2, "{longest} s");
 }
 
 #[test]
