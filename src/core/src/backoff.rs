@@ -1,4 +1,4 @@
-//! The one schedule of growing pauses.
+//! Growing pauses between attempts.
 
 use std::time::Duration;
 
@@ -37,6 +37,20 @@ impl Schedule {
     }
 }
 
+/// The longest pause between two repairs.
+pub const LONGEST_REPAIR_PAUSE: Duration = Duration::from_mins(10);
+
+/// The pause after repair number `repair`, counted from 0: 1, 2, 5, then always 10 minutes. A repair in Octavia locks the whole
+/// load balancer, so that at most five are made in the first ten minutes.
+pub const fn repair_pause(repair: u32) -> Duration {
+    match repair {
+        0 => Duration::from_mins(1),
+        1 => Duration::from_mins(2),
+        2 => Duration::from_mins(5),
+        _ => LONGEST_REPAIR_PAUSE,
+    }
+}
+
 /// The pause, made shorter or longer by up to a fifth of its length. `random` is uniform in `0.0..1.0`.
 pub fn jittered(pause: Duration, random: f64) -> Duration {
     pause.mul_f64(0.8 + 0.4 * random.clamp(0.0, 1.0))
@@ -51,6 +65,12 @@ mod tests {
         let schedule = Schedule::doubling(Duration::from_secs(5), Duration::from_mins(1));
         let pauses = [0, 1, 2, 3, 4, 5, u32::MAX].map(|n| schedule.pause(n).as_secs());
         assert_eq!(pauses, [5, 10, 20, 40, 60, 60, 60]);
+    }
+
+    #[test]
+    fn at_most_five_repairs_fit_into_ten_minutes() {
+        let minutes = [0, 1, 2, 3, u32::MAX].map(|repair| repair_pause(repair).as_secs() / 60);
+        assert_eq!(minutes, [1, 2, 5, 10, 10]);
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! The attempts at a write that fails again and again.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use capo_core::FailureClass;
+use capo_core::{
+    FailureClass,
+    backoff::{LONGEST_REPAIR_PAUSE, repair_pause},
+};
 
 /// Back-off of repeated attempts.
 #[derive(Debug, Clone, Copy, Default)]
@@ -26,7 +29,8 @@ impl Attempts {
 
     /// The part that was written to is well. Once it has been well for the longest pause, earlier attempts no longer count.
     pub(crate) fn rest(&mut self, now: Instant) {
-        let is_long_ago = |next: Instant| now.saturating_duration_since(next) >= Self::LONGEST;
+        let is_long_ago =
+            |next: Instant| now.saturating_duration_since(next) >= LONGEST_REPAIR_PAUSE;
         if self.next.is_some_and(is_long_ago) {
             *self = Self::default();
         }
@@ -37,16 +41,8 @@ impl Attempts {
         self.next = Some(now);
     }
 
-    /// The longest pause between two attempts.
-    const LONGEST: Duration = Duration::from_mins(10);
-
     pub(crate) fn made(&mut self, now: Instant) {
-        let pause = match self.made {
-            0 => Duration::from_mins(1),
-            1 => Duration::from_mins(2),
-            2 => Duration::from_mins(5),
-            _ => Self::LONGEST,
-        };
+        let pause = repair_pause(self.made);
         self.made = self.made.saturating_add(1);
         self.next = now.checked_add(pause);
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use capo_core::{ProvisioningStatus, ids::LoadBalancerId};
+use capo_core::{ProvisioningStatus, backoff::repair_pause, ids::LoadBalancerId};
 
 /// A load balancer as read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(crate) enum LoadBalancerPlan {
         id: LoadBalancerId,
     },
     /// It is being deleted: make a new one once it is gone.
-    Going {
+    Deleting {
         /// Octavia's id.
         id: LoadBalancerId,
     },
@@ -99,7 +99,7 @@ pub(crate) fn plan(
         .collect();
     match (staying.as_slice(), ours.first()) {
         ([], None) => LoadBalancerPlan::Create,
-        ([], Some(deleting)) => LoadBalancerPlan::Going {
+        ([], Some(deleting)) => LoadBalancerPlan::Deleting {
             id: deleting.id.clone(),
         },
         ([one], _) => one_plan(inputs, one, now),
@@ -136,14 +136,11 @@ fn one_plan(
     }
 }
 
-/// A cloud whose load balancers always fail is not asked for one after the other.
+/// The pause before the next replacement: a cloud whose load balancers always end in ERROR would create one after the other.
 fn pause_after(replacements: u32) -> Duration {
-    match replacements {
-        0 => Duration::ZERO,
-        1 => Duration::from_mins(1),
-        2 => Duration::from_mins(2),
-        3 => Duration::from_mins(5),
-        _ => Duration::from_mins(10),
+    match replacements.checked_sub(1) {
+        None => Duration::ZERO,
+        Some(repair) => repair_pause(repair),
     }
 }
 
@@ -183,7 +180,7 @@ mod tests {
             ),
             (
                 vec![lb("1", "n", "PENDING_DELETE")],
-                LoadBalancerPlan::Going { id: id("1") },
+                LoadBalancerPlan::Deleting { id: id("1") },
             ),
             (
                 vec![lb("1", "n", "PENDING_DELETE"), lb("2", "n", "ACTIVE")],
