@@ -37,11 +37,7 @@ fn member_first(state: &State, machine: &Machine, now: &Now) -> GateDecision {
     {
         return GateDecision::Held(cause);
     }
-    let gone = machine
-        .slots
-        .iter()
-        .all(|slot| slot.member.is_none() && slot.absent_reads >= 2);
-    if gone && state.read_after_write() {
+    if machine.members_are_absent() && state.read_after_write() {
         return GateDecision::Open(GateCause::MembersGone);
     }
     let pending_long = state.balancer.is_pending()

@@ -20,7 +20,7 @@ use capo_core::{ConditionState, GateOverride, ObjectName, Reason};
 /// What the gates depend on.
 pub struct ReleaseInputs<'a> {
     /// The Cluster or its control plane is being deleted.
-    pub is_going: bool,
+    pub cluster_deleting: bool,
     /// The control plane was initialised once.
     pub is_initialised: bool,
     /// The operator's annotation on the cluster.
@@ -103,7 +103,7 @@ fn release(inputs: &ReleaseInputs<'_>, carrier: &Carrier, is_next: bool, now: Ti
         message,
         since: now,
     };
-    if inputs.is_going {
+    if inputs.cluster_deleting {
         return open(
             Reason::ClusterDeleting,
             "The Cluster or its control plane is being deleted",

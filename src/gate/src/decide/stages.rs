@@ -229,11 +229,7 @@ fn advance(machine: &mut Machine, ports: &[Port], facts: &Facts<'_>, needs: &mut
     if machine.stage == Stage::Proving && answered {
         machine.stage = Stage::Removing;
     }
-    let gone = machine
-        .slots
-        .iter()
-        .all(|slot| slot.member.is_none() && slot.absent_reads >= 2);
-    if machine.stage == Stage::Removing && gone && serve {
+    if machine.stage == Stage::Removing && machine.members_are_absent() && serve {
         if facts.fresh {
             machine.stage = Stage::Confirming;
         } else {

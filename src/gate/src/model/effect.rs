@@ -15,7 +15,7 @@ pub enum Effect {
         /// The call.
         call: Call,
         /// The priority in the request budget.
-        urgency: Priority,
+        priority: Priority,
     },
     /// Request `/readyz` from an API server, verified against the cluster's CA, and step with the outcome.
     Probe {

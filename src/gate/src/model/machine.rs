@@ -72,6 +72,12 @@ impl Machine {
         }
     }
 
+    /// Two reads in a row have shown that it has no member on any port.
+    pub(crate) fn members_are_absent(&self) -> bool {
+        let mut slots = self.slots.iter();
+        slots.all(|slot| slot.member.is_none() && slot.absent_reads >= 2)
+    }
+
     /// Cluster API has admitted it, or may have since the gate opened: what is handed over may be older than that.
     pub(crate) fn may_be_admitted(&self) -> bool {
         self.want.admitted || self.offered
@@ -127,6 +133,11 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
+    /// The last write of its member was refused, and the pause before the next one is not over.
+    pub(crate) fn is_backing_off(&self, now: Instant) -> bool {
+        self.refusal.is_some() && !self.attempts.may(now)
+    }
+
     /// The member at the machine's address: its own, or the one that is in the way, which sends the machine clients too.
     pub(crate) fn at_address(&self) -> Option<usize> {
         self.member.or(self.foreign)

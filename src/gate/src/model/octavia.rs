@@ -22,25 +22,26 @@ pub trait Octavia: Send + Sync + 'static {
     fn status_tree(
         &self,
         load_balancer: &LoadBalancerId,
-        urgency: Priority,
+        priority: Priority,
     ) -> BoxFuture<'static, Answer<StatusTree>>;
     /// Everything below a load balancer that the tree lacks: unattached pools, ids of default pools and
     /// monitors, ports, allowed CIDRs.
     fn structure(
         &self,
         load_balancer: &LoadBalancerId,
-        urgency: Priority,
+        priority: Priority,
     ) -> BoxFuture<'static, Answer<Structure>>;
     /// The members of a pool with everything the tree lacks of them.
-    fn members(&self, pool: &PoolId, urgency: Priority) -> BoxFuture<'static, Answer<Vec<Member>>>;
+    fn members(&self, pool: &PoolId, priority: Priority)
+    -> BoxFuture<'static, Answer<Vec<Member>>>;
     /// A health monitor's numbers.
     fn monitor(
         &self,
         monitor: &MonitorId,
-        urgency: Priority,
+        priority: Priority,
     ) -> BoxFuture<'static, Answer<MonitorNumbers>>;
     /// Changes something.
-    fn write(&self, change: &Change, urgency: Priority) -> BoxFuture<'static, Answer<Written>>;
+    fn write(&self, change: &Change, priority: Priority) -> BoxFuture<'static, Answer<Written>>;
 }
 
 /// The answer of Octavia, or the failure of the call.

@@ -1,8 +1,8 @@
-//! The cluster's side of what is published.
+//! What is decided about the cluster, without messages.
 
 use crate::model::decision::GateCause;
 
-/// What time alone can change of what is published.
+/// What is decided about the load balancer as a whole. Unlike the statuses that were read, the passage of time alone can change it.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a fact of its own, not a step of one state"
@@ -11,12 +11,13 @@ use crate::model::decision::GateCause;
 pub(crate) struct Summary {
     /// Why the cluster's verdict is not True.
     pub(crate) cause: Option<GateCause>,
-    /// What keeps the cluster from being Ready, at once or once it has lasted for a while.
+    /// What keeps the cluster from being Ready: some causes at once, the others once they have lasted for a while.
     pub(crate) in_ready: Option<GateCause>,
-    /// That is so at this moment.
+    /// Whether `in_ready` keeps the cluster from being Ready at this moment.
     pub(crate) counts: bool,
-    /// Members that are PENDING past the alert and the stuck threshold, and settled past the warn one.
+    /// How many members have been PENDING for longer than the alert threshold.
     pub(crate) alerted: u32,
+    /// How many members have been PENDING for longer than the stuck threshold.
     pub(crate) stuck: u32,
     /// The bypass that is valid now.
     pub(crate) bypassed: bool,

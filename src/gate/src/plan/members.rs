@@ -49,7 +49,7 @@ pub(crate) fn restore(state: &State, now: &Now) -> Option<Todo> {
         if !machine.restoring && !needed {
             return None;
         }
-        if place.slot.refusal.is_some() && !place.slot.attempts.may(now.instant) {
+        if place.slot.is_backing_off(now.instant) {
             return None;
         }
         let disabled = member.detail.as_ref();
@@ -79,7 +79,7 @@ pub(crate) fn enable(state: &State, now: &Now) -> Option<Todo> {
         if member.provisioning.is_pending() || serving::is_leaving(place.machine) {
             return None;
         }
-        if place.slot.refusal.is_some() && !place.slot.attempts.may(now.instant) {
+        if place.slot.is_backing_off(now.instant) {
             return None;
         }
         let may = state.settings.mode != GateMode::Enforce
@@ -191,7 +191,7 @@ pub(crate) fn remove(state: &State, now: &Now) -> Option<Todo> {
                 let takes_traffic = member.provisioning == ProvisioningStatus::Active
                     && member.weight() != Some(0)
                     && member.admin_up() != Some(false);
-                if !takes_traffic || slot.refusal.is_some() && !slot.attempts.may(now.instant) {
+                if !takes_traffic || slot.is_backing_off(now.instant) {
                     return None;
                 }
                 return on_fresh(state, now, || {
@@ -241,7 +241,7 @@ pub(crate) fn create(state: &State, desired: &DesiredLoadBalancer, now: &Now) ->
             || slot.foreign.is_some()
             || !known_absent
             || machine.want.server.state == ServerState::Absent
-            || slot.refusal.is_some() && !slot.attempts.may(now.instant)
+            || slot.is_backing_off(now.instant)
             || serving::is_not_needed(state, machine)
             || is_being_released(state, name, machine, now)
         {

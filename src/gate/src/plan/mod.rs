@@ -45,7 +45,7 @@ pub(crate) fn act(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
 }
 
 fn begin(state: &mut State, purpose: Purpose, call: Call, now: &Now, effects: &mut Vec<Effect>) {
-    let urgency = urgency(state, &purpose);
+    let priority = priority_of(state, &purpose);
     if matches!(purpose, Purpose::Tree | Purpose::Bundle) {
         state.reads.tried = Some(now.instant);
     }
@@ -60,13 +60,13 @@ fn begin(state: &mut State, purpose: Purpose, call: Call, now: &Now, effects: &m
     effects.push(Effect::Call {
         id: state.calls,
         call,
-        urgency,
+        priority,
     });
 }
 
 /// The priority of a call. Only a call for which a gate waits right now has the gates' priority: if every call had it, it
 /// would mean nothing.
-pub(crate) fn urgency(state: &State, purpose: &Purpose) -> Priority {
+pub(crate) fn priority_of(state: &State, purpose: &Purpose) -> Priority {
     let gate = match purpose {
         Purpose::Write(write) => gate_waits_for(state, write),
         Purpose::Tree | Purpose::Bundle | Purpose::Members(_) => {
@@ -235,13 +235,13 @@ fn list_members(
 }
 
 fn next_write(state: &State, desired: &DesiredLoadBalancer, now: &Now) -> Option<Todo> {
-    let going = desired.cluster.cluster_deleting;
-    if !going && !state.machines_known {
+    let is_deleting = desired.cluster.cluster_deleting;
+    if !is_deleting && !state.machines_known {
         return listeners::make_or_repair(state, desired, now)
             .or_else(|| listeners::keep(state, desired, now));
     }
     let todo = members::restore(state, now).or_else(|| {
-        if going {
+        if is_deleting {
             None
         } else {
             listeners::make_or_repair(state, desired, now)
@@ -250,7 +250,7 @@ fn next_write(state: &State, desired: &DesiredLoadBalancer, now: &Now) -> Option
     let todo = todo
         .or_else(|| members::enable(state, now))
         .or_else(|| members::remove(state, now));
-    if todo.is_some() || going {
+    if todo.is_some() || is_deleting {
         return todo;
     }
     members::create(state, desired, now)

@@ -116,7 +116,7 @@ pub(crate) fn cause(
         GateCause::Paused => "Paused, or being moved: nothing is touched".to_owned(),
         GateCause::OperatorHold => "The operator holds it".to_owned(),
         GateCause::ServerNotReady => "Its server is not ACTIVE yet, or has no address yet".to_owned(),
-        GateCause::NotObserved => "The load balancer was not read yet".to_owned(),
+        GateCause::NotObserved => "The load balancer has not been read yet".to_owned(),
         GateCause::NotFresh => "The load balancer is being read again".to_owned(),
         GateCause::Stale => "The last read of the load balancer is too old".to_owned(),
         GateCause::Trouble(_) => {

@@ -47,7 +47,7 @@ static INGRESS: LazyLock<ConditionState> = LazyLock::new(|| ConditionState::met(
 
 fn inputs<'a>(holder: &'a Holder, proof: Option<&'a CarrierProof>) -> ReleaseInputs<'a> {
     ReleaseInputs {
-        is_going: false,
+        cluster_deleting: false,
         is_initialised: true,
         operator: &GateOverride::None,
         address: "203.0.113.9",
@@ -170,9 +170,9 @@ fn what_opens_every_gate_opens_this_one_and_an_operator_holds_it() {
     let hold = GateOverride::Hold {
         reason: "r".to_owned(),
     };
-    let mut going = inputs(&on_a, None);
-    going.is_going = true;
-    assert!(gate(&going, &carriers, "a").is_open());
+    let mut deleting = inputs(&on_a, None);
+    deleting.cluster_deleting = true;
+    assert!(gate(&deleting, &carriers, "a").is_open());
     let mut new = inputs(&on_a, None);
     new.is_initialised = false;
     assert!(gate(&new, &carriers, "a").is_open());

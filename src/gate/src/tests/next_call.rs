@@ -14,7 +14,7 @@ use crate::{
         state::{FRESH, Ladder, State},
         trouble::Trouble,
     },
-    plan::{next_call, urgency},
+    plan::{next_call, priority_of},
     tests::{
         pair::{STEP, ago, machine, member, state},
         world::machine_name,
@@ -26,7 +26,7 @@ use capo_core::{FailureClass, Lookup, ObjectName, Priority, ProvisioningStatus};
 fn priority(purpose: &Purpose, change: impl FnOnce(&mut State)) -> Priority {
     let (mut state, _) = state();
     change(&mut state);
-    urgency(&state, purpose)
+    priority_of(&state, purpose)
 }
 
 const READS: [Purpose; 3] = [Purpose::Tree, Purpose::Bundle, Purpose::Members(6443)];

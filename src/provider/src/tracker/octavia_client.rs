@@ -34,13 +34,13 @@ impl Octavia for OctaviaClient {
     fn status_tree(
         &self,
         load_balancer: &LoadBalancerId,
-        urgency: Priority,
+        priority: Priority,
     ) -> BoxFuture<'static, Answer<StatusTree>> {
         let (cloud, id) = (self.0.clone(), load_balancer.clone());
         async move {
-            match Cloud::status_tree(&cloud, &id, urgency).await {
+            match Cloud::status_tree(&cloud, &id, priority).await {
                 Err(error) if status_lists::is_without_tree(&error) => {
-                    status_lists::read(&cloud, &id, urgency).await
+                    status_lists::read(&cloud, &id, priority).await
                 }
                 tree => tree.map_err(|error| failure(&error)),
             }
@@ -51,17 +51,17 @@ impl Octavia for OctaviaClient {
     fn structure(
         &self,
         load_balancer: &LoadBalancerId,
-        urgency: Priority,
+        priority: Priority,
     ) -> BoxFuture<'static, Answer<Structure>> {
         let (cloud, id) = (self.0.clone(), load_balancer.clone());
         async move {
             let shared = cloud.shared_reads();
             let listeners = shared
-                .listeners(&id, urgency)
+                .listeners(&id, priority)
                 .await
                 .map_err(|error| failure(&error))?;
             let pools = shared
-                .pools(&id, urgency)
+                .pools(&id, priority)
                 .await
                 .map_err(|error| failure(&error))?;
             Ok(Structure { listeners, pools })
@@ -69,10 +69,14 @@ impl Octavia for OctaviaClient {
         .boxed()
     }
 
-    fn members(&self, pool: &PoolId, urgency: Priority) -> BoxFuture<'static, Answer<Vec<Member>>> {
+    fn members(
+        &self,
+        pool: &PoolId,
+        priority: Priority,
+    ) -> BoxFuture<'static, Answer<Vec<Member>>> {
         let (cloud, id) = (self.0.clone(), pool.clone());
         async move {
-            Cloud::members(&cloud, &id, urgency)
+            Cloud::members(&cloud, &id, priority)
                 .await
                 .map_err(|error| failure(&error))
         }
@@ -82,13 +86,13 @@ impl Octavia for OctaviaClient {
     fn monitor(
         &self,
         monitor: &MonitorId,
-        urgency: Priority,
+        priority: Priority,
     ) -> BoxFuture<'static, Answer<MonitorNumbers>> {
         let (cloud, id) = (self.0.clone(), monitor.clone());
         async move {
             let monitor = cloud
                 .shared_reads()
-                .health_monitor(&id, urgency)
+                .health_monitor(&id, priority)
                 .await
                 .map_err(|error| failure(&error))?;
             Ok(monitor.numbers)
@@ -96,10 +100,10 @@ impl Octavia for OctaviaClient {
         .boxed()
     }
 
-    fn write(&self, change: &Change, urgency: Priority) -> BoxFuture<'static, Answer<Written>> {
+    fn write(&self, change: &Change, priority: Priority) -> BoxFuture<'static, Answer<Written>> {
         let (cloud, change) = (self.0.clone(), change.clone());
         async move {
-            write(&cloud, change, urgency)
+            write(&cloud, change, priority)
                 .await
                 .map_err(|error| failure(&error))
         }

@@ -104,14 +104,21 @@ impl Worker {
         withdrawal: &Withdrawal,
     ) {
         match effect {
-            Effect::Call { id, call, urgency } => {
+            Effect::Call { id, call, priority } => {
                 // The gate makes calls only while there are credentials and a load balancer.
                 if let (Some(client), Some(load_balancer)) = (client, state.load_balancer()) {
                     let change = match &call {
                         Call::Write(change) => described(&self.cluster, change),
                         _ => None,
                     };
-                    let sent = send(client, load_balancer, id, call, urgency, withdrawal.clone());
+                    let sent = send(
+                        client,
+                        load_balancer,
+                        id,
+                        call,
+                        priority,
+                        withdrawal.clone(),
+                    );
                     let listener = Arc::clone(&self.listener);
                     let reported =
                         sent.inspect(move |events| report_change(change, events, &listener));
@@ -295,10 +302,10 @@ fn send(
     load_balancer: &LoadBalancerId,
     id: u64,
     call: Call,
-    urgency: Priority,
+    priority: Priority,
     withdrawal: Withdrawal,
 ) -> BoxFuture<'static, Vec<Event>> {
-    let answer = answer(client, load_balancer, call, urgency);
+    let answer = answer(client, load_balancer, call, priority);
     async move {
         let (answer, sent) = when_sent(withdrawal.scope(answer)).await;
         let sent = sent.map(|at| Event::Sent {
@@ -316,17 +323,17 @@ fn answer(
     client: &Arc<dyn Octavia>,
     load_balancer: &LoadBalancerId,
     call: Call,
-    urgency: Priority,
+    priority: Priority,
 ) -> BoxFuture<'static, Answered> {
     match call {
         Call::Tree => client
-            .status_tree(load_balancer, urgency)
+            .status_tree(load_balancer, priority)
             .map(Answered::Tree)
             .boxed(),
         Call::Bundle { pools } => {
-            let tree = client.status_tree(load_balancer, urgency);
+            let tree = client.status_tree(load_balancer, priority);
             let lists = pools.into_iter().map(|(port, pool)| {
-                let members = client.members(&pool, urgency);
+                let members = client.members(&pool, priority);
                 members.map(move |answer| (port, answer))
             });
             join(tree, join_all(lists))
@@ -334,19 +341,19 @@ fn answer(
                 .boxed()
         }
         Call::Structure => client
-            .structure(load_balancer, urgency)
+            .structure(load_balancer, priority)
             .map(Answered::Structure)
             .boxed(),
         Call::Members { pool } => client
-            .members(&pool, urgency)
+            .members(&pool, priority)
             .map(Answered::Members)
             .boxed(),
         Call::Monitor { monitor } => client
-            .monitor(&monitor, urgency)
+            .monitor(&monitor, priority)
             .map(Answered::Monitor)
             .boxed(),
         Call::Write(change) => client
-            .write(&change, urgency)
+            .write(&change, priority)
             .map(Answered::Written)
             .boxed(),
     }
