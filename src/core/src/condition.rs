@@ -19,7 +19,7 @@ impl Default for ConditionState {
         Self {
             status: ConditionStatus::Unknown,
             reason: Reason::NotYetObserved,
-            message: "The load balancer was not read yet".to_owned(),
+            message: "The load balancer has not been read yet".to_owned(),
         }
     }
 }

@@ -81,7 +81,7 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
         events.warning(&pass.reference(), Reason::InvalidSpec, "Gate", &note);
     }
     pass.publish(&desired, &problems, &published);
-    let ungated = desired.load_balancer.is_none() || pass.related.going();
+    let ungated = desired.load_balancer.is_none() || pass.related.is_being_deleted();
     release_orphaned(pass.context, &pass.name, &pass.related.machines, ungated).await;
     let findings = pass.context.tracker.findings(&pass.name);
     report_load_balancer(&mut pass, &desired, findings.as_ref());

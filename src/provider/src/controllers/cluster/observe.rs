@@ -103,7 +103,7 @@ impl RelatedObjects {
     }
 
     /// The Cluster or its control plane is being deleted.
-    pub(crate) fn going(&self) -> bool {
+    pub(crate) fn is_being_deleted(&self) -> bool {
         self.control_plane.deleting || self.cluster.as_ref().is_none_or(|c| c.is_deleting())
     }
 
@@ -202,7 +202,7 @@ pub(crate) async fn facts(
     read_authority(context, &name.namespace, &related.cluster_name, seen, now).await;
     ClusterFacts {
         paused,
-        cluster_deleting: related.going(),
+        cluster_deleting: related.is_being_deleted(),
         initialised: related.initialised(),
         operator: gate_override_of(operator),
         remote_connection_since,

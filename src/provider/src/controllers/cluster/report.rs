@@ -139,7 +139,7 @@ impl Report {
         for (kind, verdict) in &self.conditions {
             conditions.set(kind, verdict);
         }
-        let unseen = ConditionState::unknown(Reason::NotYetObserved, "Not looked at yet");
+        let unseen = ConditionState::unknown(Reason::NotYetObserved, "Not observed yet");
         for kind in OURS {
             conditions.set_if_absent(kind, &unseen);
         }

@@ -108,7 +108,7 @@ impl Pass<'_> {
             ),
             admitted: self.is_admitted(),
             paused: self.is_paused_or_moved(),
-            server: self.server_sight(),
+            server: self.observed_server(),
             deletion: deletion(
                 self.object.meta(),
                 self.related.server.as_ref().map(|server| server.meta()),
@@ -142,7 +142,7 @@ impl Pass<'_> {
         self.wake_cluster(&cluster);
         // The finding may be older than the read that answered it.
         if self.finding().is_some_and(|finding| finding.server_wanted)
-            && self.server_sight().is_due(Instant::now())
+            && self.observed_server().is_due(Instant::now())
             && self.related.server.is_some()
             && self.context.servers.observations.want(&self.name)
         {
@@ -177,7 +177,7 @@ impl Pass<'_> {
                 .is_some_and(|machine| machine.is_admitted())
     }
 
-    fn server_sight(&self) -> ObservedServer {
+    fn observed_server(&self) -> ObservedServer {
         if let Some(seen) = &self.observation {
             return seen.server;
         }

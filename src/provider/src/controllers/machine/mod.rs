@@ -19,7 +19,7 @@ mod status;
 pub(super) mod translate;
 
 pub(super) use health::MachineHealth;
-pub(super) use reconcile::{may_server_go, pass};
+pub(super) use reconcile::{ensure_server_may_be_deleted, pass};
 
 use crate::{
     kubernetes::conditions::kind,

@@ -35,7 +35,7 @@ pub(in crate::controllers) fn pass(
 /// Returns `Ok` when the server of the machine `name` may be deleted. Its object may have been deleted
 /// alone, or by a foreground deletion that does not wait for the machine. A machine that is absent from the
 /// store is read from the API server: only one that does not exist opens this gate.
-pub(in crate::controllers) async fn may_server_go(
+pub(in crate::controllers) async fn ensure_server_may_be_deleted(
     name: &ObjectName,
     context: &Context,
 ) -> StepResult<()> {

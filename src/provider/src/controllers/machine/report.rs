@@ -59,7 +59,10 @@ pub(super) fn status(object: &OpenStackMachine, report: &Report<'_>, now: Timest
     }
     conditions.set_if_absent(
         kind::OPENSTACK_AUTHENTICATION_SUCCEEDED,
-        &ConditionState::unknown(Reason::NotYetObserved, "OpenStack was not asked yet"),
+        &ConditionState::unknown(
+            Reason::NotYetObserved,
+            "No request to OpenStack has been made yet",
+        ),
     );
     let mut counted = vec![
         kind::OPENSTACK_AUTHENTICATION_SUCCEEDED,
@@ -89,7 +92,7 @@ pub(super) fn status(object: &OpenStackMachine, report: &Report<'_>, now: Timest
             .server
             .and_then(|server| copied(server, kind::FLOATING_ADDRESS_FROM_POOL_READY))
             .unwrap_or_else(|| {
-                ConditionState::unknown(Reason::NotYetObserved, "The server was not made yet")
+                ConditionState::unknown(Reason::NotYetObserved, "The server does not exist yet")
             });
         conditions.set(kind::FLOATING_ADDRESS_FROM_POOL_READY, &verdict);
         counted.push(kind::FLOATING_ADDRESS_FROM_POOL_READY);
@@ -151,7 +154,10 @@ fn ingress(load_balancer: &ConditionState) -> ConditionState {
 /// `InstanceReady` as the server has it.
 pub(super) fn instance(server: &OpenStackServer) -> ConditionState {
     copied(server, kind::INSTANCE_READY).unwrap_or_else(|| {
-        ConditionState::unknown(Reason::NotYetObserved, "The server was not looked at yet")
+        ConditionState::unknown(
+            Reason::NotYetObserved,
+            "The OpenStackServer has not been reconciled yet",
+        )
     })
 }
 

@@ -34,9 +34,10 @@ impl Pass<'_> {
     pub(super) fn instance(&self) -> ConditionState {
         match &self.related.server {
             Some(server) => report::instance(server),
-            None => {
-                ConditionState::unknown(Reason::NotYetObserved, "The server was not looked at yet")
-            }
+            None => ConditionState::unknown(
+                Reason::NotYetObserved,
+                "The OpenStackServer has not been reconciled yet",
+            ),
         }
     }
 

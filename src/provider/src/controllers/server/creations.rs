@@ -24,10 +24,10 @@ use capo_openstack::Error;
 /// The creations of an object that may still be carried out, each with the time at which that is over, as JSON.
 pub(super) const IN_DOUBT: &str = "infrastructure.cluster.x-k8s.io/creations-in-doubt";
 
-/// For so long a service may still carry out a request that it has answered with an error.
+/// How long a service may still carry out a request that it has answered with an error.
 const ANSWERED: Duration = Duration::from_secs(65);
 
-/// For so long OpenStack may still carry out a request that it has not answered: services have been seen to take two minutes.
+/// How long OpenStack may still carry out a request that it has not answered: services have been seen to take two minutes.
 const UNANSWERED: Duration = Duration::from_secs(130);
 
 /// The creations in doubt of every object that this process has seen. Cheap to clone.

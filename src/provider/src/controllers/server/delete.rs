@@ -108,7 +108,7 @@ impl Deletion<'_> {
             // One 404 can be a proxy's.
             if self.was_begun() && before.is_none_or(|before| before.found) {
                 return Err(waiting(
-                    "The server was absent in one read; it is looked for once more",
+                    "One read found no server, which a second read has to confirm",
                 ));
             }
             return Ok(());
@@ -121,7 +121,7 @@ impl Deletion<'_> {
         seen.server = Some(server);
         self.found(&described(CloudObject::Server, &self.owner.name));
         if !under_way {
-            self.may_server_go().await?;
+            self.ensure_server_may_be_deleted().await?;
             let answer = self.cloud.delete_server(&id, Priority::Gate).await;
             self.deleted(CloudObject::Server, &self.owner.name, id.as_str(), answer)?;
         }
@@ -165,12 +165,12 @@ impl Deletion<'_> {
     }
 
     /// A machine's server does not go before its load balancer members.
-    async fn may_server_go(&self) -> StepResult<()> {
+    async fn ensure_server_may_be_deleted(&self) -> StepResult<()> {
         let owners = self.object.owner_references();
         if !owners.iter().any(|owner| owner.kind == "OpenStackMachine") {
             return Ok(());
         }
-        machine::may_server_go(self.owner, self.context).await
+        machine::ensure_server_may_be_deleted(self.owner, self.context).await
     }
 
     async fn find_server(&self) -> StepResult<Option<Server>> {

@@ -56,9 +56,12 @@ pub(super) fn status(object: &OpenStackServer, report: &Report<'_>, now: Timesta
     let unseen = |what: &str| ConditionState::unknown(Reason::NotYetObserved, what);
     conditions.set_if_absent(
         kind::OPENSTACK_AUTHENTICATION_SUCCEEDED,
-        &unseen("OpenStack was not asked yet"),
+        &unseen("No request to OpenStack has been made yet"),
     );
-    conditions.set_if_absent(kind::INSTANCE_READY, &unseen("The server was not read yet"));
+    conditions.set_if_absent(
+        kind::INSTANCE_READY,
+        &unseen("The server has not been read yet"),
+    );
     let mut counted = vec![
         kind::OPENSTACK_AUTHENTICATION_SUCCEEDED,
         kind::INSTANCE_READY,
@@ -66,7 +69,7 @@ pub(super) fn status(object: &OpenStackServer, report: &Report<'_>, now: Timesta
     if object.spec.floating_ip_pool_ref.is_some() {
         conditions.set_if_absent(
             kind::FLOATING_ADDRESS_FROM_POOL_READY,
-            &unseen("The floating IP was not looked at yet"),
+            &unseen("The floating IP has not been read yet"),
         );
         counted.push(kind::FLOATING_ADDRESS_FROM_POOL_READY);
     }

@@ -130,7 +130,7 @@ mod tests {
         let foreign = |owner: &str| BastionPlan::Foreign {
             owner: owner.to_owned(),
         };
-        let going = || server(owner("OpenStackCluster", "c"), true);
+        let in_deletion = || server(owner("OpenStackCluster", "c"), true);
         let cases = vec![
             ("none", None, Desired::Off, false, BastionPlan::Nothing),
             (
@@ -174,14 +174,14 @@ mod tests {
             ),
             (
                 "being replaced",
-                Some(going()),
+                Some(in_deletion()),
                 other,
                 true,
                 BastionPlan::AwaitDeletion,
             ),
             (
                 "being removed",
-                Some(going()),
+                Some(in_deletion()),
                 Desired::Off,
                 true,
                 BastionPlan::AwaitDeletion,

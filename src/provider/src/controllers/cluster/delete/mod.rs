@@ -73,7 +73,7 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
                 verify_project(&mut pass, &desired, &identity).await;
             }
             pass.publish(&desired, &problems, &published);
-            let ungated = desired.load_balancer.is_none() || pass.related.going();
+            let ungated = desired.load_balancer.is_none() || pass.related.is_being_deleted();
             release_orphaned(pass.context, &pass.name, &pass.related.machines, ungated).await;
             let wait = Outcome::wait(Reason::Deleting, message.clone(), MACHINES_PAUSE);
             pass.report.ready = Some(ConditionState::unmet(Reason::Deleting, message));

@@ -214,7 +214,7 @@ async fn remove_router(
         })?;
     match router::find_managed(context).await? {
         None => Ok(()),
-        Some(router) => Err(going(ROUTER_READY, "Router", &router.name)),
+        Some(router) => Err(still_deleting(ROUTER_READY, "Router", &router.name)),
     }
 }
 
@@ -273,7 +273,7 @@ async fn remove_network(
     }
     match network::find_managed(context).await? {
         None => Ok(()),
-        Some(network) => Err(going(NETWORK_READY, "Network", &network.name)),
+        Some(network) => Err(still_deleting(NETWORK_READY, "Network", &network.name)),
     }
 }
 
@@ -318,7 +318,7 @@ fn still_used(network: &Network, ports: &[Port], error: &Error) -> StepError {
     )
 }
 
-fn going(condition: &'static str, what: &str, name: &str) -> StepError {
+fn still_deleting(condition: &'static str, what: &str, name: &str) -> StepError {
     StepError::wait(
         condition,
         Reason::Deleting,

@@ -139,7 +139,7 @@ mod tests {
             shown(&allowed, &networking, vip),
             Some(vec!["2001:db8:1::/48".to_owned()])
         );
-        // Nobody is not everybody.
+        // An empty list would admit everybody: without a range of its own the list has the address itself.
         networking.router = Lookup::Absent;
         assert_eq!(
             shown(&allowed[..1], &networking, vip),

@@ -77,7 +77,7 @@ pub(crate) fn decide(
         | LoadBalancerPlan::Replace { id, .. }
         | LoadBalancerPlan::ReplaceLater { id, .. }
         | LoadBalancerPlan::Broken { id } => by_id(id),
-        LoadBalancerPlan::Create | LoadBalancerPlan::Going { .. } => Lookup::Absent,
+        LoadBalancerPlan::Create | LoadBalancerPlan::Deleting { .. } => Lookup::Absent,
         // One of them may be ours.
         LoadBalancerPlan::Ambiguous { .. } => Lookup::Unknown,
     };
@@ -98,7 +98,7 @@ pub(crate) async fn carry_out(
             pass.seen.floating_ip = None;
             create(pass, context, desired).await
         }
-        LoadBalancerPlan::Going { id } => {
+        LoadBalancerPlan::Deleting { id } => {
             let text = format!(
                 "Load balancer {id} is being deleted; a new one is created when it is gone"
             );
@@ -213,7 +213,7 @@ async fn replace(
         });
     }
     let text = format!(
-        "Load balancer {id} was in ERROR and is being deleted; a new one is made when it is gone"
+        "Load balancer {id} was in ERROR and is being deleted; a new one is created after that"
     );
     Err(StepError::wait(
         CONDITION,
@@ -299,7 +299,7 @@ pub(crate) fn await_generation(
     if !is_observed && settled != generation {
         pass.note_wait(Outcome::wait(
             Reason::LoadBalancerPending,
-            "The load balancer was not seen yet as this generation wants it",
+            "No read has shown the load balancer as this generation of the OpenStackCluster specifies it yet",
             pause,
         ));
     }

@@ -374,7 +374,7 @@ fn decide_gates(pass: &mut Reconcile<'_>, gates: &GateInputs<'_>, carriers: &[Ca
     let before = seen.gates.found().map_or(&none, |gates| &gates.machines);
     let proof: Option<CarrierProof> = seen.proof.as_ref().map(Proof::seen);
     let inputs = ReleaseInputs {
-        is_going: facts.cluster_deleting,
+        cluster_deleting: facts.cluster_deleting,
         is_initialised: facts.initialised,
         operator: &facts.operator,
         address: gates.shown,

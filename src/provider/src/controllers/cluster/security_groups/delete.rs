@@ -21,7 +21,7 @@ pub(crate) async fn all(context: &StepContext<'_>) -> StepResult<()> {
     }
     match find(context).await?.into_list().next() {
         None => Ok(()),
-        Some((_, group)) => Err(going(context, &group)),
+        Some((_, group)) => Err(still_deleting(context, &group)),
     }
 }
 
@@ -33,7 +33,7 @@ pub(crate) async fn one(context: &StepContext<'_>, role: Role) -> StepResult<()>
     delete(context, &group).await?;
     match find_one(context, role).await? {
         None => Ok(()),
-        Some(group) => Err(going(context, &group)),
+        Some(group) => Err(still_deleting(context, &group)),
     }
 }
 
@@ -59,7 +59,7 @@ async fn delete(context: &StepContext<'_>, group: &SecurityGroup) -> StepResult<
         })
 }
 
-fn going(context: &StepContext<'_>, group: &SecurityGroup) -> StepError {
+fn still_deleting(context: &StepContext<'_>, group: &SecurityGroup) -> StepError {
     let message = format!("Security group {} is being deleted", group.name);
     context.still_deleting(SECURITY_GROUPS_READY, message)
 }
