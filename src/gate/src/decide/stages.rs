@@ -181,6 +181,10 @@ fn begin(machine: &mut Machine, facts: &Facts<'_>, needs: &mut Needs, now: &Now)
         machine.restoring = false;
         machine.required = required;
         machine.unproven = None;
+        // Refusals of earlier writes say nothing of this release.
+        for slot in &mut machine.slots {
+            slot.refusal = None;
+        }
     }
 }
 

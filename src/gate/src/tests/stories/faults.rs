@@ -229,6 +229,26 @@ fn a_member_whose_deletion_is_denied_goes_back_into_service() {
     assert!(gone(&world, 1), "{}", message(&world, 1));
 }
 
+#[test]
+fn a_repair_that_was_denied_long_ago_does_not_put_off_a_release() {
+    let mut world = world(3);
+    world.fault = |call| {
+        let is_repair = change(call).is_some_and(is_push);
+        is_repair.then_some(Line::Down(FailureClass::Denied))
+    };
+    world.fall(address(1));
+    for member in world.model.members_mut() {
+        if member.address == address(1) {
+            member.provisioning = ProvisioningStatus::Error;
+        }
+    }
+    world.run(seconds(20 * MINUTE));
+    assert_eq!(member_of(&world, 1), Some(ProvisioningStatus::Error));
+    world.delete(&machine_name(1));
+    world.run(seconds(MINUTE));
+    assert!(gone(&world, 1), "{}", message(&world, 1));
+}
+
 /// An operator enables a member while a health monitor stays broken, so that the load balancer never settles.
 #[test]
 fn what_an_operator_enables_is_seen_while_the_load_balancer_does_not_settle() {
