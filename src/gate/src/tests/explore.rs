@@ -4,8 +4,8 @@
 //!
 //! The model: one load balancer with one port and a pool with or without a health monitor, two machines that serve and a
 //! third one that may come. Time goes in ticks of 20 s ([`tidy`]): within a tick things happen in an order, without
-//! duration. A second load balancer adds nothing to go through: its task shares no state with the first one's
-//! (`histories_of_two_load_balancers_are_those_of_each_alone`), and all that reaches a task from another's hand-over is
+//! duration. A second load balancer adds nothing to go through: its worker shares no state with the first one's
+//! (`histories_of_two_load_balancers_are_those_of_each_alone`), and all that reaches a worker from another's hand-over is
 //! the claim (`registry::tests`), which is one of the acts here. So the states of two are the pairs of those of one.
 
 use std::{
