@@ -16,7 +16,7 @@ use crate::{
     tests::{
         events::{after, trouble},
         model::failure,
-        pair::{STEP, state},
+        pair::{STEP, ago, state},
         tree_reads::tree_of,
         world::machine_name,
     },
@@ -300,4 +300,29 @@ fn the_lists_are_read_again_while_two_of_one_name_are_ambiguous() {
     };
     assert!(is_due(5, Some("two")) && is_due(11, Some("two")));
     assert!(!is_due(4, Some("two")) && !is_due(5, None));
+}
+
+#[test]
+fn the_lists_of_members_are_read_again_in_a_load_balancer_that_does_not_settle_for_long() {
+    let is_due = |ladder: u64, listed: u64| {
+        let (known, _) = state();
+        let (state, _) = answered(
+            Purpose::Tree,
+            |state, now| {
+                let before = |seconds| ago(now, Duration::from_secs(seconds));
+                state.reads.ladder = Some(Ladder::from(before(ladder)));
+                for port in &mut state.ports {
+                    port.listed = Some(now.instant);
+                    port.members_due = false;
+                }
+                state.ports[0].listed = Some(before(listed));
+            },
+            Answered::Tree(Ok(tree_of(&known))),
+        );
+        assert!(!state.ports[1].members_due);
+        state.ports[0].members_due
+    };
+    // From --member-warn-after on, every 90 s.
+    assert!(is_due(120, 90));
+    assert!(!is_due(119, 90) && !is_due(120, 89));
 }
