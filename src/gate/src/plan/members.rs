@@ -6,7 +6,7 @@ use crate::{
         call::Operation,
         clock::Now,
         decision::GateDecision,
-        desired::{Deletion, DesiredLoadBalancer, ServerState},
+        desired::{Deletion, DesiredLoadBalancer, Health, ServerState},
         evidence::Others,
         machine::{Machine, Stage},
         member::{JOINING, LEAVING},
@@ -121,8 +121,15 @@ fn others_in_service(state: &State, place: MemberPlace<'_>) -> InService {
         let Some(member) = slot.and_then(|slot| place.port.members.get(slot.at_address()?)) else {
             continue;
         };
+        let is_up = if monitored {
+            member.operating == OperatingStatus::Online
+        } else {
+            // Nothing else tells it from a machine whose API server never started.
+            let has_started = machine.want.has_node || !machine.want.admitted;
+            has_started && machine.want.node != Health::Bad
+        };
         if member.provisioning != ProvisioningStatus::Active
-            || monitored && member.operating != OperatingStatus::Online
+            || !is_up
             || member.admin_up() == Some(false)
             || member.weight() == Some(0)
         {

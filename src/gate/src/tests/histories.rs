@@ -1,5 +1,5 @@
 //! Random histories. The world checks I1, I2, I3, and that nothing is written twice at once, after every act; this file
-//! checks I8, and the state after the cluster has recovered.
+//! checks I8, I9, and the state after the cluster has recovered.
 
 use std::{panic::catch_unwind, time::Duration};
 
@@ -7,6 +7,7 @@ use crate::{
     model::desired::{Deletion, ServerState},
     tests::{
         acts::{Act, act, lead, play},
+        cluster::Node,
         world::{AtEndpoint, Line, Tally, World},
     },
 };
@@ -14,13 +15,13 @@ use capo_core::{ConditionStatus, FailureClass, ProvisioningStatus};
 
 use proptest::{prelude::*, test_runner::FileFailurePersistence};
 
-/// Ends every fault, and lets enough time pass for the cluster to recover.
-pub(crate) fn recover(world: &mut World) {
-    world.note("all is well from here on");
+/// Ends every fault of Octavia and of what is asked at the endpoint. API servers stay as they are, and so do the routes to
+/// their own addresses.
+fn mend_octavia(world: &mut World) {
+    world.note("Octavia works from here on");
     world.line.clear();
     world.model.fates.clear();
     world.model.fail_over();
-    world.routable = true;
     world.latency = Duration::from_millis(20);
     world.lag = Duration::ZERO;
     world.strangers.clear();
@@ -28,6 +29,34 @@ pub(crate) fn recover(world: &mut World) {
     world.model.never_programmed.clear();
     world.desired.cluster.paused = false;
     lead(world, false);
+}
+
+/// I9: while Octavia works, every port leads to an API server, if one runs whose machine was not given up.
+fn check_that_one_serves(world: &mut World) {
+    world.run(Duration::from_mins(40));
+    let runs = |(_, node): &(_, &Node)| {
+        let address = node.want.address;
+        !node.gone
+            && !matches!(node.want.deletion, Deletion::Unhooked { .. })
+            && node.want.server.state == ServerState::Active
+            && address.is_some_and(|address| world.model.up.contains_key(&address))
+    };
+    let Some((name, _)) = world.nodes.iter().find(runs) else {
+        return;
+    };
+    for port in &world.desired.ports {
+        if !world.model.serves(*port) {
+            world.fail(&format!("I9: port {port} leads nowhere, and {name} runs"));
+        }
+    }
+}
+
+/// Ends every fault, and lets enough time pass for the cluster to recover.
+pub(crate) fn recover(world: &mut World) {
+    mend_octavia(world);
+    check_that_one_serves(world);
+    world.note("all is well from here on");
+    world.routable = true;
     let names: Vec<_> = world.nodes.keys().cloned().collect();
     for name in names {
         let standing = world.nodes.get(&name).is_some_and(|node| {
@@ -299,6 +328,27 @@ fn a_member_that_is_in_the_way_counts_as_in_service() {
         Act::Boot(1),
         Act::Wait(660),
         Act::Add(2),
+    ];
+    history(&setting, &acts);
+}
+
+/// The last API server left by an operator's bypass. Of the two members that join, the first one to be enabled belongs to a
+/// machine whose API server never starts.
+#[test]
+fn an_api_server_that_never_starts_keeps_no_other_one_out_of_service() {
+    let setting = Setting {
+        provider: "amphora",
+        ports: vec![6443],
+        operation: 100,
+        monitors: false,
+    };
+    let acts = [
+        Act::Add(2),
+        Act::Delete(1),
+        Act::Bypass(1),
+        Act::Add(5),
+        Act::Boot(5),
+        Act::Routable(false),
     ];
     history(&setting, &acts);
 }

@@ -80,6 +80,30 @@ fn a_member_that_joined_is_enabled_when_its_api_server_is_up_or_no_other_one_get
     assert_eq!(again, enable());
 }
 
+/// An API server that never started would keep every other one out of service for ever.
+#[test]
+fn without_a_monitor_a_machine_that_has_no_node_or_an_unhealthy_one_keeps_no_other_one_waiting() {
+    for (admitted, has_node, node, is_enabled) in [
+        (true, true, Health::Unknown, false),
+        (true, true, Health::Bad, true),
+        (true, false, Health::Unknown, true),
+        // A node comes only after the admission.
+        (false, false, Health::Unknown, false),
+    ] {
+        for monitored in [true, false] {
+            let found = enabled(|state, _| {
+                if !monitored {
+                    state.ports[0].monitor = None;
+                }
+                let other = &mut machine(state, 2).want;
+                (other.admitted, other.has_node, other.node) = (admitted, has_node, node);
+            });
+            let case = format!("{admitted} {has_node} {node:?} {monitored}");
+            assert_eq!(found != Done::Nothing, is_enabled && !monitored, "{case}");
+        }
+    }
+}
+
 /// What is done about the first machine, whose member of the first port was read absent twice.
 fn created(change: impl FnOnce(&mut State, &Now)) -> Done {
     let (mut state, now) = state();
