@@ -21,7 +21,7 @@ pub fn cluster_facts() -> ClusterFacts {
         cluster_deleting: false,
         initialised: true,
         operator: GateOverride::None,
-        remote_connection_since: None,
+        remote_connection: Health::Unknown,
         endpoint: None,
         ca_pem: None,
         kubeadm_control_plane: true,

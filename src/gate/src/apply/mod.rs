@@ -136,7 +136,7 @@ fn load_balancer(
     state.provider = Provider::of(&desired.provider);
     // Cluster API does not reach the API servers any more, so the load balancer may have changed.
     let connected =
-        |desired: &DesiredLoadBalancer| desired.cluster.remote_connection_since.is_some();
+        |desired: &DesiredLoadBalancer| desired.cluster.remote_connection.good_since().is_some();
     state.reads.nudged |= state.desired.as_ref().is_some_and(connected) && !connected(&desired);
     state.desired = Some(desired);
 }

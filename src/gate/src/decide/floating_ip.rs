@@ -11,6 +11,7 @@ use crate::{
         proof::WITHOUT_PROOF,
     },
     model::{
+        desired::Health,
         findings::{Gate, MachineFinding},
         floating_ip::{Carrier, CarrierDeletion, CarrierProof, Holder, ProofOutcome},
     },
@@ -33,8 +34,8 @@ pub struct ReleaseInputs<'a> {
     pub ingress: &'a ConditionState,
     /// The requests through the endpoint for the machine that is released next.
     pub proof: Option<&'a CarrierProof>,
-    /// Since when Cluster API reaches the API server without a break.
-    pub remote_connection_since: Option<Instant>,
+    /// Whether Cluster API reaches the API server.
+    pub remote_connection: Health,
     /// The clock.
     pub now: Instant,
 }
@@ -177,7 +178,8 @@ fn release(inputs: &ReleaseInputs<'_>, carrier: &Carrier, is_next: bool, now: Ti
             }),
         )) => {
             let reached_since = inputs
-                .remote_connection_since
+                .remote_connection
+                .good_since()
                 .map(|since| since.max(proof.since));
             let is_reached = reached_since
                 .is_some_and(|since| inputs.now.saturating_duration_since(since) >= WITHOUT_PROOF);

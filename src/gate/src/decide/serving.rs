@@ -178,6 +178,12 @@ pub(crate) fn is_ready(machine: &Machine, now: &Now) -> bool {
     matches!(machine.probe.seen, Some((began, ProbeOutcome::Ready)) if now.since(began) <= FRESH)
 }
 
+/// No monitor tells which member of a port is up, and Cluster API has lost its connection to the API server.
+pub(crate) fn none_is_reached(state: &State, port: &Port) -> bool {
+    let connection = state.cluster().map(|cluster| cluster.remote_connection);
+    connection == Some(Health::Bad) && !State::monitor_is_usable(port)
+}
+
 /// The address and the CA are known that a probe needs.
 pub(crate) fn can_probe(state: &State, machine: &Machine) -> bool {
     machine.want.address.is_some() && state.ca().is_some()

@@ -65,8 +65,8 @@ pub struct ClusterFacts {
     pub initialised: bool,
     /// The operator's annotation on the `OpenStackCluster`.
     pub operator: GateOverride,
-    /// The Cluster's `RemoteConnectionProbe`: `Some(since)` while True without a break in what this process saw.
-    pub remote_connection_since: Option<Instant>,
+    /// The Cluster's `RemoteConnectionProbe`: whether Cluster API reaches the API server.
+    pub remote_connection: Health,
     /// Where clients reach the control plane; `None` until it is known.
     pub endpoint: Option<Endpoint>,
     /// PEM of the cluster's CA, to verify API servers with; `None` until the secret exists.
@@ -161,6 +161,16 @@ pub enum Health {
     Bad,
     /// Unknown or absent.
     Unknown,
+}
+
+impl Health {
+    /// Since when it is True.
+    pub(crate) fn good_since(self) -> Option<Instant> {
+        match self {
+            Self::Good(since) => Some(since),
+            Self::Bad | Self::Unknown => None,
+        }
+    }
 }
 
 /// How far the deletion of a control-plane machine is.

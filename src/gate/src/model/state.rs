@@ -328,7 +328,7 @@ impl State {
     /// Cluster API reaches the API servers.
     pub(crate) fn is_connected(&self) -> bool {
         self.cluster()
-            .is_some_and(|cluster| cluster.remote_connection_since.is_some())
+            .is_some_and(|cluster| cluster.remote_connection.good_since().is_some())
     }
 
     /// Nothing may be written at all.

@@ -85,7 +85,8 @@ pub(crate) fn enable(state: &State, now: &Now) -> Option<Todo> {
         let may = state.settings.mode != GateMode::Enforce
             || serving::is_known_to_be_up(state, place.machine, now)
             || serving::any_release_is_open(state)
-            || others_in_service(state, place) == InService::None;
+            || others_in_service(state, place) == InService::None
+            || serving::none_is_reached(state, place.port);
         if !may {
             return None;
         }
@@ -121,6 +122,10 @@ fn others_in_service(state: &State, place: MemberPlace<'_>) -> InService {
         let Some(member) = slot.and_then(|slot| place.port.members.get(slot.at_address()?)) else {
             continue;
         };
+        let is_down = matches!(
+            machine.want.server.state,
+            ServerState::Shutoff | ServerState::Absent
+        );
         let is_up = if monitored {
             member.operating == OperatingStatus::Online
         } else {
@@ -129,6 +134,7 @@ fn others_in_service(state: &State, place: MemberPlace<'_>) -> InService {
             has_started && machine.want.node != Health::Bad
         };
         if member.provisioning != ProvisioningStatus::Active
+            || is_down
             || !is_up
             || member.admin_up() == Some(false)
             || member.weight() == Some(0)

@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use crate::{
-    model::desired::{Deletion, ServerState},
+    model::desired::{Deletion, Health, ServerState},
     tests::{
         model::Fate,
         world::{AtEndpoint, Line, Todo, World, address, machine_name},
@@ -229,7 +229,11 @@ pub(crate) fn play(world: &mut World, act: Act) {
         Act::Vanish(index) => world.turn(Todo::Finish(machine_name(index))),
         Act::Endpoint(endpoint) => world.endpoint = endpoint,
         Act::Connected(connected) => {
-            world.desired.cluster.remote_connection_since = connected.then_some(world.now);
+            world.desired.cluster.remote_connection = if connected {
+                Health::Good(world.now)
+            } else {
+                Health::Bad
+            };
             world.hand_over_load_balancer();
         }
         Act::Swallow(index) => {

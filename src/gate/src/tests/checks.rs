@@ -191,7 +191,9 @@ impl World {
         let comes_back = owner(address).is_some_and(|(_, machine)| {
             machine.restoring || serving::is_last_api_server(&self.state, machine)
         });
-        if is_up || comes_back {
+        // Cluster API reaches no API server, and nothing else tells which one is up.
+        let is_lost = !self.model.monitors && self.desired.cluster.remote_connection == Health::Bad;
+        if is_up || comes_back || is_lost {
             return;
         }
         let another = self.snapshot.iter().any(|member| {

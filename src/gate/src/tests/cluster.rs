@@ -6,7 +6,7 @@ use crate::{
     builders,
     model::{
         clock::Now,
-        desired::{Deletion, DesiredMachine, ObservedServer, ServerState},
+        desired::{Deletion, DesiredMachine, Health, ObservedServer, ServerState},
         event::{Answered, Event},
         findings::Gate,
     },
@@ -122,7 +122,13 @@ impl World {
 
     /// Cluster API's condition turns False when it has not reached the API servers for its grace period.
     pub(crate) fn watch_connection(&mut self) {
-        if self.desired.cluster.remote_connection_since.is_none() {
+        if self
+            .desired
+            .cluster
+            .remote_connection
+            .good_since()
+            .is_none()
+        {
             return;
         }
         self.model.advance(self.now);
@@ -130,7 +136,7 @@ impl World {
         if self.model.serves(port) {
             self.served = self.now;
         } else if self.now - self.served >= CONNECTION_GRACE {
-            self.desired.cluster.remote_connection_since = None;
+            self.desired.cluster.remote_connection = Health::Bad;
             self.hand_over_load_balancer();
         }
     }

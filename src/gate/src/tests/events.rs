@@ -6,7 +6,7 @@ use crate::{
     apply::apply,
     model::{
         clock::Now,
-        desired::{Deletion, DesiredLoadBalancer},
+        desired::{Deletion, DesiredLoadBalancer, Health},
         effect::Effect,
         event::{Event, ProbeOutcome},
         machine::Stage,
@@ -134,6 +134,14 @@ fn the_structure_is_read_again_where_other_ranges_are_wanted() {
     assert!(!same.reads.structure_due);
 }
 
+fn connection(is_reached: bool, since: std::time::Instant) -> Health {
+    if is_reached {
+        Health::Good(since)
+    } else {
+        Health::Bad
+    }
+}
+
 #[test]
 fn a_connection_that_cluster_api_lost_causes_a_read() {
     for (before, after, is_read) in [
@@ -143,17 +151,11 @@ fn a_connection_that_cluster_api_lost_causes_a_read() {
         (false, true, false),
     ] {
         let connected = |state: &mut State, now: &Now| {
-            let since = before.then_some(now.instant);
             let desired = state.desired.as_mut().unwrap();
-            desired.cluster.remote_connection_since = since;
+            desired.cluster.remote_connection = connection(before, now.instant);
         };
         let state = handed_over(true, connected, |desired| {
-            let since = desired.cluster.remote_connection_since;
-            desired.cluster.remote_connection_since = if after {
-                since.or(Some(std::time::Instant::now()))
-            } else {
-                None
-            };
+            desired.cluster.remote_connection = connection(after, std::time::Instant::now());
         });
         assert_eq!(state.reads.nudged, is_read, "{before} {after}");
     }

@@ -28,7 +28,11 @@ fn unseen() -> World {
 }
 
 fn connect(world: &mut World, connected: bool) {
-    world.desired.cluster.remote_connection_since = connected.then_some(world.now);
+    world.desired.cluster.remote_connection = if connected {
+        Health::Good(world.now)
+    } else {
+        Health::Bad
+    };
     world.hand_over_load_balancer();
 }
 

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use crate::{
     decide::floating_ip::{ReleaseInputs, carrier_findings},
     model::{
+        desired::Health,
         findings::Gate,
         floating_ip::{ApiServer, Carrier, CarrierDeletion, CarrierProof, Holder, ProofOutcome},
     },
@@ -54,7 +55,7 @@ fn inputs<'a>(holder: &'a Holder, proof: Option<&'a CarrierProof>) -> ReleaseInp
         holder,
         ingress: &INGRESS,
         proof,
-        remote_connection_since: None,
+        remote_connection: Health::Unknown,
         now: Instant::now(),
     }
 }
@@ -148,7 +149,7 @@ fn cluster_api_must_have_reached_an_endpoint_for_long_that_this_process_cannot_r
     {
         let proof = proof(Some(failed(is_unreachable)));
         let mut inputs = inputs(&on_b, Some(&proof));
-        inputs.remote_connection_since = Some(proof.since);
+        inputs.remote_connection = Health::Good(proof.since);
         inputs.now = proof.since + Duration::from_secs(seconds);
         let gate = gate(&inputs, &carriers, "a");
         assert_eq!(

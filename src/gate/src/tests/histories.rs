@@ -4,7 +4,7 @@
 use std::{panic::catch_unwind, time::Duration};
 
 use crate::{
-    model::desired::{Deletion, ServerState},
+    model::desired::{Deletion, Health, ServerState},
     tests::{
         acts::{Act, act, lead, play},
         cluster::Node,
@@ -28,6 +28,7 @@ fn mend_octavia(world: &mut World) {
     world.endpoint = AtEndpoint::LoadBalancer;
     world.model.never_programmed.clear();
     world.desired.cluster.paused = false;
+    world.desired.cluster.remote_connection = Health::Good(world.now);
     lead(world, false);
 }
 

@@ -40,11 +40,13 @@ fn a_member_that_joined_is_enabled_when_its_api_server_is_up_or_no_other_one_get
         tags: Some(vec!["t".to_owned()]),
     };
     assert_eq!(enabled(|_, _| ()), Done::Nothing);
-    let yes: [fn(&mut State, &Now); 9] = [
+    let yes: [fn(&mut State, &Now); 11] = [
         |state, now| machine(state, 1).want.api_server_pod = Health::Good(now.instant),
         |state, _| state.settings.mode = GateMode::Observe,
         |state, _| machine(state, 2).want.api_server_pod = Health::Bad,
         |state, _| machine(state, 2).want.deletion = UNHOOKED,
+        |state, _| machine(state, 2).want.server.state = ServerState::Shutoff,
+        |state, _| machine(state, 2).want.server.state = ServerState::Absent,
         |state, _| member(state, 2, 0).provisioning = ProvisioningStatus::Error,
         |state, _| member(state, 2, 0).operating = OperatingStatus::Error,
         |state, _| weigh(state, 2, 0, 1, false),
@@ -99,6 +101,26 @@ fn without_a_monitor_a_machine_that_has_no_node_or_an_unhealthy_one_keeps_no_oth
                 (other.admitted, other.has_node, other.node) = (admitted, has_node, node);
             });
             let case = format!("{admitted} {has_node} {node:?} {monitored}");
+            assert_eq!(found != Done::Nothing, is_enabled && !monitored, "{case}");
+        }
+    }
+}
+
+#[test]
+fn without_a_monitor_members_are_enabled_when_cluster_api_has_lost_the_api_server() {
+    for (connection, is_enabled) in [
+        (Health::Bad, true),
+        (Health::Unknown, false),
+        (Health::Good(std::time::Instant::now()), false),
+    ] {
+        for monitored in [true, false] {
+            let found = enabled(|state, _| {
+                if !monitored {
+                    state.ports[0].monitor = None;
+                }
+                state.desired.as_mut().unwrap().cluster.remote_connection = connection;
+            });
+            let case = format!("{connection:?} {monitored}");
             assert_eq!(found != Done::Nothing, is_enabled && !monitored, "{case}");
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::{
     model::{
+        desired::Health,
         findings::Gate,
         octavia::Change,
         proof::{EndpointReply, EndpointResult},
@@ -307,7 +308,7 @@ fn a_member_that_ovn_calls_active_and_never_programmed_replaces_nobody() {
 #[test]
 fn an_endpoint_that_answers_now_and_then_is_not_one_that_is_out_of_reach() {
     let mut world = two(true);
-    world.desired.cluster.remote_connection_since = Some(world.now);
+    world.desired.cluster.remote_connection = Health::Good(world.now);
     world.hand_over_load_balancer();
     world.model.never_programmed.insert(address(2));
     world.delete(&machine_name(1));
@@ -321,7 +322,7 @@ fn an_endpoint_that_answers_now_and_then_is_not_one_that_is_out_of_reach() {
 #[test]
 fn an_endpoint_that_is_out_of_reach_for_a_moment_still_has_to_answer() {
     let mut world = two(false);
-    world.desired.cluster.remote_connection_since = Some(world.now);
+    world.desired.cluster.remote_connection = Health::Good(world.now);
     world.hand_over_load_balancer();
     world.endpoint = AtEndpoint::Stranger;
     world.delete(&machine_name(1));

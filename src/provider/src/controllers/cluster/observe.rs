@@ -18,7 +18,7 @@ use crate::controllers::{
 use crate::reconcile::ReadAt;
 use capo_api::v1beta2::OpenStackMachine;
 use capo_core::{Endpoint, GateOverride, ObjectName, gate_override, ids::ServerId};
-use capo_gate::desired::{ClusterFacts, Health};
+use capo_gate::desired::ClusterFacts;
 
 /// Cluster API's condition on the Cluster: the workload cluster answers through the endpoint.
 const REMOTE_CONNECTION_PROBE: &str = "RemoteConnectionProbe";
@@ -195,17 +195,14 @@ pub(crate) async fn facts(
         .as_ref()
         .and_then(|cluster| cluster.condition(REMOTE_CONNECTION_PROBE));
     let now = Instant::now();
-    let remote_connection_since = match seen.remote_connection.observe(connection, now) {
-        Health::Good(since) => Some(since),
-        Health::Bad | Health::Unknown => None,
-    };
+    let remote_connection = seen.remote_connection.observe(connection, now);
     read_authority(context, &name.namespace, &related.cluster_name, seen, now).await;
     ClusterFacts {
         paused,
         cluster_deleting: related.is_being_deleted(),
         initialised: related.initialised(),
         operator: gate_override_of(operator),
-        remote_connection_since,
+        remote_connection,
         endpoint,
         ca_pem: seen.authority.as_ref().map(|read| read.value.clone()),
         kubeadm_control_plane: related.control_plane.kubeadm,

@@ -381,7 +381,7 @@ fn decide_gates(pass: &mut Reconcile<'_>, gates: &GateInputs<'_>, carriers: &[Ca
         holder: gates.holder,
         ingress: gates.ingress,
         proof: proof.as_ref(),
-        remote_connection_since: facts.remote_connection_since,
+        remote_connection: facts.remote_connection,
         now: pass.now,
     };
     let machines = carrier_findings(&inputs, carriers, before, Timestamp::now());
