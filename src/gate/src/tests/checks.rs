@@ -206,6 +206,7 @@ impl World {
                 && owner(member.address).is_some_and(|(_, machine)| {
                     machine.want.deletion == Deletion::No
                         && machine.want.api_server_pod != Health::Bad
+                        && machine.want.server.state == ServerState::Active
                 })
         });
         if another {
