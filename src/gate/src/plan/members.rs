@@ -149,18 +149,27 @@ fn others_in_service(state: &State, place: MemberPlace<'_>) -> InService {
     found
 }
 
-/// Another machine has an ACTIVE member there, whatever its health, that was neither disabled nor drained when it was read.
-fn is_any_other_enabled(state: &State, place: MemberPlace<'_>) -> bool {
-    state.machines.iter().any(|(name, machine)| {
+/// Whether another machine has an ACTIVE member there, whatever its health, that was neither disabled nor drained when it was
+/// read.
+fn others_enabled(state: &State, place: MemberPlace<'_>) -> InService {
+    let mut found = InService::None;
+    for (name, machine) in &state.machines {
         let slot = machine.slots.get(place.index);
         let member = slot.and_then(|slot| place.port.members.get(slot.at_address()?));
-        name != place.name
-            && member.is_some_and(|member| {
-                member.provisioning == ProvisioningStatus::Active
-                    && member.admin_up() != Some(false)
-                    && member.weight() != Some(0)
-            })
-    })
+        let Some(member) = member.filter(|member| {
+            name != place.name
+                && member.provisioning == ProvisioningStatus::Active
+                && member.admin_up() != Some(false)
+                && member.weight() != Some(0)
+        }) else {
+            continue;
+        };
+        if member.detail.is_some() {
+            return InService::Some;
+        }
+        found = InService::Unread;
+    }
+    found
 }
 
 fn without(tags: &[String], tag: &str) -> Vec<String> {
@@ -260,7 +269,13 @@ pub(crate) fn create(state: &State, desired: &DesiredLoadBalancer, now: &Now) ->
         {
             return None;
         }
-        let down = match others_in_service(state, place) {
+        let others = match others_in_service(state, place) {
+            // The others may have come up since the last read, which is minutes old as a rule. If they have not, the next
+            // read enables this one.
+            InService::None if !state.is_fresh(now) => others_enabled(state, place),
+            others => others,
+        };
+        let down = match others {
             _ if state.settings.mode != GateMode::Enforce => false,
             // Octavia may go on showing a member ONLINE for a while whose server is known to be down.
             _ if serving::is_last_api_server(state, machine) => false,
@@ -268,9 +283,7 @@ pub(crate) fn create(state: &State, desired: &DesiredLoadBalancer, now: &Now) ->
             _ if machine.restoring && !serving::is_unhealthy(machine) => false,
             InService::Unread => return None,
             InService::Some => true,
-            // The others may have come up since the last read, which is minutes old as a rule. If they have not, the next
-            // read enables this one.
-            InService::None => is_any_other_enabled(state, place) && !state.is_fresh(now),
+            InService::None => false,
         };
         let mut tags = desired.tags.clone();
         if down {

@@ -174,7 +174,13 @@ fn a_member_joins_disabled_beside_one_that_gets_clients() {
 
 #[test]
 fn a_member_is_created_only_where_it_is_known_to_be_missing_and_needed() {
-    let not: [fn(&mut State, &Now); 10] = [
+    let not: [fn(&mut State, &Now); 11] = [
+        // It may have come up since, and whether it is disabled was not read yet.
+        |state, now| {
+            member(state, 2, 0).operating = OperatingStatus::Error;
+            member(state, 2, 0).detail = None;
+            state.last_write = Some(now.instant + STEP);
+        },
         |state, _| machine(state, 1).want.address = None,
         |state, _| machine(state, 1).slots[0].absent_reads = 0,
         |state, now| {
