@@ -6,9 +6,12 @@ use kube::{
     Api,
     api::{DeleteParams, Patch, PatchParams},
 };
+use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::scene::{cluster, create, gate, is_hooked, is_provisioned, join, member_writes};
+use super::scene::{
+    annotate, balancer_name, cluster, create, gate, is_hooked, is_provisioned, join, member_writes,
+};
 use crate::{
     cluster::brought::network,
     contract::{Access, Raw},
@@ -21,6 +24,8 @@ use test_support::{
     },
     waiting::PATIENCE,
 };
+
+const PROJECT: &str = "infrastructure.cluster.x-k8s.io/openstack-project";
 
 /// The Secret of the cluster, with the clouds.yaml of `project`.
 async fn credentials(stage: &Environment, project: &str) {
@@ -97,6 +102,49 @@ async fn in_another_project_nothing_is_created_judged_or_opened() {
         stage.calls("network_create") + stage.calls("loadbalancer_create"),
         2
     );
+}
+
+/// A cluster taken over from CAPO, whose objects have the ids of CAPO's status. The other project has a load balancer and a
+/// network with the same names.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_load_balancer_of_the_same_name_does_not_make_another_project_the_clusters() {
+    let mut stage = Environment::in_namespace("same-name").start().await;
+    cluster(&stage, "10.6.0.0/24", "amphora").await;
+    join(&stage, &["m0"]).await;
+    second_project(&stage);
+    let theirs = Raw::sign_in(&Access {
+        auth_url: stage.cloud.auth_url(),
+        user: "other".to_owned(),
+        password: "secret".into(),
+        project: "other".to_owned(),
+    })
+    .await;
+    let name = balancer_name(&stage);
+    let network_name = name.replace("-kubeapi", "");
+    let (_, subnet) = network(&theirs, &network_name, "10.6.0.0/24").await;
+    let balancer = json!({"loadbalancer": {"name": name, "vip_subnet_id": subnet}});
+    let url = theirs.address("load-balancer", "loadbalancers");
+    let (status, made) = theirs.send(Method::POST, &url, Some(balancer)).await;
+    assert_eq!(status, 201, "{made}");
+    stage.stop().await;
+    annotate(&stage, "OpenStackCluster", "c1", json!({PROJECT: null})).await;
+    credentials(&stage, "other").await;
+    let before = stage.cloud.control().last_call();
+    stage.start().await;
+    let held = |cluster: &Value| {
+        let (status, _, message) = sign_in(cluster);
+        status == "False" && message.contains("nothing is created, deleted or released")
+    };
+    stage.until("OpenStackCluster", "c1", held).await;
+    assert_eq!(stage.writes_since(before), Vec::<String>::new());
+    // An operator can say which project is the cluster's.
+    credentials(&stage, "demo").await;
+    annotate(&stage, "OpenStackCluster", "c1", json!({PROJECT: "demo"})).await;
+    stage
+        .until("OpenStackCluster", "c1", |cluster| {
+            sign_in(cluster).0 == "True" && gate(cluster).0 == "True"
+        })
+        .await;
 }
 
 /// A worker, which no gate holds.

@@ -221,8 +221,11 @@ pub(super) async fn look_up_and_verify(
         Some(_) => load_balancer_step::look_up(pass, context).await,
         None => Ok(None),
     };
-    let is_found = matches!(&found, Ok(Some(found)) if !found.is_empty());
-    let verified = project::verify(pass, context, is_found).await;
+    let balancers = match &found {
+        Ok(Some(found)) => found.as_slice(),
+        Ok(None) | Err(_) => &[],
+    };
+    let verified = project::verify(pass, context, balancers).await;
     pass.settle(verified)?;
     if !pass.seen.is_verified(context.cloud) {
         // Other credentials may see other networks.

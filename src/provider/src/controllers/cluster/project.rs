@@ -22,6 +22,7 @@ use crate::kubernetes::conditions::kind::OPENSTACK_AUTHENTICATION_SUCCEEDED;
 use crate::reconcile::{StepError, StepResult};
 use capo_api::v1beta2::{IdentityRef, OpenStackCluster};
 use capo_core::{FailureClass, ObjectName, Priority, Reason, ids::ProjectId};
+use capo_openstack::load_balancer::LoadBalancer;
 
 /// The id of the project that a cluster's objects are in.
 pub(crate) const PROJECT_ANNOTATION: &str = "infrastructure.cluster.x-k8s.io/openstack-project";
@@ -169,22 +170,23 @@ fn elsewhere(message: String) -> StepError {
 }
 
 /// The same for a cluster without the annotation: an error where a control-plane Machine is admitted, and neither the load
-/// balancer nor the managed network nor the server of any such Machine exists in the project of the credentials. The result
-/// counts until the credentials change.
+/// balancer or managed network of the status nor the server of any such Machine exists in the project of the credentials. A
+/// name is no evidence: a cluster of the same name may be in another project. The result counts until the credentials change.
 pub(crate) async fn verify(
     pass: &Reconcile<'_>,
     context: &StepContext<'_>,
-    load_balancer_found: bool,
+    balancers: &[LoadBalancer],
 ) -> StepResult<()> {
-    if load_balancer_found
-        || recorded(&pass.object).is_some()
+    if recorded(&pass.object).is_some()
         || pass.seen.is_verified(context.cloud)
         || !pass.related.machine_admitted()
     {
         return Ok(());
     }
-    if matches!(context.desired.network, DesiredNetwork::Managed(_))
-        && network::find_managed(context).await?.is_some()
+    let known = &context.known;
+    if balancers
+        .iter()
+        .any(|lb| known.load_balancer.as_ref() == Some(&lb.id))
     {
         return Ok(());
     }
@@ -205,12 +207,17 @@ pub(crate) async fn verify(
             }
         }
     }
+    if known.network.is_some() && matches!(context.desired.network, DesiredNetwork::Managed(_)) {
+        let network = network::find_managed(context).await?;
+        if network.is_some_and(|network| known.network.as_ref() == Some(&network.id)) {
+            return Ok(());
+        }
+    }
     Err(elsewhere(format!(
-        "OpenStackCluster {}: spec.identityRef leads to project {}, in which neither load balancer {} nor the managed \
-         network nor a server of the control plane exists; nothing is created, deleted or released until the credentials \
-         of the cluster's own project are back",
-        context.desired.object,
-        context.project,
-        context.desired.names.load_balancer()
+        "OpenStackCluster {}: spec.identityRef leads to project {}, in which neither the load balancer and the managed \
+         network of the status nor a server of the control plane exists; nothing is created, deleted or released until the \
+         credentials of the cluster's own project are back. If this is its project, say so with the annotation \
+         {PROJECT_ANNOTATION}: {}",
+        context.desired.object, context.project, context.project
     )))
 }
