@@ -80,7 +80,7 @@ reasons! {
     MachineDoesNotServe,
     /// The control plane was never initialised.
     ControlPlaneNotInitialized,
-    /// The Cluster or its control plane is being deleted.
+    /// The Cluster or its control plane is being deleted, or was deleted.
     ClusterDeleting,
     /// The load balancer takes no change, or there is none.
     LoadBalancerUnusable,

@@ -171,3 +171,24 @@ async fn of_three_deleted_at_once_two_go_one_by_one_and_the_last_is_held() {
     order.dedup();
     assert_eq!(order.len(), 2, "two at a time: {all:?} {writes:#?}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_control_plane_that_was_deleted_holds_its_machines_no_longer() {
+    let stage = Environment::in_namespace("no-control-plane").start().await;
+    cluster(&stage, "10.6.0.0/24", "amphora").await;
+    join(&stage, &["m0"]).await;
+    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    until_held(&stage, "m0", "NoOtherMemberServing", &[]).await;
+    let kind = "KubeadmControlPlane";
+    stage.cluster_api.delete(kind, "c1").await.unwrap();
+    stage.until(kind, "c1", Value::is_null).await;
+    // The next pass over the cluster, which its worker would ask for in minutes, reads it again.
+    annotate(
+        &stage,
+        "OpenStackCluster",
+        "c1",
+        json!({"example.com/touched": "now"}),
+    )
+    .await;
+    stage.until("Machine", "m0", Value::is_null).await;
+}

@@ -20,7 +20,7 @@ use capo_core::{ConditionState, GateOverride, ObjectName, Reason};
 
 /// What the gates depend on.
 pub struct ReleaseInputs<'a> {
-    /// The Cluster or its control plane is being deleted.
+    /// The Cluster or its control plane is being deleted, or was deleted.
     pub cluster_deleting: bool,
     /// The control plane was initialised once.
     pub is_initialised: bool,
@@ -107,7 +107,7 @@ fn release(inputs: &ReleaseInputs<'_>, carrier: &Carrier, is_next: bool, now: Ti
     if inputs.cluster_deleting {
         return open(
             Reason::ClusterDeleting,
-            "The Cluster or its control plane is being deleted",
+            "The Cluster or its control plane is being deleted, or was deleted",
         );
     }
     let operators = || [&carrier.operator, inputs.operator].into_iter();

@@ -94,7 +94,7 @@ pub enum GateCause {
     NotEnforced,
     /// There is no managed load balancer.
     Disabled,
-    /// The Cluster or its control plane is being deleted.
+    /// The Cluster or its control plane is being deleted, or was deleted.
     ClusterDeleting,
     /// The control plane was never initialised.
     NeverInitialised,

@@ -58,7 +58,7 @@ pub struct DesiredLoadBalancer {
 pub struct ClusterFacts {
     /// Paused, or being moved by clusterctl: no OpenStack write, no hook.
     pub paused: bool,
-    /// Cluster or control-plane object deleting, or Cluster absent in an uncached read.
+    /// The Cluster or the control-plane object is being deleted, or was absent in an uncached read.
     pub cluster_deleting: bool,
     /// `controlPlaneInitialized` of the Cluster or of the control-plane object, or a control-plane
     /// Machine with a nodeRef.

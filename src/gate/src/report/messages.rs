@@ -93,7 +93,7 @@ pub(crate) fn cause(
         ),
         GateCause::NotEnforced => "The gates are not enforced (--load-balancer-gate)".to_owned(),
         GateCause::Disabled => "The cluster has no managed load balancer".to_owned(),
-        GateCause::ClusterDeleting => "The Cluster or its control plane is being deleted".to_owned(),
+        GateCause::ClusterDeleting => "The Cluster or its control plane is being deleted, or was deleted".to_owned(),
         GateCause::NeverInitialised => "The control plane was never initialised".to_owned(),
         GateCause::NeverServed => "The machine was never admitted and does not serve".to_owned(),
         GateCause::ServerDown => "Its server is absent or SHUTOFF".to_owned(),

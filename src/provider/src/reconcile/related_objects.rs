@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 
 use super::{capi::ContractReference, uncached::names_as_absent};
 use crate::kubernetes::patch::is_not_found;
+use capo_core::Lookup;
 
 /// The object in the watch's store, or else in the API server; `None` only when the API server answered that the object
 /// is absent.
@@ -46,19 +47,22 @@ where
 pub(crate) struct ContractKinds(Mutex<HashMap<(String, String), ApiResource>>);
 
 impl ContractKinds {
-    /// The object that `reference` means; `None` when it does not exist or its kind is not served.
+    /// The object that `reference` means, read without a cache. It is unknown while its kind is not served.
     pub(crate) async fn read(
         &self,
         client: &Client,
         namespace: &str,
         reference: &ContractReference,
-    ) -> Result<Option<serde_json::Value>, kube::Error> {
+    ) -> Result<Lookup<serde_json::Value>, kube::Error> {
         let Some(resource) = self.resource(client, reference).await? else {
-            return Ok(None);
+            return Ok(Lookup::Unknown);
         };
         let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
-        let object = api.get_opt(&reference.name).await?;
-        Ok(object.and_then(|object| serde_json::to_value(object).ok()))
+        let Some(object) = api.get_opt(&reference.name).await? else {
+            return Ok(Lookup::Absent);
+        };
+        let object = serde_json::to_value(object);
+        Ok(object.map_or(Lookup::Unknown, Lookup::Found))
     }
 
     async fn resource(

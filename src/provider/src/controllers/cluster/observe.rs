@@ -17,7 +17,7 @@ use crate::controllers::{
 };
 use crate::reconcile::ReadAt;
 use capo_api::v1beta2::OpenStackMachine;
-use capo_core::{Endpoint, GateOverride, ObjectName, gate_override, ids::ServerId};
+use capo_core::{Endpoint, GateOverride, Lookup, ObjectName, gate_override, ids::ServerId};
 use capo_gate::desired::ClusterFacts;
 
 /// Cluster API's condition on the Cluster: the workload cluster answers through the endpoint.
@@ -42,11 +42,17 @@ pub(crate) struct RelatedObjects {
 
 /// What is read from a control-plane object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts, each named where it is read"
+)]
 pub(crate) struct ControlPlane {
     /// Its status shows that it was initialised once, or it can't be read and may have been.
     pub initialised: bool,
     /// It is being deleted.
     pub deleting: bool,
+    /// The Cluster names it, and an uncached read found it absent.
+    pub absent: bool,
     /// It is a KubeadmControlPlane.
     pub kubeadm: bool,
 }
@@ -60,6 +66,7 @@ impl ControlPlane {
             initialised: is("/status/initialization/controlPlaneInitialized")
                 || is("/status/initialized"),
             deleting: object.pointer("/metadata/deletionTimestamp").is_some(),
+            absent: false,
             kubeadm: kind == "KubeadmControlPlane",
         }
     }
@@ -69,6 +76,7 @@ impl ControlPlane {
         Self {
             initialised: true,
             deleting: false,
+            absent: false,
             kubeadm: kind == "KubeadmControlPlane",
         }
     }
@@ -102,9 +110,14 @@ impl RelatedObjects {
             .take(10)
     }
 
-    /// The Cluster or its control plane is being deleted.
+    /// The Cluster or its control plane is being deleted, or was deleted. The object of a control plane that has no Machine
+    /// may not have been created yet.
     pub(crate) fn is_being_deleted(&self) -> bool {
-        self.control_plane.deleting || self.cluster.as_ref().is_none_or(|c| c.is_deleting())
+        let was_deleted =
+            self.control_plane.absent && self.control_plane_machines().next().is_some();
+        was_deleted
+            || self.control_plane.deleting
+            || self.cluster.as_ref().is_none_or(|c| c.is_deleting())
     }
 
     /// The control-plane Machine whose infrastructure is the `OpenStackMachine` of this name.
@@ -168,11 +181,13 @@ async fn control_plane(
     let kind = &reference.kind;
     let kinds = &context.contract_kinds;
     match kinds.read(&context.client, namespace, reference).await {
-        Ok(Some(object)) => ControlPlane::read(kind, &object),
-        Ok(None) => ControlPlane {
+        Ok(Lookup::Found(object)) => ControlPlane::read(kind, &object),
+        Ok(Lookup::Absent) => ControlPlane {
+            absent: true,
             kubeadm: kind == "KubeadmControlPlane",
             ..ControlPlane::default()
         },
+        Ok(Lookup::Unknown) => ControlPlane::unreadable(kind),
         Err(error) => {
             tracing::debug!(kind, name = reference.name, %error, "Reading the control-plane object failed");
             ControlPlane::unreadable(kind)
@@ -350,6 +365,38 @@ mod tests {
     #[test]
     fn what_cannot_be_read_opens_nothing() {
         let unreadable = ControlPlane::unreadable("X");
-        assert!(unreadable.initialised && !unreadable.deleting);
+        assert!(unreadable.initialised && !unreadable.deleting && !unreadable.absent);
+    }
+
+    #[test]
+    fn a_control_plane_that_is_absent_was_deleted_if_it_has_machines() {
+        let cluster: Cluster =
+            serde_json::from_value(json!({"metadata": {"name": "c"}, "spec": {}})).unwrap();
+        let machine = |label: &str| -> Arc<Machine> {
+            let value = json!({"metadata": {"name": "m", "labels": {label: ""}}, "spec": {"clusterName": "c"}});
+            Arc::new(serde_json::from_value(value).unwrap())
+        };
+        let absent = ControlPlane {
+            absent: true,
+            ..ControlPlane::default()
+        };
+        for (control_plane, machines, expected) in [
+            (absent, vec![machine(capi::CONTROL_PLANE_LABEL)], true),
+            (absent, vec![machine("worker")], false),
+            (absent, vec![], false),
+            (
+                ControlPlane::default(),
+                vec![machine(capi::CONTROL_PLANE_LABEL)],
+                false,
+            ),
+        ] {
+            let related = RelatedObjects {
+                cluster: Some(Arc::new(cluster.clone())),
+                cluster_name: "c".to_owned(),
+                machines,
+                control_plane,
+            };
+            assert_eq!(related.is_being_deleted(), expected, "{related:?}");
+        }
     }
 }

@@ -182,7 +182,7 @@ impl Pass<'_> {
             return seen.server;
         }
         if self.is_deleting() && self.related.server.is_none() {
-            // Its object went after it.
+            // An uncached read found no object of it, and that goes only after its controller has seen the server absent twice.
             let now = Instant::now();
             return ObservedServer {
                 state: ServerState::Absent,

@@ -74,7 +74,13 @@ impl RelatedObjects {
         )
         .await?;
         let name = object.name_any();
-        let key = ObjectRef::new(&name).within(&namespace);
+        let servers = &context.stores.openstack_servers;
+        let server = if object.meta().deletion_timestamp.is_some() {
+            // Its absence shows that its controller has seen the server go.
+            cached(servers, context, &namespace, &name).await?
+        } else {
+            servers.get(&ObjectRef::new(&name).within(&namespace))
+        };
         Ok(Self {
             control_plane: capi::has_label(object.meta(), capi::CONTROL_PLANE_LABEL)
                 || machine
@@ -85,7 +91,7 @@ impl RelatedObjects {
             rivals,
             cluster,
             openstack_cluster,
-            server: context.stores.openstack_servers.get(&key),
+            server,
         })
     }
 
