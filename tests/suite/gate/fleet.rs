@@ -1,6 +1,4 @@
 //! Many load balancers on one credential after a restart, and an Octavia that takes its time: every gate opens.
-//!
-//! The credential has a budget of 60 calls/s, so that the test is short; by default it is 10.
 
 use std::{
     collections::BTreeMap,
@@ -29,11 +27,50 @@ use test_support::{
     waiting::until,
 };
 
-/// How many load balancers share the credential.
-pub(super) const FLEET: usize = 200;
+/// How many load balancers share a credential, and how many calls/s it may make.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fleet {
+    pub(super) balancers: usize,
+    pub(super) qps: u32,
+}
+
+/// With more calls/s than by default, so that the test is short.
+pub(super) const LARGE: Fleet = Fleet {
+    balancers: 200,
+    qps: 60,
+};
+/// With the default budget: each call waits for several seconds until it is sent.
+pub(super) const WAITING: Fleet = Fleet {
+    balancers: 75,
+    qps: 10,
+};
+
+impl Fleet {
+    pub(super) fn budget(self) -> ClientSettings {
+        ClientSettings {
+            qps: self.qps.into(),
+            burst: 2 * self.qps,
+            ..ClientSettings::default()
+        }
+    }
+
+    /// Checks when each gate opened, and returns what is shown of it.
+    pub(super) fn check(self, opened: &[Duration], calls: usize) -> String {
+        let mut times: Vec<f64> = opened.iter().map(Duration::as_secs_f64).collect();
+        times.sort_by(f64::total_cmp);
+        let (half, last) = (times[times.len() / 2], times[times.len() - 1]);
+        assert!(last <= STARVED * half, "starved: {times:?}");
+        format!(
+            "{} load balancers with {} calls/s: the first gate opened after {:.0} s, half of them after {half:.0} s, the \
+             last after {last:.0} s, {calls} calls",
+            self.balancers, self.qps, times[0]
+        )
+    }
+}
+
 /// The slowest may take so many times as long as the one in the middle. Where all are served one after the other at an even
 /// pace, it is twice.
-pub(super) const STARVED: f64 = 3.0;
+const STARVED: f64 = 3.0;
 
 /// Every machine whose member is found in a load balancer was handed over.
 pub(super) struct Nobody;
@@ -194,22 +231,26 @@ pub(super) fn name(cluster: &ObjectName, machine: &str) -> ObjectName {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_load_balancers_on_one_credential_all_admit_after_a_restart() {
+    println!("{}", all_admit_after_a_restart(LARGE).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn load_balancers_whose_calls_wait_for_the_default_budget_all_admit_after_a_restart() {
+    println!("{}", all_admit_after_a_restart(WAITING).await);
+}
+
+async fn all_admit_after_a_restart(fleet: Fleet) -> String {
     let fake = FakeCloud::start(quick_cloud()).await.unwrap();
     let quick = client(&fake, unhurried());
-    let fleet = balancers(&quick, FLEET).await;
-    let first = Process::start(quick_gate(), &quick, &fleet, false);
+    let desired = balancers(&quick, fleet.balancers).await;
+    let first = Process::start(quick_gate(), &quick, &desired, false);
     first.until_settled("m0").await;
     first.tracker.shutdown().await;
 
-    let qps: u32 = 60;
-    let budget = ClientSettings {
-        qps: qps.into(),
-        burst: 2 * qps,
-        ..ClientSettings::default()
-    };
     let since = fake.control().last_call();
     let begun = Instant::now();
-    let second = Process::start(Settings::default(), &client(&fake, budget), &fleet, true);
+    let client = client(&fake, fleet.budget());
+    let second = Process::start(Settings::default(), &client, &desired, true);
     let mut opened: BTreeMap<&ObjectName, Duration> = BTreeMap::new();
     until("every admission is open", async || {
         for cluster in &second.clusters {
@@ -217,26 +258,15 @@ async fn two_hundred_load_balancers_on_one_credential_all_admit_after_a_restart(
                 opened.insert(cluster, begun.elapsed());
             }
         }
-        (opened.len() == FLEET).then_some(())
+        (opened.len() == desired.len()).then_some(())
     })
     .await;
-    let calls = fake.control().calls_since(since);
-    let mut times: Vec<f64> = opened.values().map(Duration::as_secs_f64).collect();
-    times.sort_by(f64::total_cmp);
-    println!(
-        "{FLEET} load balancers with {qps} calls a second: first after {:.0} s, half of them after {:.0} s, the last after \
-         {:.0} s, {} calls",
-        times[0],
-        times[FLEET / 2],
-        times[FLEET - 1],
-        calls.len()
-    );
-    assert!(
-        times[FLEET - 1] <= STARVED * times[FLEET / 2],
-        "starved: {times:?}"
-    );
+    let calls = fake.control().calls_since(since).len();
+    let opened: Vec<Duration> = opened.into_values().collect();
+    let shown = fleet.check(&opened, calls);
     second.tracker.shutdown().await;
     assert_eq!(fake.control().duplicates(), []);
+    shown
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -267,3 +267,25 @@ fn a_machine_that_is_unhealthy_and_out_of_rotation_on_every_port_does_not_serve(
     };
     assert_eq!(found(absent), Certainty::Yes);
 }
+
+#[test]
+fn what_an_open_release_rests_on_is_read_again_when_it_is_old() {
+    for is_old in [false, true] {
+        let mut world = world();
+        let now = world.present();
+        let mut state = world.state.clone();
+        let age = Duration::from_secs(if is_old { 61 } else { 0 });
+        state.reads.tree.as_mut().unwrap().instant = ago(&now, age);
+        let server = &mut machine(&mut state, 1).want.server;
+        server.state = ServerState::Shutoff;
+        server.read_at = Some(now.instant);
+        server.down_since = Some(ago(&now, Duration::from_secs(30)));
+        let open = GateDecision::Open(GateCause::ServerDown);
+        machine(&mut state, 1).gates.release = open;
+        let mut needs = Needs::default();
+        let waiting = &state.machines[&machine_name(1)];
+        let before = release::before_rules(&state, waiting, &now, &mut needs);
+        assert!(matches!(before, Before::Decided(decision) if decision == open));
+        assert_eq!((needs.tree, needs.health), (is_old, true));
+    }
+}

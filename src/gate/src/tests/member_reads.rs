@@ -227,3 +227,25 @@ fn a_member_that_is_steadily_online_shows_that_the_cluster_was_initialised() {
     assert!(!shown(2, 0.99));
     assert!(!shown(1, 1.0));
 }
+
+#[test]
+fn a_pending_member_counts_as_lost_only_under_a_load_balancer_and_a_pool_that_are_active() {
+    use ProvisioningStatus::{Active, PendingUpdate};
+    for (balancer, above, reads) in [
+        (Active, Active, 1),
+        (Active, PendingUpdate, 0),
+        (PendingUpdate, Active, 0),
+    ] {
+        let (state, _) = after(
+            |_| (),
+            |tree| {
+                tree.provisioning_status = balancer.clone();
+                let pool = pool(tree, 0);
+                pool.provisioning_status = above.clone();
+                pool.members[0].provisioning_status = PendingUpdate;
+            },
+        );
+        let found = state.ports[0].members[0].lost.reads;
+        assert_eq!(found, reads, "{balancer:?} {above:?}");
+    }
+}

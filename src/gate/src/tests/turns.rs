@@ -352,3 +352,20 @@ fn api_servers_are_probed_while_a_member_joins_or_health_decides() {
     let asked = evaluated(|state, _| machine(state, 1).want.deletion = AT_HOOK);
     assert!(asked.reads.probes_wanted && asked.reads.health_wanted);
 }
+
+#[test]
+fn a_machine_that_is_paused_before_its_release_begins_holds_up_no_other_one() {
+    for (stage, releasing) in [
+        (Stage::Serving, Some(machine_name(2))),
+        (Stage::Draining, None),
+    ] {
+        let state = evaluated(|state, _| {
+            for index in [1, 2] {
+                machine(state, index).want.deletion = AT_HOOK;
+            }
+            machine(state, 1).want.paused = true;
+            machine(state, 1).stage = stage;
+        });
+        assert_eq!(state.releasing, releasing, "{stage:?}");
+    }
+}
