@@ -86,8 +86,33 @@ pub enum EndpointFailure {
     NoProxy(Box<EndpointFailure>),
     /// The manager's environment names a proxy of a kind that is not supported.
     UnsupportedProxy(Excerpt),
-    /// The cluster's CA is unknown or unreadable, so that no answer could be verified.
+    /// The cluster has no Secret with its CA, so that no answer can be verified.
     NoAuthority,
+    /// The Secret with the cluster's CA could not be read, or has no CA in PEM.
+    UnreadAuthority,
+}
+
+impl EndpointFailure {
+    /// Whether something at the endpoint answered, however it did, or whether that is not known.
+    pub fn may_have_answered(&self) -> bool {
+        match self {
+            Self::NoAddress(_)
+            | Self::Refused
+            | Self::TimedOut(_)
+            | Self::Unreachable(_)
+            | Self::Proxy { .. }
+            | Self::NoProxy(_)
+            | Self::UnsupportedProxy(_)
+            | Self::NoAuthority => false,
+            Self::Closed
+            | Self::NotTls
+            | Self::TlsRefused(_)
+            | Self::OtherAuthority
+            | Self::BadCertificate(_)
+            | Self::NotHttp
+            | Self::UnreadAuthority => true,
+        }
+    }
 }
 
 /// A phrase that continues a sentence, such as "GET https://192.0.2.1:6443/readyz failed: ".
@@ -121,7 +146,12 @@ impl fmt::Display for EndpointFailure {
                 f,
                 "the environment names a proxy of scheme {scheme}, and only http is supported"
             ),
-            Self::NoAuthority => f.write_str("the cluster's CA is unknown or unreadable"),
+            Self::NoAuthority => {
+                f.write_str("the cluster has no Secret with the CA that verifies the answer")
+            }
+            Self::UnreadAuthority => f.write_str(
+                "the Secret with the cluster's CA, which verifies the answer, could not be read or has no CA in PEM",
+            ),
         }
     }
 }

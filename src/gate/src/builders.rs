@@ -23,7 +23,7 @@ pub fn cluster_facts() -> ClusterFacts {
         operator: GateOverride::None,
         remote_connection: Health::Unknown,
         endpoint: None,
-        ca_pem: None,
+        ca_pem: Lookup::Absent,
         kubeadm_control_plane: true,
         machines: Vec::new(),
     }

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use capo_core::{Endpoint, ObjectName, Reason, octavia::MonitorNumbers};
+use capo_core::{Endpoint, Lookup, ObjectName, Reason, octavia::MonitorNumbers};
 use capo_gate::{
     Settings, Unobserved,
     desired::{Deletion, DesiredLoadBalancer, DesiredMachine, Health},
@@ -167,7 +167,7 @@ async fn all_release_after_a_restart(fleet: Fleet, endpoint: IpAddr) -> String {
     let mut desired = balancers(&quick, fleet.balancers).await;
     for desired in &mut desired {
         desired.monitor = MONITOR;
-        desired.cluster.ca_pem = Some(authority.certificate());
+        desired.cluster.ca_pem = Lookup::Found(authority.certificate());
         desired.cluster.endpoint = Some(Endpoint {
             host: host.clone(),
             port: PORT,

@@ -4,7 +4,6 @@ use crate::model::{
     proof::{EndpointReply, EndpointResult, Round},
     state::State,
 };
-use capo_core::EndpointFailure;
 
 /// What one reply shows.
 enum Shown {
@@ -48,7 +47,7 @@ pub(crate) fn reply(state: &mut State, id: u64, result: &EndpointResult) {
             }
         }
         Err(failure) => Shown::Fails {
-            reached: reaches(failure),
+            reached: failure.may_have_answered(),
             text: failure.to_string(),
         },
     };
@@ -76,25 +75,5 @@ pub(crate) fn reply(state: &mut State, id: u64, result: &EndpointResult) {
             port.reached |= reached;
             port.failure = Some(format!("{}: {text}", port.asked));
         }
-    }
-}
-
-/// Whether something at the endpoint answered, however it did.
-fn reaches(failure: &EndpointFailure) -> bool {
-    match failure {
-        EndpointFailure::NoAddress(_)
-        | EndpointFailure::Refused
-        | EndpointFailure::TimedOut(_)
-        | EndpointFailure::Unreachable(_)
-        | EndpointFailure::Proxy { .. }
-        | EndpointFailure::NoProxy(_)
-        | EndpointFailure::UnsupportedProxy(_)
-        | EndpointFailure::NoAuthority => false,
-        EndpointFailure::Closed
-        | EndpointFailure::NotTls
-        | EndpointFailure::TlsRefused(_)
-        | EndpointFailure::OtherAuthority
-        | EndpointFailure::BadCertificate(_)
-        | EndpointFailure::NotHttp => true,
     }
 }

@@ -186,7 +186,7 @@ pub(crate) fn none_is_reached(state: &State, port: &Port) -> bool {
 
 /// The address and the CA are known that a probe needs.
 pub(crate) fn can_probe(state: &State, machine: &Machine) -> bool {
-    machine.want.address.is_some() && state.ca().is_some()
+    machine.want.address.is_some() && state.ca().found().is_some()
 }
 
 /// Whether on every port another machine serves in place of `leaving`.

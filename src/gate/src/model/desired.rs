@@ -69,8 +69,8 @@ pub struct ClusterFacts {
     pub remote_connection: Health,
     /// Where clients reach the control plane; `None` until it is known.
     pub endpoint: Option<Endpoint>,
-    /// PEM of the cluster's CA, to verify API servers with; `None` until the secret exists.
-    pub ca_pem: Option<String>,
+    /// PEM of the cluster's CA, to verify API servers with.
+    pub ca_pem: Lookup<String>,
     /// The control plane is a KubeadmControlPlane (its Machines carry `APIServerPodHealthy`).
     pub kubeadm_control_plane: bool,
     /// The `OpenStackMachine`s of its control plane that exist. No member is changed before each of them was handed over,

@@ -367,7 +367,11 @@ impl State {
     }
 
     /// The cluster's CA in PEM.
-    pub fn ca(&self) -> Option<&str> {
-        self.cluster()?.ca_pem.as_deref()
+    pub fn ca(&self) -> capo_core::Lookup<&str> {
+        match self.cluster().map(|cluster| &cluster.ca_pem) {
+            Some(capo_core::Lookup::Found(pem)) => capo_core::Lookup::Found(pem),
+            Some(capo_core::Lookup::Absent) => capo_core::Lookup::Absent,
+            Some(capo_core::Lookup::Unknown) | None => capo_core::Lookup::Unknown,
+        }
     }
 }

@@ -267,7 +267,7 @@ fn probe(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
     let Some(port) = state.endpoint_port() else {
         return;
     };
-    let Some(cluster) = state.cluster().filter(|_| state.ca().is_some()) else {
+    let Some(cluster) = state.cluster().filter(|_| state.ca().found().is_some()) else {
         return;
     };
     let initialised = cluster.initialised;

@@ -21,7 +21,7 @@ use crate::{
         world::{World, machine_name},
     },
 };
-use capo_core::OperatingStatus;
+use capo_core::{Lookup, OperatingStatus};
 
 /// What the list says of a machine that waits at the hook.
 #[derive(Debug, PartialEq, Eq)]
@@ -173,7 +173,7 @@ fn a_machine_that_never_was_admitted_and_has_no_member() {
 #[test]
 fn a_control_plane_that_was_never_initialised() {
     let mut world = world();
-    world.desired.cluster.ca_pem = None;
+    world.desired.cluster.ca_pem = Lookup::Absent;
     world.desired.cluster.initialised = false;
     world.hand_over_load_balancer();
     let now = world.present();
@@ -209,7 +209,7 @@ fn a_control_plane_that_was_never_initialised() {
     // With a CA it is to be asked first.
     assert_eq!(
         case(&|state| {
-            state.desired.as_mut().unwrap().cluster.ca_pem = Some("pem".to_owned());
+            state.desired.as_mut().unwrap().cluster.ca_pem = Lookup::Found("pem".to_owned());
             for machine in state.machines.values_mut() {
                 machine.probe.seen = None;
             }

@@ -21,7 +21,7 @@ use crate::{
         written::NUMBERS,
     },
 };
-use capo_core::{MonitorType, Reason, octavia::NewHealthMonitor};
+use capo_core::{Lookup, MonitorType, Reason, octavia::NewHealthMonitor};
 
 #[test]
 fn metrics_and_the_command_line_have_a_word_for_everything() {
@@ -129,12 +129,12 @@ fn the_state_gives_what_the_worker_needs_for_its_calls() {
         known.desired.as_ref().unwrap().id.found()
     );
     assert!(known.load_balancer().is_some());
-    known.desired.as_mut().unwrap().cluster.ca_pem = Some("PEM".to_owned());
-    assert_eq!(known.ca(), Some("PEM"));
+    known.desired.as_mut().unwrap().cluster.ca_pem = Lookup::Found("PEM".to_owned());
+    assert_eq!(known.ca(), Lookup::Found("PEM"));
     known.ports.clear();
     assert_eq!(known.endpoint_port(), None);
     known.desired = None;
-    assert_eq!((known.load_balancer(), known.ca()), (None, None));
+    assert_eq!((known.load_balancer(), known.ca()), (None, Lookup::Unknown));
 }
 
 #[test]

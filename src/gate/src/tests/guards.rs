@@ -23,7 +23,7 @@ use crate::{
         world::machine_name,
     },
 };
-use capo_core::{OperatingStatus, ProvisioningStatus};
+use capo_core::{Lookup, OperatingStatus, ProvisioningStatus};
 
 /// Whether the first machine's member of the first port may be removed.
 fn removes(is_owned: bool, change: impl FnOnce(&mut State)) -> bool {
@@ -248,7 +248,7 @@ fn whom_to_ask_has_an_address_and_a_certificate_to_expect() {
         .as_mut()
         .unwrap()
         .cluster
-        .ca_pem = None));
+        .ca_pem = Lookup::Absent));
 }
 
 #[test]

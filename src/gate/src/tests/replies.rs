@@ -119,6 +119,7 @@ fn a_failure_tells_whether_something_was_reached() {
         (EndpointFailure::TimedOut(Duration::from_secs(3)), false),
         (EndpointFailure::Unreachable(excerpt()), false),
         (EndpointFailure::NoAuthority, false),
+        (EndpointFailure::UnreadAuthority, true),
         (EndpointFailure::Closed, true),
         (EndpointFailure::NotTls, true),
         (EndpointFailure::TlsRefused(excerpt()), true),

@@ -20,7 +20,7 @@ use crate::{
         world::machine_name,
     },
 };
-use capo_core::{GateOverride, ProvisioningStatus};
+use capo_core::{GateOverride, Lookup, ProvisioningStatus};
 
 const BEFORE_HOOK: Deletion = Deletion::BeforeHook {
     since: jiff::Timestamp::UNIX_EPOCH,
@@ -319,7 +319,7 @@ fn an_api_server_is_probed_again_after_the_gap_and_not_twice_at_a_time() {
         let (mut state, now) = state();
         state.reads.probes_wanted = true;
         let cluster = &mut state.desired.as_mut().unwrap().cluster;
-        cluster.ca_pem = Some("PEM".to_owned());
+        cluster.ca_pem = Lookup::Found("PEM".to_owned());
         cluster.initialised = false;
         for machine in state.machines.values_mut() {
             machine.probe.under_way = true;

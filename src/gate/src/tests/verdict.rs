@@ -20,7 +20,7 @@ use crate::{
         world::machine_name,
     },
 };
-use capo_core::{FailureClass, GateOverride, OperatingStatus, ProvisioningStatus};
+use capo_core::{FailureClass, GateOverride, Lookup, OperatingStatus, ProvisioningStatus};
 
 pub(crate) fn shown(change: impl FnOnce(&mut State, &Now)) -> Summary {
     let (mut state, now) = state();
@@ -300,7 +300,7 @@ fn a_control_plane_counts_as_never_initialised_when_nothing_speaks_against_it() 
     let never = |change: fn(&mut State)| {
         shown(|state, now| {
             state.desired.as_mut().unwrap().cluster.initialised = false;
-            state.desired.as_mut().unwrap().cluster.ca_pem = None;
+            state.desired.as_mut().unwrap().cluster.ca_pem = Lookup::Absent;
             state.answered = false;
             state.watched_since = Some(ago(now, state.online_span()));
             for machine in state.machines.values_mut() {

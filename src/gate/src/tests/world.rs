@@ -27,7 +27,7 @@ use crate::{
         model::{Model, ModelMember},
     },
 };
-use capo_core::{Endpoint, FailureClass, ObjectName};
+use capo_core::{Endpoint, FailureClass, Lookup, ObjectName};
 
 /// What happens to the next calls, before or after Octavia takes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,7 +178,7 @@ impl World {
                     host: "192.0.2.1".to_owned(),
                     port: ports.first().copied().unwrap_or_default(),
                 }),
-                ca_pem: Some("pem".to_owned()),
+                ca_pem: Lookup::Found("pem".to_owned()),
                 ..builders::cluster_facts()
             },
             ..builders::load_balancer(NAME, "lb")

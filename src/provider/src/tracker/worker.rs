@@ -24,7 +24,7 @@ use super::{
     published::Published,
 };
 use crate::work_queue::WorkQueue;
-use capo_core::{ObjectName, Priority, ids::LoadBalancerId};
+use capo_core::{EndpointFailure, Lookup, ObjectName, Priority, ids::LoadBalancerId};
 use capo_gate::{
     Call, EndpointReply, EndpointRequest, GateObserver, Now, Settings,
     effect::Effect,
@@ -130,7 +130,7 @@ impl Worker {
                 address,
                 port,
             } => {
-                let ca = state.ca().unwrap_or_default();
+                let ca = state.ca().found().copied().unwrap_or_default();
                 let began = now_instant();
                 let probe = self.prober.probe(address, port, ca.into());
                 pending.push(
@@ -146,16 +146,23 @@ impl Worker {
                 );
             }
             Effect::Request { id, request } => {
-                let ca = state.ca().unwrap_or_default();
                 let reply = match request {
                     EndpointRequest::Readyz {
                         endpoint,
                         addresses,
-                    } => self
-                        .prober
-                        .readyz(endpoint, ca.into(), addresses)
-                        .map(|answer| answer.map(EndpointReply::Answer))
-                        .boxed(),
+                    } => {
+                        let answer = match state.ca() {
+                            Lookup::Found(ca) => self.prober.readyz(endpoint, ca.into(), addresses),
+                            Lookup::Absent => {
+                                std::future::ready(Err(EndpointFailure::NoAuthority)).boxed()
+                            }
+                            Lookup::Unknown => {
+                                std::future::ready(Err(EndpointFailure::UnreadAuthority)).boxed()
+                            }
+                        };
+                        let replied = answer.map(|answer| answer.map(EndpointReply::Answer));
+                        replied.boxed()
+                    }
                     EndpointRequest::Connect { endpoint } => self
                         .prober
                         .connect(endpoint)

@@ -39,7 +39,7 @@ pub(crate) struct CachedCluster {
     /// Since when the Cluster's `RemoteConnectionProbe` is True without a break.
     pub remote_connection: Track,
     /// The cluster's CA, as PEM.
-    pub authority: Option<ReadAt<String>>,
+    pub authority: Lookup<ReadAt<String>>,
     /// The networking, each part as it was last read.
     pub networking: Networking,
     /// The generation for which all of the networking was read without an error.

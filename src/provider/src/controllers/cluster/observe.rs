@@ -219,7 +219,7 @@ pub(crate) async fn facts(
         operator: gate_override_of(operator),
         remote_connection,
         endpoint,
-        ca_pem: seen.authority.as_ref().map(|read| read.value.clone()),
+        ca_pem: seen.authority.clone().map(|read| read.value),
         kubeadm_control_plane: related.control_plane.kubeadm,
         machines: openstack_machines(context, &name.namespace, related),
     }
@@ -272,7 +272,7 @@ async fn read_authority(
     seen: &mut CachedCluster,
     now: Instant,
 ) {
-    let known = seen.authority.as_ref();
+    let known = seen.authority.found();
     if known.is_some_and(|read| read.age(now) < AUTHORITY_AGE) {
         return;
     }
@@ -285,11 +285,10 @@ async fn read_authority(
                 .and_then(|data| data.get("tls.crt"))
                 .filter(|pem| pem.0.len() <= LARGEST_AUTHORITY)
                 .and_then(|pem| String::from_utf8(pem.0.clone()).ok());
-            if let Some(pem) = pem {
-                seen.authority = Some(ReadAt::new(pem, now));
-            }
+            seen.authority =
+                pem.map_or(Lookup::Unknown, |pem| Lookup::Found(ReadAt::new(pem, now)));
         }
-        Ok(None) => seen.authority = None,
+        Ok(None) => seen.authority = Lookup::Absent,
         Err(error) => tracing::debug!(secret, %error, "Reading the cluster's CA failed"),
     }
 }

@@ -92,7 +92,7 @@ impl Prober for TlsProber {
         let proxies = Arc::clone(&self.proxies);
         async move {
             let answer = async {
-                let verifier = tls::Authority::new(&ca).ok_or(EndpointFailure::NoAuthority)?;
+                let verifier = tls::Authority::new(&ca).ok_or(EndpointFailure::UnreadAuthority)?;
                 let stream = connect::open(&endpoint, &proxies).await?;
                 let (stream, named) =
                     tls::handshake(verifier, &endpoint, stream, &addresses).await?;

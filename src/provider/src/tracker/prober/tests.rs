@@ -264,7 +264,7 @@ async fn every_way_to_fail_has_its_name() {
     assert_eq!(refused, Err(EndpointFailure::Refused));
     assert_eq!(
         prober().readyz(endpoint, "no PEM".into(), Vec::new()).await,
-        Err(EndpointFailure::NoAuthority)
+        Err(EndpointFailure::UnreadAuthority)
     );
 
     let nowhere = Endpoint {

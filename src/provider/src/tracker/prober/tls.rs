@@ -105,7 +105,7 @@ pub(super) async fn handshake(
     let authority = Arc::new(authority);
     let config = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
-        .map_err(|_| EndpointFailure::NoAuthority)?
+        .map_err(|_| EndpointFailure::UnreadAuthority)?
         .dangerous()
         .with_custom_certificate_verifier(Arc::clone(&authority) as Arc<dyn ServerCertVerifier>)
         .with_no_client_auth();

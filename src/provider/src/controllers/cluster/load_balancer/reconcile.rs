@@ -274,8 +274,21 @@ pub(crate) fn report_condition(
                 .set_condition(CONDITION, findings.verdict.clone());
             pass.report.balancer_counts = findings.counts_in_ready;
         }
-        // Not read by this process yet; an older condition stays until then.
-        None => pass.report.balancer_counts = false,
+        None => {
+            pass.report.balancer_counts = false;
+            // After a start, an older condition stays until the first read. Without working credentials there is none.
+            let signed_in = pass
+                .report
+                .condition(kind::OPENSTACK_AUTHENTICATION_SUCCEEDED);
+            if signed_in.is_some_and(|state| state.status != ConditionStatus::True) {
+                let unread = ConditionState::unknown(
+                    Reason::NotYetObserved,
+                    "The manager has not read the load balancer since its start, because it can't use the credentials: the \
+                     condition OpenStackAuthenticationSucceeded says why",
+                );
+                pass.report.set_condition(CONDITION, unread);
+            }
+        }
     }
     if !findings.is_some_and(|findings| findings.infrastructure_ready) {
         pass.note_wait(Outcome::wait(

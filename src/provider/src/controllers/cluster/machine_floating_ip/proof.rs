@@ -9,7 +9,7 @@ use std::{
 use parking_lot::Mutex;
 
 use crate::{reconcile::ReadAt, tracker::prober::Prober, work_queue::WorkQueue};
-use capo_core::{Endpoint, ObjectName};
+use capo_core::{Endpoint, EndpointFailure, Lookup, ObjectName};
 use capo_gate::floating_ip::{CarrierProof, ProofOutcome};
 
 /// How soon a proof that failed is tried again.
@@ -34,7 +34,7 @@ pub(crate) struct ProofRequest {
     /// The endpoint.
     pub endpoint: Endpoint,
     /// The cluster's CA in PEM.
-    pub authority: Option<String>,
+    pub authority: Lookup<String>,
     /// The addresses of the machine that is being deleted.
     pub addresses: Vec<IpAddr>,
     /// How many answers are needed.
@@ -96,11 +96,13 @@ impl ProofRequest {
             message: format!("GET https://{}/readyz: {message}", self.endpoint),
             is_unreachable,
         };
-        let Some(authority) = &self.authority else {
-            let message = "the cluster's CA, which verifies the answer, is unknown";
-            return failed(message.to_owned(), true);
+        let without_answer =
+            |failure: &EndpointFailure| failed(failure.to_string(), !failure.may_have_answered());
+        let authority: Arc<str> = match &self.authority {
+            Lookup::Found(authority) => authority.as_str().into(),
+            Lookup::Absent => return without_answer(&EndpointFailure::NoAuthority),
+            Lookup::Unknown => return without_answer(&EndpointFailure::UnreadAuthority),
         };
-        let authority: Arc<str> = authority.as_str().into();
         let pause = self.window / self.answers.max(1);
         for number in 0..self.answers {
             if number > 0 {
@@ -120,9 +122,74 @@ impl ProofRequest {
                 }
                 Ok(answer) if answer.is_served() => {}
                 Ok(answer) => return failed(format!("status {}", answer.status), false),
-                Err(failure) => return failed(failure.to_string(), true),
+                Err(failure) => return without_answer(&failure),
             }
         }
         ProofOutcome::Served
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use capo_core::EndpointAnswer;
+    use capo_gate::event::ProbeOutcome;
+    use futures::{FutureExt, future::BoxFuture};
+
+    use super::*;
+
+    /// Every request through the endpoint ends with this failure.
+    struct Failing(EndpointFailure);
+
+    impl Prober for Failing {
+        fn probe(&self, _: IpAddr, _: u16, _: Arc<str>) -> BoxFuture<'static, ProbeOutcome> {
+            std::future::pending().boxed()
+        }
+
+        fn readyz(
+            &self,
+            _: Endpoint,
+            _: Arc<str>,
+            _: Vec<IpAddr>,
+        ) -> BoxFuture<'static, Result<EndpointAnswer, EndpointFailure>> {
+            std::future::ready(Err(self.0.clone())).boxed()
+        }
+
+        fn connect(&self, _: Endpoint) -> BoxFuture<'static, Result<(), EndpointFailure>> {
+            std::future::pending().boxed()
+        }
+    }
+
+    /// What answers is no API server of this cluster, or that is not known: no time makes the proof superfluous.
+    #[tokio::test]
+    async fn only_an_endpoint_from_which_nothing_answers_counts_as_out_of_reach() {
+        let pem = || Lookup::Found("PEM".to_owned());
+        for (authority, failure, expected) in [
+            (pem(), EndpointFailure::Refused, true),
+            (pem(), EndpointFailure::OtherAuthority, false),
+            (pem(), EndpointFailure::NotTls, false),
+            (Lookup::Absent, EndpointFailure::Refused, true),
+            (Lookup::Unknown, EndpointFailure::Refused, false),
+        ] {
+            let case = format!("{authority:?} {failure:?}");
+            let request = ProofRequest {
+                prober: Arc::new(Failing(failure)),
+                endpoint: Endpoint {
+                    host: "192.0.2.1".to_owned(),
+                    port: 6443,
+                },
+                authority,
+                addresses: Vec::new(),
+                answers: 1,
+                window: Duration::ZERO,
+                queue: WorkQueue::default(),
+                cluster: ObjectName::new("n", "c"),
+            };
+            let ProofOutcome::Failed { is_unreachable, .. } = request.run().await else {
+                panic!("{case}: served");
+            };
+            assert_eq!(is_unreachable, expected, "{case}");
+        }
     }
 }
