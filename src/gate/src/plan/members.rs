@@ -86,7 +86,8 @@ pub(crate) fn enable(state: &State, now: &Now) -> Option<Todo> {
             || serving::is_known_to_be_up(state, place.machine, now)
             || serving::any_release_is_open(state)
             || others_in_service(state, place) == InService::None
-            || serving::none_is_reached(state, place.port);
+            || serving::none_is_reached(state, place.port)
+            || is_enabled_elsewhere(state, place);
         if !may {
             return None;
         }
@@ -98,6 +99,22 @@ pub(crate) fn enable(state: &State, now: &Now) -> Option<Todo> {
         };
         Some(place.write(Operation::Enable, update(pool, member, enabled)))
     })
+}
+
+/// No monitor tells whether the machine serves this port, its Node has joined, and its member of another port is enabled.
+fn is_enabled_elsewhere(state: &State, place: MemberPlace<'_>) -> bool {
+    let machine = place.machine;
+    let mut members = machine.slots.iter().zip(&state.ports).enumerate();
+    machine.want.has_node
+        && !State::monitor_is_usable(place.port)
+        && members.any(|(index, (slot, port))| {
+            let member = slot.member.and_then(|member| port.members.get(member));
+            index != place.index
+                && member.is_some_and(|member| {
+                    member.provisioning == ProvisioningStatus::Active
+                        && member.admin_up() == Some(true)
+                })
+        })
 }
 
 /// Whether another member of a port gets clients, as far as was read.

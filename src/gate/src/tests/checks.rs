@@ -191,8 +191,15 @@ impl World {
         let comes_back = owner(address).is_some_and(|(_, machine)| {
             machine.restoring || serving::is_last_api_server(&self.state, machine)
         });
-        // Cluster API reaches no API server, and nothing else tells which one is up.
-        let is_lost = !self.model.monitors && self.desired.cluster.remote_connection == Health::Bad;
+        // Cluster API reaches no API server, or the machine's Node has joined and its other ports are in service, and nothing
+        // else tells which one is up.
+        let in_service = |member: &ModelMember| {
+            member.address == address && member.port != port && member.admin_up
+        };
+        let is_half = owner(address).is_some_and(|(_, machine)| machine.want.has_node)
+            && self.model.members().any(in_service);
+        let is_lost = !self.model.monitors
+            && (is_half || self.desired.cluster.remote_connection == Health::Bad);
         if is_up || comes_back || is_lost {
             return;
         }

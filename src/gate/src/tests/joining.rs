@@ -21,9 +21,11 @@ use crate::{
 };
 use capo_core::{GateMode, OperatingStatus, ProvisioningStatus};
 
-/// What is done about the first machine's member of the first port, which joined with admin state down.
+/// What is done about the first machine's member of the first port, which joined with admin state down. The machine has no
+/// Node yet.
 fn enabled(change: impl FnOnce(&mut State, &Now)) -> Done {
     let (mut state, now) = state();
+    machine(&mut state, 1).want.has_node = false;
     weigh(&mut state, 1, 0, 1, false);
     let detail = member(&mut state, 1, 0).detail.as_mut().unwrap();
     detail.tags.push(JOINING.to_owned());
@@ -121,6 +123,33 @@ fn without_a_monitor_members_are_enabled_when_cluster_api_has_lost_the_api_serve
                 state.desired.as_mut().unwrap().cluster.remote_connection = connection;
             });
             let case = format!("{connection:?} {monitored}");
+            assert_eq!(found != Done::Nothing, is_enabled && !monitored, "{case}");
+        }
+    }
+}
+
+/// The connection may be back as soon as the first port serves.
+#[test]
+fn without_a_monitor_the_members_of_a_machine_with_a_node_are_enabled_together() {
+    let pending: fn(&mut State) =
+        |state| member(state, 1, 1).provisioning = ProvisioningStatus::PendingUpdate;
+    let cases: [(fn(&mut State), bool); 5] = [
+        (|_| (), true),
+        (|state| machine(state, 1).want.has_node = false, false),
+        (|state| weigh(state, 1, 1, 1, false), false),
+        (pending, false),
+        (|state| machine(state, 1).slots[1].member = None, false),
+    ];
+    for (case, (change, is_enabled)) in cases.into_iter().enumerate() {
+        for monitored in [true, false] {
+            let found = enabled(|state, _| {
+                if !monitored {
+                    state.ports[0].monitor = None;
+                }
+                machine(state, 1).want.has_node = true;
+                change(state);
+            });
+            let case = format!("case {case} {monitored}");
             assert_eq!(found != Done::Nothing, is_enabled && !monitored, "{case}");
         }
     }
