@@ -29,6 +29,8 @@ pub(crate) enum Act {
     Bypass(u8),
     Pause,
     Resume,
+    /// One machine is paused, or no longer.
+    PauseMachine(u8),
     Restart,
     Fates(Vec<Fate>),
     Lines(Vec<Line>),
@@ -104,6 +106,7 @@ pub(crate) fn act() -> impl Strategy<Value = Act> {
         1 => who.clone().prop_map(Act::Bypass),
         1 => Just(Act::Pause),
         2 => Just(Act::Resume),
+        1 => who.clone().prop_map(Act::PauseMachine),
         2 => Just(Act::Restart),
         3 => prop::collection::vec(fate(), 1..4).prop_map(Act::Fates),
         2 => prop::collection::vec(line(), 1..8).prop_map(Act::Lines),
@@ -187,6 +190,9 @@ pub(crate) fn play(world: &mut World, act: Act) {
         Act::Resume => {
             world.desired.cluster.paused = false;
             world.hand_over_load_balancer();
+        }
+        Act::PauseMachine(index) => {
+            world.change(&machine_name(index), |want| want.paused = !want.paused);
         }
         Act::Restart => world.restart(),
         Act::Fates(fates) => world.model.fates = fates,

@@ -19,7 +19,7 @@ use crate::{
         world::{CONNECTION_GRACE, NAME, World},
     },
 };
-use capo_core::{GateMode, GateOverride, ObjectName, ProvisioningStatus};
+use capo_core::{GateMode, GateOverride, ObjectName, ProvisioningStatus, ids::MemberId};
 
 impl World {
     pub(crate) fn owner(&self, member: &ModelMember) -> Option<(&ObjectName, &Node)> {
@@ -57,6 +57,9 @@ impl World {
         if self.desired.cluster.paused {
             self.fail("a write while paused");
         }
+        if self.is_of_paused_machine(change) {
+            self.fail("a write to a member of a machine that is paused");
+        }
         match change {
             Change::DeleteMember { id, .. } => self.check_removal(id.as_str()),
             Change::CreateMember { new, .. } if !new.admin_state_up => {
@@ -70,6 +73,24 @@ impl World {
             }
             _ => {}
         }
+    }
+
+    /// Whether the member belongs to a machine that is paused, as this process was told.
+    fn is_of_paused_machine(&self, change: &Change) -> bool {
+        let (id, address) = match change {
+            Change::CreateMember { new, .. } => (None, Some(new.address)),
+            Change::UpdateMember { id, .. } | Change::DeleteMember { id, .. } => (Some(id), None),
+            _ => return false,
+        };
+        let name_of = |id: &MemberId| {
+            let member = self.model.members().find(|member| member.id == *id)?;
+            Some(self.owner(member)?.0)
+        };
+        self.state.machines.iter().any(|(name, machine)| {
+            let is_its_own = address.is_some_and(|address| machine.want.address == Some(address))
+                || id.and_then(name_of) == Some(name);
+            is_its_own && machine.want.paused
+        })
     }
 
     /// I2: the last member of a port stays, and a batch that failed as a whole removes no member.

@@ -29,6 +29,9 @@ fn mend_octavia(world: &mut World) {
     world.model.never_programmed.clear();
     world.desired.cluster.paused = false;
     world.desired.cluster.remote_connection = Health::Good(world.now);
+    for node in world.nodes.values_mut() {
+        node.want.paused = false;
+    }
     lead(world, false);
 }
 
