@@ -1,5 +1,7 @@
 //! A condition's content, without its type and its times.
 
+use serde::Deserialize;
+
 use crate::{Reason, label_enum};
 
 /// Status, reason and message of a condition.
@@ -55,12 +57,25 @@ impl ConditionState {
 
 label_enum! {
     /// A condition's status, as it is written there.
+    #[derive(Default, Deserialize)]
     pub enum ConditionStatus {
         /// `True`
         True = "True",
         /// `False`
         False = "False",
         /// `Unknown`
+        #[default]
         Unknown = "Unknown",
+    }
+}
+
+impl From<&str> for ConditionStatus {
+    /// A text that is no status of a condition counts as Unknown.
+    fn from(text: &str) -> Self {
+        match text {
+            "True" => Self::True,
+            "False" => Self::False,
+            _ => Self::Unknown,
+        }
     }
 }

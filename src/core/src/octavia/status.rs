@@ -113,11 +113,14 @@ impl std::fmt::Display for MemberStatus {
 }
 
 impl OperatingStatus {
+    /// The label of a status that has not been read, or that this version does not know.
+    pub const UNKNOWN_LABEL: &'static str = "Unknown";
+
     /// The status as metrics, events and the command line show it. All statuses that this version does not know have
     /// one label.
     pub fn label(&self) -> &str {
         match self {
-            Self::Unknown(_) => "Unknown",
+            Self::Unknown(_) => Self::UNKNOWN_LABEL,
             known => known.as_str(),
         }
     }

@@ -115,7 +115,7 @@ impl Conditions {
 
     /// Whether the condition of this type is True.
     pub fn is_true(&self, kind: &str) -> bool {
-        self.get(kind).is_some_and(|c| c.status == "True")
+        self.get(kind).is_some_and(is_true)
     }
 
     /// Sets Ready to the summary of the conditions in `counted`: `NotReady` if one is False, else `ReadyUnknown` if one
@@ -142,6 +142,16 @@ impl Conditions {
     }
 }
 
+/// The status of a condition.
+pub fn status_of(condition: &Condition) -> ConditionStatus {
+    ConditionStatus::from(condition.status.as_str())
+}
+
+/// Whether the status of a condition is True.
+pub fn is_true(condition: &Condition) -> bool {
+    status_of(condition) == ConditionStatus::True
+}
+
 /// Ready as Cluster API sums up conditions.
 fn sum(list: &[Condition], counted: &[&str], failure: Option<&ConditionState>) -> ConditionState {
     let mut bad = Vec::new();
@@ -151,10 +161,10 @@ fn sum(list: &[Condition], counted: &[&str], failure: Option<&ConditionState>) -
             None => unknown.push(format!("* {kind}: Condition {kind} not yet reported")),
             Some(condition) => {
                 let line = line(kind, condition);
-                match condition.status.as_str() {
-                    "True" => {}
-                    "False" => bad.push(line),
-                    _ => unknown.push(line),
+                match status_of(condition) {
+                    ConditionStatus::True => {}
+                    ConditionStatus::False => bad.push(line),
+                    ConditionStatus::Unknown => unknown.push(line),
                 }
             }
         }

@@ -18,7 +18,7 @@ pub(super) const PROVISIONING: [&str; 8] = {
 };
 /// Labels of operating statuses. A status that this version does not know is `Unknown`.
 pub(super) const OPERATING: [&str; 7] = {
-    let mut labels = ["Unknown"; 7];
+    let mut labels = [OperatingStatus::UNKNOWN_LABEL; 7];
     let mut index = 0;
     while index < OperatingStatus::WORDS.len() {
         labels[index] = OperatingStatus::WORDS[index];
@@ -30,7 +30,7 @@ pub(super) const OPERATING: [&str; 7] = {
 pub(super) fn operating(status: &OperatingStatus) -> &'static str {
     let label = status.label();
     let known = OPERATING.iter().find(|known| **known == label);
-    known.copied().unwrap_or("Unknown")
+    known.copied().unwrap_or(OperatingStatus::UNKNOWN_LABEL)
 }
 
 /// The findings of every load balancer.

@@ -7,7 +7,7 @@ use super::{
     label, member_states,
     members::POLLED,
 };
-use capo_core::{GateState, MemberStatus};
+use capo_core::{GateState, MemberStatus, OperatingStatus};
 use capo_gate::{
     GateName,
     findings::{Gate, MachineFinding},
@@ -71,7 +71,7 @@ fn load_balancers(all: All<'_>) -> [Samples; 5] {
         let current = findings
             .operating_status
             .as_ref()
-            .map_or("Unknown", operating);
+            .map_or(OperatingStatus::UNKNOWN_LABEL, operating);
         health.add_states(&cluster, &OPERATING, current);
         if let Some(time) = findings.observed {
             observed.add(&cluster, seconds(time));

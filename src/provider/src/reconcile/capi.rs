@@ -7,6 +7,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 
+use capo_core::ConditionStatus;
+
 /// The API group of Cluster API's own kinds.
 pub const GROUP: &str = "cluster.x-k8s.io";
 /// The version at which capo-rs reads them.
@@ -204,9 +206,9 @@ pub struct SeenCondition {
     /// Its type.
     #[serde(default, rename = "type", deserialize_with = "lenient")]
     pub kind: String,
-    /// `True`, `False` or `Unknown`.
+    /// Its status; Unknown where it has another text.
     #[serde(default, deserialize_with = "lenient")]
-    pub status: String,
+    pub status: ConditionStatus,
     /// Its reason.
     #[serde(default, deserialize_with = "lenient")]
     pub reason: String,
@@ -221,7 +223,7 @@ pub struct SeenCondition {
 impl SeenCondition {
     /// Whether its status is `True`.
     pub fn is_true(&self) -> bool {
-        self.status == "True"
+        self.status == ConditionStatus::True
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Instant;
 use jiff::Timestamp;
 
 use super::capi::SeenCondition;
+use capo_core::ConditionStatus;
 use capo_gate::desired::Health;
 
 /// The observation of one condition that is kept between two passes.
@@ -24,7 +25,7 @@ impl Track {
             self.0 = None;
             // KubeadmControlPlane sets this reason for a Machine that is being deleted, without a check of its Pod.
             let bad = |condition: &SeenCondition| {
-                condition.status == "False" && condition.reason != "Deleting"
+                condition.status == ConditionStatus::False && condition.reason != "Deleting"
             };
             return if condition.is_some_and(bad) {
                 Health::Bad
@@ -53,7 +54,7 @@ mod tests {
 
     fn condition(status: &str, transition: &str) -> SeenCondition {
         SeenCondition {
-            status: status.to_owned(),
+            status: status.into(),
             last_transition_time: transition.parse().ok(),
             ..SeenCondition::default()
         }

@@ -9,6 +9,7 @@ use kube::core::{Selector, SelectorExt};
 use serde::Deserialize;
 
 use super::capi::{Cluster, Machine, PAUSED_ANNOTATION, SeenCondition, has_annotation, lenient};
+use capo_core::ConditionStatus;
 
 /// Annotation, presence only: no MachineHealthCheck replaces this Machine.
 const SKIP_REMEDIATION: &str = "cluster.x-k8s.io/skip-remediation";
@@ -108,8 +109,9 @@ pub(crate) fn deadline(
         .any(|key| has_annotation(&machine.metadata, key));
     let infrastructure = cluster.and_then(|cluster| cluster.condition("InfrastructureReady"));
     // While the Cluster's infrastructure is not ready, none of its Machines is checked.
-    let judged = infrastructure.is_none_or(|condition| condition.status != "False");
-    if skipped || !judged || machine.status.node_ref.is_some() {
+    let checks_apply =
+        infrastructure.is_none_or(|condition| condition.status != ConditionStatus::False);
+    if skipped || !checks_apply || machine.status.node_ref.is_some() {
         return None;
     }
     let since = |condition: Option<&SeenCondition>| {

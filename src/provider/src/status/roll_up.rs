@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Resource, ResourceExt};
 
 use super::transitions::is_trouble;
-use crate::kubernetes::conditions::kind;
+use crate::kubernetes::conditions::{self, kind};
 use capo_api::v1beta2::{OpenStackCluster, OpenStackMachine};
 use capo_core::ConditionStatus;
 use capo_core::Reason;
@@ -95,7 +95,7 @@ fn state<K: Resource<DynamicType = ()>>(
     let is_true = |kind: &str| {
         conditions
             .iter()
-            .any(|condition| condition.type_ == kind && condition.status == "True")
+            .any(|condition| condition.type_ == kind && conditions::is_true(condition))
     };
     let paused = is_true(kind::PAUSED);
     let patience = i64::try_from(PATIENCE.as_secs()).unwrap_or(i64::MAX);
@@ -103,7 +103,7 @@ fn state<K: Resource<DynamicType = ()>>(
         .iter()
         .filter(|condition| {
             ![kind::READY, kind::PAUSED].contains(&condition.type_.as_str())
-                && condition.status != "True"
+                && !conditions::is_true(condition)
                 && is_problem(&condition.reason)
                 && now.as_second() - condition.last_transition_time.0.as_second() >= patience
         })
@@ -113,7 +113,7 @@ fn state<K: Resource<DynamicType = ()>>(
     let deleting = object.meta().deletion_timestamp.is_some();
     let settled = is_true(kind::READY) && observed == object.meta().generation && !deleting;
     let held = conditions.iter().any(|condition| {
-        condition.type_ == kind::API_SERVER_LOAD_BALANCER_READY && condition.status != "True"
+        condition.type_ == kind::API_SERVER_LOAD_BALANCER_READY && !conditions::is_true(condition)
     });
     ObjectState {
         object: format!(

@@ -5,11 +5,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::Serialize;
 
 use crate::{
-    kubernetes::conditions::kind::API_SERVER_LOAD_BALANCER_READY,
+    kubernetes::conditions::{kind::API_SERVER_LOAD_BALANCER_READY, status_of},
     reconcile::{capi::Machine, deletion_hooks::Hooks},
 };
 use capo_api::v1beta2::OpenStackMachine;
-use capo_core::{GateState, Reason};
+use capo_core::{ConditionStatus, GateState, Reason};
 use capo_gate::GateName;
 
 /// One gate and its state.
@@ -44,11 +44,12 @@ fn of_condition(gate: Option<GateName>, condition: Option<&Condition>) -> GateVi
             since: None,
         };
     };
-    let state = match condition.status.as_str() {
-        "True" if condition.reason == Reason::OperatorBypass.as_str() => GateState::Bypassed,
-        "True" => GateState::Open,
-        "False" => GateState::Held,
-        _ => GateState::Unknown,
+    let bypassed = condition.reason == Reason::OperatorBypass.as_str();
+    let state = match status_of(condition) {
+        ConditionStatus::True if bypassed => GateState::Bypassed,
+        ConditionStatus::True => GateState::Open,
+        ConditionStatus::False => GateState::Held,
+        ConditionStatus::Unknown => GateState::Unknown,
     };
     GateView {
         name: gate.map(GateName::as_str),

@@ -95,7 +95,7 @@ fn member_cell(member: Option<&MemberView>) -> Cell {
         return Cell::new("-", Tone::Faint);
     };
     let text = match member.operating_status.as_str() {
-        "Unknown" => member.provisioning_status.clone(),
+        OperatingStatus::UNKNOWN_LABEL => member.provisioning_status.clone(),
         operating => format!("{} {operating}", member.provisioning_status),
     };
     Cell::new(text, tone_of_member(member))

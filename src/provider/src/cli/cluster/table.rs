@@ -8,7 +8,8 @@ use super::{
     member_table::members,
     view::View,
 };
-use capo_core::GateState;
+use crate::kubernetes::conditions::kind;
+use capo_core::{ConditionStatus, GateState};
 
 /// Messages are wrapped at this width where there is no terminal.
 const WIDTH: usize = 100;
@@ -128,10 +129,11 @@ fn waiting(view: &View, width: usize) -> Vec<String> {
 
 fn conditions(view: &View, now: Timestamp) -> Grid {
     let rows = view.conditions.iter().map(|condition| {
-        let tone = match (condition.r#type.as_str(), condition.status.as_str()) {
-            ("Paused", "False") | (_, "True") => Tone::Good,
-            (_, "False") => Tone::Waiting,
-            _ => Tone::Faint,
+        let status = ConditionStatus::from(condition.status.as_str());
+        let tone = match (condition.r#type.as_str(), status) {
+            (kind::PAUSED, ConditionStatus::False) | (_, ConditionStatus::True) => Tone::Good,
+            (_, ConditionStatus::False) => Tone::Waiting,
+            (_, ConditionStatus::Unknown) => Tone::Faint,
         };
         Row {
             key: condition.r#type.clone(),

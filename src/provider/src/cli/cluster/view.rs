@@ -12,9 +12,12 @@ use super::{
     gates::{self, GateView},
     snapshot::{Direct, Snapshot, is_about},
 };
-use crate::reconcile::capi::{self, Machine};
+use crate::{
+    kubernetes::conditions::{kind, status_of},
+    reconcile::capi::{self, Machine},
+};
 use capo_api::v1beta2::{LoadBalancerMemberStatus, OpenStackCluster, OpenStackMachine};
-use capo_core::gate_override;
+use capo_core::{ConditionStatus, MemberStatus, OperatingStatus, gate_override};
 
 /// How many of the newest events are shown.
 const EVENTS: usize = 12;
@@ -73,7 +76,7 @@ pub(super) struct MachineView {
     /// Nova's status of its server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) server: Option<String>,
-    pub(super) ready: String,
+    pub(super) ready: &'static str,
     /// The gate that the machine is at.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) gate: Option<GateView>,
@@ -212,14 +215,15 @@ fn machine(
     let condition = gates::condition(conditions);
     let ready = conditions
         .iter()
-        .find(|condition| condition.type_ == "Ready");
+        .find(|condition| condition.type_ == kind::READY)
+        .map_or(ConditionStatus::Unknown, status_of);
     MachineView {
         control_plane: machine.is_some_and(|machine| machine.is_control_plane(None))
             || condition.is_some(),
         deleting: object.metadata.deletion_timestamp.is_some()
             || machine.is_some_and(Machine::is_deleting),
         server: status.and_then(|status| status.instance_state.clone()),
-        ready: ready.map_or_else(|| "Unknown".to_owned(), |ready| ready.status.clone()),
+        ready: ready.as_str(),
         gate: gates::of_machine(object, machine),
         reason: condition.map(|condition| condition.reason.clone()),
         message: condition
@@ -244,8 +248,8 @@ fn member(status: &LoadBalancerMemberStatus) -> MemberView {
         port: status.port,
         id: status.id.clone(),
         address: status.address.clone(),
-        provisioning_status: text(&status.provisioning_status, "Missing"),
-        operating_status: text(&status.operating_status, "Unknown"),
+        provisioning_status: text(&status.provisioning_status, MemberStatus::Missing.as_str()),
+        operating_status: text(&status.operating_status, OperatingStatus::UNKNOWN_LABEL),
         since: status.since.as_ref().map(|time| time.0),
         message: status.message.clone(),
     }

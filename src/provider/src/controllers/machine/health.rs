@@ -4,6 +4,7 @@
 use std::time::Instant;
 
 use crate::reconcile::{capi::Machine, health::Track};
+use capo_core::ConditionStatus;
 use capo_gate::desired::Health;
 
 /// The health of its API server, which `KubeadmControlPlane` checks by the Pod.
@@ -42,7 +43,7 @@ fn was_unhealthy_before_deletion(machine: &Machine) -> bool {
     deletion
         .zip(condition)
         .is_some_and(|(deletion, condition)| {
-            condition.status == "False"
+            condition.status == ConditionStatus::False
                 && condition
                     .last_transition_time
                     .is_some_and(|transition| transition < deletion.0)

@@ -173,11 +173,7 @@ fn copied(server: &OpenStackServer, kind: &str) -> Option<ConditionState> {
         .find(|condition| condition.type_ == kind)?;
     let known = Reason::ALL.iter().find(|known| known.as_str() == reason);
     Some(ConditionState {
-        status: match status.as_str() {
-            "True" => ConditionStatus::True,
-            "False" => ConditionStatus::False,
-            _ => ConditionStatus::Unknown,
-        },
+        status: status.as_str().into(),
         reason: known.copied().unwrap_or(Reason::InstanceNotReady),
         message: message.clone(),
     })

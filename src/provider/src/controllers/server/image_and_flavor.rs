@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use kube::{Api, api::DynamicObject};
+use serde::Deserialize as _;
 
 use super::{
     StepError, StepResult, failed, failure, filters,
     image_objects::{self, ImageObjects},
     wait,
 };
-use crate::kubernetes::patch::is_not_found;
+use crate::{kubernetes::patch::is_not_found, reconcile::capi::SeenCondition};
 use capo_api::v1beta2::ImageParam;
-use capo_core::Reason;
-use capo_core::{FailureClass, ObjectName, Priority};
+use capo_core::{ConditionStatus, FailureClass, ObjectName, Priority, Reason};
 use capo_openstack::{
     Cloud, Error,
     compute::Flavor,
@@ -203,34 +203,31 @@ impl ImageAndFlavor<'_> {
 /// The Glance id of an Image object that is Available.
 fn ready_image(data: &serde_json::Value) -> Option<String> {
     let status = data.get("status")?;
-    let available = status
-        .get("conditions")?
-        .as_array()?
+    let available = conditions(status)
         .iter()
-        .any(|condition| {
-            condition.get("type").and_then(|v| v.as_str()) == Some("Available")
-                && condition.get("status").and_then(|v| v.as_str()) == Some("True")
-        });
+        .any(|condition| condition.kind == "Available" && condition.is_true());
     let id = status.get("id")?.as_str().filter(|id| !id.is_empty())?;
     available.then(|| id.to_owned())
 }
 
 /// What an Image object's own conditions say about why it is not Available: an error that ends its progress, else what it waits for.
 fn why_not_available(data: &serde_json::Value) -> Option<String> {
-    let text = |condition: &serde_json::Value, key: &str| {
-        let value = condition.get(key)?.as_str()?;
-        (!value.is_empty()).then(|| value.to_owned())
-    };
-    let conditions = data.get("status")?.get("conditions")?.as_array()?;
+    let conditions = conditions(data.get("status")?);
     let message = |kind: &str| {
-        let condition = conditions
-            .iter()
-            .find(|condition| text(condition, "type").as_deref() == Some(kind))?;
-        (text(condition, "status").as_deref() == Some("False"))
-            .then(|| text(condition, "message"))
-            .flatten()
+        let found = conditions.iter().find(|condition| condition.kind == kind)?;
+        let explains = found.status == ConditionStatus::False && !found.message.is_empty();
+        explains.then(|| found.message.clone())
     };
     message("Progressing").or_else(|| message("Available"))
+}
+
+/// The conditions in the status of an Image object.
+fn conditions(status: &serde_json::Value) -> Vec<SeenCondition> {
+    let listed = status.get("conditions").and_then(|list| list.as_array());
+    let conditions = listed.into_iter().flatten();
+    conditions
+        .filter_map(|condition| SeenCondition::deserialize(condition).ok())
+        .collect()
 }
 
 #[cfg(test)]

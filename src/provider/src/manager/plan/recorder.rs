@@ -13,7 +13,7 @@ use crate::{
     reconcile::{Outcome, PassObserver},
     subject::Subject,
 };
-use capo_core::{FailureClass, ObjectName, Reason};
+use capo_core::{ConditionStatus, FailureClass, ObjectName, Reason};
 use capo_openstack::{CallObserver, UnsentWrite};
 
 /// Fields of a body that may hold secrets.
@@ -187,7 +187,7 @@ fn refusals(conditions: &[Value]) -> Vec<Refusal> {
     let reasons = [Reason::NotSupported, Reason::InvalidSpec].map(Reason::as_str);
     let refused = conditions.iter().filter(|condition| {
         let reason = condition["reason"].as_str().unwrap_or_default();
-        condition["status"] != "True" && reasons.contains(&reason)
+        condition["status"] != ConditionStatus::True.as_str() && reasons.contains(&reason)
     });
     let text =
         |condition: &Value, field: &str| condition[field].as_str().unwrap_or_default().to_owned();

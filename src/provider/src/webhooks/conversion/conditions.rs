@@ -3,8 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::lazy_json::{Node, Object};
-use crate::kubernetes::conditions::NO_REASON;
-use crate::webhooks::json::{Path, WrongType};
+use crate::{
+    kubernetes::conditions::{NO_REASON, kind},
+    webhooks::json::{Path, WrongType},
+};
+use capo_core::ConditionStatus;
 
 const CONDITIONS: &str = "conditions";
 
@@ -39,7 +42,7 @@ pub(super) fn to_v1beta1(status: &mut Object<'_>, path: &Path<'_>) -> Result<(),
         if is_empty(condition, "message") {
             condition.remove("message");
         }
-        if condition.text("status").as_deref() == Some("False") {
+        if status_of(condition) == ConditionStatus::False {
             let severity = severity(
                 &condition.text("type").unwrap_or_default(),
                 &condition.text("reason").unwrap_or_default(),
@@ -50,12 +53,18 @@ pub(super) fn to_v1beta1(status: &mut Object<'_>, path: &Path<'_>) -> Result<(),
     })
 }
 
+fn status_of(condition: &Object<'_>) -> ConditionStatus {
+    let text = condition.text("status");
+    text.as_deref()
+        .map_or(ConditionStatus::Unknown, ConditionStatus::from)
+}
+
 /// Whether the condition `Ready` is True; `None` where there is no such condition.
 pub(super) fn ready(status: &mut Object<'_>, path: &Path<'_>) -> Result<Option<bool>, WrongType> {
     let mut ready = None;
     status.each_object(CONDITIONS, path, |condition, _| {
-        if ready.is_none() && condition.text("type").as_deref() == Some("Ready") {
-            ready = Some(condition.text("status").as_deref() == Some("True"));
+        if ready.is_none() && condition.text("type").as_deref() == Some(kind::READY) {
+            ready = Some(status_of(condition) == ConditionStatus::True);
         }
         Ok(())
     })?;

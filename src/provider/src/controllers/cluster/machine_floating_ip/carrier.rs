@@ -5,7 +5,7 @@ use kube::{Resource, ResourceExt, core::ObjectMeta, runtime::reflector::ObjectRe
 
 use crate::controllers::cluster::reconcile::Reconcile;
 use crate::reconcile::{capi::Machine, deletion_hooks::Hooks};
-use capo_core::{ObjectName, gate_override};
+use capo_core::{ConditionStatus, ObjectName, gate_override};
 use capo_gate::{
     desired::ServerState,
     floating_ip::{ApiServer, Carrier, CarrierDeletion},
@@ -75,12 +75,12 @@ fn deletion(
 
 /// `APIServerPodHealthy` is set by `KubeadmControlPlane`; of other control planes only the Node is known.
 fn api_server(machine: &Machine) -> ApiServer {
-    let status = |kind: &str| machine.condition(kind).map(|found| found.status.as_str());
+    let status = |kind: &str| machine.condition(kind).map(|found| found.status);
     let has_node = machine.status.node_ref.is_some();
     match (status("APIServerPodHealthy"), status("NodeHealthy")) {
-        (Some("False"), _) => ApiServer::Down,
-        (Some("True"), _) if has_node => ApiServer::Serving,
-        (None, node) if has_node && node != Some("False") => ApiServer::Serving,
+        (Some(ConditionStatus::False), _) => ApiServer::Down,
+        (Some(ConditionStatus::True), _) if has_node => ApiServer::Serving,
+        (None, node) if has_node && node != Some(ConditionStatus::False) => ApiServer::Serving,
         _ => ApiServer::Unknown,
     }
 }
