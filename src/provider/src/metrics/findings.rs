@@ -6,30 +6,21 @@ use std::sync::Arc;
 use capo_core::{MemberStatus, ObjectName, OperatingStatus};
 use capo_gate::findings::Findings;
 
-/// Labels of provisioning statuses.
-pub(super) const PROVISIONING: [&str; 8] = {
-    let mut labels = [""; 8];
-    let mut index = 0;
-    while index < labels.len() {
-        labels[index] = MemberStatus::ALL[index].as_str();
-        index += 1;
-    }
-    labels
-};
-/// Labels of operating statuses. A status that this version does not know is `Unknown`.
-pub(super) const OPERATING: [&str; 7] = {
-    let mut labels = [OperatingStatus::UNKNOWN_LABEL; 7];
-    let mut index = 0;
-    while index < OperatingStatus::WORDS.len() {
-        labels[index] = OperatingStatus::WORDS[index];
-        index += 1;
-    }
-    labels
-};
+/// The labels of provisioning statuses.
+pub(super) fn provisioning_labels() -> [&'static str; MemberStatus::ALL.len()] {
+    MemberStatus::ALL.map(MemberStatus::as_str)
+}
+
+/// The labels of operating statuses. A status that this version does not know is `Unknown`.
+pub(super) fn operating_labels() -> Vec<&'static str> {
+    let known = OperatingStatus::WORDS.iter().copied();
+    known.chain([OperatingStatus::UNKNOWN_LABEL]).collect()
+}
+
 /// The label of an operating status.
 pub(super) fn operating(status: &OperatingStatus) -> &'static str {
     let label = status.label();
-    let known = OPERATING.iter().find(|known| **known == label);
+    let known = OperatingStatus::WORDS.iter().find(|known| **known == label);
     known.copied().unwrap_or(OperatingStatus::UNKNOWN_LABEL)
 }
 

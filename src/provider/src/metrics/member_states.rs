@@ -8,7 +8,7 @@ use std::{
 use super::{
     MemberDetail, Settings, catalogue,
     families::{Samples, number, seconds, truth},
-    findings::{All, OPERATING, PROVISIONING, operating},
+    findings::{All, operating, operating_labels, provisioning_labels},
     label,
 };
 use capo_core::ids::{MemberId, PoolId};
@@ -48,6 +48,7 @@ pub(super) fn one_by_one(settings: &Settings, all: All<'_>) -> [Samples; 5] {
     let mut health = Samples::of(&catalogue::MEMBER_OPERATING);
     let mut since = Samples::of(&catalogue::MEMBER_SINCE);
     let mut info = Samples::of(&catalogue::MEMBER_INFO);
+    let (provisioning, operating_statuses) = (provisioning_labels(), operating_labels());
     let mut are_suppressed = Samples::of(&catalogue::SUPPRESSED);
     let (shown, suppressed) = shown(settings, all);
     are_suppressed.add(&[], truth(suppressed));
@@ -56,9 +57,9 @@ pub(super) fn one_by_one(settings: &Settings, all: All<'_>) -> [Samples; 5] {
         let (namespace, name) = (cluster.namespace.as_str(), cluster.name.as_str());
         let labels = [namespace, name, label(&member.machine), &port];
         let current = member.provisioning_status.as_str();
-        status.add_states(&labels, &PROVISIONING, current);
+        status.add_states(&labels, &provisioning, current);
         let healthy = operating(&member.operating_status);
-        health.add_states(&labels, &OPERATING, healthy);
+        health.add_states(&labels, &operating_statuses, healthy);
         since.add(&labels, seconds(member.since));
         let address = member.address.map(|address| address.to_string());
         let id = member.id.as_ref().map(MemberId::as_str);

@@ -3,7 +3,7 @@
 use super::{
     Settings, catalogue,
     families::{FamilyText, Samples, number, seconds, truth},
-    findings::{All, OPERATING, PROVISIONING, operating},
+    findings::{All, operating, operating_labels, provisioning_labels},
     label, member_states,
     members::POLLED,
 };
@@ -11,16 +11,6 @@ use capo_core::{GateState, MemberStatus, OperatingStatus};
 use capo_gate::{
     GateName,
     findings::{Gate, MachineFinding},
-};
-
-const GATE_STATES: [&str; 4] = {
-    let mut labels = [""; 4];
-    let mut index = 0;
-    while index < labels.len() {
-        labels[index] = GateState::ALL[index].as_str();
-        index += 1;
-    }
-    labels
 };
 
 /// The families of every tracked load balancer, and the numbers of servers and floating IPs.
@@ -60,6 +50,7 @@ fn load_balancers(all: All<'_>) -> [Samples; 5] {
     let mut observed = Samples::of(&catalogue::LB_OBSERVED);
     let mut interval = Samples::of(&catalogue::LB_INTERVAL);
     let mut initialized = Samples::of(&catalogue::LB_INITIALIZED);
+    let (provisioning, operating_statuses) = (provisioning_labels(), operating_labels());
     for (cluster, findings) in all {
         let cluster = [cluster.namespace.as_str(), cluster.name.as_str()];
         let current = match &findings.provisioning_status {
@@ -67,12 +58,12 @@ fn load_balancers(all: All<'_>) -> [Samples; 5] {
             None if findings.observed.is_some() => MemberStatus::Missing,
             None => MemberStatus::Unknown,
         };
-        status.add_states(&cluster, &PROVISIONING, current.as_str());
+        status.add_states(&cluster, &provisioning, current.as_str());
         let current = findings
             .operating_status
             .as_ref()
             .map_or(OperatingStatus::UNKNOWN_LABEL, operating);
-        health.add_states(&cluster, &OPERATING, current);
+        health.add_states(&cluster, &operating_statuses, current);
         if let Some(time) = findings.observed {
             observed.add(&cluster, seconds(time));
         }
@@ -86,13 +77,14 @@ fn gates(all: All<'_>) -> [Samples; 3] {
     let mut state = Samples::of(&catalogue::GATE_STATE);
     let mut reason = Samples::of(&catalogue::GATE_REASON);
     let mut since = Samples::of(&catalogue::GATE_SINCE);
+    let states = GateState::ALL.map(GateState::as_str);
     for (cluster, findings) in all {
         let (namespace, name) = (cluster.namespace.as_str(), cluster.name.as_str());
         for (gate, of) in GATES {
-            let asked: Vec<&Gate> = findings.machines.values().map(of).collect();
-            let current = overall(&asked, findings.observed.is_some());
+            let of_machines: Vec<&Gate> = findings.machines.values().map(of).collect();
+            let current = overall(&of_machines, findings.observed.is_some());
             let gate = gate.as_str();
-            state.add_states(&[namespace, name, gate], &GATE_STATES, current.as_str());
+            state.add_states(&[namespace, name, gate], &states, current.as_str());
             for (machine, finding) in &findings.machines {
                 if let Gate::Held {
                     reason: why,
