@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::LbAlgorithm;
+use super::{LbAlgorithm, MonitorType};
 
 /// The profile of a provider, derived from the provider's name on the load balancer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -50,6 +50,16 @@ impl Provider {
     /// Whether weight 0 keeps new connections away from a member.
     pub fn drains(self) -> bool {
         self != Self::Ovn
+    }
+
+    /// Whether a listener can restrict who connects.
+    pub fn supports_allowed_cidrs(self) -> bool {
+        self != Self::Ovn
+    }
+
+    /// Whether there are health monitors of a type. OVN's only open connections.
+    pub fn supports_monitor_type(self, wanted: &MonitorType) -> bool {
+        self != Self::Ovn || *wanted == MonitorType::Tcp
     }
 
     /// How long a status must be PENDING under an ACTIVE load balancer before the operation counts as lost; `None`

@@ -4,6 +4,6 @@ mod calls;
 mod types;
 
 pub use types::{
-    AvailabilityZone, BlockDevice, Flavor, NewServer, Server, ServerAddress, ServerFault,
-    ServerFilter, ServerGroup, ServerStatus,
+    AddressKind, AvailabilityZone, BlockDevice, Flavor, NewServer, Server, ServerAddress,
+    ServerFault, ServerFilter, ServerGroup, ServerStatus, TaskState,
 };

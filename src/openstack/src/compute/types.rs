@@ -41,6 +41,16 @@ wire_enum! {
     }
 }
 
+wire_enum! {
+    /// The task that Nova carries out on a server.
+    pub enum TaskState {
+        /// The server is being deleted.
+        Deleting = "deleting",
+        /// The server is being deleted so that it may be restored.
+        SoftDeleting = "soft-deleting",
+    }
+}
+
 /// A server.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Server {
@@ -75,7 +85,7 @@ pub struct Server {
     pub availability_zone: String,
     /// The task that Nova carries out on it.
     #[serde(default, rename = "OS-EXT-STS:task_state")]
-    pub task_state: Option<String>,
+    pub task_state: Option<TaskState>,
     /// Its key pair.
     #[serde(default)]
     pub key_name: Option<String>,
@@ -84,19 +94,25 @@ pub struct Server {
     pub created: Option<String>,
 }
 
+wire_enum! {
+    /// The kind of a server's address.
+    pub enum AddressKind {
+        /// The address of a port.
+        Fixed = "fixed",
+        /// A floating IP.
+        Floating = "floating",
+    }
+}
+
 /// An address of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct ServerAddress {
     /// The address.
     #[serde(default, rename = "addr", deserialize_with = "parsed")]
     pub address: Option<IpAddr>,
-    /// `fixed` or `floating`.
-    #[serde(
-        default,
-        rename = "OS-EXT-IPS:type",
-        deserialize_with = "null_as_default"
-    )]
-    pub kind: String,
+    /// Its kind.
+    #[serde(default, rename = "OS-EXT-IPS:type")]
+    pub kind: AddressKind,
     /// The port's MAC address.
     #[serde(
         default,

@@ -6,6 +6,7 @@ use super::{
     managers::{self, Reach},
 };
 use crate::manager::plan::{Judgement, ObjectPlan, Plan};
+use capo_core::Provider;
 use capo_openstack::{Interface, Limited, load_balancer::ALLOWED_CIDRS};
 
 /// The version of Cluster API's kinds that capo-rs reads; Cluster API serves it from 1.11 on.
@@ -104,7 +105,7 @@ fn of_cluster(cluster: &ClusterFacts, about: &mut About<'_>) {
         Err(error) => about.find(Level::Unknown, Code::CloudUnreadable, error),
         Ok(cloud) => of_cloud(cloud, cluster.restricts_clients, about),
     }
-    if cluster.provider.as_deref() == Some("ovn") {
+    if cluster.provider.as_deref().map(Provider::of) == Some(Provider::Ovn) {
         about.find(
             Level::Note,
             Code::LoadBalancerProvider,

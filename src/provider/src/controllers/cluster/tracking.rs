@@ -7,7 +7,7 @@ use super::{
     desired::{DEFAULT_MONITOR, DesiredCluster, DesiredLoadBalancer},
     load_balancer::{KnownLoadBalancer, allowed_cidrs::can_hold},
 };
-use capo_core::{Lookup, MonitorType, ids::SubnetId};
+use capo_core::{Lookup, Provider, ids::SubnetId};
 use capo_gate::desired::{self as tracker, ClusterFacts};
 use capo_openstack::{ApiVersion, load_balancer::ALLOWED_CIDRS};
 
@@ -28,16 +28,11 @@ pub(crate) fn is_load_balancer_known(seen: &CachedCluster, desired: &DesiredLoad
 
 /// Whether a provider of Octavia can restrict who connects. A version that could not be read counts as new enough.
 pub(crate) fn supports_allowed_cidrs(provider: &str, version: Option<ApiVersion>) -> bool {
-    provider != "ovn" && !is_too_old(version)
+    Provider::of(provider).supports_allowed_cidrs() && !is_too_old(version)
 }
 
 fn is_too_old(version: Option<ApiVersion>) -> bool {
     version.is_some_and(|version| version < ALLOWED_CIDRS)
-}
-
-/// Whether a provider of Octavia has health monitors of a type. OVN's connect only.
-pub(crate) fn supports_monitor_type(provider: &str, wanted: &MonitorType) -> bool {
-    provider != "ovn" || *wanted == MonitorType::Tcp
 }
 
 /// The parts of the spec that this load balancer can't do, each as a sentence that begins with the field.
@@ -68,7 +63,7 @@ pub(crate) fn unsupported(
         }
     }
     if let Some(wanted) = &desired.monitor_type
-        && !supports_monitor_type(provider, wanted)
+        && !Provider::of(provider).supports_monitor_type(wanted)
     {
         sentences.push(format!(
             "monitor.type {wanted} is not in force, because Octavia's provider {provider} does not support it: the check \
@@ -109,7 +104,7 @@ impl DesiredTracking<'_> {
             monitor: load_balancer.map_or(DEFAULT_MONITOR, |spec| spec.monitor),
             monitor_type: load_balancer
                 .and_then(|spec| spec.monitor_type.clone())
-                .filter(|wanted| supports_monitor_type(&provider, wanted)),
+                .filter(|wanted| Provider::of(&provider).supports_monitor_type(wanted)),
             provider,
             tags: self.desired.tags.clone(),
             member_subnet: member_subnet(self.seen),
@@ -159,7 +154,7 @@ mod tests {
             load_balancer: Lookup::Found(KnownLoadBalancer {
                 id: "lb".into(),
                 name: "lb".to_owned(),
-                provider: "amphora".to_owned(),
+                provider: Provider::Amphora.label().to_owned(),
                 vip: None,
                 vip_port: None,
                 tags: Vec::new(),

@@ -27,7 +27,7 @@ use capo_core::{ObjectName, Reason};
 use capo_gate::desired::ServerState;
 use capo_openstack::{
     Cloud, Error,
-    compute::{Server, ServerStatus},
+    compute::{Server, ServerStatus, TaskState},
     network::{Port, PortFilter},
 };
 
@@ -114,8 +114,8 @@ impl Deletion<'_> {
             return Ok(());
         };
         let under_way = matches!(
-            server.task_state.as_deref(),
-            Some("deleting" | "soft-deleting")
+            server.task_state,
+            Some(TaskState::Deleting | TaskState::SoftDeleting)
         );
         let id = server.id.clone();
         seen.server = Some(server);

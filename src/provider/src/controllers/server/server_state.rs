@@ -10,7 +10,7 @@ use capo_core::ids::ServerId;
 use capo_gate::desired::ServerState;
 use capo_openstack::{
     Cloud,
-    compute::{Server, ServerStatus},
+    compute::{AddressKind, Server, ServerStatus},
 };
 
 /// How long after its creation a server is read for the first time: longer where many servers are awaited, so that they
@@ -61,7 +61,7 @@ pub(super) fn addresses(server: &Server) -> Vec<ServerAddress> {
                 Some(ServerAddress {
                     network: network.clone(),
                     address: address.address?,
-                    floating: address.kind == "floating",
+                    floating: address.kind == AddressKind::Floating,
                 })
             })
         })

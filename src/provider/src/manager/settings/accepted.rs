@@ -2,6 +2,8 @@
 
 use clap::Args;
 
+use capo_core::Provider;
+
 /// Flags of CAPO that have no effect in capo-rs. They are accepted so that CAPO's arguments can be kept, and the log
 /// reports those that are set.
 #[derive(Debug, Clone, Args)]
@@ -46,7 +48,7 @@ impl Accepted {
                 "--lb-provider",
                 self.lb_provider
                     .as_deref()
-                    .is_some_and(|provider| provider != "amphora"),
+                    .is_some_and(|provider| provider != Provider::Amphora.label()),
             ),
             ("--profiler-address", not_empty(&self.profiler_address)),
             (

@@ -7,6 +7,7 @@ use super::{
     difference::{Difference, differences, is_nothing},
     machine::is_identity,
 };
+use capo_core::{MonitorType, Provider};
 
 pub(super) fn validate(change: &ObjectChange<'_>, errors: &mut Vec<FieldError>) {
     security_group_rules(change, errors);
@@ -97,8 +98,10 @@ fn monitor_type(change: &ObjectChange<'_>, errors: &mut Vec<FieldError>) {
         return;
     }
     let provider = change.new.pointer(PROVIDER).and_then(Value::as_str);
-    if let Some(wanted) = wanted.filter(|wanted| wanted.as_str() == Some("HTTPS"))
-        && provider == Some("ovn")
+    if let Some(wanted) = wanted
+        && let Some(name) = wanted.as_str()
+        && let Some(provider) = provider.map(Provider::of)
+        && !provider.supports_monitor_type(&MonitorType::from(name))
     {
         errors.push(FieldError::invalid(
             "spec.apiServer.managedLoadBalancer.monitor.type",
