@@ -22,15 +22,16 @@ impl std::fmt::Display for GateMode {
     }
 }
 
-impl std::str::FromStr for GateMode {
-    type Err = String;
+/// The text is no gate mode.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("\"{0}\" is not a gate mode; allowed are enforce, observe and off")]
+pub struct UnknownGateMode(String);
 
-    fn from_str(word: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|mode| mode.as_str() == word)
-            .ok_or_else(|| {
-                format!("\"{word}\" is not a gate mode; allowed are enforce, observe and off")
-            })
+impl std::str::FromStr for GateMode {
+    type Err = UnknownGateMode;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.into_iter().find(|mode| mode.as_str() == text);
+        found.ok_or_else(|| UnknownGateMode(text.to_owned()))
     }
 }

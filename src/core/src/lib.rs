@@ -23,7 +23,7 @@ mod wire_enum;
 pub use condition::{ConditionState, ConditionStatus};
 pub use endpoint::{Endpoint, EndpointAnswer, EndpointFailure, Excerpt};
 pub use failure::FailureClass;
-pub use gate_mode::GateMode;
+pub use gate_mode::{GateMode, UnknownGateMode};
 pub use gate_override::GateOverride;
 pub use gate_state::GateState;
 pub use lookup::Lookup;

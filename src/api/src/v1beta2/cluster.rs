@@ -7,9 +7,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ApiEndpoint, ApiServer, IdentityRef, LoadBalancerStatus, MachineResources, ManagedNetwork,
-    ManagedRouter, ManagedSecurityGroups, NetworkParam, OpenStackMachineSpec, ResolvedMachineSpec,
-    RouterParam, SecurityGroupStatus, SubnetParam, SubnetSpec,
+    ApiEndpoint, ApiServer, ApiServerLoadBalancer, IdentityRef, LoadBalancerStatus,
+    MachineResources, ManagedNetwork, ManagedRouter, ManagedSecurityGroups, NetworkParam,
+    OpenStackMachineSpec, ResolvedMachineSpec, RouterParam, SecurityGroupStatus, SubnetParam,
+    SubnetSpec,
 };
 use crate::{resource::custom_resource, schema};
 
@@ -88,6 +89,13 @@ pub struct OpenStackClusterSpec {
     pub bastion: Option<Bastion>,
     /// The credentials for OpenStack.
     pub identity_ref: IdentityRef,
+}
+
+impl OpenStackClusterSpec {
+    /// The load balancer in front of the API servers that is to exist.
+    pub fn enabled_load_balancer(&self) -> Option<&ApiServerLoadBalancer> {
+        self.api_server.as_ref()?.enabled_load_balancer()
+    }
 }
 
 /// A server through which the machines of the cluster can be reached by SSH. Set enabled to false

@@ -31,6 +31,15 @@ pub struct ApiServer {
     pub managed_load_balancer: Option<ApiServerLoadBalancer>,
 }
 
+impl ApiServer {
+    /// The load balancer that is to exist; `None` where there is to be none. Without the field there is to be none, as in
+    /// CAPO; within the field, `enabled` is true by default.
+    pub fn enabled_load_balancer(&self) -> Option<&ApiServerLoadBalancer> {
+        let load_balancer = self.managed_load_balancer.as_ref();
+        load_balancer.filter(|load_balancer| load_balancer.enabled != Some(false))
+    }
+}
+
 /// An Octavia load balancer in front of the API servers of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]

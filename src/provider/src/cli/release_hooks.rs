@@ -13,6 +13,7 @@ use crate::{
     manager::namespace_or_own,
     reconcile::deletion_hooks::{Released, release_all},
 };
+use capo_core::GateMode;
 use capo_openstack::{ClientSettings, Clouds, LeaseToken, NoObserver};
 
 /// The options of `release-hooks`.
@@ -95,7 +96,7 @@ async fn check_no_leader_enforces(client: &Client, choices: &Choices) -> Result<
         Ok(Some(Leader {
             identity,
             mode: Some(mode),
-        })) if mode == "enforce" => {
+        })) if mode == GateMode::Enforce.as_str() => {
             return Err(format!(
                 "{identity} holds the lease {lease} and enforces the load balancer gate: it would add the hooks again at once. \
                  Stop it first, as with `kubectl --namespace {namespace} scale deployment capo-controller-manager \

@@ -9,7 +9,9 @@ use kube::{
 };
 use parking_lot::Mutex;
 
-use super::{ClusterIdentityDefault, SharedContext, StepError, kubernetes_text, name_of};
+use super::{
+    ClusterIdentityDefault, SharedContext, StepError, StepResult, kubernetes_text, name_of,
+};
 use crate::kubernetes::conditions::kind::OPENSTACK_AUTHENTICATION_SUCCEEDED;
 use crate::subject::Subject;
 use capo_api::{
@@ -68,7 +70,7 @@ pub async fn identity(
     context: &SharedContext,
     asker: Asker<'_>,
     reference: &IdentityRef,
-) -> Result<Identity, StepError> {
+) -> StepResult<Identity> {
     let cloud = cloud(context, asker, reference).await?;
     sign_in(asker, reference, cloud).await
 }
@@ -78,7 +80,7 @@ pub async fn sign_in(
     asker: Asker<'_>,
     reference: &IdentityRef,
     cloud: Cloud,
-) -> Result<Identity, StepError> {
+) -> StepResult<Identity> {
     match cloud.project_id().await {
         Ok(project) => Ok(Identity { cloud, project }),
         Err(error) => {
@@ -101,21 +103,20 @@ pub async fn cloud(
     context: &SharedContext,
     asker: Asker<'_>,
     reference: &IdentityRef,
-) -> Result<Cloud, StepError> {
+) -> StepResult<Cloud> {
     let default = context.settings.cluster_identity_default;
     let versions = &context.secret_versions;
     let (client, clouds) = (&context.client, &context.clouds);
     cloud_of(client, clouds, versions, default, asker, reference).await
 }
 
-/// The cloud of a cluster, for a command that runs without the manager, or why it can't be reached. The caller decides what
-/// a missing `namespaceSelector` means: a user's command uses credentials that this user may read.
+/// The cloud of a cluster, for a command that runs without the manager. The caller decides what a missing `namespaceSelector` means: a user's command uses credentials that this user may read.
 pub(crate) async fn cloud_of_cluster(
     client: &Client,
     clouds: &Clouds,
     default: ClusterIdentityDefault,
     cluster: &OpenStackCluster,
-) -> Result<Cloud, String> {
+) -> StepResult<Cloud> {
     let object = Subject::new("OpenStackCluster", &name_of(cluster));
     let asker = Asker {
         object: &object.to_string(),
@@ -123,9 +124,7 @@ pub(crate) async fn cloud_of_cluster(
     };
     let reference = &cluster.spec.identity_ref;
     let versions = SecretVersions::default();
-    cloud_of(client, clouds, &versions, default, asker, reference)
-        .await
-        .map_err(|error| error.state.message)
+    cloud_of(client, clouds, &versions, default, asker, reference).await
 }
 
 async fn cloud_of(
@@ -135,7 +134,7 @@ async fn cloud_of(
     default: ClusterIdentityDefault,
     asker: Asker<'_>,
     reference: &IdentityRef,
-) -> Result<Cloud, StepError> {
+) -> StepResult<Cloud> {
     let (namespace, name) = match &reference.type_ {
         IdentityRefType::Secret => (asker.namespace.to_owned(), reference.name.clone()),
         IdentityRefType::ClusterIdentity => {
@@ -181,7 +180,7 @@ async fn shared_secret(
     default: ClusterIdentityDefault,
     asker: Asker<'_>,
     reference: &IdentityRef,
-) -> Result<(String, String), StepError> {
+) -> StepResult<(String, String)> {
     let name = &reference.name;
     let shown = format!("OpenStackClusterIdentity {name}");
     let identities: Api<OpenStackClusterIdentity> = Api::all(client.clone());

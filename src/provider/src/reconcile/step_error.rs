@@ -9,7 +9,8 @@ use capo_core::{ConditionState, Reason};
 use capo_openstack::Error;
 
 /// The error of a step.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.state.message)]
 pub struct StepError {
     /// The condition that shows the error. It is [`kind::READY`] where no other condition fits.
     pub condition: &'static str,

@@ -36,8 +36,9 @@ pub(super) async fn read(client: &Client, snapshot: &mut Snapshot) -> Result<(),
     // Without a lease the client sends no request that changes anything.
     let lease = LeaseToken::not_held();
     let clouds = Clouds::new(ClientSettings::default(), lease, Arc::new(NoObserver));
-    let cloud =
-        identity::cloud_of_cluster(client, &clouds, ClusterIdentityDefault::Allow, cluster).await?;
+    let cloud = identity::cloud_of_cluster(client, &clouds, ClusterIdentityDefault::Allow, cluster)
+        .await
+        .map_err(|error| error.to_string())?;
     let now = Timestamp::now();
     let tree = cloud
         .status_tree(&id.as_str().into(), Priority::Gate)

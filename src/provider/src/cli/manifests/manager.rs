@@ -146,7 +146,7 @@ pub(super) fn fill_in(
             let container = &mut pod["containers"][0];
             append(container, "args", flags.iter().map(|flag| json!(flag)));
             if let Some(policy) = choices.image_pull_policy {
-                insert(container, &[], "imagePullPolicy", name_of(policy));
+                insert(container, &[], "imagePullPolicy", pull_policy(policy));
             }
             for (path, key, quantity) in [
                 ("requests", "cpu", &choices.cpu_request),
@@ -189,7 +189,7 @@ fn default_mark(chosen: Option<&Quantity>) -> &'static str {
     }
 }
 
-fn name_of(policy: PullPolicy) -> Value {
+fn pull_policy(policy: PullPolicy) -> Value {
     Value::from(match policy {
         PullPolicy::Always => "Always",
         PullPolicy::IfNotPresent => "IfNotPresent",

@@ -145,13 +145,10 @@ impl ClusterFacts {
         cluster: &OpenStackCluster,
     ) -> Self {
         let object = Subject::new("OpenStackCluster", &name_of(cluster));
-        let server = cluster.spec.api_server.as_ref();
-        let balancer = server
-            .and_then(|server| server.managed_load_balancer.as_ref())
-            .filter(|balancer| balancer.enabled != Some(false));
+        let balancer = cluster.spec.enabled_load_balancer();
         let cloud = match identity::cloud_of_cluster(client, clouds, default, cluster).await {
             Ok(cloud) => CloudFacts::read(&cloud, balancer.is_some()).await,
-            Err(error) => Err(error),
+            Err(error) => Err(error.to_string()),
         };
         Self {
             object,

@@ -35,17 +35,13 @@ use std::{sync::Arc, time::Duration};
 use futures::{FutureExt, future::BoxFuture};
 use kube::ResourceExt;
 
-use self::{
-    names::Names,
-    observe::RelatedObjects,
-    reconcile::{Reconcile, kubernetes_failed},
-};
+use self::{names::Names, observe::RelatedObjects, reconcile::Reconcile};
 use super::{
     Context, Outcome,
     capi::{self, has_annotation},
 };
 use crate::kubernetes::conditions::kind;
-use crate::reconcile::{StepError, StepResult};
+use crate::reconcile::{StepError, StepResult, name_of};
 use capo_api::v1beta2::OpenStackCluster;
 use capo_core::{ConditionState, Reason};
 
@@ -60,7 +56,7 @@ pub fn pass(object: Arc<OpenStackCluster>, context: Arc<Context>) -> BoxFuture<'
 }
 
 async fn one_pass(object: &OpenStackCluster, context: &Context) -> Outcome {
-    let name = report::name_of(object);
+    let name = name_of(object);
     let deleting = object.metadata.deletion_timestamp.is_some();
     let moved = deleting && has_annotation(&object.metadata, capi::DELETE_FOR_MOVE_ANNOTATION);
     if moved || has_annotation(&object.metadata, capi::MANAGED_BY_ANNOTATION) {
@@ -74,7 +70,7 @@ async fn one_pass(object: &OpenStackCluster, context: &Context) -> Outcome {
     };
     let related = match observe::related(context, &name.namespace, &cluster).await {
         Ok(related) => related,
-        Err(error) => return kubernetes_failed("Reading the owning Cluster", &error),
+        Err(error) => return Outcome::kubernetes("Reading the owning Cluster", &error),
     };
     let mut pass = Reconcile::new(context, object.clone(), related);
     if is_paused_or_moved(object, &pass.related) {
@@ -199,7 +195,7 @@ fn not_colliding(pass: &Reconcile<'_>) -> StepResult<()> {
     let names = pass.names();
     let age = |object: &OpenStackCluster| {
         let created = object.metadata.creation_timestamp.as_ref().map(|t| t.0);
-        (created, report::name_of(object))
+        (created, name_of(object))
     };
     let own = age(&pass.object);
     let older = pass
@@ -209,9 +205,7 @@ fn not_colliding(pass: &Reconcile<'_>) -> StepResult<()> {
         .state_filter(|other| {
             let other_names = cluster_name(other)
                 .map(|cluster| Names::new(&other.namespace().unwrap_or_default(), &cluster));
-            other_names.as_ref() == Some(&names)
-                && report::name_of(other) != pass.name
-                && age(other) < own
+            other_names.as_ref() == Some(&names) && name_of(other) != pass.name && age(other) < own
         });
     let Some(other) = older.first() else {
         return Ok(());
@@ -224,7 +218,7 @@ fn not_colliding(pass: &Reconcile<'_>) -> StepResult<()> {
              of another name is needed",
             pass.name,
             names.network(),
-            report::name_of(other)
+            name_of(&**other)
         ),
     ))
 }

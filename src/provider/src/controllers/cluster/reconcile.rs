@@ -21,7 +21,7 @@ use super::{
     tracking::{DesiredTracking, is_load_balancer_known},
     validate::problems::Problem,
 };
-use crate::reconcile::{StepError, StepResult, kubernetes_text};
+use crate::reconcile::{StepError, StepResult, name_of};
 use crate::tracker::OctaviaClient;
 use crate::{
     controllers::{Context, Outcome},
@@ -31,7 +31,7 @@ use crate::{
     },
 };
 use capo_api::v1beta2::{ApiEndpoint, OpenStackCluster};
-use capo_core::FailureClass;
+
 use capo_core::{ConditionState, GateOverride, ObjectName, Reason, gate_override};
 use capo_gate::desired::ClusterFacts;
 use capo_openstack::Cloud;
@@ -65,7 +65,7 @@ impl<'a> Reconcile<'a> {
         object: OpenStackCluster,
         related: RelatedObjects,
     ) -> Self {
-        let name = report::name_of(&object);
+        let name = name_of(&object);
         let seen = context
             .clusters
             .get(&name, object.metadata.uid.as_deref())
@@ -313,7 +313,7 @@ impl<'a> Reconcile<'a> {
         match patch::set_finalizer(&api, &self.object, finalizer, present).await {
             Ok(Some(written)) => self.object = written,
             Ok(None) => {}
-            Err(error) => return Err(kubernetes_failed("Writing the finalizer", &error)),
+            Err(error) => return Err(Outcome::kubernetes("Writing the finalizer", &error)),
         }
         Ok(())
     }
@@ -330,7 +330,7 @@ impl<'a> Reconcile<'a> {
                 Ok(())
             }
             Ok(Written::Unchanged | Written::Gone) => Ok(()),
-            Err(error) => Err(kubernetes_failed("Writing the status", &error)),
+            Err(error) => Err(Outcome::status_not_written(&error)),
         }
     }
 
@@ -359,17 +359,6 @@ impl<'a> Reconcile<'a> {
             (_, outcome) => outcome,
         }
     }
-}
-
-/// A failed call of the Kubernetes API that no condition shows.
-pub(crate) fn kubernetes_failed(doing: &str, error: &kube::Error) -> Outcome {
-    let class = if patch::is_conflict(error) {
-        FailureClass::Conflict
-    } else {
-        FailureClass::Transient
-    };
-    let message = format!("{doing}: {}", kubernetes_text(error));
-    Outcome::failed(class, Reason::DependencyFailed, message)
 }
 
 /// What a pass publishes to the load balancer's tracker besides the load balancer itself.

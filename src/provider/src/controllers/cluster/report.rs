@@ -22,7 +22,7 @@ use capo_api::v1beta2::{
     NetworkStatusWithSubnets, OpenStackCluster, OpenStackClusterStatus, RouterStatus,
     SecurityGroupStatus, SubnetStatus,
 };
-use capo_core::{ConditionState, ConditionStatus, Lookup, ObjectName, Reason};
+use capo_core::{ConditionState, ConditionStatus, Lookup, Reason};
 use capo_gate::findings::Findings;
 use capo_openstack::network::{Network, Router};
 
@@ -371,12 +371,4 @@ pub(crate) fn in_closed_set(reason: Reason) -> Reason {
         Reason::Deleting => Reason::LoadBalancerPending,
         other => other,
     }
-}
-
-/// The name under which worker and cache know an object.
-pub(crate) fn name_of(object: &OpenStackCluster) -> ObjectName {
-    ObjectName::new(
-        object.metadata.namespace.clone().unwrap_or_default(),
-        object.metadata.name.clone().unwrap_or_default(),
-    )
 }

@@ -123,10 +123,7 @@ impl RelatedObjects {
             return false;
         };
         let api_server = cluster.spec.api_server.as_ref();
-        let load_balancer = api_server
-            .and_then(|api_server| api_server.managed_load_balancer.as_ref())
-            .is_some_and(|load_balancer| load_balancer.enabled != Some(false));
-        !load_balancer
+        cluster.spec.enabled_load_balancer().is_none()
             && !capi::has_annotation(cluster.meta(), capi::MANAGED_BY_ANNOTATION)
             && api_server.and_then(|api_server| api_server.enable_floating_ip) != Some(false)
             && cluster
@@ -151,12 +148,7 @@ impl RelatedObjects {
 }
 
 fn has_load_balancer_of_ours(cluster: &OpenStackCluster) -> bool {
-    let load_balancer = cluster
-        .spec
-        .api_server
-        .as_ref()
-        .and_then(|api_server| api_server.managed_load_balancer.as_ref());
-    load_balancer.is_some_and(|load_balancer| load_balancer.enabled != Some(false))
+    cluster.spec.enabled_load_balancer().is_some()
         && !capi::has_annotation(cluster.meta(), capi::MANAGED_BY_ANNOTATION)
 }
 

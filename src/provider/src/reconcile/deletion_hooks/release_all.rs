@@ -11,7 +11,7 @@ use super::{HookChange, Hooks, apply};
 use crate::{
     controllers::cluster::names::Names,
     reconcile::{
-        ClusterIdentityDefault,
+        ClusterIdentityDefault, StepError,
         capi::{self, Machine},
         identity,
     },
@@ -43,6 +43,21 @@ pub struct Released {
     pub members: Vec<String>,
     /// The failures.
     pub failed: Vec<String>,
+}
+
+/// Why the members of a load balancer could not be enabled.
+#[derive(Debug, thiserror::Error)]
+enum MemberError {
+    #[error(transparent)]
+    Credentials(#[from] StepError),
+    #[error(transparent)]
+    OpenStack(#[from] capo_openstack::Error),
+    #[error("{0} load balancers have its name")]
+    AmbiguousName(usize),
+    #[error("Octavia failed to enable it")]
+    Failed,
+    #[error("{status} after {} s", PATIENCE.as_secs())]
+    NotInTime { status: ProvisioningStatus },
 }
 
 /// Releases everything in `namespace`, or in all namespaces.
@@ -132,14 +147,9 @@ async fn let_in(
     clouds: &Clouds,
     cluster: &OpenStackCluster,
     released: &mut Released,
-) -> Result<(), String> {
-    let balancer = cluster
-        .spec
-        .api_server
-        .as_ref()
-        .and_then(|api_server| api_server.managed_load_balancer.as_ref());
-    let elsewhere = capi::has_annotation(&cluster.metadata, capi::MANAGED_BY_ANNOTATION);
-    if elsewhere || balancer.is_none_or(|balancer| balancer.enabled == Some(false)) {
+) -> Result<(), MemberError> {
+    let managed_elsewhere = capi::has_annotation(&cluster.metadata, capi::MANAGED_BY_ANNOTATION);
+    if managed_elsewhere || cluster.spec.enabled_load_balancer().is_none() {
         return Ok(());
     }
     let namespace = cluster.namespace().unwrap_or_default();
@@ -148,12 +158,8 @@ async fn let_in(
     let Some(id) = balancer_of(&cloud, cluster, &namespace).await? else {
         return Ok(());
     };
-    let text = |error: capo_openstack::Error| error.to_string();
-    for pool in cloud.pools(&id, Priority::Gate).await.map_err(text)? {
-        let members = cloud
-            .members(&pool.id, Priority::Gate)
-            .await
-            .map_err(text)?;
+    for pool in cloud.pools(&id, Priority::Gate).await? {
+        let members = cloud.members(&pool.id, Priority::Gate).await?;
         for member in members.into_iter().filter(is_disabled_by_us) {
             match enable(&cloud, &pool.id, &member).await {
                 Ok(()) => released.members.push(member.name),
@@ -180,7 +186,7 @@ async fn balancer_of(
     cloud: &Cloud,
     cluster: &OpenStackCluster,
     namespace: &str,
-) -> Result<Option<LoadBalancerId>, String> {
+) -> Result<Option<LoadBalancerId>, MemberError> {
     let status = cluster.status.as_ref();
     let known = status
         .and_then(|status| status.api_server_managed_load_balancer.as_ref())
@@ -195,19 +201,16 @@ async fn balancer_of(
         name: Some(Names::new(namespace, &owner.name).load_balancer()),
         ..LoadBalancerFilter::default()
     };
-    let found = cloud
-        .load_balancers(&filter, Priority::Gate)
-        .await
-        .map_err(|error| error.to_string())?;
+    let found = cloud.load_balancers(&filter, Priority::Gate).await?;
     match found.as_slice() {
         [] => Ok(None),
         [one] => Ok(Some(one.id.clone())),
-        several => Err(format!("{} load balancers have its name", several.len())),
+        several => Err(MemberError::AmbiguousName(several.len())),
     }
 }
 
 /// Enables one member and waits until Octavia has done so.
-async fn enable(cloud: &Cloud, pool: &PoolId, member: &Member) -> Result<(), String> {
+async fn enable(cloud: &Cloud, pool: &PoolId, member: &Member) -> Result<(), MemberError> {
     let kept = member.tags.iter().filter(|tag| !is_ours(tag));
     let update = MemberUpdate {
         admin_state_up: Some(true),
@@ -215,7 +218,6 @@ async fn enable(cloud: &Cloud, pool: &PoolId, member: &Member) -> Result<(), Str
         ..MemberUpdate::default()
     };
     let deadline = Instant::now() + PATIENCE;
-    let late = |state: &str| format!("{state} after {} s", PATIENCE.as_secs());
     loop {
         match cloud
             .update_member(pool, &member.id, &update, Priority::Gate)
@@ -226,21 +228,18 @@ async fn enable(cloud: &Cloud, pool: &PoolId, member: &Member) -> Result<(), Str
             Err(error) if error.class().is_conflict() && Instant::now() < deadline => {
                 tokio::time::sleep(PAUSE).await;
             }
-            Err(error) => return Err(error.to_string()),
+            Err(error) => return Err(error.into()),
         }
     }
     loop {
-        let members = cloud
-            .members(pool, Priority::Gate)
-            .await
-            .map_err(|error| error.to_string())?;
+        let members = cloud.members(pool, Priority::Gate).await?;
         let Some(now) = members.into_iter().find(|now| now.id == member.id) else {
             return Ok(());
         };
         match now.provisioning_status {
             ProvisioningStatus::Active if now.admin_state_up => return Ok(()),
-            ProvisioningStatus::Error => return Err("Octavia failed to enable it".to_owned()),
-            _ if Instant::now() >= deadline => return Err(late(now.provisioning_status.as_str())),
+            ProvisioningStatus::Error => return Err(MemberError::Failed),
+            status if Instant::now() >= deadline => return Err(MemberError::NotInTime { status }),
             _ => tokio::time::sleep(PAUSE).await,
         }
     }

@@ -17,7 +17,7 @@ use super::{
     bastion,
     desired::DesiredCluster,
     observe, project,
-    reconcile::{Published, Reconcile, kubernetes_failed},
+    reconcile::{Published, Reconcile},
     step_context::StepContext,
     validate,
 };
@@ -80,7 +80,7 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
             pass.note_wait(wait);
             return pass.end().await;
         }
-        Err(error) => return kubernetes_failed("Reading the cluster's Machines", &error),
+        Err(error) => return Outcome::kubernetes("Reading the cluster's Machines", &error),
     }
     // From here on nobody else writes to the load balancer.
     pass.context.tracker.forget_load_balancer(&pass.name);

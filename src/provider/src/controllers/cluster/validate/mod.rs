@@ -89,13 +89,11 @@ fn endpoint(
     let given_port = port("spec.controlPlaneEndpoint.port", given.port.map(Into::into));
     let api_port = port("spec.apiServer.port", api_server.port);
     let fixed_ip = api_server.fixed_ip.clone().filter(|ip| !ip.is_empty());
-    let balancer = api_server.managed_load_balancer.as_ref();
     EndpointInputs {
         given_host: given.host.filter(|host| !host.is_empty()),
         given_port,
         api_port,
-        // Absent altogether is none, as in CAPO; the schema's default applies within the object.
-        load_balancer: balancer.is_some_and(|lb| lb.enabled.unwrap_or(true)),
+        load_balancer: api_server.enabled_load_balancer().is_some(),
         floating_ip: api_server.enable_floating_ip.unwrap_or(true),
         external_network: spec.enable_external_network.unwrap_or(true),
         fixed_ip,
