@@ -89,12 +89,12 @@ async fn every_way_to_break_an_answer_off() {
         (
             Behaviour::Reset,
             CallOutcome::Transport,
-            "the connection breaks",
+            "the connection broke before the answer was complete",
         ),
         (
             Behaviour::Truncate,
             CallOutcome::Transport,
-            "the connection breaks",
+            "the connection broke before the answer was complete",
         ),
         (
             Behaviour::Announce,
@@ -173,7 +173,7 @@ async fn nobody_there() {
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
     let table = [
-        (url.as_str(), "the connection is refused"),
+        (url.as_str(), "the connection was refused"),
         (
             "http://no-such-host.invalid:9876",
             "the host's name can't be resolved",

@@ -182,7 +182,7 @@ fn errors_name_field_found_and_allowed_and_no_secret() {
         ),
         (
             "    auth: {auth_url: https://k, user_id: u, password: s3cret-canary}".to_owned(),
-            "clouds.one.auth.project_name is missing: the project everything is made in (or auth.project_id)",
+            "clouds.one.auth.project_name is missing: the project in which all objects are created (or auth.project_id)",
         ),
         (
             "    auth: {auth_url: https://k, application_credential_id: u}".to_owned(),

@@ -222,7 +222,7 @@ fn user(at: &At<'_>, auth: &RawAuth) -> Result<Named, ProfileError> {
         return Ok(Named::Id(id));
     }
     let name = given(auth.username.clone())
-        .ok_or_else(|| at.missing("auth.username", "who signs in (or auth.user_id)"))?;
+        .ok_or_else(|| at.missing("auth.username", "the user who signs in (or auth.user_id)"))?;
     let domain = domain(auth, auth.user_domain_id.as_ref(), auth.user_domain_name.as_ref()).ok_or_else(|| {
         at.missing(
             "auth.user_domain_name",
@@ -241,7 +241,7 @@ fn project(at: &At<'_>, auth: &RawAuth) -> Result<Named, ProfileError> {
         .ok_or_else(|| {
             at.missing(
                 "auth.project_name",
-                "the project everything is made in (or auth.project_id)",
+                "the project in which all objects are created (or auth.project_id)",
             )
         })?;
     let domain = domain(auth, auth.project_domain_id.as_ref(), auth.project_domain_name.as_ref())

@@ -113,7 +113,7 @@ impl Cloud {
             .acquire(call.priority)
             .await
             .map_err(|refusal| match refusal {
-                Refusal::Closed {
+                Refusal::HeldBack {
                     retry_after,
                     failure,
                     requested,

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 const TOLERATED: u32 = 3;
 
 /// The longest gap between two probes. Calls must succeed again within 10 s after the end of an outage, and callers
-/// retry a little later than [`Admission::Closed`] allows.
+/// retry a little later than [`Admission::Refused`] allows.
 const LONGEST_GAP: Duration = Duration::from_secs(6);
 
 /// The pause of other callers while a probe is under way.
@@ -24,8 +24,8 @@ const WHILE_PROBED: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Circuit {
     failures: u32,
-    /// No call before this moment.
-    closed_until: Option<Instant>,
+    /// No call is sent before this moment.
+    refused_until: Option<Instant>,
     /// Whether the service requested the pause; otherwise calls failed.
     requested: bool,
     /// A single call is under way to find out whether the service answers again.
@@ -35,12 +35,12 @@ pub(crate) struct Circuit {
 /// Whether a call may be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// Send it.
-    Free,
+    /// The call may be sent.
+    Allowed,
     /// The call may be sent as a probe. No other call is admitted until it has ended.
     Probe,
-    /// Don't, for so long.
-    Closed(Duration),
+    /// The call may not be sent before this time has passed.
+    Refused(Duration),
 }
 
 /// How a call that was sent ended.
@@ -59,23 +59,23 @@ pub(crate) enum Ending {
 impl Circuit {
     /// Whether a call may be sent at `now`. The first call after a gap becomes the probe.
     pub(crate) fn admit(&mut self, now: Instant) -> Admission {
-        if let Some(until) = self.closed_until {
+        if let Some(until) = self.refused_until {
             if now < until {
-                return Admission::Closed(until - now);
+                return Admission::Refused(until - now);
             }
             if self.probing {
-                return Admission::Closed(WHILE_PROBED);
+                return Admission::Refused(WHILE_PROBED);
             }
             self.probing = true;
             return Admission::Probe;
         }
-        Admission::Free
+        Admission::Allowed
     }
 
     /// How long a call would be refused at `now`; `None` if it would be admitted. Unlike [`Circuit::admit`], this
     /// starts no probe.
     pub(crate) fn refuses(&self, now: Instant) -> Option<Duration> {
-        let until = self.closed_until?;
+        let until = self.refused_until?;
         if now < until {
             Some(until - now)
         } else if self.probing {
@@ -109,16 +109,16 @@ impl Circuit {
                 if self.failures >= TOLERATED {
                     // Of several calls that were under way together, each failure counts, but only the first one sets
                     // the next gap.
-                    let late = self.closed_until.is_some_and(|until| now < until);
+                    let late = self.refused_until.is_some_and(|until| now < until);
                     if !late {
-                        self.closed_until = Some(now + gap(self.failures));
+                        self.refused_until = Some(now + gap(self.failures));
                     }
                 }
             }
             Ending::PauseRequested(pause) => {
                 let until = now + pause;
                 self.requested = true;
-                self.closed_until = Some(self.closed_until.map_or(until, |old| old.max(until)));
+                self.refused_until = Some(self.refused_until.map_or(until, |old| old.max(until)));
             }
             Ending::Abandoned => {}
         }
@@ -150,10 +150,10 @@ mod tests {
         let mut circuit = Circuit::default();
         circuit.ended(Ending::Failed, false, now);
         circuit.ended(Ending::Failed, false, now);
-        assert_eq!(circuit.admit(now), Admission::Free);
+        assert_eq!(circuit.admit(now), Admission::Allowed);
         circuit.ended(Ending::Answered, false, now);
         circuit.ended(Ending::Failed, false, now);
-        assert_eq!(circuit.admit(now), Admission::Free);
+        assert_eq!(circuit.admit(now), Admission::Allowed);
     }
 
     #[test]
@@ -166,7 +166,7 @@ mod tests {
             let now = start + Duration::from_millis(100) * tick;
             let admitted: Vec<_> = (0..40)
                 .map(|_| circuit.admit(now))
-                .take_while(|admission| !matches!(admission, Admission::Closed(_)))
+                .take_while(|admission| !matches!(admission, Admission::Refused(_)))
                 .take(8)
                 .collect();
             for admission in admitted {
@@ -179,9 +179,9 @@ mod tests {
         assert!(circuit.refuses(end).is_none_or(|gap| gap <= LONGEST_GAP));
         let back = end + LONGEST_GAP;
         assert_eq!(circuit.admit(back), Admission::Probe);
-        assert_eq!(circuit.admit(back), Admission::Closed(WHILE_PROBED));
+        assert_eq!(circuit.admit(back), Admission::Refused(WHILE_PROBED));
         circuit.ended(Ending::Answered, true, back);
-        assert_eq!(circuit.admit(back), Admission::Free);
+        assert_eq!(circuit.admit(back), Admission::Allowed);
     }
 
     #[test]
@@ -191,7 +191,7 @@ mod tests {
         circuit.ended(Ending::PauseRequested(secs(30)), false, now);
         circuit.ended(Ending::Answered, false, now + secs(1));
         circuit.ended(Ending::PauseRequested(secs(2)), false, now + secs(1));
-        assert_eq!(circuit.admit(now + secs(2)), Admission::Closed(secs(28)));
+        assert_eq!(circuit.admit(now + secs(2)), Admission::Refused(secs(28)));
         assert!(circuit.pause_was_requested());
         assert_eq!(circuit.admit(now + secs(30)), Admission::Probe);
         circuit.ended(Ending::Abandoned, true, now + secs(30));

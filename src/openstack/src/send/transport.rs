@@ -44,23 +44,23 @@ impl HttpResponse {
 /// Why there is no complete answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Broken {
-    /// The connection was not made in time.
-    #[error("the connection is not made in time")]
+    /// The connection was not established in time.
+    #[error("the connection was not established in time")]
     ConnectTimedOut,
-    /// No complete answer in time.
+    /// No complete answer came in time.
     #[error("no complete answer within {} s", .0.as_secs())]
     TimedOut(Duration),
     /// The connection was refused, because no process listens at the address.
-    #[error("the connection is refused")]
+    #[error("the connection was refused")]
     Refused,
     /// The host's name can't be resolved.
     #[error("the host's name can't be resolved")]
     Unresolved,
-    /// No agreement on TLS.
+    /// Client and service did not agree on TLS.
     #[error("TLS: {0}")]
     Tls(&'static str),
     /// The connection broke before the answer was complete.
-    #[error("the connection breaks")]
+    #[error("the connection broke before the answer was complete")]
     Lost,
     /// The answer is larger than we read.
     #[error("the answer is larger than {} MiB", .0 >> 20)]

@@ -325,7 +325,7 @@ impl TokenSource {
 
     fn not_sent(&self, refusal: Refusal) -> Error {
         match refusal {
-            Refusal::Closed {
+            Refusal::HeldBack {
                 retry_after,
                 failure,
                 ..

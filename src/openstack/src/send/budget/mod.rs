@@ -82,10 +82,10 @@ fn head_start(priority: Priority) -> Duration {
 #[derive(Debug)]
 pub(crate) enum Refusal {
     /// The service is throttling requests, or does not answer.
-    Closed {
-        /// For how long at least.
+    HeldBack {
+        /// How long calls are held back at least.
         retry_after: Duration,
-        /// The failure that did it.
+        /// The failure because of which calls are held back.
         failure: Option<crate::Error>,
         /// Whether the service requested the pause.
         requested: bool,
@@ -178,7 +178,7 @@ impl Budget {
         let mut state = self.state.lock();
         let now = Instant::now();
         if let Some(retry_after) = state.circuit.refuses(now) {
-            return Attempt::Refused(Refusal::Closed {
+            return Attempt::Refused(Refusal::HeldBack {
                 retry_after,
                 failure: state.failure.clone(),
                 requested: state.circuit.pause_was_requested(),

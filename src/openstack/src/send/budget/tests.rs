@@ -14,7 +14,7 @@ fn failure() -> Error {
         Service::LoadBalancer,
         "loadbalancer_get",
         FailureClass::Transient,
-        "load-balancer: the connection is refused",
+        "load-balancer: the connection was refused",
     )
 }
 
@@ -135,7 +135,7 @@ async fn during_a_pause_all_calls_are_refused_at_once() {
         queued.await.unwrap(),
         budget.acquire(Priority::Gate).await.map(drop),
     ] {
-        let Err(Refusal::Closed {
+        let Err(Refusal::HeldBack {
             retry_after,
             failure,
             requested,

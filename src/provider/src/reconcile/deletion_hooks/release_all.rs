@@ -63,7 +63,7 @@ enum MemberError {
 /// Releases everything in `namespace`, or in all namespaces.
 pub async fn release_all(client: &Client, clouds: &Clouds, namespace: Option<&str>) -> Released {
     let mut released = Released::default();
-    if let Err(error) = take_hooks(client, namespace, &mut released).await {
+    if let Err(error) = remove_hooks(client, namespace, &mut released).await {
         released.failed.push(format!("listing Machines: {error}"));
     }
     let clusters: Api<OpenStackCluster> = api(client, namespace);
@@ -75,9 +75,9 @@ pub async fn release_all(client: &Client, clouds: &Clouds, namespace: Option<&st
                     cluster.namespace().unwrap_or_default(),
                     cluster.name_any()
                 );
-                if let Err(error) = let_in(client, clouds, &cluster, &mut released).await {
+                if let Err(error) = enable_members(client, clouds, &cluster, &mut released).await {
                     released.failed.push(format!(
-                        "OpenStackCluster {name}: members that still join can't be looked for: {error}"
+                        "OpenStackCluster {name}: the load balancer members that wait for their API server can't be read: {error}"
                     ));
                 }
             }
@@ -116,7 +116,7 @@ where
     pages.try_concat().await
 }
 
-async fn take_hooks(
+async fn remove_hooks(
     client: &Client,
     namespace: Option<&str>,
     released: &mut Released,
@@ -142,7 +142,7 @@ async fn take_hooks(
 }
 
 /// Enables the members of one cluster's load balancer that capo-rs created with admin state down.
-async fn let_in(
+async fn enable_members(
     client: &Client,
     clouds: &Clouds,
     cluster: &OpenStackCluster,
