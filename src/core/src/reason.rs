@@ -178,6 +178,47 @@ reasons! {
     Deleted,
 }
 
+impl Reason {
+    /// The reason that is written as `text`; `None` if it is one of another program.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|reason| reason.as_str() == text)
+    }
+
+    /// Whether a gate that holds for this reason carries out a step of an ordinary change, which is no problem.
+    pub fn is_step_of_change(self) -> bool {
+        matches!(
+            self,
+            Self::MemberPending
+                | Self::MemberMissing
+                | Self::MemberDraining
+                | Self::LoadBalancerPending
+                | Self::ServerNotReady
+                | Self::NotYetObserved
+                | Self::OperatorHold
+        )
+    }
+
+    /// Whether v1beta1 gives a condition with this reason the severity `Info`: something only has to be waited for.
+    pub fn is_wait(self) -> bool {
+        let has_other_name = matches!(
+            self,
+            Self::MemberPending
+                | Self::MemberDraining
+                | Self::LoadBalancerPending
+                | Self::ServerNotReady
+                | Self::NotYetObserved
+                | Self::OperatorHold
+                | Self::NoOtherMemberServing
+                | Self::InstanceNotReady
+                | Self::DependencyFailed
+        );
+        has_other_name || self.as_str().starts_with("Waiting")
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())

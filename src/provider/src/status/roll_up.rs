@@ -7,7 +7,6 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Resource, ResourceExt};
 
-use super::transitions::is_trouble;
 use crate::kubernetes::conditions::{self, kind};
 use capo_api::v1beta2::{OpenStackCluster, OpenStackMachine};
 use capo_core::ConditionStatus;
@@ -130,9 +129,8 @@ fn state<K: Resource<DynamicType = ()>>(
 
 /// Whether a condition with this reason reports a problem, and not a step of an ordinary change.
 fn is_problem(reason: &str) -> bool {
-    let known = Reason::ALL.iter().find(|known| known.as_str() == reason);
-    known.is_none_or(|reason| {
-        is_trouble(*reason)
+    Reason::parse(reason).is_none_or(|reason| {
+        !reason.is_step_of_change()
             && !matches!(
                 reason,
                 Reason::Deleting

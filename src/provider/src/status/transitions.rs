@@ -149,7 +149,7 @@ fn gates(before: Option<&Findings>, after: &Findings, transitions: &mut Vec<Tran
 fn turns(then: Option<&Gate>, now: &Gate) -> bool {
     match (then, now) {
         (Some(Gate::Held { reason: was, .. }), Gate::Held { reason, .. }) => {
-            was != reason && is_trouble(*reason)
+            was != reason && !reason.is_step_of_change()
         }
         (Some(Gate::Bypassed { .. }), Gate::Bypassed { .. }) | (_, Gate::NotAsked) => false,
         (_, Gate::Held { .. } | Gate::Bypassed { .. }) => true,
@@ -157,20 +157,6 @@ fn turns(then: Option<&Gate>, now: &Gate) -> bool {
             matches!(then, Some(Gate::Held { .. } | Gate::Bypassed { .. }))
         }
     }
-}
-
-/// Whether a hold for this reason is a problem, and not a step of an ordinary change.
-pub fn is_trouble(reason: Reason) -> bool {
-    !matches!(
-        reason,
-        Reason::MemberPending
-            | Reason::MemberMissing
-            | Reason::MemberDraining
-            | Reason::LoadBalancerPending
-            | Reason::ServerNotReady
-            | Reason::NotYetObserved
-            | Reason::OperatorHold
-    )
 }
 
 impl Transition {
@@ -258,7 +244,12 @@ fn gate_event(gate: GateName, state: &Gate) -> Option<EventText> {
         Gate::NotAsked => return None,
         Gate::Held {
             reason, message, ..
-        } => (is_trouble(*reason), Reason::GateHeld, "Hold", message),
+        } => (
+            !reason.is_step_of_change(),
+            Reason::GateHeld,
+            "Hold",
+            message,
+        ),
         Gate::Open { message, .. } => (false, Reason::GateOpened, "Open", message),
         Gate::Bypassed { message } => (true, Reason::GateBypassed, "Bypass", message),
     };

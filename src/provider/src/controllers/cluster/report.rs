@@ -343,18 +343,12 @@ pub(crate) fn publish_problems(events: &Events, about: &ObjectReference, report:
 }
 
 fn is_progress(reason: Reason) -> bool {
-    matches!(
-        reason,
-        Reason::LoadBalancerPending
-            | Reason::MemberPending
-            | Reason::MemberMissing
-            | Reason::MemberDraining
-            | Reason::ServerNotReady
-            | Reason::NotYetObserved
-            | Reason::Deleting
-            | Reason::WaitingForOwner
-            | Reason::NotPaused
-    )
+    match reason {
+        Reason::Deleting | Reason::WaitingForOwner | Reason::NotPaused => true,
+        // The operator is reminded of a hold by an event.
+        Reason::OperatorHold => false,
+        reason => reason.is_step_of_change(),
+    }
 }
 
 /// The reasons that the load balancer's condition may have are a closed set; whatever else keeps the

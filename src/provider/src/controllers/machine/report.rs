@@ -171,10 +171,9 @@ fn copied(server: &OpenStackServer, kind: &str) -> Option<ConditionState> {
     } = conditions
         .iter()
         .find(|condition| condition.type_ == kind)?;
-    let known = Reason::ALL.iter().find(|known| known.as_str() == reason);
     Some(ConditionState {
         status: status.as_str().into(),
-        reason: known.copied().unwrap_or(Reason::InstanceNotReady),
+        reason: Reason::parse(reason).unwrap_or(Reason::InstanceNotReady),
         message: message.clone(),
     })
 }

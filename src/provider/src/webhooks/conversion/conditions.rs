@@ -7,7 +7,7 @@ use crate::{
     kubernetes::conditions::{NO_REASON, kind},
     webhooks::json::{Path, WrongType},
 };
-use capo_core::ConditionStatus;
+use capo_core::{ConditionStatus, Reason};
 
 const CONDITIONS: &str = "conditions";
 
@@ -73,20 +73,8 @@ pub(super) fn ready(status: &mut Object<'_>, path: &Path<'_>) -> Result<Option<b
 
 /// `Info` for reasons of an ordinary wait, `Error` for all others.
 fn severity(condition_type: &str, reason: &str) -> &'static str {
-    let waiting = reason.starts_with("Waiting")
-        || condition_type == "Paused"
-        || matches!(
-            reason,
-            "InstanceNotReady"
-                | "DependencyFailed"
-                | "MemberPending"
-                | "MemberDraining"
-                | "LoadBalancerPending"
-                | "ServerNotReady"
-                | "NotYetObserved"
-                | "NoOtherMemberServing"
-                | "OperatorHold"
-        );
+    let waiting = condition_type == kind::PAUSED
+        || Reason::parse(reason).map_or(reason.starts_with("Waiting"), Reason::is_wait);
     if waiting { "Info" } else { "Error" }
 }
 
