@@ -6,7 +6,7 @@ use super::{MonitorType, OperatingStatus, ProvisioningStatus};
 use crate::ids::{MonitorId, PoolId, ProjectId};
 use crate::wire::{Reference, null_as_default, yes};
 
-/// The numbers of a health monitor, in seconds and counts. CAPO's defaults are 10, 5, 5 and 3.
+/// The numbers of a health monitor, in seconds and counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct MonitorNumbers {
     /// Seconds between two checks.
@@ -18,6 +18,16 @@ pub struct MonitorNumbers {
     /// The number of failed checks after which a member is down.
     #[serde(default = "three")]
     pub max_retries_down: u32,
+}
+
+impl MonitorNumbers {
+    /// The numbers that CAPO gives a monitor for which the spec has none.
+    pub const CAPO_DEFAULTS: Self = Self {
+        delay: 10,
+        timeout: 5,
+        max_retries: 5,
+        max_retries_down: 3,
+    };
 }
 
 /// A health monitor.

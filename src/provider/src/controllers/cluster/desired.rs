@@ -198,11 +198,3 @@ impl DesiredLoadBalancer {
         self.network.is_some() || !self.subnets.is_empty()
     }
 }
-
-/// CAPO's numbers.
-pub(crate) const DEFAULT_MONITOR: MonitorNumbers = MonitorNumbers {
-    delay: 10,
-    timeout: 5,
-    max_retries: 5,
-    max_retries_down: 3,
-};

@@ -4,10 +4,10 @@ use ipnet::IpNet;
 
 use super::{
     cache::CachedCluster,
-    desired::{DEFAULT_MONITOR, DesiredCluster, DesiredLoadBalancer},
+    desired::{DesiredCluster, DesiredLoadBalancer},
     load_balancer::{KnownLoadBalancer, allowed_cidrs::can_hold},
 };
-use capo_core::{Lookup, Provider, ids::SubnetId};
+use capo_core::{Lookup, Provider, ids::SubnetId, octavia::MonitorNumbers};
 use capo_gate::desired::{self as tracker, ClusterFacts};
 use capo_openstack::{ApiVersion, load_balancer::ALLOWED_CIDRS};
 
@@ -101,7 +101,7 @@ impl DesiredTracking<'_> {
                 load_balancer.is_some() && supports_allowed_cidrs(&provider, version)
             }),
             ports: self.desired.ports(),
-            monitor: load_balancer.map_or(DEFAULT_MONITOR, |spec| spec.monitor),
+            monitor: load_balancer.map_or(MonitorNumbers::CAPO_DEFAULTS, |spec| spec.monitor),
             monitor_type: load_balancer
                 .and_then(|spec| spec.monitor_type.clone())
                 .filter(|wanted| Provider::of(&provider).supports_monitor_type(wanted)),
@@ -147,7 +147,7 @@ mod tests {
             subnets: Vec::new(),
             additional_ports: Vec::new(),
             allowed_cidrs: None,
-            monitor: DEFAULT_MONITOR,
+            monitor: MonitorNumbers::CAPO_DEFAULTS,
             monitor_type: None,
         };
         let mut seen = CachedCluster {

@@ -234,6 +234,7 @@ fn load_balancer(api_server: &ApiServer, problems: &mut Problems<'_>) -> Desired
     }
     let present = |text: Option<String>| text.filter(|text| !text.is_empty());
     let monitor = desired.monitor.unwrap_or_default();
+    let default = MonitorNumbers::CAPO_DEFAULTS;
     let number = |value: Option<i64>, default| {
         let value = value.and_then(|value| u32::try_from(value).ok());
         value.filter(|value| *value > 0).unwrap_or(default)
@@ -252,10 +253,10 @@ fn load_balancer(api_server: &ApiServer, problems: &mut Problems<'_>) -> Desired
         additional_ports,
         allowed_cidrs: (!desired.allowed_cidrs.is_empty()).then_some(allowed_cidrs),
         monitor: MonitorNumbers {
-            delay: number(monitor.delay, 10),
-            timeout: number(monitor.timeout, 5),
-            max_retries: number(monitor.max_retries, 5),
-            max_retries_down: number(monitor.max_retries_down, 3),
+            delay: number(monitor.delay, default.delay),
+            timeout: number(monitor.timeout, default.timeout),
+            max_retries: number(monitor.max_retries, default.max_retries),
+            max_retries_down: number(monitor.max_retries_down, default.max_retries_down),
         },
         monitor_type: monitor.monitor_type.and_then(|wanted| match wanted {
             LoadBalancerMonitorType::Tcp => Some(MonitorType::Tcp),
