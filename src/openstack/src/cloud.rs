@@ -34,7 +34,7 @@ pub struct Cloud(pub(crate) Arc<Shared>);
 /// What the clones of a [`Cloud`] share.
 pub(crate) struct Shared {
     pub(crate) profile: CloudProfile,
-    pub(crate) account: Arc<TokenSource>,
+    pub(crate) token_source: Arc<TokenSource>,
     pub(crate) budgets: Arc<Budgets>,
     pub(crate) transport: Arc<Transport>,
     pub(crate) lease: LeaseToken,
@@ -89,7 +89,7 @@ impl Cloud {
 
     /// The project in which the credentials create objects. The call signs in if there is no token yet.
     pub async fn project_id(&self) -> Result<ProjectId, Error> {
-        Ok(self.0.account.session().await?.project_id.clone())
+        Ok(self.0.token_source.session().await?.project_id.clone())
     }
 
     /// The regions that have Nova, in the order of the catalogue, where the credentials name none of them; otherwise none.
@@ -98,7 +98,7 @@ impl Cloud {
         if profile.region().is_some() {
             return Ok(Vec::new());
         }
-        let session = self.0.account.session().await?;
+        let session = self.0.token_source.session().await?;
         Ok(session
             .catalogue
             .regions(Service::Compute, profile.interface()))

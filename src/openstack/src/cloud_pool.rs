@@ -13,7 +13,7 @@ use crate::{
     cloud::{Budgets, Cloud, Shared},
     lease::LeaseToken,
     observer::CallObserver,
-    profile::{AccountKey, BudgetKey, CloudProfile, ProfileError},
+    profile::{BudgetKey, CloudProfile, CredentialKey, ProfileError},
     read_cache::{ReadCache, aged::Aged},
     send::budget::{Budget, Level, Limits},
     send::transport::Transport,
@@ -43,7 +43,7 @@ struct Inner {
 #[derive(Default)]
 struct Known {
     clouds: HashMap<CloudProfile, (Arc<Shared>, Instant)>,
-    accounts: HashMap<AccountKey, Weak<TokenSource>>,
+    token_sources: HashMap<CredentialKey, Weak<TokenSource>>,
     budgets: HashMap<BudgetKey, Weak<Budgets>>,
     transports: HashMap<(Option<String>, bool), Weak<Transport>>,
 }
@@ -97,9 +97,9 @@ impl Clouds {
     pub fn levels(&self) -> Vec<(String, Service, Level)> {
         let known = self.0.known.lock();
         let mut levels = Vec::new();
-        for (key, account) in &known.accounts {
-            if let Some(account) = account.upgrade() {
-                let level = account.budget().level();
+        for (key, token_source) in &known.token_sources {
+            if let Some(token_source) = token_source.upgrade() {
+                let level = token_source.budget().level();
                 levels.push((key.0.name.clone(), Service::Identity, level));
             }
         }
@@ -107,7 +107,7 @@ impl Clouds {
             let Some(budgets) = budgets.upgrade() else {
                 continue;
             };
-            // Sign-ins have the budget of the account.
+            // Sign-ins have the budget of their token source.
             for service in Service::ALL.into_iter().filter(|s| *s != Service::Identity) {
                 levels.push((key.0.name.clone(), service, budgets.of(service).level()));
             }
@@ -136,20 +136,24 @@ impl Clouds {
             in_flight: settings.max_in_flight,
             longest_wait: settings.longest_wait,
         };
-        let account = shared_or_new(&mut known.accounts, AccountKey(profile.clone()), || {
-            TokenSource::new(
-                profile.clone(),
-                Arc::clone(&transport),
-                Budget::new(limits),
-                Arc::clone(&self.0.observer),
-            )
-        });
+        let token_source = shared_or_new(
+            &mut known.token_sources,
+            CredentialKey(profile.clone()),
+            || {
+                TokenSource::new(
+                    profile.clone(),
+                    Arc::clone(&transport),
+                    Budget::new(limits),
+                    Arc::clone(&self.0.observer),
+                )
+            },
+        );
         let budgets = shared_or_new(&mut known.budgets, BudgetKey(profile.clone()), || {
             Budgets::new(limits)
         });
         Ok(Shared {
             profile,
-            account,
+            token_source,
             budgets,
             transport,
             lease: self.0.lease.clone(),
@@ -196,8 +200,8 @@ impl Known {
                 });
             }
         }
-        self.accounts
-            .retain(|_, account| account.strong_count() > 0);
+        self.token_sources
+            .retain(|_, token_source| token_source.strong_count() > 0);
         self.budgets.retain(|_, budgets| budgets.strong_count() > 0);
         self.transports
             .retain(|_, transport| transport.strong_count() > 0);

@@ -32,7 +32,7 @@ impl Interface {
     }
 }
 
-/// All settings that identify a cloud and the account in it. Two profiles are equal if all of their fields are, secrets
+/// All settings that identify a cloud and the credential for it. Two profiles are equal if all of their fields are, secrets
 /// and certificates included. The `Debug` output shows no secret.
 #[derive(Clone)]
 pub struct CloudProfile {
@@ -80,7 +80,7 @@ impl CloudProfile {
     }
 
     /// The fields on which the sign-in depends: all except region, interface and names.
-    fn same_account(&self, other: &Self) -> bool {
+    fn same_credential(&self, other: &Self) -> bool {
         self.auth_url == other.auth_url
             && self.verify == other.verify
             && self.authorities == other.authorities
@@ -94,7 +94,7 @@ impl PartialEq for CloudProfile {
             && self.region == other.region
             && self.interface == other.interface
             && self.remarks == other.remarks
-            && self.same_account(other)
+            && self.same_credential(other)
     }
 }
 
@@ -125,25 +125,25 @@ impl fmt::Debug for CloudProfile {
     }
 }
 
-/// The key of a session: the part of a profile on which the sign-in depends.
+/// The key of a token source: the part of a profile on which the sign-in depends.
 #[derive(Clone)]
-pub(crate) struct AccountKey(pub(crate) CloudProfile);
+pub(crate) struct CredentialKey(pub(crate) CloudProfile);
 
-impl PartialEq for AccountKey {
+impl PartialEq for CredentialKey {
     fn eq(&self, other: &Self) -> bool {
-        self.0.same_account(&other.0)
+        self.0.same_credential(&other.0)
     }
 }
 
-impl Eq for AccountKey {}
+impl Eq for CredentialKey {}
 
-impl Hash for AccountKey {
+impl Hash for CredentialKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.0.auth_url.hash(state);
     }
 }
 
-/// The key of the request budgets: the account and the region of a profile.
+/// The key of the request budgets: the credential and the region of a profile.
 #[derive(Clone)]
 pub(crate) struct BudgetKey(pub(crate) CloudProfile);
 

@@ -8,7 +8,7 @@ mod error;
 mod secret;
 mod validation;
 
-pub(crate) use cloud_profile::{AccountKey, BudgetKey};
+pub(crate) use cloud_profile::{BudgetKey, CredentialKey};
 pub use cloud_profile::{CloudProfile, Interface};
 pub use error::ProfileError;
 

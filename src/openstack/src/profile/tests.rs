@@ -299,7 +299,7 @@ fn profiles_are_compared_in_full() {
     ] {
         assert_ne!(one, read(&changed).unwrap(), "{changed}");
     }
-    let key = |yaml: &str| AccountKey(read(yaml).unwrap());
+    let key = |yaml: &str| CredentialKey(read(yaml).unwrap());
     assert!(
         key(PLAIN)
             == key(&format!(

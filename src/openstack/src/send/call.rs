@@ -51,7 +51,7 @@ impl Cloud {
                 return Ok(value);
             }
             let name = &self.0.profile.name;
-            if again || !self.0.account.refused(&session, call.service) {
+            if again || !self.0.token_source.refused(&session, call.service) {
                 let text = format!(
                     "{} refuses the token of cloud {name} (HTTP 401)",
                     call.service
@@ -92,13 +92,13 @@ impl Cloud {
         &self,
         url: &(impl Fn(&Session) -> Result<Url, Error> + Send),
     ) -> Result<(Arc<Session>, Url), Error> {
-        let session = self.0.account.session().await?;
+        let session = self.0.token_source.session().await?;
         match url(&session) {
             Err(error)
                 if error.class() == FailureClass::NoService
-                    && self.0.account.catalogue_lacks_something(&session) =>
+                    && self.0.token_source.catalogue_lacks_something(&session) =>
             {
-                let session = self.0.account.session().await?;
+                let session = self.0.token_source.session().await?;
                 let url = url(&session)?;
                 Ok((session, url))
             }
@@ -164,7 +164,7 @@ impl Cloud {
             Err((_, error)) => (Ending::Failed, Err(error)),
             Ok(answer) if answer.status == 401 => (Ending::Answered, Ok(Err(Unauthorized))),
             Ok(answer) if matches!(answer.status, 200..=300) => {
-                self.0.account.accepted(call.service);
+                self.0.token_source.accepted(call.service);
                 if let Ok(value) = read(&answer.body) {
                     (Ending::Answered, Ok(Ok(value)))
                 } else {
@@ -173,7 +173,7 @@ impl Cloud {
                 }
             }
             Ok(answer) => {
-                self.0.account.accepted(call.service);
+                self.0.token_source.accepted(call.service);
                 let (ending, error) = self.refused(call, session, &answer);
                 (ending, Err(error))
             }

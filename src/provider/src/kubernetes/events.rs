@@ -55,7 +55,7 @@ const LONGEST_NOTE: usize = 1_000;
 #[derive(Clone)]
 pub struct Events {
     queue: mpsc::Sender<Write>,
-    memory: Arc<Mutex<Memory>>,
+    correlator: Arc<Mutex<Correlator>>,
     counter: Arc<Counter>,
 }
 
@@ -111,11 +111,11 @@ impl Events {
                 }
             }
         };
-        let memory = Arc::default();
+        let correlator = Arc::default();
         let counter: Arc<Counter> = Arc::new(counter);
         let events = Self {
             queue,
-            memory,
+            correlator,
             counter,
         };
         (events, send)
@@ -243,7 +243,7 @@ impl Events {
             Timestamp::now().as_nanosecond()
         );
         let admitted = self
-            .memory
+            .correlator
             .lock()
             .admit(key, &content, name, Instant::now());
         let Some((name, count)) = admitted else {
@@ -322,9 +322,10 @@ impl Content {
     }
 }
 
-/// The events of each object, and the number of writes that the object may still cause.
+/// The events of each object, and the number of writes that the object may still cause, as client-go's event correlator has
+/// them.
 #[derive(Debug, Default)]
-struct Memory(HashMap<String, Allowance>);
+struct Correlator(HashMap<String, Allowance>);
 
 #[derive(Debug)]
 struct Allowance {
@@ -343,7 +344,7 @@ struct Series {
     written: Instant,
 }
 
-impl Memory {
+impl Correlator {
     /// The name of the event to write and its count; `None` where nothing is written. A new event gets `name`.
     fn admit(
         &mut self,

@@ -66,12 +66,12 @@ impl Readiness {
 impl fmt::Display for Readiness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (fact, holds) in self.facts() {
-            let (mark, word) = if holds {
+            let (mark, state) = if holds {
                 ('+', "ok")
             } else {
                 ('-', "not ready")
             };
-            writeln!(f, "[{mark}]{fact} {word}")?;
+            writeln!(f, "[{mark}]{fact} {state}")?;
         }
         Ok(())
     }

@@ -49,8 +49,8 @@ impl MachineLookup for UncachedMachines {
                 return Err("the caches of this process are not complete yet".to_owned());
             }
             let machines: Api<OpenStackMachine> = Api::namespaced(client, &machine.namespace);
-            let asked = machines.get_metadata(&machine.name);
-            match tokio::time::timeout(PATIENCE, asked).await {
+            let read = machines.get_metadata(&machine.name);
+            match tokio::time::timeout(PATIENCE, read).await {
                 Ok(Ok(_)) => Ok(true),
                 Ok(Err(error)) if names_as_absent(&error, &machine.name) => Ok(false),
                 Ok(Err(error)) => Err(kubernetes_text(&error)),

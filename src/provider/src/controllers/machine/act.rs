@@ -63,12 +63,12 @@ impl Pass<'_> {
         };
         // Neither of the two steps depends on the other one.
         let identified = self.set_provider_id(&server).await;
-        let mended = self.mend_server(&server, &cluster).await;
+        let updated = self.update_server_object(&server, &cluster).await;
         let passed_on = self.pass_on_address_pairs(&server).await;
         identified?;
         let admission = plan::admission(&self.gate_inputs());
         self.provisioned |= admission.is_ok();
-        mended?;
+        updated?;
         passed_on?;
         if server.metadata.deletion_timestamp.is_some() {
             return Err(waiting(
@@ -224,8 +224,8 @@ impl Pass<'_> {
         }
     }
 
-    /// What may change in a server's object after it was made: who owns it, and which credentials it uses.
-    pub(super) async fn mend_server(
+    /// Updates what may change in a server's object after its creation: its owner and its credentials.
+    pub(super) async fn update_server_object(
         &self,
         server: &OpenStackServer,
         cluster: &OpenStackCluster,

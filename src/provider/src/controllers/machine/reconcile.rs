@@ -62,13 +62,13 @@ pub(super) struct Pass<'a> {
     pub(super) provisioned: bool,
     /// It did so before this pass, or Cluster API has admitted it.
     pub(super) was_provisioned: bool,
-    /// The object as the gates have judged it.
-    pub(super) judged: Arc<OpenStackMachine>,
+    /// The object as it was when the gates were evaluated.
+    pub(super) observed: Arc<OpenStackMachine>,
 }
 
 impl<'a> Pass<'a> {
-    async fn of(judged: Arc<OpenStackMachine>, context: &'a Context) -> StepResult<Self> {
-        let object = (*judged).clone();
+    async fn of(observed: Arc<OpenStackMachine>, context: &'a Context) -> StepResult<Self> {
+        let object = (*observed).clone();
         let name = ObjectName::new(object.namespace().unwrap_or_default(), object.name_any());
         let related = RelatedObjects::of(&object, context).await?;
         let observation = context.servers.observations.get(&name);
@@ -90,7 +90,7 @@ impl<'a> Pass<'a> {
             observation,
             provisioned,
             was_provisioned: provisioned,
-            judged,
+            observed,
         })
     }
 

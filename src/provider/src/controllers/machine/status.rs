@@ -215,14 +215,14 @@ impl Pass<'_> {
         }
     }
 
-    /// Whether `fresh` may be written as provisioned at this moment: it is as the gate has judged it, what the gate rests
+    /// Whether `fresh` may be written as provisioned at this moment: it is as the gate saw it, what the gate rests
     /// on is still true and new, and this process is still the leader.
     fn may_be_provisioned(&self, fresh: &OpenStackMachine) -> bool {
-        let is_as_judged = fresh.uid() == self.judged.uid()
-            && fresh.annotations() == self.judged.annotations()
-            && fresh.metadata.deletion_timestamp == self.judged.metadata.deletion_timestamp;
+        let is_as_observed = fresh.uid() == self.observed.uid()
+            && fresh.annotations() == self.observed.annotations()
+            && fresh.metadata.deletion_timestamp == self.observed.metadata.deletion_timestamp;
         self.was_provisioned
-            || is_as_judged
+            || is_as_observed
                 && self.may_open_gates()
                 && (!self.is_held_by_the_gates() || self.may_act_on(|gates| &gates.admission))
     }

@@ -13,9 +13,9 @@ fn content(note: &str) -> Content {
 
 #[test]
 fn the_same_text_is_one_event_with_a_count() {
-    let (mut memory, start) = (Memory::default(), Instant::now());
+    let (mut correlator, start) = (Correlator::default(), Instant::now());
     let mut admit = |object: &str, name: &str, at: Duration| {
-        let admitted = memory.admit(
+        let admitted = correlator.admit(
             object.to_owned(),
             &content("x"),
             name.to_owned(),
@@ -34,26 +34,26 @@ fn the_same_text_is_one_event_with_a_count() {
 
 #[test]
 fn events_of_an_object_are_limited_and_allowed_again_later() {
-    let (mut memory, start) = (Memory::default(), Instant::now());
-    let admitted = |memory: &mut Memory, at| {
+    let (mut correlator, start) = (Correlator::default(), Instant::now());
+    let admitted = |correlator: &mut Correlator, at| {
         (0..100)
             .filter(|n| {
                 let content = content(&format!("{at:?}{n}"));
-                memory
+                correlator
                     .admit("a".to_owned(), &content, "e".to_owned(), at)
                     .is_some()
             })
             .count()
     };
-    assert_eq!(admitted(&mut memory, start), 40);
-    assert_eq!(admitted(&mut memory, start + REFILL), 1);
-    assert_eq!(admitted(&mut memory, start + REFILL * 200), 40);
+    assert_eq!(admitted(&mut correlator, start), 40);
+    assert_eq!(admitted(&mut correlator, start + REFILL), 1);
+    assert_eq!(admitted(&mut correlator, start + REFILL * 200), 40);
 }
 
 /// An object whose text changes every 20 s for ten minutes and never repeats.
 #[test]
 fn a_cloud_that_fails_repeatedly_causes_a_bounded_number_of_events() {
-    let (mut memory, start) = (Memory::default(), Instant::now());
+    let (mut correlator, start) = (Correlator::default(), Instant::now());
     let mut written = 0;
     for second in 0..600_u64 {
         let now = start + Duration::from_secs(second);
@@ -65,7 +65,7 @@ fn a_cloud_that_fails_repeatedly_causes_a_bounded_number_of_events() {
         for note in notes.iter().filter(|_| second % 20 < 2) {
             let name = format!("e{second}");
             written += i32::from(
-                memory
+                correlator
                     .admit("a".to_owned(), &content(note), name, now)
                     .is_some(),
             );
@@ -73,8 +73,8 @@ fn a_cloud_that_fails_repeatedly_causes_a_bounded_number_of_events() {
     }
     // The number of events at once, and one for every half minute.
     assert!((40..=60).contains(&written), "{written}");
-    assert_eq!(memory.0.len(), 1);
-    let remembered = memory
+    assert_eq!(correlator.0.len(), 1);
+    let remembered = correlator
         .0
         .values()
         .map(|known| known.content.len())
@@ -87,7 +87,7 @@ fn a_deletion_has_an_event_only_if_it_changed_something() {
     let (queue, mut waiting) = mpsc::channel::<Write>(QUEUE);
     let events = Events {
         queue,
-        memory: Arc::default(),
+        correlator: Arc::default(),
         counter: Arc::new(|_, _| {}),
     };
     let about = ObjectReference::default();

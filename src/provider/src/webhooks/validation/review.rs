@@ -55,7 +55,7 @@ struct Request<'a> {
     #[serde(default)]
     kind: GroupVersionKind,
     #[serde(rename = "requestKind")]
-    asked: Option<GroupVersionKind>,
+    sent_as: Option<GroupVersionKind>,
     #[serde(default)]
     name: String,
     #[serde(default)]
@@ -137,8 +137,8 @@ fn judge(kind: Kind, request: &Request<'_>, now: Timestamp) -> Result<(), Value>
     if errors.is_empty() {
         return Ok(());
     }
-    let asked = request.asked.as_ref().unwrap_or(&request.kind);
-    if asked.version == "v1beta1" {
+    let sent = request.sent_as.as_ref().unwrap_or(&request.kind);
+    if sent.version == "v1beta1" {
         errors = errors.into_iter().map(names::in_v1beta1).collect();
     }
     Err(invalid(kind, &request.name, &errors))

@@ -229,7 +229,7 @@ impl Bastion {
         let Some(server) = &self.found else {
             return Ok(());
         };
-        self.mend(pass, server).await?;
+        self.update_server_object(pass, server).await?;
         let status = server.status.clone().unwrap_or_default();
         let before = shown(pass).cloned().unwrap_or_default();
         let is_same = before.id.is_some() && before.id == status.instance_id;

@@ -72,8 +72,8 @@ impl Bastion {
         }
     }
 
-    /// What may change in the server object: its owner, and the credentials.
-    pub(super) async fn mend(
+    /// Updates what may change in the server object: its owner, and the credentials.
+    pub(super) async fn update_server_object(
         &self,
         pass: &Reconcile<'_>,
         server: &OpenStackServer,

@@ -34,8 +34,8 @@ pub(crate) enum LoadBalancerPlan {
     Replace {
         /// Octavia's id.
         id: LoadBalancerId,
-        /// The operator asked for it, rather than nothing being lost by it.
-        asked: bool,
+        /// Whether the operator requested it. Otherwise it is replaced because nothing is lost by it.
+        requested: bool,
     },
     /// It is in ERROR and may be replaced, but not so soon after the last time.
     ReplaceLater {
@@ -121,7 +121,10 @@ fn one_plan(
         return LoadBalancerPlan::Use { id };
     }
     if inputs.rebuild.as_deref() == Some(id.as_str()) {
-        return LoadBalancerPlan::Replace { id, asked: true };
+        return LoadBalancerPlan::Replace {
+            id,
+            requested: true,
+        };
     }
     if inputs.initialised || inputs.machine_admitted {
         return LoadBalancerPlan::Broken { id };
@@ -132,7 +135,10 @@ fn one_plan(
             id,
             pause: earliest.saturating_duration_since(now),
         },
-        _ => LoadBalancerPlan::Replace { id, asked: false },
+        _ => LoadBalancerPlan::Replace {
+            id,
+            requested: false,
+        },
     }
 }
 
@@ -207,7 +213,7 @@ mod tests {
         let now = Instant::now();
         let found = [lb("1", "n", "ERROR")];
         let fresh = inputs();
-        let asked = |inputs: LoadBalancerInputs, rebuild: &str| LoadBalancerInputs {
+        let requested = |inputs: LoadBalancerInputs, rebuild: &str| LoadBalancerInputs {
             rebuild: Some(rebuild.to_owned()),
             ..inputs
         };
@@ -220,20 +226,23 @@ mod tests {
             ..inputs()
         };
         let broken = LoadBalancerPlan::Broken { id: id("1") };
-        let replace = |asked| LoadBalancerPlan::Replace { id: id("1"), asked };
+        let replace = |requested| LoadBalancerPlan::Replace {
+            id: id("1"),
+            requested,
+        };
         assert_eq!(plan(&fresh, &found, now), replace(false));
         assert_eq!(plan(&initialised, &found, now), broken);
         assert_eq!(plan(&admitted, &found, now), broken);
         assert_eq!(
-            plan(&asked(initialised.clone(), "1"), &found, now),
+            plan(&requested(initialised.clone(), "1"), &found, now),
             replace(true)
         );
         // Leave given for another one is none for this one.
-        assert_eq!(plan(&asked(initialised, "2"), &found, now), broken);
+        assert_eq!(plan(&requested(initialised, "2"), &found, now), broken);
         // And a healthy one is never rebuilt.
         let healthy = [lb("1", "n", "ACTIVE")];
         assert_eq!(
-            plan(&asked(inputs(), "1"), &healthy, now),
+            plan(&requested(inputs(), "1"), &healthy, now),
             LoadBalancerPlan::Use { id: id("1") }
         );
     }
@@ -257,7 +266,7 @@ mod tests {
             plan(&after(2, now), &found, now + Duration::from_mins(2)),
             LoadBalancerPlan::Replace {
                 id: id("1"),
-                asked: false
+                requested: false
             }
         );
     }

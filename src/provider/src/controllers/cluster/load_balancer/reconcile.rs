@@ -109,8 +109,8 @@ pub(crate) async fn carry_out(
                 SOON,
             ))
         }
-        LoadBalancerPlan::Replace { id, asked } => {
-            if !asked && !nothing_to_lose(pass).await? {
+        LoadBalancerPlan::Replace { id, requested } => {
+            if !requested && !nothing_to_lose(pass).await? {
                 return Err(broken(&name, &id));
             }
             replace(pass, context, &id).await
@@ -158,7 +158,7 @@ async fn create(
     Ok(())
 }
 
-/// Whether the load balancer's worker saw something that it can't mend.
+/// Whether the load balancer's worker saw something that it can't repair.
 fn needs_another_lookup(pass: &Reconcile<'_>) -> bool {
     let Some(findings) = pass.context.tracker.findings(&pass.name) else {
         return false;
