@@ -8,6 +8,7 @@ mod context;
 mod floating_ip_pool;
 pub mod machine;
 mod machine_template;
+pub(crate) mod project_match;
 mod routes;
 mod run;
 mod secret_rotation;

@@ -6,7 +6,6 @@ mod client;
 pub mod conditions;
 #[cfg(test)]
 pub(crate) mod conflict_once;
-pub(crate) mod dry_run;
 pub mod events;
 pub mod leader;
 pub mod patch;

@@ -6,6 +6,7 @@
 
 mod backoff;
 pub mod capi;
+pub(crate) mod cluster_names;
 mod context;
 pub mod deletion_hooks;
 pub(crate) mod health;
@@ -20,6 +21,8 @@ pub(crate) mod provider_id;
 mod queue_metrics;
 pub(crate) mod related_objects;
 pub(crate) mod runner;
+pub(crate) mod server_names;
+pub(crate) mod server_spec;
 mod step_error;
 pub(crate) mod transition_events;
 mod uncached;

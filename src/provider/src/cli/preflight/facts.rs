@@ -9,7 +9,8 @@ use tokio::net::TcpStream;
 use super::managers::{self, Managers};
 use crate::subject::Subject;
 use crate::{
-    kubernetes::{self, dry_run},
+    kubernetes,
+    manager::plan::dry_run,
     manager::{self, Settings},
     reconcile::{
         ClusterIdentityDefault, capi::WATCH_FILTER_LABEL, identity, kubernetes_text, name_of,

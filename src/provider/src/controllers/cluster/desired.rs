@@ -6,10 +6,10 @@ use ipnet::IpNet;
 
 use super::{
     endpoint::plan::EndpointInputs,
-    names::Names,
     security_groups::rule::Rule,
     validate::problems::{Part, Problem},
 };
+use crate::reconcile::cluster_names::{Names, Role};
 use capo_core::octavia::MonitorNumbers;
 use capo_core::{
     MonitorType,
@@ -134,7 +134,7 @@ pub(crate) struct DesiredUserRule {
     /// What it lets through; with `groups`, the remote is filled in for each of them.
     pub rule: Rule,
     /// Managed groups at the other end.
-    pub groups: Vec<super::names::Role>,
+    pub groups: Vec<Role>,
     /// The user's description.
     pub description: String,
 }

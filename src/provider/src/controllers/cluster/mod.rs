@@ -15,11 +15,10 @@ mod floating_ip;
 mod load_balancer;
 mod machine_floating_ip;
 mod members;
-pub mod names;
 mod network;
 mod networking;
 mod observe;
-pub(crate) mod project;
+mod project;
 mod reconcile;
 mod report;
 mod resolve;
@@ -35,13 +34,13 @@ use std::{sync::Arc, time::Duration};
 use futures::{FutureExt, future::BoxFuture};
 use kube::ResourceExt;
 
-use self::{names::Names, observe::RelatedObjects, reconcile::Reconcile};
+use self::{observe::RelatedObjects, reconcile::Reconcile};
 use super::{
     Context, Outcome,
     capi::{self, has_annotation},
 };
 use crate::kubernetes::conditions::kind;
-use crate::reconcile::{StepError, StepResult, name_of};
+use crate::reconcile::{StepError, StepResult, cluster_names::Names, name_of};
 use capo_api::v1beta2::OpenStackCluster;
 use capo_core::{ConditionState, Reason};
 

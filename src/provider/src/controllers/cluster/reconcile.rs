@@ -14,14 +14,13 @@ use super::{
     cache::CachedCluster,
     desired::DesiredCluster,
     load_balancer::allowed_cidrs,
-    names::Names,
     observe::RelatedObjects,
     report::{self, Report},
     step_context::KnownIds,
     tracking::{DesiredTracking, is_load_balancer_known},
     validate::problems::Problem,
 };
-use crate::reconcile::{StepError, StepResult, name_of};
+use crate::reconcile::{StepError, StepResult, cluster_names::Names, name_of};
 use crate::tracker::OctaviaClient;
 use crate::{
     controllers::{Context, Outcome},

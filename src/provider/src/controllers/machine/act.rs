@@ -13,7 +13,6 @@ use serde_json::json;
 use super::{
     FINALIZER, StepError, StepResult, kubernetes_failed, plan,
     reconcile::{Pass, WATCHED, waiting},
-    translate,
 };
 use crate::{
     controllers::capi::{self, CLUSTER_NAME_LABEL, Machine},
@@ -23,7 +22,7 @@ use crate::{
     },
     reconcile::{
         deletion_hooks::{self, HookChange},
-        provider_id,
+        provider_id, server_spec,
     },
 };
 use capo_api::{
@@ -191,13 +190,13 @@ impl Pass<'_> {
     }
 
     fn server_object(&self, machine: &Machine, cluster: &OpenStackCluster) -> OpenStackServer {
-        let inputs = translate::ServerInputs::of_machine(
+        let inputs = server_spec::ServerInputs::of_machine(
             &self.object.spec,
             cluster,
             machine,
             self.related.control_plane,
         );
-        let spec = translate::server_spec(&self.object.spec, inputs);
+        let spec = server_spec::server_spec(&self.object.spec, inputs);
         let mut server = OpenStackServer::new(&self.name.name, spec);
         server.metadata.namespace = Some(self.name.namespace.clone());
         let labels = server.metadata.labels.get_or_insert_default();
@@ -244,8 +243,8 @@ impl Pass<'_> {
                 }),
             );
         }
-        let identity = translate::identity(&self.object.spec, cluster);
-        if let Some(identity) = translate::identity_to_set(&server.spec.identity_ref, identity) {
+        let identity = server_spec::identity(&self.object.spec, cluster);
+        if let Some(identity) = server_spec::identity_to_set(&server.spec.identity_ref, identity) {
             patch.insert("spec".to_owned(), json!({ "identityRef": identity }));
         }
         if patch.is_empty() || server.metadata.deletion_timestamp.is_some() {

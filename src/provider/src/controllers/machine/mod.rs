@@ -1,7 +1,7 @@
 //! `OpenStackMachine`: the server of one Machine, and this machine's side of the gates.
 //!
 //! A pass ([`reconcile`]) reads the objects around the machine ([`observe`]), publishes the member that the machine needs to the
-//! load balancer's worker ([`desired_member`]), creates and updates its `OpenStackServer` ([`act`], [`translate`]),
+//! load balancer's worker ([`desired_member`]), creates and updates its `OpenStackServer` ([`act`]),
 //! carries out what the gates decided ([`plan`]) and writes the status ([`status`], [`report`]). It makes no OpenStack call of
 //! its own, so that a slow cloud slows down no machine.
 
@@ -16,7 +16,6 @@ mod plan;
 mod reconcile;
 mod report;
 mod status;
-pub(super) mod translate;
 
 pub(super) use health::MachineHealth;
 pub(super) use reconcile::{ensure_server_may_be_deleted, pass};

@@ -13,7 +13,6 @@ use super::{
     address_pairs,
     reconcile::Pass,
     report::{self, Report},
-    translate,
 };
 use crate::{
     controllers::Outcome,
@@ -24,6 +23,7 @@ use crate::{
     reconcile::{
         StepError,
         health_check::{self, Deadline},
+        server_spec,
     },
 };
 use capo_api::v1beta2::OpenStackMachine;
@@ -71,9 +71,9 @@ impl Pass<'_> {
             .and_then(|status| status.observed_generation);
         observed == server.metadata.generation
             && address_pairs::are_applied(&self.object, server)
-            && translate::identity_to_set(
+            && server_spec::identity_to_set(
                 &server.spec.identity_ref,
-                translate::identity(&self.object.spec, cluster),
+                server_spec::identity(&self.object.spec, cluster),
             )
             .is_none()
     }

@@ -6,11 +6,11 @@ use std::time::Duration;
 use super::{
     StepError, StepResult, ambiguous,
     creations::Creations,
-    failed, failure, names,
+    failed, failure,
     plan::{VolumePlan, volume_plan},
     wait,
 };
-use crate::kubernetes::events::CloudObject;
+use crate::{kubernetes::events::CloudObject, reconcile::server_names};
 use capo_api::{
     v1alpha1::OpenStackServerSpec,
     v1beta2::{BlockDeviceType, VolumeAvailabilityZone, VolumeAvailabilityZoneSource},
@@ -48,8 +48,8 @@ pub(super) fn disks(
     if let Some(root) = &spec.root_volume {
         disks.push(Disk::Volume {
             new: NewVolume {
-                name: names::root_volume(name),
-                description: names::root_volume_description(name),
+                name: server_names::root_volume(name),
+                description: server_names::root_volume_description(name),
                 size: size(root.size_gib, "spec.rootVolume.sizeGiB")?,
                 volume_type: root.type_.clone().filter(|kind| !kind.is_empty()),
                 availability_zone: zone(root.availability_zone.as_ref(), spec),
@@ -75,8 +75,8 @@ pub(super) fn disks(
                 let volume = device.storage.volume.as_ref();
                 Disk::Volume {
                     new: NewVolume {
-                        name: names::device_volume(name, &device.name),
-                        description: names::device_volume_description(name),
+                        name: server_names::device_volume(name, &device.name),
+                        description: server_names::device_volume_description(name),
                         size,
                         volume_type: volume
                             .and_then(|volume| volume.type_.clone())

@@ -8,14 +8,15 @@ use kube::{Resource, ResourceExt};
 use super::{
     Claims, Progress, StepError, StepResult, ambiguous,
     creations::described,
-    failed, instance, names,
+    failed, instance,
     ownership::can_be_its_server,
     plan::{ServerDeletionPlan, VolumeDeletionPlan, server_deletion_plan, volume_deletion_plan},
     server_state, validate, wait,
 };
 use crate::{
-    controllers::{Context, cluster::project::ProjectMatch, machine},
+    controllers::{Context, machine, project_match::ProjectMatch},
     kubernetes::events::{CloudObject, Verb},
+    reconcile::server_names,
 };
 use capo_api::{
     v1alpha1::{OpenStackServer, OpenStackServerSpec},
@@ -288,7 +289,7 @@ impl Deletion<'_> {
             .iter()
             .enumerate()
             .map(|(index, port)| {
-                let name = names::port(&self.owner.name, port.name_suffix.as_deref(), index);
+                let name = server_names::port(&self.owner.name, port.name_suffix.as_deref(), index);
                 let network_id = port.network.as_ref().and_then(|network| network.id.clone());
                 (name, network_id)
             })
@@ -373,12 +374,15 @@ impl Deletion<'_> {
 }
 
 fn volume_names(server: &str, spec: &OpenStackServerSpec) -> Vec<String> {
-    let root = spec.root_volume.iter().map(|_| names::root_volume(server));
+    let root = spec
+        .root_volume
+        .iter()
+        .map(|_| server_names::root_volume(server));
     let devices = spec
         .additional_block_devices
         .iter()
         .filter(|device| device.storage.type_ == BlockDeviceType::Volume)
-        .map(|device| names::device_volume(server, &device.name));
+        .map(|device| server_names::device_volume(server, &device.name));
     root.chain(devices).collect()
 }
 

@@ -16,7 +16,6 @@ mod floating_ip;
 pub(super) mod image_and_flavor;
 pub(super) mod image_objects;
 mod instance;
-pub mod names;
 pub mod observation;
 mod observe;
 mod ownership;

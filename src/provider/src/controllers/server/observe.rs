@@ -5,15 +5,14 @@ use std::{sync::Arc, time::Duration, time::Instant};
 use kube::ResourceExt;
 
 use super::{
-    Claims, StepError, StepResult, failed, names, observation::wishes, reconcile::Pass,
-    server_state, wait,
+    Claims, StepError, StepResult, failed, observation::wishes, reconcile::Pass, server_state, wait,
 };
 use crate::controllers::{
     Outcome,
-    cluster::project::is_verified,
     identity::{self, Asker, Identity},
+    project_match::is_verified,
 };
-use crate::kubernetes::conditions::kind;
+use crate::{kubernetes::conditions::kind, reconcile::server_names};
 use capo_api::v1alpha1::OpenStackServer;
 use capo_core::{
     ConditionState, ObjectName, Priority, Reason,
@@ -180,8 +179,9 @@ impl Pass<'_> {
             .await
             .map_err(|error| failed(&error, Reason::OpenStackError))?;
         let ports = self.object.spec.ports.iter().enumerate();
-        let names = ports
-            .map(|(index, port)| names::port(&self.name.name, port.name_suffix.as_deref(), index));
+        let names = ports.map(|(index, port)| {
+            server_names::port(&self.name.name, port.name_suffix.as_deref(), index)
+        });
         let port = |name: String| found.iter().find(|port| port.name == name);
         self.progress.port_ids = names.filter_map(port).map(|port| port.id.clone()).collect();
         Ok(())

@@ -8,10 +8,10 @@ use std::{
 use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
 use parking_lot::Mutex;
 
-use super::{FINALIZER, Progress, StepResult, failed, names};
+use super::{FINALIZER, Progress, StepResult, failed};
 use crate::{
     controllers::Context,
-    reconcile::{capi::WATCH_FILTER_LABEL, name_of, provider_id},
+    reconcile::{capi::WATCH_FILTER_LABEL, name_of, provider_id, server_names},
 };
 use capo_api::v1alpha1::OpenStackServer;
 use capo_core::{
@@ -150,7 +150,7 @@ pub(super) async fn can_be_its_server(
     let name = object.name_any();
     let ports = object.spec.ports.iter().enumerate();
     let names: Vec<String> = ports
-        .map(|(index, port)| names::port(&name, port.name_suffix.as_deref(), index))
+        .map(|(index, port)| server_names::port(&name, port.name_suffix.as_deref(), index))
         .collect();
     if names.is_empty() {
         return Ok(true);

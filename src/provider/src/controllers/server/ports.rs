@@ -11,7 +11,7 @@ use super::{
     failed, failure, filters,
     plan::{PortPlan, port_plan},
 };
-use crate::kubernetes::events::CloudObject;
+use crate::{kubernetes::events::CloudObject, reconcile::server_names::merged_tags};
 use capo_api::v1beta2::ResolvedPortSpec;
 use capo_core::ids::{PortId, ProjectId, ServerId};
 use capo_core::{FailureClass, Priority};
@@ -187,7 +187,7 @@ impl Ports<'_> {
         if !extensions.tags || wanted.iter().all(|tag| present.contains(tag)) {
             return Ok(());
         }
-        let all = super::names::merged_tags(present, wanted);
+        let all = merged_tags(present, wanted);
         self.cloud
             .replace_tags(object, &all, Priority::Gate)
             .await

@@ -24,8 +24,8 @@ use crate::{
     controllers::{
         Context, Outcome,
         capi::{self, CLUSTER_NAME_LABEL, Cluster},
-        cluster::project::{ProjectMatch, project_match},
         identity::Identity,
+        project_match::{ProjectMatch, project_match},
     },
     kubernetes::{
         events::CloudObject,

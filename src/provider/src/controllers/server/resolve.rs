@@ -5,9 +5,9 @@ use futures::future::try_join_all;
 
 use super::{
     StepResult, failure, filters, image_and_flavor::ImageAndFlavor, image_objects::ImageObjects,
-    missing, names,
+    missing,
 };
-use crate::controllers::server::names::merged_tags;
+use crate::reconcile::server_names::{self, merged_tags};
 use capo_api::{
     v1alpha1::{OpenStackServerSpec, ResolvedServerSpec},
     v1beta2::{
@@ -142,13 +142,15 @@ impl Resolver<'_> {
         }))
         .await?;
         Ok(ResolvedPortSpec {
-            name: names::port(self.name, port.name_suffix.as_deref(), index),
+            name: server_names::port(self.name, port.name_suffix.as_deref(), index),
             network_id,
             description: Some(
                 port.description
                     .clone()
                     .filter(|text| !text.is_empty())
-                    .unwrap_or_else(|| names::port_description(self.cluster)),
+                    .unwrap_or_else(|| {
+                        server_names::port_description(self.cluster.unwrap_or_default())
+                    }),
             ),
             tags: merged_tags(&self.spec.tags, &port.tags),
             trunk: port.trunk.or(self.spec.trunk),

@@ -1,6 +1,7 @@
 //! `capo-rs plan` and `--dry-run`: the passes of every controller run once, with clients that record writes instead of
 //! sending them. The process takes no lease, serves nothing, and writes nothing to Kubernetes or OpenStack.
 
+pub(crate) mod dry_run;
 mod recorder;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
@@ -13,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::{ManagerError, Settings, leader_tasks};
 use crate::{
     controllers::{self, Stores, UncachedMachines},
-    kubernetes::{self, dry_run},
+    kubernetes,
     reconcile::name_of,
     subject::Subject,
     tracker::Tracker,

@@ -6,10 +6,10 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{Judgement, KubernetesWrite, ObjectPlan, OpenStackWrite, Plan, Refusal};
+use super::{Judgement, KubernetesWrite, ObjectPlan, OpenStackWrite, Plan, Refusal, dry_run};
 use crate::{
-    controllers::cluster::project::PROJECT_ANNOTATION,
-    kubernetes::{conditions::kind, dry_run},
+    controllers::project_match::PROJECT_ANNOTATION,
+    kubernetes::conditions::kind,
     reconcile::{Outcome, PassObserver},
     subject::Subject,
 };

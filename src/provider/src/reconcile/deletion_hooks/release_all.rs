@@ -8,13 +8,11 @@ use kube::{Api, Client, ResourceExt, api::ListParams};
 use tokio::time::Instant;
 
 use super::{HookChange, Hooks, apply};
-use crate::{
-    controllers::cluster::names::Names,
-    reconcile::{
-        ClusterIdentityDefault, StepError,
-        capi::{self, Machine},
-        identity,
-    },
+use crate::reconcile::{
+    ClusterIdentityDefault, StepError,
+    capi::{self, Machine},
+    cluster_names::Names,
+    identity,
 };
 use capo_api::v1beta2::OpenStackCluster;
 use capo_core::{

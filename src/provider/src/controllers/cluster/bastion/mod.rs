@@ -19,10 +19,10 @@ use self::{
     plan::{BastionInputs, BastionPlan, Desired},
     server_spec::DesiredServer,
 };
-use super::{names::Role, reconcile::Reconcile, security_groups, step_context::StepContext};
+use super::{reconcile::Reconcile, security_groups, step_context::StepContext};
 use crate::{
     kubernetes::conditions::kind::{self, BASTION_READY},
-    reconcile::{StepError, StepResult},
+    reconcile::{StepError, StepResult, cluster_names::Role},
 };
 use capo_api::{v1alpha1::OpenStackServer, v1beta2::BastionStatus};
 use capo_core::{ConditionState, Lookup, Reason};

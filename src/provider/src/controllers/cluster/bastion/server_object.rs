@@ -13,10 +13,9 @@ use crate::{
     controllers::{
         capi::{CLUSTER_NAME_LABEL, WATCH_FILTER_LABEL},
         cluster::reconcile::Reconcile,
-        machine::translate::identity_to_set,
     },
     kubernetes::patch::{is_conflict, is_not_found},
-    reconcile::{StepError, StepResult},
+    reconcile::{StepError, StepResult, server_spec::identity_to_set},
 };
 use capo_api::{
     v1alpha1::{OpenStackServer, OpenStackServerSpec},

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::controllers::{
-    machine::translate::{ServerInputs, server_spec},
-    server::names::ServerGroupOwner,
+use crate::reconcile::{
+    server_names::ServerGroupOwner,
+    server_spec::{ServerInputs, server_spec},
 };
 use capo_api::{
     v1alpha1::OpenStackServerSpec,

@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::waiting::in_use;
-use crate::controllers::cluster::{names::port_description, step_context::StepContext};
 use crate::kubernetes::conditions::kind::NETWORK_READY;
 use crate::kubernetes::events::{CloudObject, Verb};
 use crate::reconcile::{StepError, StepResult};
+use crate::{
+    controllers::cluster::step_context::StepContext, reconcile::server_names::port_description,
+};
 use capo_core::ids::LoadBalancerId;
 use capo_core::{FailureClass, Priority, ProvisioningStatus, Reason};
 use capo_openstack::{

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::controllers::Outcome;
 use crate::kubernetes::conditions::kind::API_ENDPOINT_READY;
-use crate::reconcile::{ReadAt, StepError, StepResult};
+use crate::reconcile::{ReadAt, StepError, StepResult, server_names::port_description};
 use capo_core::{
     ConditionState, Lookup, ObjectName, Priority, Reason,
     ids::{PortId, ServerId},
@@ -203,7 +203,7 @@ async fn owner_of(
     let is_carrier = carriers
         .iter()
         .any(|carrier| carrier.server.as_ref() == Some(&server));
-    let description = super::names::port_description(&pass.related.cluster_name);
+    let description = port_description(&pass.related.cluster_name);
     Ok(if is_carrier || found.description == description {
         PortOwner::Server(server)
     } else {

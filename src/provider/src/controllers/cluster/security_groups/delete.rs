@@ -1,10 +1,10 @@
 //! Deletes managed security groups.
 
 use super::{failed, find, find_one};
-use crate::controllers::cluster::{names::Role, step_context::StepContext};
 use crate::kubernetes::conditions::kind::SECURITY_GROUPS_READY;
 use crate::kubernetes::events::CloudObject;
 use crate::reconcile::{StepError, StepResult};
+use crate::{controllers::cluster::step_context::StepContext, reconcile::cluster_names::Role};
 use capo_core::Priority;
 use capo_openstack::network::SecurityGroup;
 

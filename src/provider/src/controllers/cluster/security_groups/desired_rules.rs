@@ -9,7 +9,7 @@ use super::{
     protocol::Protocol,
     rule::{Direction, Remote, Rule},
 };
-use crate::controllers::cluster::names::Role;
+use crate::reconcile::cluster_names::Role;
 use capo_core::ids::SecurityGroupId;
 
 /// A rule that is desired, with what its description says.

@@ -16,13 +16,15 @@ use self::{
 };
 use super::{
     desired::{DesiredSecurityGroups, DesiredUserRule},
-    names::{Role, SECURITY_GROUP_DESCRIPTION},
     resolve::resolve,
     step_context::StepContext,
 };
 use crate::kubernetes::conditions::kind::SECURITY_GROUPS_READY;
 use crate::kubernetes::events::{CloudObject, Verb};
-use crate::reconcile::{StepError, StepResult};
+use crate::reconcile::{
+    StepError, StepResult,
+    cluster_names::{Role, SECURITY_GROUP_DESCRIPTION},
+};
 use capo_core::{Priority, Reason, ids::SecurityGroupId};
 use capo_openstack::{
     Error,

@@ -19,9 +19,9 @@ use super::{
         DesiredSecurityGroups, ManagedNetwork,
     },
     endpoint::plan::EndpointInputs,
-    names::Names,
     network::pool,
 };
+use crate::reconcile::cluster_names::Names;
 use capo_api::v1beta2::{
     ApiServer, ApiServerLoadBalancer, LoadBalancerMonitorType, ManagedSecurityGroups,
     OpenStackClusterSpec, SubnetSpec,

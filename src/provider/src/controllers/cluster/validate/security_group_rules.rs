@@ -3,13 +3,13 @@
 use super::problems::{Part, Problems};
 use crate::controllers::cluster::{
     desired::DesiredUserRule,
-    names::Role,
     security_groups::{
         family::Family,
         protocol::Protocol,
         rule::{Direction, Remote, Rule},
     },
 };
+use crate::reconcile::cluster_names::Role;
 use capo_api::v1beta2::{
     ManagedSecurityGroupName, RuleDirection, RuleEtherType, SecurityGroupRuleSpec,
 };

@@ -2,7 +2,7 @@
 //! and taken over under the same names. Plain functions.
 
 /// The name of the port at `index` of a server's list, counted from 0.
-pub fn port(server: &str, suffix: Option<&str>, index: usize) -> String {
+pub(crate) fn port(server: &str, suffix: Option<&str>, index: usize) -> String {
     match suffix.filter(|suffix| !suffix.is_empty()) {
         Some(suffix) => format!("{server}-{suffix}"),
         None => format!("{server}-{index}"),
@@ -11,7 +11,7 @@ pub fn port(server: &str, suffix: Option<&str>, index: usize) -> String {
 
 /// Whose servers share a managed server group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ServerGroupOwner<'a> {
+pub(crate) enum ServerGroupOwner<'a> {
     /// Those of the control plane.
     ControlPlane,
     /// Those of the MachineDeployment of this name.
@@ -26,7 +26,7 @@ pub enum ServerGroupOwner<'a> {
 
 /// The name of a managed server group. It contains the policy, because the policy of a group can't be changed: machines from
 /// a template with another policy get another group.
-pub fn server_group(
+pub(crate) fn server_group(
     namespace: &str,
     cluster: &str,
     owner: ServerGroupOwner<'_>,
@@ -43,35 +43,32 @@ pub fn server_group(
 }
 
 /// The name of the volume that a server boots from.
-pub fn root_volume(server: &str) -> String {
+pub(crate) fn root_volume(server: &str) -> String {
     format!("{server}-root")
 }
 
 /// The name of the volume behind the additional block device `device`.
-pub fn device_volume(server: &str, device: &str) -> String {
+pub(crate) fn device_volume(server: &str, device: &str) -> String {
     format!("{server}-{device}")
 }
 
 /// The description of a port or trunk whose user gave none.
-pub fn port_description(cluster: Option<&str>) -> String {
-    format!(
-        "Created by cluster-api-provider-openstack cluster {}",
-        cluster.unwrap_or_default()
-    )
+pub(crate) fn port_description(cluster: &str) -> String {
+    format!("Created by cluster-api-provider-openstack cluster {cluster}")
 }
 
 /// The description of the root volume.
-pub fn root_volume_description(server: &str) -> String {
+pub(crate) fn root_volume_description(server: &str) -> String {
     format!("Root volume for {server}")
 }
 
 /// The description of the volume of an additional block device.
-pub fn device_volume_description(server: &str) -> String {
+pub(crate) fn device_volume_description(server: &str) -> String {
     format!("Additional block device for {server}")
 }
 
 /// Both lists, each tag once, in the order in which they came.
-pub fn merged_tags(first: &[String], second: &[String]) -> Vec<String> {
+pub(crate) fn merged_tags(first: &[String], second: &[String]) -> Vec<String> {
     let mut merged: Vec<String> = Vec::new();
     for tag in first.iter().chain(second) {
         if !merged.contains(tag) {

@@ -1,8 +1,8 @@
 //! Derives the `OpenStackServer` that a machine or a bastion needs from its spec. The functions are pure.
 
-use crate::controllers::{
+use super::{
     capi::{self, Machine},
-    server::names::{ServerGroupOwner, merged_tags, server_group},
+    server_names::{ServerGroupOwner, merged_tags, server_group},
 };
 use capo_api::{
     v1alpha1::{LocalObjectReference, NamedServerGroup, OpenStackServerSpec},
@@ -14,7 +14,7 @@ use capo_api::{
 
 /// The inputs of a server's object besides the spec of its machine.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::controllers) struct ServerInputs<'a> {
+pub(crate) struct ServerInputs<'a> {
     /// The cluster of the machine.
     pub cluster: &'a OpenStackCluster,
     /// The credentials.
@@ -33,7 +33,7 @@ pub(in crate::controllers) struct ServerInputs<'a> {
 
 impl<'a> ServerInputs<'a> {
     /// The inputs for a Machine, as far as the status of its cluster has them.
-    pub(super) fn of_machine(
+    pub(crate) fn of_machine(
         spec: &'a OpenStackMachineSpec,
         cluster: &'a OpenStackCluster,
         machine: &'a Machine,
@@ -81,7 +81,7 @@ fn managed_group_of(
 }
 
 /// The identity that a machine uses: its own, else its cluster's.
-pub(super) fn identity<'a>(
+pub(crate) fn identity<'a>(
     spec: &'a OpenStackMachineSpec,
     cluster: &'a OpenStackCluster,
 ) -> &'a IdentityRef {
@@ -92,10 +92,7 @@ pub(super) fn identity<'a>(
 
 /// The identity that a server's object is to have instead of the one it has. Its region can't change: what
 /// exists in one region is not found in another.
-pub(in crate::controllers) fn identity_to_set(
-    present: &IdentityRef,
-    wanted: &IdentityRef,
-) -> Option<IdentityRef> {
+pub(crate) fn identity_to_set(present: &IdentityRef, wanted: &IdentityRef) -> Option<IdentityRef> {
     let wanted = IdentityRef {
         region: present.region.clone(),
         ..wanted.clone()
@@ -104,7 +101,7 @@ pub(in crate::controllers) fn identity_to_set(
 }
 
 /// The server that a machine needs.
-pub(in crate::controllers) fn server_spec(
+pub(crate) fn server_spec(
     spec: &OpenStackMachineSpec,
     inputs: ServerInputs<'_>,
 ) -> OpenStackServerSpec {

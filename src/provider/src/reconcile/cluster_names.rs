@@ -4,31 +4,31 @@ use capo_core::label_enum;
 
 /// The cluster resource name, `<namespace>-<Cluster>`, from which every other name is made.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Names(String);
+pub(crate) struct Names(String);
 
 impl Names {
     /// For the Cluster `cluster` in `namespace`.
-    pub fn new(namespace: &str, cluster: &str) -> Self {
+    pub(crate) fn new(namespace: &str, cluster: &str) -> Self {
         Self(format!("{namespace}-{cluster}"))
     }
 
     /// Network, subnet and router share one name.
-    pub fn network(&self) -> String {
+    pub(crate) fn network(&self) -> String {
         format!("k8s-clusterapi-cluster-{}", self.0)
     }
 
     /// The load balancer. Listeners, pools and members derive theirs from it.
-    pub fn load_balancer(&self) -> String {
+    pub(crate) fn load_balancer(&self) -> String {
         format!("{}-kubeapi", self.network())
     }
 
     /// The security group of one kind of machine.
-    pub fn security_group(&self, role: Role) -> String {
+    pub(crate) fn security_group(&self, role: Role) -> String {
         format!("k8s-cluster-{}-secgroup-{}", self.0, role.as_str())
     }
 
     /// Description of subnet, router, load balancer and floating IP.
-    pub fn description(&self) -> String {
+    pub(crate) fn description(&self) -> String {
         format!(
             "Created by cluster-api-provider-openstack cluster {}",
             self.0
@@ -37,30 +37,18 @@ impl Names {
 }
 
 /// Description of every security group we make.
-pub const SECURITY_GROUP_DESCRIPTION: &str = "Cluster API managed group";
-
-/// The description of the ports of a Cluster's machines.
-pub(crate) fn port_description(cluster: &str) -> String {
-    format!("Created by cluster-api-provider-openstack cluster {cluster}")
-}
+pub(crate) const SECURITY_GROUP_DESCRIPTION: &str = "Cluster API managed group";
 
 label_enum! {
-    /// Whom a managed security group is for, as its name and `remoteManagedGroups` spell it.
+    /// The machines that a managed security group is for, as its name and `remoteManagedGroups` spell it.
     #[derive(PartialOrd, Ord)]
-    pub enum Role, all {
+    pub(crate) enum Role {
         /// Control-plane machines.
         ControlPlane = "controlplane",
         /// All other machines.
         Worker = "worker",
         /// The bastion.
         Bastion = "bastion",
-    }
-}
-
-impl Role {
-    /// The role that `remoteManagedGroups` means.
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|role| role.as_str() == text)
     }
 }
 
