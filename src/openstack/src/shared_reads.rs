@@ -91,7 +91,7 @@ impl SharedReads<'_> {
                 .map(|it| (it.name.clone(), it.id.clone()))
                 .collect();
             let keyed = all.into_iter().map(|server| (server.id.clone(), server));
-            // It serves those too who want a server by its id.
+            // The list also serves callers that read a server by its id.
             self.cache().servers.offer(keyed.collect(), began);
             Ok(grouped(names.into_iter()))
         };

@@ -169,7 +169,7 @@ pub struct PortUpdate {
     /// All further addresses from which it may send.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_address_pairs: Option<Vec<AddressPair>>,
-    /// What it belongs to, such as a server; empty takes it off.
+    /// The id of the server or other device that the port belongs to. An empty text detaches the port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_id: Option<String>,
     /// The kind of device, such as `compute:nova`; empty together with the device.

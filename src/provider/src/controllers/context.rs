@@ -15,7 +15,7 @@ pub struct Context {
     pub shared: SharedContext,
     /// What the cluster controller has read.
     pub(super) clusters: ObjectCache<cluster::cache::CachedCluster>,
-    /// Where control-plane objects are served.
+    /// The version and path under which control-plane objects are served.
     pub(super) contract_kinds: ContractKinds,
     /// When each Machine became healthy.
     pub(super) machines: ObjectCache<machine::MachineHealth>,

@@ -248,7 +248,7 @@ fn enqueue(queues: Queues, stores: Stores, tracker: Tracker) -> impl Fn(&Target)
             }
         }
         Target::Machine(name) => {
-            // Where somebody removed the finalizer, the object is gone before its controller saw the deletion.
+            // If the finalizer was removed by hand, the object is gone before its controller has seen the deletion.
             let key = ObjectRef::new(&name.name).within(&name.namespace);
             if stores.openstack_machines.get(&key).is_none() {
                 tracker.forget_machine(name);

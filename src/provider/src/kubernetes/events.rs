@@ -66,9 +66,9 @@ type Counter = dyn Fn(Reason, &'static str) + Send + Sync;
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Content {
     warning: bool,
-    /// As metrics count it.
+    /// The reason under which metrics count the event.
     reason: Reason,
-    /// As the event shows it.
+    /// The reason that the event shows.
     shown: Cow<'static, str>,
     action: &'static str,
     note: String,

@@ -106,7 +106,7 @@ impl Metrics {
     /// All families, at zero.
     ///
     /// # Errors
-    /// Never with the catalogue as it is.
+    /// The catalogue has a mistake, which the tests of the metrics exclude.
     pub fn new(settings: Settings) -> Result<Self, prometheus::Error> {
         let registry = Registry::new();
         Ok(Self(Arc::new(Families {
@@ -125,7 +125,7 @@ impl Metrics {
     /// the leader observes members.
     ///
     /// # Errors
-    /// Never with the catalogue as it is.
+    /// The catalogue has a mistake, which the tests of the metrics exclude.
     pub fn render(&self, leading: Option<&Leading>) -> Result<String, prometheus::Error> {
         let Some(leading) = leading else {
             return self.with(Vec::new(), Vec::new());
@@ -137,7 +137,7 @@ impl Metrics {
     /// The same for load balancers with these findings.
     ///
     /// # Errors
-    /// Never with the catalogue as it is.
+    /// The catalogue has a mistake, which the tests of the metrics exclude.
     pub fn render_findings(
         &self,
         findings: &[(ObjectName, Arc<Findings>)],

@@ -23,7 +23,7 @@ pub struct SharedContext {
     pub client: Client,
     /// The OpenStack sessions and request budgets, one per distinct identity.
     pub clouds: Clouds,
-    /// Which versions of Secrets with credentials are in use.
+    /// The versions of the Secrets with credentials that are in use.
     pub secret_versions: SecretVersions,
     /// The workers of the load balancers. Its settings hold the mode of the gate.
     pub tracker: Tracker,
@@ -54,9 +54,9 @@ pub struct Settings {
     pub sync_period: Duration,
     /// The name of this process in events.
     pub instance: String,
-    /// How often every Secret with credentials is looked at.
+    /// The period in which the version of every Secret with credentials is read.
     pub secret_check_period: Duration,
-    /// Who may use an `OpenStackClusterIdentity` without a `namespaceSelector`.
+    /// The namespaces that may use an `OpenStackClusterIdentity` without a `namespaceSelector`.
     pub cluster_identity_default: ClusterIdentityDefault,
 }
 

@@ -39,8 +39,8 @@ pub struct Identity {
     pub project: ProjectId,
 }
 
-/// Which version of each Secret with credentials is in use, so that a changed one is noticed. `None` stands for a Secret
-/// that does not exist.
+/// The version of each Secret with credentials that is in use, so that a changed Secret is noticed. `None` stands for a
+/// Secret that does not exist.
 #[derive(Debug, Default)]
 pub struct SecretVersions(Mutex<HashMap<ObjectName, Option<String>>>);
 

@@ -54,7 +54,7 @@ impl Outcome {
         }
     }
 
-    /// How a pass ended whose steps ended like this: a failure goes before a wait, and a shorter wait before a longer one.
+    /// The outcome of a pass, from those of its steps: a failure goes before a wait, and a shorter wait before a longer one.
     pub(crate) fn of_steps(steps: Vec<Self>) -> Self {
         let mut wait: Option<Self> = None;
         for step in steps {

@@ -47,7 +47,7 @@ impl QueueMetrics {
             now
         });
         if *due > now {
-            // Its timer would have started it later.
+            // The object was to wait for its timer, and waits for a free place from now on.
             *due = now;
             state.added += 1;
         }

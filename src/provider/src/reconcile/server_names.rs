@@ -9,7 +9,7 @@ pub(crate) fn port(server: &str, suffix: Option<&str>, index: usize) -> String {
     }
 }
 
-/// Whose servers share a managed server group.
+/// The servers that share a managed server group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ServerGroupOwner<'a> {
     /// Those of the control plane.

@@ -27,7 +27,7 @@ pub(crate) struct ServerInputs<'a> {
     pub availability_zone: Option<&'a str>,
     /// The Secret with the user data.
     pub user_data: Option<&'a str>,
-    /// Whose servers share a managed server group with this one.
+    /// The servers that share a managed server group with this one.
     pub group_owner: ServerGroupOwner<'a>,
 }
 
@@ -52,7 +52,8 @@ impl<'a> ServerInputs<'a> {
     }
 }
 
-/// Whose Machines share a server group: those of the control plane, of a MachineDeployment, else of a MachineSet.
+/// The Machines whose servers share a server group: those of the control plane, of a MachineDeployment, or else of a
+/// MachineSet.
 fn group_owner(machine: &Machine, control_plane: bool) -> ServerGroupOwner<'_> {
     let label = |key: &str| Some(machine.metadata.labels.as_ref()?.get(key)?.as_str());
     if control_plane {
@@ -118,7 +119,7 @@ pub(crate) fn server_spec(
         ports: ports(spec, inputs),
         root_volume: spec.root_volume.clone(),
         ssh_key_name: spec.ssh_key_name.clone().unwrap_or_default(),
-        // They are on every port already.
+        // Every port has the groups already.
         security_groups: Vec::new(),
         server_group: spec.server_group.clone(),
         managed_server_group: managed_group_of(spec, inputs),

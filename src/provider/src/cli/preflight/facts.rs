@@ -85,7 +85,7 @@ impl Facts {
         let unreadable = |what: &'static str| {
             move |error: kube::Error| format!("reading {what}: {}", kubernetes_text(&error))
         };
-        // It converts v1beta1, and would send no write.
+        // This client converts v1beta1, and sends no write.
         let client = dry_run::recording(client, Arc::new(|_| {}))
             .await
             .map_err(unreadable(
@@ -173,7 +173,7 @@ impl CloudFacts {
             quotas: Vec::new(),
             unknown_quotas: Vec::new(),
         };
-        // No endpoint is called where it is open which one.
+        // No endpoint is called while several regions have one.
         if facts.regions.len() > 1 {
             return Ok(facts);
         }

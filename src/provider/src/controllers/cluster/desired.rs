@@ -20,9 +20,9 @@ use capo_openstack::network::{AllocationPool, NetworkFilter, RouterFilter, Subne
 /// An existing object, as the user points to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Reference<Id, F> {
-    /// By id.
+    /// The object with this id.
     Id(Id),
-    /// By what it looks like.
+    /// The only object that matches this filter.
     Filter(F),
 }
 
@@ -38,15 +38,15 @@ pub(crate) type RouterReference = Reference<RouterId, RouterFilter>;
 pub(crate) struct DesiredCluster {
     /// `<namespace>/<name>` of the object, for messages.
     pub object: String,
-    /// Names of everything managed.
+    /// The names of all managed objects.
     pub names: Names,
-    /// Tags of everything managed.
+    /// The tags of all managed objects.
     pub tags: Vec<String>,
-    /// Which external network.
+    /// The external network.
     pub external: DesiredExternalNetwork,
-    /// Which network and subnets.
+    /// The network and its subnets.
     pub network: DesiredNetwork,
-    /// Which router.
+    /// The router.
     pub router: DesiredRouter,
     /// The subnet of machines and members; the first one where none is given.
     pub primary_subnet: Option<SubnetReference>,
@@ -66,7 +66,7 @@ pub(crate) struct DesiredCluster {
     pub omit_zone: bool,
 }
 
-/// Which external network.
+/// The external network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DesiredExternalNetwork {
     /// None is desired.
@@ -77,7 +77,7 @@ pub(crate) enum DesiredExternalNetwork {
     Given(NetworkReference),
 }
 
-/// Which network and subnets.
+/// The network and its subnets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DesiredNetwork {
     /// Ours.
@@ -106,7 +106,7 @@ pub(crate) struct ManagedNetwork {
     pub port_security: bool,
 }
 
-/// Which router.
+/// The router.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DesiredRouter {
     /// An existing one.

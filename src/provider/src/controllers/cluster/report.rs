@@ -144,7 +144,7 @@ impl Report {
             conditions.set_if_absent(kind, &unseen);
         }
         conditions.set_if_absent(kind::PAUSED, &ConditionState::unmet(Reason::NotPaused, ""));
-        // It is there only while there is a bastion.
+        // The condition exists only while there is a bastion.
         if self.bastion.is_absent() && self.condition(kind::BASTION_READY).is_none() {
             conditions.remove(kind::BASTION_READY);
         }

@@ -10,10 +10,10 @@ use super::{cache::CachedCluster, reconcile::Reconcile, step_context::StepContex
 use capo_core::{Lookup, Priority};
 use capo_openstack::network::ProjectNetworking;
 
-/// As many clusters of one project share the lists at least. For fewer, reading what belongs to each of them costs less
-/// than the six lists do.
+/// The lists are read from this number of clusters in one project on. For fewer clusters, reading what belongs to each of
+/// them costs less than the six lists do.
 const SHARED_BY: usize = 4;
-/// After so many sync periods a cluster is read by itself all the same: the lists do not show what lies in other projects,
+/// After this number of sync periods a cluster is read by itself all the same: the lists do not show what lies in other projects,
 /// nor a second object of a managed name.
 const PERIODS: u32 = 12;
 

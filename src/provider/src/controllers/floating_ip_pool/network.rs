@@ -14,7 +14,7 @@ pub(super) async fn resolve(pass: &Pass<'_>, identity: &Identity) -> StepResult<
     let status = pass.object.status.clone().unwrap_or_default();
     if let Some(known) = status.floating_ip_network
         && (status.observed_generation == pass.object.metadata.generation
-            // As CAPO left it.
+            // CAPO wrote the network without an observed generation.
             || status.observed_generation.is_none_or(|seen| seen < 1))
     {
         return Ok(known);

@@ -21,19 +21,19 @@ pub(super) const IN_DOUBT: Duration = Duration::from_mins(1);
 /// What to do about a claim without an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ClaimPlan {
-    /// Its `IPAddress` exists; only the claim's status does not name it.
+    /// The claim's `IPAddress` exists; only the claim's status does not name it.
     Answer {
         /// Index in [`Observed::claims`].
         claim: usize,
     },
-    /// It gets a floating IP that exists.
+    /// The claim gets a floating IP that exists.
     Give {
         /// Index in [`Observed::claims`].
         claim: usize,
         /// The floating IP's address.
         ip: IpAddr,
     },
-    /// It gets a floating IP that is allocated for it.
+    /// The claim gets a floating IP that is allocated for it.
     Allocate {
         /// Index in [`Observed::claims`].
         claim: usize,
@@ -74,9 +74,9 @@ pub(super) enum Shortage {
 /// What becomes of the pool itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PoolEnd {
-    /// It is not being deleted.
+    /// The pool is not being deleted.
     Stays,
-    /// It is being deleted, and these `IPAddress`es are still there.
+    /// The pool is being deleted, and these `IPAddress`es are still there.
     Waits(Vec<String>),
     /// The pool is deleted, after these floating IPs that were allocated for it and are on no port.
     Goes(Vec<(FloatingIpId, IpAddr)>),
@@ -145,7 +145,7 @@ impl PoolPlan {
                 } else if !address.deleting {
                     self.claims.push(ClaimPlan::Answer { claim });
                 }
-                // One that is being deleted was an earlier claim's of this name.
+                // An `IPAddress` that is being deleted belonged to an earlier claim of this name.
                 continue;
             }
             if observed.foreign_names.contains(&name) {

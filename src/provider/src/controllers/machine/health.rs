@@ -72,7 +72,7 @@ mod tests {
         let deleting = |transition: &str| json!({"status": "False", "reason": "Deleting", "lastTransitionTime": transition});
         for (transition, expected) in [
             ("2026-11-21T10:04:59Z", Health::Bad),
-            // It was True or Unknown until the deletion, or may have been.
+            // The condition was True or Unknown until the deletion, or may have been.
             ("2026-11-21T10:05:00Z", Health::Unknown),
             ("2026-11-21T10:05:01Z", Health::Unknown),
         ] {

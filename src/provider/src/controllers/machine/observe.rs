@@ -32,7 +32,7 @@ pub(super) struct RelatedObjects {
     pub openstack_cluster: Option<Arc<OpenStackCluster>>,
     /// The machine's server.
     pub server: Option<Arc<OpenStackServer>>,
-    /// It belongs to the control plane.
+    /// The machine belongs to the control plane.
     pub control_plane: bool,
 }
 
@@ -104,7 +104,7 @@ impl RelatedObjects {
         ))
     }
 
-    /// It is a control-plane machine of a cluster with a load balancer of ours.
+    /// Whether this is a control-plane machine of a cluster with a load balancer of ours.
     pub(super) fn is_gated(&self) -> bool {
         self.control_plane
             && self

@@ -16,10 +16,10 @@ use capo_gate::findings::{Gate, MachineFinding};
 pub(super) struct GateInputs<'a> {
     /// The mode of the gates.
     pub mode: GateMode,
-    /// It is a control-plane machine of a cluster with a load balancer or a floating IP of ours. No other machine waits for
-    /// a gate.
+    /// The machine is in the control plane of a cluster with a load balancer or a floating IP of ours. No other machine
+    /// waits for a gate.
     pub gated: bool,
-    /// It is paused, or clusterctl moves it.
+    /// The machine is paused, or clusterctl moves it.
     pub paused: bool,
     /// The Cluster is being deleted, or was absent in an uncached read.
     pub cluster_deleting: bool,
@@ -36,9 +36,9 @@ pub(super) struct GateInputs<'a> {
 /// What the decisions depend on of the owning Machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OwningMachine {
-    /// It is being deleted.
+    /// The Machine is being deleted.
     pub deleting: bool,
-    /// Where one of our hooks holds it.
+    /// The place at which one of our hooks holds the Machine.
     pub held_at: Option<HeldAt>,
     /// Its `OpenStackMachine` is being deleted.
     pub infrastructure_deleting: bool,

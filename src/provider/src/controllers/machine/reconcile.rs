@@ -60,7 +60,7 @@ pub(super) struct Pass<'a> {
     pub(super) observation: Option<Observation>,
     /// The machine may count as provisioned.
     pub(super) provisioned: bool,
-    /// It did so before this pass, or Cluster API has admitted it.
+    /// The machine counted as provisioned before this pass, or Cluster API has admitted it.
     pub(super) was_provisioned: bool,
     /// The object as it was when the gates were evaluated.
     pub(super) observed: Arc<OpenStackMachine>,

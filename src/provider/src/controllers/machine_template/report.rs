@@ -29,7 +29,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Nothing was looked at.
+    /// The report of a pass over a paused template, which reads nothing.
     pub(super) fn paused() -> Self {
         Self {
             paused: true,

@@ -29,9 +29,9 @@ pub(in crate::controllers) struct ServerCaches {
     pub(super) progress: ObjectCache<Progress>,
     /// When something of a name was last created or deleted.
     pub(super) changes: Changes,
-    /// Who waits for which Image object.
+    /// The servers that wait for an Image object.
     pub(in crate::controllers) images: ImageObjects,
-    /// Which objects have shown which server's id.
+    /// The objects in whose status the id of a server was seen.
     pub(in crate::controllers) holders: Holders,
     /// The managed server groups.
     pub(super) groups: ServerGroups,

@@ -106,7 +106,7 @@ impl Deletion<'_> {
             }
             let what = described(CloudObject::Server, &self.owner.name);
             self.context.servers.doubts.check(self.owner, &what)?;
-            // One 404 can be a proxy's.
+            // A single 404 may come from a proxy in front of Nova.
             if self.was_begun() && before.is_none_or(|before| before.found) {
                 return Err(waiting(
                     "One read found no server, which a second read has to confirm",

@@ -174,7 +174,7 @@ async fn create_claim(
         Api::namespaced_with(context.client.clone(), namespace, &resource);
     match api.create(&PostParams::default(), &claim).await {
         Ok(_) => Ok(()),
-        // It came into being in the meantime.
+        // Another pass or process has created the claim in the meantime.
         Err(error) if is_conflict(&error) => Ok(()),
         Err(error) => Err(kubernetes_failed(
             &format!("Creating IPAddressClaim {name}"),

@@ -44,11 +44,11 @@ pub(super) fn server_plan(mut found: Vec<ServerId>, claims: &Claims) -> ServerPl
 /// What a deletion does about the server of an object whose id is not known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ServerDeletionPlan {
-    /// None is the object's.
+    /// No server is the object's.
     Nothing,
-    /// This one is the object's.
+    /// This server is the object's.
     Delete(ServerId),
-    /// Several may be the object's.
+    /// Several servers may be the object's.
     Ambiguous,
 }
 
@@ -69,11 +69,11 @@ pub(super) fn server_deletion_plan(
 /// What to do about one port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PortPlan {
-    /// None that could be the object's has the name.
+    /// No port that could be the object's has the name.
     Create,
-    /// This one is it.
+    /// This port is the one.
     Use(Box<Port>),
-    /// Another object holds it.
+    /// Another object holds the port of the name.
     HeldByAnother { id: PortId, by: ObjectName },
     /// Several unused ones have the name.
     Ambiguous(Vec<PortId>),
@@ -115,11 +115,11 @@ pub(super) fn port_plan(
 /// What to do about one volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum VolumePlan {
-    /// None that could be the object's has the name.
+    /// No volume that could be the object's has the name.
     Create,
-    /// This one is ready to be attached.
+    /// This volume is ready to be attached.
     Attach(Box<Volume>),
-    /// This one is being created.
+    /// This volume is being created.
     Wait(Box<Volume>),
     /// This one failed; a new one takes its place once it is deleted.
     Replace(Box<Volume>),
@@ -147,11 +147,11 @@ pub(super) fn volume_plan(mut found: Vec<Volume>, new: &NewVolume) -> VolumePlan
 /// What a deletion does about one volume of the object's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum VolumeDeletionPlan {
-    /// It is not the object's, or Nova deletes it.
+    /// The volume is not the object's, or Nova deletes it.
     Leave,
-    /// Its deletion is under way.
+    /// The deletion of the volume is under way.
     Await,
-    /// It is the object's and free.
+    /// The volume is the object's and is not attached.
     Delete,
 }
 

@@ -31,7 +31,7 @@ pub(super) struct Resolver<'a> {
     pub project: &'a ProjectId,
     /// The management cluster, for images that are Kubernetes objects.
     pub client: &'a kube::Client,
-    /// Who waits for which of these.
+    /// The servers that wait for one of these Image objects.
     pub images: &'a ImageObjects,
     /// The server's namespace.
     pub namespace: &'a str,

@@ -114,7 +114,7 @@ pub(super) fn lost(id: &ServerId) -> Outcome {
     )
 }
 
-/// As the contract spells addresses; the server's name comes last.
+/// The server's addresses in the form of Cluster API's contract, and its name as the last one.
 pub(super) fn node_addresses(server: &Server) -> Vec<NodeAddress> {
     addresses(server)
         .into_iter()

@@ -33,7 +33,7 @@ impl Verb {
         }
     }
 
-    /// As metrics count it.
+    /// The reason under which metrics count the change.
     pub(super) fn counted(self) -> Reason {
         match self {
             Self::Create => Reason::Created,

@@ -95,7 +95,7 @@ pub enum ConversionError {
     /// A part that the conversion reads has another type than its schema defines.
     #[error(transparent)]
     WrongType(#[from] WrongType),
-    /// There is no conversion from this to that.
+    /// There is no conversion of this kind between these versions.
     #[error(
         "no conversion of kind {kind:?} from {from:?} to {to:?}; OpenStackCluster, OpenStackClusterTemplate, \
          OpenStackMachine and OpenStackMachineTemplate are converted between \

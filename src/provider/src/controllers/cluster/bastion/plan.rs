@@ -21,11 +21,11 @@ pub(crate) struct BastionInputs<'a> {
 /// The server that the spec describes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Desired<'a> {
-    /// None.
+    /// No bastion is desired.
     Off,
-    /// One, but the network or the security group that it would be in is unknown.
+    /// A bastion is desired, but the network or the security group that it would be in is unknown.
     Unknown,
-    /// This one.
+    /// This server is desired.
     Server(&'a DesiredServer),
 }
 

@@ -75,7 +75,7 @@ async fn balancer(context: &StepContext<'_>, known: Option<&LoadBalancerId>) -> 
     }
     let found = match load_balancer::find(context, known).await {
         Ok(found) => found,
-        // A cloud without load balancing never gave us one.
+        // In a cloud without load balancing, no load balancer was ever created.
         Err(step_error) if known.is_none() && is_no_service(&step_error) => Vec::new(),
         Err(step_error) => return Err(step_error),
     };

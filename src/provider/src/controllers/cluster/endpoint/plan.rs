@@ -34,17 +34,17 @@ pub(crate) enum EndpointPlan {
         /// Port.
         port: u16,
     },
-    /// It is the load balancer's floating IP, or else its VIP.
+    /// The endpoint is the load balancer's floating IP, or else its VIP.
     LoadBalancer {
         /// Port.
         port: u16,
     },
-    /// It is a floating IP that goes to a control-plane machine.
+    /// The endpoint is a floating IP that goes to a control-plane machine.
     FloatingIp {
         /// Port.
         port: u16,
     },
-    /// It is an address that the user looks after.
+    /// The endpoint is an address that the user manages.
     FixedIp {
         /// The address.
         host: String,

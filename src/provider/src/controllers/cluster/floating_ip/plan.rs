@@ -8,23 +8,23 @@ use capo_openstack::network::FloatingIp;
 /// What to do about the floating IP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum FloatingIpPlan {
-    /// It is where it should be.
+    /// The floating IP is on the right port.
     Use(FloatingIp),
-    /// It is on no port.
+    /// The floating IP is on no port.
     Associate {
         /// The floating IP.
         fip: FloatingIp,
         /// The port that it goes to.
         port: PortId,
     },
-    /// It is on another port, whose owner may need it.
+    /// The floating IP is on another port, whose owner may need it.
     Occupied {
         /// The floating IP.
         fip: FloatingIp,
         /// The port that it is on.
         port: PortId,
     },
-    /// There is none.
+    /// There is no floating IP.
     Create,
 }
 

@@ -18,38 +18,38 @@ pub(crate) struct FoundLoadBalancer {
 /// What to do about the load balancer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LoadBalancerPlan {
-    /// There is none: make one.
+    /// There is no load balancer, so one is created.
     Create,
-    /// This one is ours; what is inside it is not looked after here.
+    /// This load balancer is ours. Its listeners, pools and members are not managed here.
     Use {
         /// Octavia's id.
         id: LoadBalancerId,
     },
-    /// It is being deleted: make a new one once it is gone.
+    /// The load balancer is being deleted. A new one is created once it is gone.
     Deleting {
         /// Octavia's id.
         id: LoadBalancerId,
     },
-    /// It is in ERROR and may be replaced: delete it with all that is in it.
+    /// The load balancer is in ERROR and may be replaced: it is deleted with everything in it.
     Replace {
         /// Octavia's id.
         id: LoadBalancerId,
         /// Whether the operator requested it. Otherwise it is replaced because nothing is lost by it.
         requested: bool,
     },
-    /// It is in ERROR and may be replaced, but not so soon after the last time.
+    /// The load balancer is in ERROR and may be replaced, but not so soon after the last replacement.
     ReplaceLater {
         /// Octavia's id.
         id: LoadBalancerId,
-        /// How much later.
+        /// The time until then.
         pause: Duration,
     },
-    /// It is in ERROR and serves, or may: only an operator can decide.
+    /// The load balancer is in ERROR and serves, or may serve, so only an operator can decide.
     Broken {
         /// Octavia's id.
         id: LoadBalancerId,
     },
-    /// More than one answers to the name.
+    /// Several load balancers have the name.
     Ambiguous {
         /// Their ids, in order.
         ids: Vec<LoadBalancerId>,

@@ -6,23 +6,23 @@ use capo_gate::floating_ip::{ApiServer, Carrier, Holder};
 /// What to do about the floating IP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum MovePlan {
-    /// It stays where it is.
+    /// The floating IP stays where it is.
     Stay,
-    /// It is put on a machine.
+    /// The floating IP is put on a machine.
     Put {
         /// The machine.
         on: ObjectName,
         /// Its server.
         server: ServerId,
     },
-    /// The machine that it is on is being deleted, and no other one can take it.
+    /// The machine that has the floating IP is being deleted, and no other one can take it.
     NoReceiver {
         /// The machine that it is on.
         on: ObjectName,
     },
-    /// It is on no machine, and none can take it yet.
+    /// The floating IP is on no machine, and none can take it yet.
     Await,
-    /// It is on a port that is not a control-plane machine's, such as the address of kube-vip: the user looks after it.
+    /// The floating IP is on a port that is not a control-plane machine's, such as that of kube-vip: the user manages it.
     LeaveAlone,
 }
 

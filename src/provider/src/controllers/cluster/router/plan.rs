@@ -11,11 +11,11 @@ pub(crate) enum RouterPlan {
         /// The gateway goes into the creation.
         with_gateway: bool,
     },
-    /// It has no gateway, or its gateway lacks an address of the spec.
+    /// The router has no gateway, or its gateway lacks an address of the spec.
     SetGateway(Router),
-    /// Its gateway is in another network. An operator moved it, and floating IPs may depend on it.
+    /// The gateway of the router is in another network. An operator moved it, and floating IPs may depend on it.
     LeaveGateway(Router),
-    /// It is as it should be.
+    /// The router is as the spec describes it.
     Use(Router),
 }
 

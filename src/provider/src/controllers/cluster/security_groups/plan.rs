@@ -8,13 +8,13 @@ use capo_core::ids::SecurityGroupRuleId;
 /// What to do about a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum GroupPlan<G> {
-    /// It is there, and its rules are brought to what they should be.
+    /// The group exists, and its rules are made to match the spec.
     Manage(G),
-    /// It is there and not needed; it is deleted once nothing uses it.
+    /// The group exists and is not needed; it is deleted once nothing uses it.
     Leave(G),
-    /// It is created.
+    /// The group is created.
     Create,
-    /// It is neither there nor needed.
+    /// The group neither exists nor is needed.
     Nothing,
 }
 

@@ -5,7 +5,7 @@ use ipnet::IpNet;
 use super::{family::Family, protocol::Protocol};
 use capo_core::ids::SecurityGroupId;
 
-/// Which way traffic goes.
+/// The direction of the traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Direction {
     /// To the machine.
@@ -40,17 +40,17 @@ impl Remote {
 /// What a rule lets through. Its description is no part of it, as in CAPO.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Rule {
-    /// Which way.
+    /// The direction.
     pub direction: Direction,
-    /// Of which family.
+    /// The family of addresses.
     pub family: Family,
-    /// Which protocol; `None` is any.
+    /// The protocol; `None` is any.
     pub protocol: Option<Protocol>,
-    /// From which port (or ICMP type); `None` is any.
+    /// The first port, or the ICMP type; `None` is any.
     pub port_min: Option<u32>,
-    /// To which port (or ICMP code).
+    /// The last port, or the ICMP code.
     pub port_max: Option<u32>,
-    /// Who is at the other end.
+    /// The other end of the traffic.
     pub remote: Remote,
 }
 
