@@ -51,7 +51,11 @@ pub(crate) fn name_of<K: kube::Resource>(object: &K) -> ObjectName {
 
 /// Whether a pass changes nothing of a simple object: the object is being deleted, is paused, or is being moved away.
 pub(crate) fn is_left_alone(metadata: &ObjectMeta) -> bool {
-    metadata.deletion_timestamp.is_some()
-        || capi::has_annotation(metadata, capi::PAUSED_ANNOTATION)
+    metadata.deletion_timestamp.is_some() || is_paused_or_moved(metadata)
+}
+
+/// Whether the annotations of an object pause it, or clusterctl moves it to another management cluster.
+pub(crate) fn is_paused_or_moved(metadata: &ObjectMeta) -> bool {
+    capi::has_annotation(metadata, capi::PAUSED_ANNOTATION)
         || capi::has_annotation(metadata, capi::DELETE_FOR_MOVE_ANNOTATION)
 }

@@ -143,11 +143,7 @@ async fn ownerless(object: &OpenStackCluster, context: &Context) -> Outcome {
 
 /// Whether the object is paused or being moved. Nothing is changed then, and the tracker gets that with the facts.
 fn is_paused_or_moved(object: &OpenStackCluster, related: &RelatedObjects) -> bool {
-    let moving = |meta: &kube::core::ObjectMeta| {
-        has_annotation(meta, capi::DELETE_FOR_MOVE_ANNOTATION)
-            || has_annotation(meta, capi::PAUSED_ANNOTATION)
-    };
-    moving(&object.metadata)
+    crate::reconcile::is_paused_or_moved(&object.metadata)
         || related.cluster.as_ref().is_some_and(|cluster| {
             cluster.spec.paused
                 || has_annotation(&cluster.metadata, capi::DELETE_FOR_MOVE_ANNOTATION)

@@ -28,9 +28,9 @@ use crate::{
         patch::{set_finalizer, write_status},
     },
     reconcile::{
-        StepError, StepResult, capi,
+        StepError, StepResult,
         identity::{self, Asker},
-        name_of,
+        is_paused_or_moved, name_of,
     },
 };
 use capo_api::v1alpha1::OpenStackFloatingIPPool;
@@ -55,9 +55,7 @@ fn pass(
 ) -> BoxFuture<'static, Outcome> {
     async move {
         let metadata = object.meta();
-        if capi::has_annotation(metadata, capi::PAUSED_ANNOTATION)
-            || capi::has_annotation(metadata, capi::DELETE_FOR_MOVE_ANNOTATION)
-        {
+        if is_paused_or_moved(metadata) {
             return Outcome::Done;
         }
         let has_finalizer = object.finalizers().iter().any(|f| f == FINALIZER);
