@@ -222,7 +222,9 @@ impl Bench {
                     .details
                     .pop()
                     .map(|details| Answered::Members(Ok(details))),
-                Call::Monitor { .. } => Some(Answered::Monitor(Ok(builders::MONITOR))),
+                Call::Monitor { .. } => Some(Answered::Monitor(Ok(
+                    capo_core::octavia::MonitorNumbers::CAPO_DEFAULTS,
+                ))),
                 // A settled cluster has nothing to write and no gate that needs a bundle.
                 Call::Write(_) | Call::Bundle { .. } => None,
             };

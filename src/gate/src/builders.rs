@@ -6,14 +6,6 @@ use crate::model::desired::{
 };
 use capo_core::{GateOverride, Lookup, ObjectName, octavia::MonitorNumbers};
 
-/// The values that CAPO gives a health monitor.
-pub const MONITOR: MonitorNumbers = MonitorNumbers {
-    delay: 10,
-    timeout: 5,
-    max_retries: 5,
-    max_retries_down: 3,
-};
-
 /// An initialised cluster of a `KubeadmControlPlane`.
 pub fn cluster_facts() -> ClusterFacts {
     ClusterFacts {
@@ -38,7 +30,7 @@ pub fn load_balancer(name: &str, id: &str) -> DesiredLoadBalancer {
         name: name.to_owned(),
         provider: "amphora".to_owned(),
         ports: vec![6443],
-        monitor: MONITOR,
+        monitor: MonitorNumbers::CAPO_DEFAULTS,
         monitor_type: None,
         allowed_cidrs: None,
         tags: Vec::new(),

@@ -271,15 +271,10 @@ impl State {
 
     /// How long ONLINE must last before it counts: a failed API server is down by then, and reported so.
     pub(crate) fn online_span(&self) -> Duration {
-        let numbers = self.desired.as_ref().map_or(
-            MonitorNumbers {
-                delay: 10,
-                timeout: 5,
-                max_retries: 5,
-                max_retries_down: 3,
-            },
-            |desired| desired.monitor,
-        );
+        let numbers = self
+            .desired
+            .as_ref()
+            .map_or(MonitorNumbers::CAPO_DEFAULTS, |desired| desired.monitor);
         let seconds = u64::from(numbers.max_retries_down)
             .saturating_mul(u64::from(numbers.delay))
             .saturating_add(u64::from(numbers.timeout))

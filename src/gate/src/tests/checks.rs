@@ -19,7 +19,7 @@ use crate::{
         world::{CONNECTION_GRACE, NAME, World},
     },
 };
-use capo_core::{GateMode, GateOverride, ObjectName, ProvisioningStatus, ids::MemberId};
+use capo_core::{GateMode, GateOverride, ObjectName, ProvisioningStatus};
 
 impl World {
     pub(crate) fn owner(&self, member: &ModelMember) -> Option<(&ObjectName, &Node)> {
@@ -75,21 +75,22 @@ impl World {
         }
     }
 
-    /// Whether the member belongs to a machine that is paused, as this process was told.
+    /// Whether the member has the name of a machine that is paused, as this process was told.
     fn is_of_paused_machine(&self, change: &Change) -> bool {
-        let (id, address) = match change {
-            Change::CreateMember { new, .. } => (None, Some(new.address)),
-            Change::UpdateMember { id, .. } | Change::DeleteMember { id, .. } => (Some(id), None),
-            _ => return false,
+        let name = match change {
+            Change::CreateMember { new, .. } => Some(&new.name),
+            Change::UpdateMember { id, .. } | Change::DeleteMember { id, .. } => {
+                let mut members = self.model.members();
+                let member = members.find(|member| member.id == *id);
+                member.map(|member| &member.name)
+            }
+            _ => None,
         };
-        let name_of = |id: &MemberId| {
-            let member = self.model.members().find(|member| member.id == *id)?;
-            Some(self.owner(member)?.0)
-        };
-        self.state.machines.iter().any(|(name, machine)| {
-            let is_its_own = address.is_some_and(|address| machine.want.address == Some(address))
-                || id.and_then(name_of) == Some(name);
-            is_its_own && machine.want.paused
+        name.is_some_and(|name| {
+            let mut machines = self.state.machines.iter();
+            machines.any(|(machine, known)| {
+                known.want.paused && name.ends_with(&format!("-{}", machine.name))
+            })
         })
     }
 

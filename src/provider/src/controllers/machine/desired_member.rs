@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     controllers::server::observation::ServerAddress,
-    kubernetes::conditions::kind,
+    kubernetes::conditions::{self, kind},
     reconcile::{capi::Machine, deletion_hooks::Hooks},
 };
 use capo_api::v1alpha1::OpenStackServer;
@@ -27,7 +27,7 @@ fn shows_a_pause(server: &OpenStackServer) -> bool {
     let conditions = server.status.iter().flat_map(|status| &status.conditions);
     conditions
         .filter(|condition| condition.type_ == kind::PAUSED)
-        .any(|condition| condition.status == "True")
+        .any(conditions::is_true)
 }
 
 /// How far the deletion of a machine is, from its `OpenStackMachine`, its `OpenStackServer` and its
@@ -204,7 +204,7 @@ impl Pass<'_> {
                 let conditions = server.status.iter().flat_map(|status| &status.conditions);
                 conditions.into_iter().any(|condition| {
                     condition.type_ == kind::FLOATING_ADDRESS_FROM_POOL_READY
-                        && condition.status == "True"
+                        && conditions::is_true(condition)
                 })
             })
     }

@@ -268,26 +268,23 @@ pub(crate) fn report_condition(
             .set_condition(CONDITION, ConditionState { reason, ..own });
         return;
     }
-    match findings {
-        Some(findings) => {
-            pass.report
-                .set_condition(CONDITION, findings.verdict.clone());
-            pass.report.balancer_counts = findings.counts_in_ready;
-        }
-        None => {
-            pass.report.balancer_counts = false;
-            // After a start, an older condition stays until the first read. Without working credentials there is none.
-            let signed_in = pass
-                .report
-                .condition(kind::OPENSTACK_AUTHENTICATION_SUCCEEDED);
-            if signed_in.is_some_and(|state| state.status != ConditionStatus::True) {
-                let unread = ConditionState::unknown(
-                    Reason::NotYetObserved,
-                    "The manager has not read the load balancer since its start, because it can't use the credentials: the \
-                     condition OpenStackAuthenticationSucceeded says why",
-                );
-                pass.report.set_condition(CONDITION, unread);
-            }
+    if let Some(findings) = findings {
+        pass.report
+            .set_condition(CONDITION, findings.verdict.clone());
+        pass.report.balancer_counts = findings.counts_in_ready;
+    } else {
+        pass.report.balancer_counts = false;
+        // After a start, an older condition stays until the first read. Without working credentials there is none.
+        let signed_in = pass
+            .report
+            .condition(kind::OPENSTACK_AUTHENTICATION_SUCCEEDED);
+        if signed_in.is_some_and(|state| state.status != ConditionStatus::True) {
+            let unread = ConditionState::unknown(
+                Reason::NotYetObserved,
+                "The manager has not read the load balancer since its start, because it can't use the credentials: the \
+                 condition OpenStackAuthenticationSucceeded says why",
+            );
+            pass.report.set_condition(CONDITION, unread);
         }
     }
     if !findings.is_some_and(|findings| findings.infrastructure_ready) {
