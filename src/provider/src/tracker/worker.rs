@@ -24,7 +24,7 @@ use super::{
     published::Published,
 };
 use crate::work_queue::WorkQueue;
-use capo_core::{EndpointFailure, Lookup, ObjectName, Priority, ids::LoadBalancerId};
+use capo_core::{EndpointFailure, ObjectName, Priority, ids::LoadBalancerId};
 use capo_gate::{
     Call, EndpointReply, EndpointRequest, GateObserver, Now, Settings,
     effect::Effect,
@@ -151,14 +151,12 @@ impl Worker {
                         endpoint,
                         addresses,
                     } => {
-                        let answer = match state.ca() {
-                            Lookup::Found(ca) => self.prober.readyz(endpoint, ca.into(), addresses),
-                            Lookup::Absent => {
-                                std::future::ready(Err(EndpointFailure::NoAuthority)).boxed()
-                            }
-                            Lookup::Unknown => {
-                                std::future::ready(Err(EndpointFailure::UnreadAuthority)).boxed()
-                            }
+                        let ca = state.ca();
+                        let answer = if ca.is_known() {
+                            let ca = ca.found().copied().unwrap_or_default();
+                            self.prober.readyz(endpoint, ca.into(), addresses)
+                        } else {
+                            std::future::ready(Err(EndpointFailure::UnreadAuthority)).boxed()
                         };
                         let replied = answer.map(|answer| answer.map(EndpointReply::Answer));
                         replied.boxed()

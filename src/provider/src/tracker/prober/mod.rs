@@ -25,8 +25,8 @@ pub trait Prober: Send + Sync + 'static {
     /// Requests `/readyz` of the API server at `address` and `port`; `ca` is the cluster's CA in PEM.
     fn probe(&self, address: IpAddr, port: u16, ca: Arc<str>) -> BoxFuture<'static, ProbeOutcome>;
 
-    /// Requests `/readyz` through the endpoint, over a connection of its own. `ca` is the cluster's CA in PEM;
-    /// `addresses` are the addresses to look for in the serving certificate.
+    /// Requests `/readyz` through the endpoint, over a connection of its own. `ca` is the cluster's CA in PEM, empty if the
+    /// cluster has none; `addresses` are the addresses to look for in the serving certificate.
     fn readyz(
         &self,
         endpoint: Endpoint,
@@ -92,6 +92,9 @@ impl Prober for TlsProber {
         let proxies = Arc::clone(&self.proxies);
         async move {
             let answer = async {
+                if ca.is_empty() {
+                    return Err(EndpointFailure::NoAuthority);
+                }
                 let verifier = tls::Authority::new(&ca).ok_or(EndpointFailure::UnreadAuthority)?;
                 let stream = connect::open(&endpoint, &proxies).await?;
                 let (stream, named) =

@@ -262,10 +262,13 @@ async fn every_way_to_fail_has_its_name() {
         .readyz(endpoint.clone(), ca.pem(), Vec::new())
         .await;
     assert_eq!(refused, Err(EndpointFailure::Refused));
-    assert_eq!(
-        prober().readyz(endpoint, "no PEM".into(), Vec::new()).await,
-        Err(EndpointFailure::UnreadAuthority)
-    );
+    for (ca, failure) in [
+        ("", EndpointFailure::NoAuthority),
+        ("no PEM", EndpointFailure::UnreadAuthority),
+    ] {
+        let answer = prober().readyz(endpoint.clone(), ca.into(), Vec::new());
+        assert_eq!(answer.await, Err(failure), "{ca}");
+    }
 
     let nowhere = Endpoint {
         host: "no-such-name.invalid".to_owned(),
