@@ -135,7 +135,7 @@ impl Bench {
             now: Now {
                 instant: Instant::now(),
                 wall: Timestamp::UNIX_EPOCH,
-                dice: 0.5,
+                random: 0.5,
             },
             effects: Vec::new(),
             tree: tree(),

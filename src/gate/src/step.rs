@@ -13,5 +13,5 @@ pub fn step(state: &mut State, event: Event, now: &Now, effects: &mut Vec<Effect
     state.last_step = Some(*now);
     apply(state, event, now, effects);
     evaluate(state, now, effects);
-    plan::act(state, now, effects);
+    plan::start_calls(state, now, effects);
 }

@@ -62,7 +62,7 @@ pub(crate) fn apply(state: &mut State, event: Event, now: &Now, effects: &mut Ve
             if let Some(lookup) = state.lookups.get_mut(&machine) {
                 lookup.under_way = false;
                 lookup.absent = exists == Some(false);
-                lookup.asked = now.instant;
+                lookup.sent = now.instant;
             }
         }
         Event::Sent { id, at } => {
@@ -226,7 +226,7 @@ fn answered(
     effects: &mut Vec<Effect>,
 ) {
     state.reads.factor =
-        1.0 + state.settings.schedule.jitter * (2.0 * now.dice.clamp(0.0, 1.0) - 1.0);
+        1.0 + state.settings.schedule.jitter * (2.0 * now.random.clamp(0.0, 1.0) - 1.0);
     let began = call.began;
     if call.outdated {
         if let Answered::Written(written) = &answer

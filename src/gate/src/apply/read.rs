@@ -11,7 +11,7 @@ use crate::{
         machine::Machine,
         member::{Member, MemberDetail, OnlineRun, Owner},
         metric_event::MetricEvent,
-        part::{LostRun, Part, PartState},
+        part::{ConsecutiveReads, Part, PartState},
         port::Port,
         state::State,
     },
@@ -169,7 +169,7 @@ fn observe_part<Id: Clone + PartialEq>(
                 state: PartState {
                     provisioning: provisioning.clone(),
                     since: began,
-                    lost: LostRun::default(),
+                    lost: ConsecutiveReads::default(),
                 },
             });
         }
@@ -178,7 +178,7 @@ fn observe_part<Id: Clone + PartialEq>(
         let state = &mut known.state;
         state
             .lost
-            .saw(free && state.provisioning.is_pending(), began.instant);
+            .record(free && state.provisioning.is_pending(), began.instant);
     }
 }
 
@@ -259,7 +259,7 @@ fn observe_members(
         };
         member
             .lost
-            .saw(free && member.provisioning.is_pending(), began.instant);
+            .record(free && member.provisioning.is_pending(), began.instant);
         // During an operation, the read shows the state before it.
         if member.operating == OperatingStatus::Online
             && member.provisioning == ProvisioningStatus::Active
@@ -278,7 +278,7 @@ fn observe_members(
             member.operating,
             OperatingStatus::Error | OperatingStatus::Offline
         );
-        member.down.saw(is_down, began.instant);
+        member.down.record(is_down, began.instant);
         let is_left_over = matches!(member.owner, Owner::Gone | Owner::NameOnly);
         member.ownerless_reads = if is_left_over && !changed {
             member.ownerless_reads.saturating_add(1)
@@ -294,8 +294,8 @@ fn observe_members(
         .members
         .iter()
         .any(|member| member.operating == OperatingStatus::Online);
-    let dark = !online && State::monitor_is_usable(port);
-    port.dark.saw(dark, began.instant);
+    let none_online = !online && State::monitor_is_usable(port);
+    port.none_online.record(none_online, began.instant);
     changed
 }
 
@@ -309,9 +309,9 @@ fn new_member(read: &TreeMember, detail: Option<MemberDetail>, began: Stamp) -> 
         operating: read.operating_status.clone(),
         since: began,
         active_reads: 0,
-        lost: LostRun::default(),
+        lost: ConsecutiveReads::default(),
         online: None,
-        down: LostRun::default(),
+        down: ConsecutiveReads::default(),
         detail,
         owner: Owner::Stranger,
         ownerless_reads: 0,

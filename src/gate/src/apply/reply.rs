@@ -73,7 +73,7 @@ pub(crate) fn reply(state: &mut State, id: u64, result: &EndpointResult) {
             port.answers = 0;
             port.failures = port.failures.saturating_add(1);
             port.reached |= reached;
-            port.failure = Some(format!("{}: {text}", port.asked));
+            port.failure = Some(format!("{}: {text}", port.last_request));
         }
     }
 }

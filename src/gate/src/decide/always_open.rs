@@ -81,8 +81,8 @@ pub(crate) fn server_down(state: &State, machine: &Machine, now: &Now) -> Certai
     }
     let against = serving::is_unhealthy(machine);
     let waited = machine
-        .asked
-        .is_some_and(|asked| now.since(asked.since.instant) >= state.online_span());
+        .waiting_since
+        .is_some_and(|since| now.since(since.instant) >= state.online_span());
     let mut answer = Certainty::Yes;
     for (slot, port) in machine.slots.iter().zip(&state.ports) {
         let Some(member) = slot.member.and_then(|index| port.members.get(index)) else {

@@ -201,7 +201,7 @@ fn none_serves(state: &State) -> bool {
         return true;
     }
     State::monitor_is_usable(port)
-        && port.dark.reads >= 2
+        && port.none_online.reads >= 2
         && !port
             .members
             .iter()

@@ -29,7 +29,7 @@ use crate::{
         decision::{GateCause, GateDecision, GateName},
         desired::Deletion,
         effect::Effect,
-        machine::{Asked, Machine, Stage},
+        machine::{Machine, Stage},
         member::Member,
         metric_event::MetricEvent,
         settings::EVIDENCE_BEFORE_REPAIR,
@@ -87,13 +87,13 @@ fn note_questions(state: &mut State, now: &Now) {
         }
         match machine.want.deletion {
             Deletion::AtHook { .. } | Deletion::OutOfBand { .. } => {
-                machine.asked.get_or_insert(Asked { since: now.stamp() });
+                machine.waiting_since.get_or_insert(now.stamp());
             }
-            Deletion::AfterHook { .. } | Deletion::Unhooked { .. } => machine.asked = None,
+            Deletion::AfterHook { .. } | Deletion::Unhooked { .. } => machine.waiting_since = None,
             // Cluster API may drain the Node once more. What has begun is not undone for that.
             Deletion::BeforeHook { .. } if machine.stage > Stage::Serving => {}
             Deletion::No | Deletion::BeforeHook { .. } => {
-                machine.asked = None;
+                machine.waiting_since = None;
                 machine.stage = Stage::Serving;
             }
         }

@@ -13,7 +13,7 @@ use crate::{
     model::{
         clock::Now,
         evidence::Others,
-        machine::{Asked, Machine, Stage},
+        machine::{Machine, Stage},
         port::Port,
         proof::{ProofOutcome, Reach},
         state::State,
@@ -291,7 +291,7 @@ fn call_off(machine: &mut Machine, now: &Now) {
     machine.required = None;
     machine.reach = None;
     machine.others_since = None;
-    machine.asked = Some(Asked { since: now.stamp() });
+    machine.waiting_since = Some(now.stamp());
     for slot in &mut machine.slots {
         slot.deleted = None;
         slot.refusal = None;

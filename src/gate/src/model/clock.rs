@@ -12,7 +12,7 @@ pub struct Now {
     /// For display, and for the operator's expiry.
     pub wall: Timestamp,
     /// A random number from 0 to 1, for jitter.
-    pub dice: f64,
+    pub random: f64,
 }
 
 impl Now {

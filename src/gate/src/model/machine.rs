@@ -20,7 +20,8 @@ pub(crate) struct Machine {
     /// In the order of the ports.
     pub(crate) slots: Vec<Slot>,
     pub(crate) probe: Probe,
-    pub(crate) asked: Option<Asked>,
+    /// Since when the machine waits for its release.
+    pub(crate) waiting_since: Option<Stamp>,
     /// Since when its Machine is deleting without our hook.
     pub(crate) hook_gone: Option<Instant>,
     pub(crate) stage: Stage,
@@ -54,7 +55,7 @@ impl Machine {
             want,
             slots: vec![Slot::default(); ports],
             probe: Probe::default(),
-            asked: None,
+            waiting_since: None,
             hook_gone: None,
             stage: Stage::Serving,
             drained: None,
@@ -82,12 +83,6 @@ impl Machine {
     pub(crate) fn may_be_admitted(&self) -> bool {
         self.want.admitted || self.offered
     }
-}
-
-/// Since when the machine waits for a release.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked {
-    pub(crate) since: Stamp,
 }
 
 /// How far a release by the rules is.
@@ -148,6 +143,6 @@ impl Slot {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Probe {
     pub(crate) under_way: bool,
-    pub(crate) asked: Option<Instant>,
+    pub(crate) sent: Option<Instant>,
     pub(crate) seen: Option<(Instant, ProbeOutcome)>,
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::model::{attempts::Attempts, clock::Stamp, part::LostRun};
+use crate::model::{attempts::Attempts, clock::Stamp, part::ConsecutiveReads};
 use capo_core::{OperatingStatus, ProvisioningStatus, ids::MemberId, octavia};
 
 /// A member as last read.
@@ -17,11 +17,11 @@ pub(crate) struct Member {
     pub(crate) since: Stamp,
     /// Reads in a row that saw it ACTIVE, counted up to two.
     pub(crate) active_reads: u32,
-    pub(crate) lost: LostRun,
+    pub(crate) lost: ConsecutiveReads,
     /// First and last of the unbroken row of reads that saw it ONLINE, and how many.
     pub(crate) online: Option<OnlineRun>,
     /// The unbroken row of reads that saw it down or taken out by its health monitor.
-    pub(crate) down: LostRun,
+    pub(crate) down: ConsecutiveReads,
     pub(crate) detail: Option<MemberDetail>,
     pub(crate) owner: Owner,
     /// Reads in a row in which its name was of no machine that was handed over.

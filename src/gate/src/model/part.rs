@@ -64,20 +64,20 @@ pub(crate) struct Part<Id> {
 pub(crate) struct PartState {
     pub(crate) provisioning: ProvisioningStatus,
     pub(crate) since: Stamp,
-    pub(crate) lost: LostRun,
+    pub(crate) lost: ConsecutiveReads,
 }
 
-/// How long something is PENDING though nothing can be under way.
+/// Reads in a row that showed one thing, such as PENDING though nothing can be under way.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct LostRun {
+pub(crate) struct ConsecutiveReads {
     pub(crate) first: Option<Instant>,
     pub(crate) reads: u32,
     pub(crate) last: Option<Instant>,
 }
 
-impl LostRun {
-    pub(crate) fn saw(&mut self, lost: bool, began: Instant) {
-        if lost {
+impl ConsecutiveReads {
+    pub(crate) fn record(&mut self, is_shown: bool, began: Instant) {
+        if is_shown {
             self.first.get_or_insert(began);
             self.last = Some(began);
             self.reads = self.reads.saturating_add(1);

@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use crate::model::{
     attempts::{Attempts, Refusal},
     member::{Member, MemberDetail},
-    part::{LostRun, Part, PartId, PartKind, PartState},
+    part::{ConsecutiveReads, Part, PartId, PartKind, PartState},
     trouble::Trouble,
 };
 use capo_core::{
@@ -58,7 +58,7 @@ pub(crate) struct Port {
     /// A list showed this part, the tree did not.
     pub(crate) unseen: Option<PartKind>,
     /// The unbroken row of reads in which no member was ONLINE though a monitor checks them.
-    pub(crate) dark: LostRun,
+    pub(crate) none_online: ConsecutiveReads,
     /// An attempt at a part of it was refused.
     pub(crate) refusal: Option<Refusal>,
     pub(crate) attempts: Attempts,

@@ -71,7 +71,7 @@ pub(crate) struct PortProof {
     /// The request under way.
     pub(crate) request: Option<u64>,
     /// The last request.
-    pub(crate) asked: String,
+    pub(crate) last_request: String,
     /// When the last request was sent.
     pub(crate) sent: Option<Instant>,
     /// Answers in a row that count.

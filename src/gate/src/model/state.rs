@@ -177,7 +177,7 @@ impl Ladder {
 /// A lookup of whether a machine still exists.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lookup {
-    pub(crate) asked: Instant,
+    pub(crate) sent: Instant,
     pub(crate) under_way: bool,
     pub(crate) absent: bool,
 }

@@ -28,7 +28,7 @@ use capo_core::{
 pub(crate) fn restore(state: &State, now: &Now) -> Option<Todo> {
     places(state).find_map(|(place, pool)| {
         let MemberPlace { name, machine, .. } = place;
-        let is_held = machine.asked.is_some()
+        let is_held = machine.waiting_since.is_some()
             && machine.stage == Stage::Serving
             && !serving::is_leaving(machine);
         // Its release began in an earlier process, and Cluster API drains its Node once more.
@@ -332,7 +332,7 @@ pub(crate) fn create(state: &State, desired: &DesiredLoadBalancer, now: &Now) ->
 /// The machine's member is absent although the machine is held. Perhaps an earlier process removed it for a release that
 /// continues. The member comes back if no other one serves, or if that stays unknown for long.
 fn is_being_released(state: &State, name: &ObjectName, machine: &Machine, now: &Now) -> bool {
-    let Some(asked) = machine.asked else {
+    let Some(since) = machine.waiting_since else {
         return false;
     };
     if machine.restoring || state.releasing.as_ref() != Some(name) {
@@ -340,7 +340,7 @@ fn is_being_released(state: &State, name: &ObjectName, machine: &Machine, now: &
     }
     match machine.others {
         Some(Others::Serve) => !is_unanswered(state, machine, now),
-        Some(Others::NotYet(..)) => now.since(asked.since.instant) < state.settings.warn_after,
+        Some(Others::NotYet(..)) => now.since(since.instant) < state.settings.warn_after,
         Some(Others::None(..)) | None => false,
     }
 }

@@ -31,7 +31,8 @@ use crate::{
 };
 use capo_core::{Priority, ids::PoolId};
 
-pub(crate) fn act(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
+/// Starts the probes, requests and lookups that are due and at most one call to Octavia, and sets the alarm for what comes next.
+pub(crate) fn start_calls(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
     let due = schedule::settle(state, now);
     probe(state, now, effects);
     requests::send(state, now, effects);
@@ -285,11 +286,11 @@ fn probe(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
         }
         let probe = &mut machine.probe;
         let rested = probe
-            .asked
-            .is_none_or(|asked| now.since(asked) >= schedule::PROBE_GAP);
+            .sent
+            .is_none_or(|sent| now.since(sent) >= schedule::PROBE_GAP);
         if !probe.under_way && rested {
             probe.under_way = true;
-            probe.asked = Some(now.instant);
+            probe.sent = Some(now.instant);
             effects.push(Effect::Probe {
                 machine: name.clone(),
                 address,

@@ -109,14 +109,14 @@ pub(crate) fn look_up(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
         };
         let known = known.remove(machine).or_else(|| lookups.remove(machine));
         let due = known.is_none_or(|lookup: Lookup| {
-            !lookup.under_way && now.since(lookup.asked) >= LOOKUP_AGAIN
+            !lookup.under_way && now.since(lookup.sent) >= LOOKUP_AGAIN
         });
         let lookup = if due && !paused && member.ownerless_reads >= 2 && !machine.is_empty() {
             effects.push(Effect::LookUp {
                 machine: machine.to_owned(),
             });
             Some(Lookup {
-                asked: now.instant,
+                sent: now.instant,
                 under_way: true,
                 absent: false,
             })
@@ -133,6 +133,6 @@ pub(crate) fn look_up(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
 /// A lookup has shown a moment ago that no such machine exists.
 pub(crate) fn is_confirmed_gone(state: &State, machine: &str, now: &Now) -> bool {
     state.lookups.get(machine).is_some_and(|lookup| {
-        lookup.absent && !lookup.under_way && now.since(lookup.asked) <= LOOKUP_AGAIN + FRESH
+        lookup.absent && !lookup.under_way && now.since(lookup.sent) <= LOOKUP_AGAIN + FRESH
     })
 }

@@ -35,7 +35,7 @@ pub(crate) fn send(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
         if let Some(port) = proof.ports.get_mut(index) {
             port.request = Some(state.requests);
             port.sent = Some(now.instant);
-            port.asked = request.to_string();
+            port.last_request = request.to_string();
         }
         effects.push(Effect::Request {
             id: state.requests,

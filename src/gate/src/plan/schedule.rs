@@ -209,7 +209,7 @@ pub(crate) fn alarm(state: &State, due: Option<Instant>, now: &Now) -> Option<In
             at(Some(trouble.until));
         }
         for lookup in state.lookups.values() {
-            at(lookup.asked.checked_add(prune::LOOKUP_AGAIN));
+            at(lookup.sent.checked_add(prune::LOOKUP_AGAIN));
         }
     }
     if state.reads.health_wanted || state.reads.probes_wanted {

@@ -15,15 +15,15 @@ use crate::{
 use capo_core::{GateOverride, ObjectName};
 
 /// What a held release stops besides, and how the operator ends it.
-pub(crate) fn frozen(state: &State) -> String {
+pub(crate) fn while_held(state: &State) -> String {
     let cluster = state.cluster();
-    let frozen = if cluster.is_some_and(|cluster| cluster.kubeadm_control_plane) {
+    let others = if cluster.is_some_and(|cluster| cluster.kubeadm_control_plane) {
         "While this Machine waits, KubeadmControlPlane changes nothing else in this control plane. "
     } else {
         ""
     };
     format!(
-        ". {frozen}To allow the deletion of this Machine all the same, annotate its OpenStackMachine with \
+        ". {others}To allow the deletion of this Machine all the same, annotate its OpenStackMachine with \
          infrastructure.cluster.x-k8s.io/load-balancer-gate: bypass until=<RFC 3339> reason=<text>"
     )
 }
@@ -59,7 +59,7 @@ pub(crate) fn operator(state: &State, machine: Option<&Machine>, now: &Now) -> S
         return format!("; the operator's annotation is refused: {message}");
     }
     precedence::overrides(state, machine)
-        .find_map(|word| match word {
+        .find_map(|found| match found {
             GateOverride::Bypass { until, .. } => {
                 Some(format!("; the operator's bypass has ended at {until}"))
             }
@@ -164,7 +164,7 @@ pub(crate) fn cause(
         GateCause::Member(port, class) => match machine {
             Some((_, machine)) if class == Class::Foreign => foreign(state, machine, port),
             Some(_) => member_class(port, class),
-            None => who(state, port, class),
+            None => machines_in(state, port, class),
         },
         GateCause::Refused(port, _) => refusals(state, machine.map(|(name, _)| name), port),
         GateCause::WaitingForEvidence(port, _) | GateCause::NoOther(port, _) => match machine {
@@ -285,7 +285,7 @@ fn foreign(state: &State, machine: &Machine, number: u16) -> String {
 }
 
 /// Which machines' members are in this class, for the cluster.
-fn who(state: &State, port: u16, class: Class) -> String {
+fn machines_in(state: &State, port: u16, class: Class) -> String {
     if class == Class::Foreign
         && let Some((name, machine)) = state.machines.iter().find(|(_, machine)| {
             let mut slots = machine.slots.iter().zip(&state.ports);
@@ -394,7 +394,7 @@ fn evidence_text(evidence: Evidence) -> &'static str {
 
 /// Why the operator's annotation is refused.
 fn refused(state: &State, machine: Option<&Machine>) -> Option<String> {
-    precedence::overrides(state, machine).find_map(|word| match word {
+    precedence::overrides(state, machine).find_map(|found| match found {
         GateOverride::Refused { message } => Some(message.clone()),
         _ => None,
     })

@@ -95,13 +95,13 @@ fn cluster_verdict(state: &State, now: &Now) -> ConditionState {
     if let Some(disabled) = disabled(state) {
         return disabled;
     }
-    let word = messages::operator(state, None, now);
+    let overrides = messages::operator(state, None, now);
     match state.summary.cause {
         Some(cause) => ConditionState {
             status: tristate(cause),
             reason: cause.reason(),
             message: format!(
-                "{}{}{word}",
+                "{}{}{overrides}",
                 messages::cause(state, None, cause),
                 messages::delay(state)
             ),
@@ -114,7 +114,7 @@ fn cluster_verdict(state: &State, now: &Now) -> ConditionState {
                 Reason::MembersActive
             },
             message: format!(
-                "Load balancer, listeners, pools and every expected member are ACTIVE (provider profile {}){word}",
+                "Load balancer, listeners, pools and every expected member are ACTIVE (provider profile {}){overrides}",
                 state.provider.label()
             ),
         },
@@ -137,7 +137,7 @@ fn machine_finding(
     now: &Now,
 ) -> MachineFinding {
     let gates = &machine.gates;
-    let say = |decision: GateDecision, since: Option<Stamp>, more: &str| match decision {
+    let shown = |decision: GateDecision, since: Option<Stamp>, more: &str| match decision {
         GateDecision::NotAsked => Gate::NotAsked,
         GateDecision::Open(cause) => Gate::Open {
             reason: cause.reason(),
@@ -162,9 +162,13 @@ fn machine_finding(
     };
     MachineFinding {
         verdict: machine_verdict(state, name, machine, now),
-        admission: say(gates.admission, gates.admission_since, ""),
-        release: say(gates.release, gates.release_since, &messages::frozen(state)),
-        finalizer: say(gates.finalizer, gates.finalizer_since, ""),
+        admission: shown(gates.admission, gates.admission_since, ""),
+        release: shown(
+            gates.release,
+            gates.release_since,
+            &messages::while_held(state),
+        ),
+        finalizer: shown(gates.finalizer, gates.finalizer_since, ""),
         server_wanted: machine.server_wanted,
     }
 }
@@ -176,7 +180,7 @@ fn machine_verdict(
     machine: &Machine,
     now: &Now,
 ) -> ConditionState {
-    let word =
+    let overrides =
         messages::operator(state, Some(machine), now) + &messages::observed(state, name, machine);
     if let Some(disabled) = disabled(state) {
         return disabled;
@@ -202,8 +206,8 @@ fn machine_verdict(
         .or(blind)
         .or_else(|| admission::members_lack(state, machine).map(|lack| leaving.unwrap_or(lack)));
     // The condition of a machine that waits has to show what it holds up, and how the operator ends that.
-    let frozen = match gates.release {
-        GateDecision::Held(cause) if cause != GateCause::Paused => messages::frozen(state),
+    let while_held = match gates.release {
+        GateDecision::Held(cause) if cause != GateCause::Paused => messages::while_held(state),
         _ => String::new(),
     };
     match cause {
@@ -211,7 +215,7 @@ fn machine_verdict(
             status: tristate(cause),
             reason: cause.reason(),
             message: format!(
-                "{}{frozen}{word}",
+                "{}{while_held}{overrides}",
                 messages::cause(state, Some((name, machine)), cause)
             ),
         },
@@ -223,7 +227,7 @@ fn machine_verdict(
                 Reason::MembersActive
             },
             message: format!(
-                "Its member is ACTIVE on every port (provider profile {}){word}",
+                "Its member is ACTIVE on every port (provider profile {}){overrides}",
                 state.provider.label()
             ),
         },

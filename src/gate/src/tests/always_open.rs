@@ -13,7 +13,7 @@ use crate::{
         decision::{GateCause, GateDecision},
         desired::{Health, ServerState},
         evidence::Certainty,
-        part::LostRun,
+        part::ConsecutiveReads,
         state::State,
     },
     tests::{
@@ -133,8 +133,8 @@ fn a_server_that_is_down_though_its_member_reads_online() {
                 machine.want.api_server_pod = Health::Bad;
             }
             let index = machine.slots.first().and_then(|slot| slot.member).unwrap();
-            if let Some(asked) = &mut machine.asked {
-                asked.since.instant = now.checked_sub(waited).unwrap();
+            if let Some(since) = &mut machine.waiting_since {
+                since.instant = now.checked_sub(waited).unwrap();
             }
             let port = state.ports.first_mut().unwrap();
             port.members[index].operating = operating.clone();
@@ -225,7 +225,7 @@ fn a_machine_that_is_unhealthy_and_out_of_rotation_on_every_port_does_not_serve(
         let span = state.online_span();
         machine(&mut state, 1).want.api_server_pod = Health::Bad;
         for port in 0..2 {
-            member(&mut state, 1, port).down = LostRun {
+            member(&mut state, 1, port).down = ConsecutiveReads {
                 first: Some(ago(&now, span)),
                 last: Some(now.instant),
                 reads: 3,

@@ -46,17 +46,17 @@ fn answered(
 
 #[test]
 fn the_jitter_is_within_the_share_that_is_set() {
-    for (dice, factor) in [(0.0, 0.8), (0.25, 0.9), (0.5, 1.0), (1.0, 1.2), (7.0, 1.2)] {
+    for (random, factor) in [(0.0, 0.8), (0.25, 0.9), (0.5, 1.0), (1.0, 1.2), (7.0, 1.2)] {
         let (state, _) = answered(
             Purpose::Structure,
             |state, now| {
                 state.settings.schedule.jitter = 0.2;
-                now.dice = dice;
+                now.random = random;
             },
             Answered::Structure(Err(failure(FailureClass::Transient))),
         );
         let found = state.reads.factor;
-        assert!((found - factor).abs() < 1e-9, "{dice}: {found}");
+        assert!((found - factor).abs() < 1e-9, "{random}: {found}");
     }
 }
 
@@ -237,7 +237,7 @@ fn one_more(failures: u32, before: FailureClass, class: FailureClass) -> (u64, S
         Purpose::Tree,
         |state, now| {
             state.reads.factor = 1.0;
-            now.dice = 0.5;
+            now.random = 0.5;
             state.trouble = Some(Trouble {
                 class: before,
                 message: "the first".to_owned(),

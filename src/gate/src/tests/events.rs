@@ -201,7 +201,7 @@ fn a_name_is_known_to_be_absent_only_when_the_lookup_says_so() {
     for (exists, is_absent) in [(Some(false), true), (Some(true), false), (None, false)] {
         let (mut before, now) = state();
         let lookup = Lookup {
-            asked: ago(&now, Duration::from_secs(9)),
+            sent: ago(&now, Duration::from_secs(9)),
             under_way: true,
             absent: !is_absent,
         };
@@ -210,7 +210,7 @@ fn a_name_is_known_to_be_absent_only_when_the_lookup_says_so() {
         let (after, _) = after((before, now), Event::LookedUp { machine, exists });
         let lookup = after.lookups["m"];
         assert_eq!(lookup.absent, is_absent, "{exists:?}");
-        assert!(!lookup.under_way && lookup.asked == now.instant);
+        assert!(!lookup.under_way && lookup.sent == now.instant);
     }
 }
 

@@ -8,7 +8,6 @@ use crate::{
         clock::{Now, Stamp},
         desired::{Health, ServerState},
         evidence::{Others, Want},
-        machine::Asked,
         member::JOINING,
         state::State,
     },
@@ -223,7 +222,7 @@ fn a_member_is_created_only_where_it_is_known_to_be_missing_and_needed() {
         |state, _| member(state, 2, 0).detail = None,
         |state, now| {
             // Perhaps an earlier process removed it for a release that continues.
-            machine(state, 1).asked = Some(Asked { since: now.stamp() });
+            machine(state, 1).waiting_since = Some(now.stamp());
             machine(state, 1).others = Some(Others::Serve);
             state.releasing = Some(machine_name(1));
         },
@@ -236,11 +235,11 @@ fn a_member_is_created_only_where_it_is_known_to_be_missing_and_needed() {
         |state, _| machine(state, 1).slots[0].absent_reads = 1,
         |state, now| refuse(state, now, 0, true),
         |state, now| {
-            machine(state, 1).asked = Some(Asked { since: now.stamp() });
+            machine(state, 1).waiting_since = Some(now.stamp());
             machine(state, 1).others = Some(Others::Serve);
         },
         |state, now| {
-            machine(state, 1).asked = Some(Asked { since: now.stamp() });
+            machine(state, 1).waiting_since = Some(now.stamp());
             machine(state, 1).others = Some(NONE);
             state.releasing = Some(machine_name(1));
         },
@@ -262,7 +261,7 @@ fn a_machine_whose_others_are_unclear_for_long_gets_its_member_back() {
                 instant: since,
                 wall: now.wall,
             };
-            machine(state, 1).asked = Some(Asked { since: stamp });
+            machine(state, 1).waiting_since = Some(stamp);
             machine(state, 1).others = Some(Others::NotYet(6443, Want::OnlineSpan));
             state.releasing = Some(machine_name(1));
         })

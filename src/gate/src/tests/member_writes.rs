@@ -8,7 +8,7 @@ use crate::{
         decision::{GateCause, GateDecision},
         desired::{Deletion, Health, ServerState},
         evidence::{Lack, Others},
-        machine::{Asked, Machine, Stage},
+        machine::{Machine, Stage},
         member::LEAVING,
         octavia::Change,
         state::State,
@@ -274,7 +274,7 @@ fn restored(change: impl FnOnce(&mut State, &Now)) -> Done {
     to_all(&mut state, |state, port| weigh(state, 1, port, 0, true));
     let held = machine(&mut state, 1);
     held.want.deletion = AT_HOOK;
-    held.asked = Some(Asked { since: now.stamp() });
+    held.waiting_since = Some(now.stamp());
     held.others = Some(Others::Serve);
     held.restoring = true;
     change(&mut state, &now);
@@ -307,7 +307,7 @@ fn what_was_drained_is_restored_and_nothing_else() {
         |state, _| to_all(state, |state, port| weigh(state, 1, port, 1, false)),
         |state, _| machine(state, 1).stage = Stage::Draining,
         |state, _| machine(state, 1).gates.release = GateDecision::Open(GateCause::ServerDown),
-        |state, _| machine(state, 1).asked = None,
+        |state, _| machine(state, 1).waiting_since = None,
         |state, _| {
             to_all(state, |state, port| {
                 member(state, 1, port).provisioning = ProvisioningStatus::PendingUpdate;
@@ -358,13 +358,13 @@ fn what_an_earlier_process_drained_is_restored_if_it_is_needed() {
     let last = |change: fn(&mut Machine)| {
         inherited(|state, _| {
             state.releasing = None;
-            machine(state, 1).asked = None;
+            machine(state, 1).waiting_since = None;
             machine(state, 1).want.deletion = AFTER_HOOK;
             machine(state, 1).others = Some(NONE);
         });
         restored(|state, _| {
             let after = machine(state, 1);
-            after.asked = None;
+            after.waiting_since = None;
             after.restoring = false;
             after.want.deletion = AFTER_HOOK;
             after.others = Some(NONE);

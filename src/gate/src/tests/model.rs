@@ -113,7 +113,7 @@ pub(crate) struct Model {
     /// Members at these addresses are called ACTIVE and ONLINE, and what they get of the traffic is never answered.
     pub(crate) never_programmed: BTreeSet<IpAddr>,
     /// The health of members at these addresses is not reported any more: they stay ONLINE.
-    pub(crate) frozen: BTreeSet<IpAddr>,
+    pub(crate) health_unreported: BTreeSet<IpAddr>,
     /// No health is reported at all.
     pub(crate) silent: bool,
     /// Since when which API server is up.
@@ -138,7 +138,7 @@ impl Model {
             ovn: false,
             dark_port: None,
             never_programmed: BTreeSet::new(),
-            frozen: BTreeSet::new(),
+            health_unreported: BTreeSet::new(),
             silent: false,
             up: BTreeMap::new(),
             fates: Vec::new(),

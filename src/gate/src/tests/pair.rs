@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::{
     model::{
-        clock::Now, desired::Deletion, machine::Machine, member::Member, part::LostRun,
+        clock::Now, desired::Deletion, machine::Machine, member::Member, part::ConsecutiveReads,
         state::State,
     },
     tests::world::{World, machine_name},
@@ -60,7 +60,7 @@ pub(crate) fn darken(state: &mut State, now: &Now, port: usize, reads: u32, span
         member.operating = OperatingStatus::Error;
         member.online = None;
     }
-    let dark = &mut state.ports[port].dark;
+    let dark = &mut state.ports[port].none_online;
     (dark.first, dark.last) = (Some(ago(now, span)), Some(now.instant));
     dark.reads = reads;
 }
@@ -70,7 +70,7 @@ pub(crate) fn lose(state: &mut State, now: &Now, port: usize, provisioning: Prov
     let span = state.orphan_span();
     let member = member(state, 1, port);
     member.provisioning = provisioning;
-    member.lost = LostRun {
+    member.lost = ConsecutiveReads {
         first: Some(ago(now, span)),
         last: Some(now.instant),
         reads: 3,

@@ -9,7 +9,7 @@ use crate::{
         clock::Now,
         desired::Deletion,
         octavia::Change,
-        part::{LostRun, PartKind},
+        part::{ConsecutiveReads, PartKind},
         port::Pushed,
         state::State,
     },
@@ -166,7 +166,7 @@ fn lose_pool(state: &mut State, now: &Now) {
     let span = state.orphan_span();
     let pool = state.ports[1].pool.as_mut().unwrap();
     pool.state.provisioning = ProvisioningStatus::PendingUpdate;
-    pool.state.lost = LostRun {
+    pool.state.lost = ConsecutiveReads {
         first: Some(ago(now, span)),
         last: Some(now.instant),
         reads: 3,

@@ -109,7 +109,7 @@ fn the_member_of_a_machine_that_is_gone_goes_after_a_lookup_of_a_moment_ago() {
     let looked_up = |age: Duration, under_way: bool, absent: bool| {
         pruned(|state, now| {
             let lookup = Lookup {
-                asked: ago(now, age),
+                sent: ago(now, age),
                 under_way,
                 absent,
             };
@@ -148,9 +148,9 @@ fn a_machine_is_looked_up_when_two_reads_showed_its_member_and_again_after_a_whi
         );
         effects.len()
     };
-    let known = |state: &mut State, asked: Instant, under_way: bool| {
+    let known = |state: &mut State, sent: Instant, under_way: bool| {
         let lookup = Lookup {
-            asked,
+            sent,
             under_way,
             absent: true,
         };

@@ -11,7 +11,7 @@ use crate::{
         clock::Now,
         desired::Deletion,
         evidence::Others,
-        machine::{Asked, Machine, Stage},
+        machine::{Machine, Stage},
         proof::Reach,
         state::{FRESH, State},
         trouble::Trouble,
@@ -40,7 +40,7 @@ fn waiting() -> (State, Now) {
     let since = now.wall;
     let first = machine(&mut state, 1);
     first.want.deletion = Deletion::AtHook { since };
-    first.asked = Some(Asked { since: now.stamp() });
+    first.waiting_since = Some(now.stamp());
     first.reach = Some((now.instant, Reach::Ports(vec![true, false])));
     (state, now)
 }
@@ -299,7 +299,7 @@ fn it_is_called_off_when_no_other_serves_or_nobody_can_tell_for_long() {
                 let machine = machine(state, 1);
                 machine.stage = stage;
                 machine.drained = Some(now.instant);
-                machine.asked.as_mut().unwrap().since.instant = ago(now, patience);
+                machine.waiting_since.as_mut().unwrap().instant = ago(now, patience);
                 machine.unclear = unclear.map(|age| ago(now, age));
                 for slot in &mut machine.slots {
                     slot.deleted = Some(now.instant);
@@ -317,8 +317,8 @@ fn it_is_called_off_when_no_other_serves_or_nobody_can_tell_for_long() {
             }
             if off {
                 assert!(machine.unclear.is_none(), "{stage:?}");
-                let asked = machine.asked.unwrap().since;
-                assert_eq!(asked, turn.now.stamp(), "the hold begins anew");
+                let since = machine.waiting_since.unwrap();
+                assert_eq!(since, turn.now.stamp(), "the hold begins anew");
             }
             off
         };

@@ -10,7 +10,7 @@ use crate::{
         machine::Machine,
         member::Owner,
         octavia::Change,
-        part::LostRun,
+        part::ConsecutiveReads,
         state::{FRESH, Lookup, State},
     },
     plan::{
@@ -221,7 +221,7 @@ fn pruned(change: impl FnOnce(&mut State, &Now)) -> Done {
     gone.owner = Owner::Gone;
     state.ports[0].members.push(gone);
     let lookup = Lookup {
-        asked: now.instant,
+        sent: now.instant,
         under_way: false,
         absent: true,
     };
@@ -256,7 +256,7 @@ fn a_member_is_pruned_whose_machine_is_confirmed_gone() {
         |state, _| state.lookups.get_mut("cp-3").unwrap().absent = false,
         |state, _| state.lookups.get_mut("cp-3").unwrap().under_way = true,
         |state, now| {
-            let asked = &mut state.lookups.get_mut("cp-3").unwrap().asked;
+            let asked = &mut state.lookups.get_mut("cp-3").unwrap().sent;
             *asked = ago(now, LOOKUP_AGAIN + FRESH + STEP);
         },
         // Nobody else is known to be able to serve.
@@ -278,7 +278,7 @@ fn a_member_is_pruned_whose_machine_is_confirmed_gone() {
         pruned(|state, now| {
             let member = &mut state.ports[0].members[2];
             member.provisioning = ProvisioningStatus::PendingDelete;
-            member.lost = LostRun {
+            member.lost = ConsecutiveReads {
                 first: Some(ago(now, span)),
                 last: Some(now.instant),
                 reads,
@@ -296,7 +296,7 @@ fn a_member_is_pruned_whose_machine_is_confirmed_gone() {
     assert_eq!(aged(FRESH + STEP), Done::Read);
     let asked = LOOKUP_AGAIN + FRESH;
     assert_eq!(
-        pruned(|state, now| state.lookups.get_mut("cp-3").unwrap().asked = ago(now, asked)),
+        pruned(|state, now| state.lookups.get_mut("cp-3").unwrap().sent = ago(now, asked)),
         Done::Anew
     );
 }

@@ -37,7 +37,7 @@ fn asked(round: Round) -> (State, Now) {
         *port = PortProof {
             required: true,
             request: Some(id),
-            asked: "GET x".to_owned(),
+            last_request: "GET x".to_owned(),
             sent: Some(now.instant),
             answers: 1,
             failures: 1,

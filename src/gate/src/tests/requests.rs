@@ -63,7 +63,7 @@ fn one_request_to_each_port_is_under_way_at_a_time() {
     let row = state.proof.unwrap();
     for (port, (id, request)) in row.ports.iter().zip(&all) {
         assert_eq!((port.request, port.sent), (Some(*id), Some(now.instant)));
-        assert_eq!(port.asked, request.to_string());
+        assert_eq!(port.last_request, request.to_string());
     }
     assert_eq!(state.requests, 8);
 }

@@ -290,7 +290,7 @@ fn the_worker_steps_when_something_is_due() {
         (
             |state, now| {
                 let lookup = Lookup {
-                    asked: ago(now, SECOND),
+                    sent: ago(now, SECOND),
                     under_way: false,
                     absent: true,
                 };

@@ -9,7 +9,7 @@ use crate::{
         clock::Stamp,
         machine::Slot,
         member::{Class, Member, Owner},
-        part::{LostRun, PartState},
+        part::{ConsecutiveReads, PartState},
         port::Port,
         settings::Schedule,
     },
@@ -20,9 +20,9 @@ use capo_core::{OperatingStatus, Provider, ProvisioningStatus};
 
 fn member(status: &str, owner: Owner, lost: &[u64]) -> Member {
     let start = Instant::now();
-    let mut run = LostRun::default();
+    let mut run = ConsecutiveReads::default();
     for after in lost {
-        run.saw(true, start + Duration::from_secs(*after));
+        run.record(true, start + Duration::from_secs(*after));
     }
     Member {
         id: "m".into(),
@@ -38,7 +38,7 @@ fn member(status: &str, owner: Owner, lost: &[u64]) -> Member {
         active_reads: 0,
         lost: run,
         online: None,
-        down: LostRun::default(),
+        down: ConsecutiveReads::default(),
         detail: None,
         owner,
         ownerless_reads: 0,
@@ -183,7 +183,7 @@ fn parts_that_a_push_may_bring_back() {
 #[test]
 fn a_break_in_the_row_starts_it_anew() {
     let start = Instant::now();
-    let mut run = LostRun::default();
+    let mut run = ConsecutiveReads::default();
     for (after, lost) in [
         (0, true),
         (30, true),
@@ -192,10 +192,10 @@ fn a_break_in_the_row_starts_it_anew() {
         (90, true),
         (119, true),
     ] {
-        run.saw(lost, start + Duration::from_secs(after));
+        run.record(lost, start + Duration::from_secs(after));
     }
     assert!(!run.spans(Duration::from_secs(60)));
-    run.saw(true, start + Duration::from_secs(120));
+    run.record(true, start + Duration::from_secs(120));
     assert!(run.spans(Duration::from_secs(60)));
 }
 

@@ -16,7 +16,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     model::{
-        clock::Stamp, desired::Deletion, event::Event, member::OnlineRun, part::LostRun,
+        clock::Stamp, desired::Deletion, event::Event, member::OnlineRun, part::ConsecutiveReads,
         state::State,
     },
     tests::world::{Todo, World},
@@ -80,7 +80,7 @@ impl Clock {
         *first = last.checked_sub(TICK * span).unwrap_or(*last);
     }
 
-    fn lost(self, run: &mut LostRun, longest: u32) {
+    fn lost(self, run: &mut ConsecutiveReads, longest: u32) {
         run.reads = run.reads.min(3);
         if let (Some(first), Some(last)) = (&mut run.first, &mut run.last) {
             self.row(first, last, longest);
@@ -235,7 +235,7 @@ fn ages(state: &mut State, clock: Clock) {
         trouble.failures = trouble.failures.min(7);
     }
     for lookup in state.lookups.values_mut() {
-        lookup.asked = clock.floor(lookup.asked, STUCK);
+        lookup.sent = clock.floor(lookup.sent, STUCK);
     }
     let reads = &mut state.reads;
     clock.maybe(&mut reads.tried, WARNED);
@@ -272,7 +272,7 @@ fn ages(state: &mut State, clock: Clock) {
             .filter(|listed| clock.tick(*listed) == clock.tick(clock.now));
         clock.coming(&mut port.attempts.next);
         port.attempts.made = port.attempts.made.min(4);
-        clock.lost(&mut port.dark, ONLINE);
+        clock.lost(&mut port.none_online, ONLINE);
         let parts = [
             port.listener.as_mut().map(|part| &mut part.state),
             port.pool.as_mut().map(|part| &mut part.state),
@@ -294,7 +294,7 @@ fn ages(state: &mut State, clock: Clock) {
     }
     for machine in state.machines.values_mut() {
         clock.maybe(&mut machine.want.server.down_since, STUCK);
-        clock.maybe(&mut machine.probe.asked, ONLINE);
+        clock.maybe(&mut machine.probe.sent, ONLINE);
         if let Some((began, _)) = &mut machine.probe.seen {
             *began = clock.floor(*began, STUCK);
         }
@@ -306,8 +306,8 @@ fn ages(state: &mut State, clock: Clock) {
         clock.maybe(&mut machine.others_since, UNPROVEN);
         // For texts.
         machine.unproven = None;
-        if let Some(asked) = &mut machine.asked {
-            clock.stamp(&mut asked.since, WARNED);
+        if let Some(since) = &mut machine.waiting_since {
+            clock.stamp(since, WARNED);
         }
         clock.maybe(&mut machine.drained, 0);
         clock.maybe(&mut machine.hook_gone, WARNED);

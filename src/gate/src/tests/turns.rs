@@ -9,12 +9,12 @@ use crate::{
         decision::{GateCause, GateDecision, GateName},
         desired::{Deletion, Health, ServerState},
         effect::Effect,
-        machine::{Asked, Machine, Stage},
+        machine::{Machine, Stage},
         member::{JOINING, LEAVING},
         metric_event::MetricEvent,
         state::State,
     },
-    plan::{act, schedule::PROBE_GAP},
+    plan::{schedule::PROBE_GAP, start_calls},
     tests::{
         pair::{STEP, UNHOOKED, ago, machine, member, state, weigh},
         world::machine_name,
@@ -59,14 +59,14 @@ fn a_machine_waits_from_the_moment_in_which_our_hook_is_reached() {
         (UNHOOKED, false),
     ] {
         let found = first(|state, _| machine(state, 1).want.deletion = deletion);
-        assert_eq!(found.asked.is_some(), waits, "{deletion:?}");
+        assert_eq!(found.waiting_since.is_some(), waits, "{deletion:?}");
         // What was noted before is forgotten, unless the machine still waits.
         let found = first(|state, now| {
             let machine = machine(state, 1);
             machine.want.deletion = deletion;
-            machine.asked = Some(Asked { since: now.stamp() });
+            machine.waiting_since = Some(now.stamp());
         });
-        assert_eq!(found.asked.is_some(), waits, "{deletion:?}");
+        assert_eq!(found.waiting_since.is_some(), waits, "{deletion:?}");
     }
 }
 
@@ -104,10 +104,10 @@ fn a_release_that_has_begun_goes_on_when_the_node_is_drained_once_more() {
             let machine = machine(state, 1);
             machine.stage = Stage::Draining;
             machine.want.deletion = deletion;
-            machine.asked = Some(Asked { since: now.stamp() });
+            machine.waiting_since = Some(now.stamp());
         });
         assert_eq!(found.stage, stage, "{deletion:?}");
-        assert_eq!(found.asked.is_some(), stage == Stage::Draining);
+        assert_eq!(found.waiting_since.is_some(), stage == Stage::Draining);
     }
 }
 
@@ -315,7 +315,7 @@ fn a_release_that_began_goes_on_before_the_hook_and_none_begins_there() {
 
 #[test]
 fn an_api_server_is_probed_again_after_the_gap_and_not_twice_at_a_time() {
-    let probed = |asked: Option<Duration>, is_under_way: bool| {
+    let probed = |sent: Option<Duration>, is_under_way: bool| {
         let (mut state, now) = state();
         state.reads.probes_wanted = true;
         let cluster = &mut state.desired.as_mut().unwrap().cluster;
@@ -325,10 +325,10 @@ fn an_api_server_is_probed_again_after_the_gap_and_not_twice_at_a_time() {
             machine.probe.under_way = true;
         }
         let first = &mut machine(&mut state, 1).probe;
-        first.asked = asked.map(|age| ago(&now, age));
+        first.sent = sent.map(|age| ago(&now, age));
         first.under_way = is_under_way;
         let mut effects = Vec::new();
-        act(&mut state, &now, &mut effects);
+        start_calls(&mut state, &now, &mut effects);
         let probes = effects.iter().filter(
             |effect| matches!(effect, Effect::Probe { machine, .. } if *machine == machine_name(1)),
         );

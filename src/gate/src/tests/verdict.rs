@@ -132,7 +132,7 @@ fn the_most_telling_ground_comes_first() {
                 for index in [1, 2] {
                     member(state, index, 0).operating = OperatingStatus::Error;
                 }
-                state.ports[0].dark.reads = 2;
+                state.ports[0].none_online.reads = 2;
             },
             Some(GateCause::NoneServes),
         ),
@@ -199,7 +199,7 @@ fn some_grounds_count_at_once_and_others_after_a_while() {
             for index in [1, 2] {
                 member(state, index, 0).operating = OperatingStatus::Error;
             }
-            state.ports[0].dark.reads = 2;
+            state.ports[0].none_online.reads = 2;
         },
     ];
     for (case, change) in at_once.iter().enumerate() {

@@ -24,7 +24,7 @@ fn nobody_serves_when_a_monitor_says_so_of_everyone_twice() {
             for index in [1, 2] {
                 member(state, index, 0).operating = OperatingStatus::Error;
             }
-            state.ports[0].dark.reads = reads;
+            state.ports[0].none_online.reads = reads;
             change(state);
         });
         found.cause
@@ -51,7 +51,7 @@ fn nobody_serves_when_a_monitor_says_so_of_everyone_twice() {
             for index in [1, 2] {
                 member(state, index, 1).operating = OperatingStatus::Error;
             }
-            state.ports[1].dark.reads = 2;
+            state.ports[1].none_online.reads = 2;
         })
         .cause,
         None

@@ -120,7 +120,7 @@ pub(crate) struct World {
     pub(crate) noting: bool,
     /// The wall clock stands still: no moment on it tells two states apart.
     pub(crate) timeless: bool,
-    dice: u64,
+    random: u64,
     pub(crate) queue: Vec<(Instant, u64, Todo)>,
     pub(crate) order: u64,
     pub(crate) outstanding: u32,
@@ -213,7 +213,7 @@ impl World {
             most_per_minute: 0,
             noting: true,
             timeless: false,
-            dice: 1,
+            random: 1,
             queue: Vec::new(),
             order: 0,
             outstanding: 0,
@@ -252,8 +252,8 @@ impl World {
     }
 
     pub(crate) fn present(&mut self) -> Now {
-        self.dice = self
-            .dice
+        self.random = self
+            .random
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1);
         let elapsed = if self.timeless {
@@ -264,7 +264,8 @@ impl World {
         Now {
             instant: self.now,
             wall: self.wall.saturating_add(elapsed).unwrap_or(self.wall),
-            dice: f64::from(u32::try_from(self.dice >> 40).unwrap_or(0)) / f64::from(1_u32 << 24),
+            random: f64::from(u32::try_from(self.random >> 40).unwrap_or(0))
+                / f64::from(1_u32 << 24),
         }
     }
 

@@ -373,6 +373,6 @@ fn now() -> Now {
     Now {
         instant: now_instant(),
         wall: Timestamp::now(),
-        dice: rand::rng().random(),
+        random: rand::rng().random(),
     }
 }

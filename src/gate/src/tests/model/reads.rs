@@ -26,7 +26,7 @@ impl Model {
         if self.silent {
             return OperatingStatus::Offline;
         }
-        if self.frozen.contains(&member.address) {
+        if self.health_unreported.contains(&member.address) {
             return OperatingStatus::Online;
         }
         if member.assumed_up.is_some_and(|until| now < until) {

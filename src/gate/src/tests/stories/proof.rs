@@ -340,7 +340,7 @@ fn an_endpoint_that_is_out_of_reach_for_a_moment_still_has_to_answer() {
 #[test]
 fn a_member_that_is_online_in_old_news_only_replaces_nobody() {
     let mut world = two(false);
-    world.model.frozen.insert(address(2));
+    world.model.health_unreported.insert(address(2));
     world.fall(address(2));
     world.run(seconds(120));
     world.delete(&machine_name(1));
@@ -353,13 +353,13 @@ fn a_member_that_is_online_in_old_news_only_replaces_nobody() {
 #[test]
 fn a_member_that_dies_a_moment_before_the_release_replaces_nobody() {
     let mut world = two(false);
-    world.model.frozen.insert(address(2));
+    world.model.health_unreported.insert(address(2));
     world.delete(&machine_name(1));
     run_until(&mut world, |world| world.tally.drains == 1);
     world.fall(address(2));
     world.run(seconds(20));
     assert_eq!(world.tally.restores, 1);
-    world.model.frozen.clear();
+    world.model.health_unreported.clear();
     world.run(seconds(600));
     assert!(!gone(&world, 1) && member_of(&world, 1).is_some());
 }
