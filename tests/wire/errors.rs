@@ -338,14 +338,14 @@ async fn without_the_lease_nothing_is_written() {
     answer(&test, "POST", MEMBERS, ok(member)).await;
     test.cloud.members(&"p1".into(), GATE).await.unwrap();
     let error = create(&test).await.unwrap_err();
-    assert_eq!(error.class(), FailureClass::LeaseLost);
+    assert_eq!(error.class(), FailureClass::NotSent);
     assert!(test.requests("POST", MEMBERS).await.is_empty());
     lease.extend_until(Instant::now() + Duration::from_mins(1));
     create(&test).await.unwrap();
     lease.revoke();
     assert_eq!(
         create(&test).await.unwrap_err().class(),
-        FailureClass::LeaseLost
+        FailureClass::NotSent
     );
     assert_eq!(test.requests("POST", MEMBERS).await.len(), 1);
 }
@@ -368,7 +368,7 @@ async fn the_lease_is_asked_after_the_wait_for_the_budget() {
         tokio::task::yield_now().await;
         lease.revoke();
     });
-    assert_eq!(result.unwrap_err().class(), FailureClass::LeaseLost);
+    assert_eq!(result.unwrap_err().class(), FailureClass::NotSent);
     assert!(test.requests("POST", MEMBERS).await.is_empty());
 }
 
@@ -391,7 +391,7 @@ async fn a_change_that_is_taken_back_while_it_waits_for_the_budget_is_not_sent()
         withdrawal.withdraw();
     });
     let error = answered.unwrap_err();
-    assert_eq!(error.class(), FailureClass::LeaseLost);
+    assert_eq!(error.class(), FailureClass::NotSent);
     assert!(!error.maybe_done());
     assert!(error.to_string().contains("taken back"), "{error}");
     assert_eq!(test.requests("POST", MEMBERS).await.len(), 1);

@@ -31,7 +31,7 @@ pub enum FailureClass {
     NoService,
     /// The request was not sent: this process does not hold the leader lease, the write was withdrawn while it waited, or this
     /// is a dry run.
-    LeaseLost,
+    NotSent,
 }
 
 impl FailureClass {

@@ -49,7 +49,7 @@ fn back_off(class: FailureClass, failures: u32) -> Duration {
         | FailureClass::NotFound
         | FailureClass::Locked
         | FailureClass::Conflict => (1, 30),
-        FailureClass::LeaseLost => (5, 5),
+        FailureClass::NotSent => (5, 5),
         FailureClass::Auth
         | FailureClass::Denied
         | FailureClass::Quota

@@ -27,7 +27,7 @@ pub(crate) fn is_unsettling(failure: &Failure) -> bool {
             | FailureClass::Invalid
             | FailureClass::InUse
             | FailureClass::NotImplemented
-            | FailureClass::LeaseLost
+            | FailureClass::NotSent
     )
 }
 
@@ -229,7 +229,7 @@ pub(crate) fn refused(
         | FailureClass::Throttled
         | FailureClass::Auth
         | FailureClass::NoService
-        | FailureClass::LeaseLost => {
+        | FailureClass::NotSent => {
             // It is unknown whether the write was done.
             match write {
                 Write::MakePart { .. }
@@ -247,7 +247,7 @@ pub(crate) fn refused(
                 Write::Member { machine, port, .. } => forget_detail(state, machine, *port),
                 Write::RepairPart { .. } | Write::Prune { .. } => {}
             }
-            if failure.class != FailureClass::LeaseLost {
+            if failure.class != FailureClass::NotSent {
                 unanswered(state, write, &failure, now);
             }
             in_trouble(state, failure, now);

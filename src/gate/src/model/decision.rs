@@ -258,6 +258,6 @@ pub(crate) fn trouble_reason(class: FailureClass) -> Reason {
         | FailureClass::Invalid
         | FailureClass::NotImplemented
         | FailureClass::NoService
-        | FailureClass::LeaseLost => Reason::OpenStackUnavailable,
+        | FailureClass::NotSent => Reason::OpenStackUnavailable,
     }
 }

@@ -144,7 +144,7 @@ impl World {
     /// A write that waited for the request budget is not sent any more.
     pub(crate) fn withdraw(&mut self, id: u64) {
         self.note("withdrawn");
-        let answer = Answered::Written(Err(failure(FailureClass::LeaseLost)));
+        let answer = Answered::Written(Err(failure(FailureClass::NotSent)));
         self.outstanding += 1;
         let event = Event::Answered { id, answer };
         self.later(Duration::ZERO, Todo::Feed(self.epoch, event));

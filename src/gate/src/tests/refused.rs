@@ -41,7 +41,7 @@ const UNKNOWN: [FailureClass; 5] = [
     FailureClass::Throttled,
     FailureClass::Auth,
     FailureClass::NoService,
-    FailureClass::LeaseLost,
+    FailureClass::NotSent,
 ];
 
 fn part_writes() -> [Write; 6] {
@@ -93,7 +93,7 @@ fn after_a_write_whose_outcome_is_unknown_what_it_may_have_changed_is_read_again
             assert!(state.trouble.is_some() && state.ports[1].refusal.is_none());
             // Octavia may have carried out a repair, so it counts as an attempt. What was not sent does not.
             let repairs = matches!(write, Write::RepairPart { .. } | Write::ReplacePart { .. });
-            let is_counted = repairs && class != FailureClass::LeaseLost;
+            let is_counted = repairs && class != FailureClass::NotSent;
             assert_eq!(state.ports[1].attempts.made, u32::from(is_counted));
         }
         let numbers = failed(&Write::Numbers { port: 8132 }, class);
@@ -207,8 +207,8 @@ fn a_provider_without_monitors_of_a_type_gets_one_that_connects_and_then_none() 
 #[test]
 fn an_outcome_has_its_name_for_the_metrics_and_says_whether_earlier_reads_count() {
     use FailureClass::{
-        Auth, Conflict, Denied, Duplicate, InUse, Invalid, LeaseLost, Locked, NoService, NotFound,
-        NotImplemented, Quota, Throttled, Transient,
+        Auth, Conflict, Denied, Duplicate, InUse, Invalid, Locked, NoService, NotFound,
+        NotImplemented, NotSent, Quota, Throttled, Transient,
     };
     assert_eq!(outcome(&Ok(Written::default())), OperationOutcome::Success);
     for (class, expected, unsettles) in [
@@ -225,7 +225,7 @@ fn an_outcome_has_its_name_for_the_metrics_and_says_whether_earlier_reads_count(
         (Invalid, OperationOutcome::Error, false),
         (InUse, OperationOutcome::Error, false),
         (NotImplemented, OperationOutcome::Error, false),
-        (LeaseLost, OperationOutcome::Error, false),
+        (NotSent, OperationOutcome::Error, false),
     ] {
         let failure = failure(class);
         assert_eq!(is_unsettling(&failure), unsettles, "{class:?}");

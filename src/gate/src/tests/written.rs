@@ -240,7 +240,7 @@ fn a_left_over_member_is_deleted_again_after_a_pause_only() {
         (Some(FailureClass::Quota), 1),
         (Some(FailureClass::Transient), 1),
         (Some(FailureClass::Conflict), 0),
-        (Some(FailureClass::LeaseLost), 0),
+        (Some(FailureClass::NotSent), 0),
     ];
     for (class, made) in outcomes {
         let (mut state, now) = before();

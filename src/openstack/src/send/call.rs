@@ -83,7 +83,7 @@ impl Cloud {
         } else {
             "not sent: this process does not hold the leader lease"
         };
-        Err(Self::failure(call, FailureClass::LeaseLost, text))
+        Err(Self::failure(call, FailureClass::NotSent, text))
     }
 
     /// A token and the address from its catalogue. A catalogue that lacks the service is requested once more if it is

@@ -86,7 +86,7 @@ impl StepError {
         let state = match &outcome {
             Outcome::Done => ConditionState::met(Reason::Ready),
             Outcome::Failed {
-                class: FailureClass::Transient | FailureClass::Throttled | FailureClass::LeaseLost,
+                class: FailureClass::Transient | FailureClass::Throttled | FailureClass::NotSent,
                 reason,
                 message,
                 ..
@@ -137,7 +137,7 @@ pub fn kubernetes_text(error: &kube::Error) -> String {
 /// The reason of a failure class that is independent of the step.
 pub(crate) fn reason_of(class: FailureClass) -> Option<Reason> {
     match class {
-        FailureClass::Transient | FailureClass::NoService | FailureClass::LeaseLost => {
+        FailureClass::Transient | FailureClass::NoService | FailureClass::NotSent => {
             Some(Reason::OpenStackUnavailable)
         }
         FailureClass::Throttled => Some(Reason::Throttled),

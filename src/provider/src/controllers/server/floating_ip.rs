@@ -53,7 +53,7 @@ impl FloatingAddress {
                     | FailureClass::Throttled
                     | FailureClass::Auth
                     | FailureClass::NoService
-                    | FailureClass::LeaseLost,
+                    | FailureClass::NotSent,
                 ..
             } => None,
             Outcome::Wait {

@@ -178,7 +178,7 @@ fn instance(report: &Report<'_>, known: bool) -> Option<ConditionState> {
             message,
             ..
         } => match class {
-            FailureClass::LeaseLost => None,
+            FailureClass::NotSent => None,
             FailureClass::Transient
             | FailureClass::Throttled
             | FailureClass::Auth

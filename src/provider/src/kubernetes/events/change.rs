@@ -96,7 +96,7 @@ pub(crate) fn reason_of_failure(
         | FailureClass::InUse
         | FailureClass::Duplicate
         | FailureClass::NotFound
-        | FailureClass::LeaseLost => None,
+        | FailureClass::NotSent => None,
         _ => Some(format!("Failed{}", change_in_reasons(verb, object))),
     }
 }

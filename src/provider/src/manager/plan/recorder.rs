@@ -157,7 +157,7 @@ impl PassObserver for Recorder {
             // A pass without the lease has reached a write, which is recorded elsewhere.
             Outcome::Done
             | Outcome::Failed {
-                class: FailureClass::LeaseLost,
+                class: FailureClass::NotSent,
                 ..
             } => Judgement::Judged,
             Outcome::Wait {
@@ -258,7 +258,7 @@ mod tests {
             let record = async { recorder.not_sent(&call(create)) };
             subject("a").scope(record).await;
         }
-        let lost = Outcome::failed(FailureClass::LeaseLost, Reason::OpenStackUnavailable, "x");
+        let lost = Outcome::failed(FailureClass::NotSent, Reason::OpenStackUnavailable, "x");
         recorder.pass_over(&subject("a"), &lost);
         let plan = recorder.plan(&BTreeSet::new());
         assert_eq!(plan.changes(), (1, 0));

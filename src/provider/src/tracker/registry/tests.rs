@@ -141,7 +141,7 @@ impl Octavia for Queued {
             tokio::time::sleep(Duration::from_secs(30)).await;
             taken_back.lock().push(Withdrawal::is_in_force());
             Err(Failure {
-                class: FailureClass::LeaseLost,
+                class: FailureClass::NotSent,
                 retry_after: None,
                 message: "not sent".to_owned(),
             })
