@@ -37,7 +37,7 @@ pub use queue_metrics::{QueueDepth, QueueMetrics};
 pub(crate) use step_error::reason_of;
 pub use step_error::{StepError, StepResult, kubernetes_text};
 pub use uncached::UncachedMachines;
-pub(crate) use uncached::names_as_absent;
+pub(crate) use uncached::{names_as_absent, read_uncached};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;

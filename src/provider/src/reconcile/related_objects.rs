@@ -11,7 +11,7 @@ use kube::{
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
-use super::{capi::ContractReference, uncached::names_as_absent};
+use super::{capi::ContractReference, uncached::read_uncached};
 use crate::kubernetes::patch::is_not_found;
 use capo_core::Lookup;
 
@@ -35,11 +35,7 @@ where
         return Ok(Some(found));
     }
     let api: Api<K> = Api::namespaced(client.clone(), namespace);
-    match api.get(name).await {
-        Ok(found) => Ok(Some(Arc::new(found))),
-        Err(error) if names_as_absent(&error, name) => Ok(None),
-        Err(error) => Err(error),
-    }
+    Ok(read_uncached(&api, name).await?.map(Arc::new))
 }
 
 /// The version and path under which each contract kind is served. Each is looked up once.
@@ -58,11 +54,20 @@ impl ContractKinds {
             return Ok(Lookup::Unknown);
         };
         let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
-        let Some(object) = api.get_opt(&reference.name).await? else {
-            return Ok(Lookup::Absent);
-        };
-        let object = serde_json::to_value(object);
-        Ok(object.map_or(Lookup::Unknown, Lookup::Found))
+        match read_uncached(&api, &reference.name).await {
+            Ok(Some(object)) => {
+                let object = serde_json::to_value(object);
+                Ok(object.map_or(Lookup::Unknown, Lookup::Found))
+            }
+            Ok(None) => Ok(Lookup::Absent),
+            Err(error) => {
+                if is_not_found(&error) {
+                    // This version of the kind is served no more; the next read looks for another one.
+                    self.0.lock().remove(&key_of(reference));
+                }
+                Err(error)
+            }
+        }
     }
 
     async fn resource(
@@ -70,7 +75,7 @@ impl ContractKinds {
         client: &Client,
         reference: &ContractReference,
     ) -> Result<Option<ApiResource>, kube::Error> {
-        let key = (reference.api_group.clone(), reference.kind.clone());
+        let key = key_of(reference);
         if let Some(resource) = self.0.lock().get(&key) {
             return Ok(Some(resource.clone()));
         }
@@ -84,5 +89,95 @@ impl ContractKinds {
         };
         self.0.lock().insert(key, resource.clone());
         Ok(Some(resource))
+    }
+}
+
+fn key_of(reference: &ContractReference) -> (String, String) {
+    (reference.api_group.clone(), reference.kind.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        convert::Infallible,
+        task::{Context, Poll},
+    };
+
+    use futures::{FutureExt as _, future::BoxFuture};
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// An API server that serves one kind, and gives this answer to every read of its objects.
+    #[derive(Clone)]
+    struct Server {
+        status: u16,
+        answer: Value,
+    }
+
+    impl tower::Service<Request<Body>> for Server {
+        type Response = Response<Body>;
+        type Error = Infallible;
+        type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, request: Request<Body>) -> Self::Future {
+            const VERSION: &str = "controlplane.cluster.x-k8s.io/v1beta2";
+            let version = json!({"groupVersion": VERSION, "version": "v1beta2"});
+            let (status, answer) = match request.uri().path() {
+                "/apis" => (
+                    200,
+                    json!({"kind": "APIGroupList", "groups": [{"name": "controlplane.cluster.x-k8s.io",
+                        "versions": [version], "preferredVersion": version}]}),
+                ),
+                path if path.ends_with(VERSION) => (
+                    200,
+                    json!({"kind": "APIResourceList", "groupVersion": VERSION, "resources": [
+                        {"name": "kubeadmcontrolplanes", "singularName": "", "namespaced": true,
+                         "kind": "KubeadmControlPlane", "verbs": ["get"]}]}),
+                ),
+                _ => (self.status, self.answer.clone()),
+            };
+            let body = Body::from(serde_json::to_vec(&answer).unwrap());
+            let response = Response::builder().status(status).body(body).unwrap();
+            std::future::ready(Ok(response)).boxed()
+        }
+    }
+
+    /// What was read of an object, and whether its kind is looked up again before the next read.
+    async fn read(kind: &str, status: u16, answer: Value) -> (Option<Lookup<Value>>, bool) {
+        let client = Client::new(Server { status, answer }, "n");
+        let kinds = ContractKinds::default();
+        let reference = ContractReference {
+            api_group: "controlplane.cluster.x-k8s.io".to_owned(),
+            kind: kind.to_owned(),
+            name: "c1".to_owned(),
+        };
+        let found = kinds.read(&client, "n", &reference).await.ok();
+        (found, kinds.0.lock().is_empty())
+    }
+
+    #[tokio::test]
+    async fn a_control_plane_is_absent_only_if_the_answer_names_it() {
+        let not_found = |details: Value| {
+            json!({"apiVersion": "v1", "kind": "Status", "status": "Failure", "reason": "NotFound",
+                "code": 404, "message": "not found", "details": details})
+        };
+        let kind = "KubeadmControlPlane";
+        let named = read(kind, 404, not_found(json!({"name": "c1"}))).await;
+        assert_eq!(named, (Some(Lookup::Absent), false));
+        let unnamed = read(kind, 404, not_found(json!({}))).await;
+        assert_eq!(unnamed, (None, true));
+        let not_served = read("RKE2ControlPlane", 404, json!({})).await;
+        assert_eq!(not_served, (Some(Lookup::Unknown), true));
+        let object = json!({"apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": kind,
+            "metadata": {"name": "c1"}});
+        let (found, _) = read(kind, 200, object).await;
+        assert!(matches!(found, Some(Lookup::Found(_))));
     }
 }

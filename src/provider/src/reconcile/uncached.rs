@@ -10,6 +10,7 @@ use std::{
 
 use futures::{FutureExt, future::BoxFuture};
 use kube::{Api, Client};
+use serde::de::DeserializeOwned;
 
 use super::kubernetes_text;
 use crate::tracker::MachineLookup;
@@ -58,6 +59,18 @@ impl MachineLookup for UncachedMachines {
             }
         }
         .boxed()
+    }
+}
+
+/// The object as the API server has it. It is absent only if the answer names it.
+pub(crate) async fn read_uncached<K>(api: &Api<K>, name: &str) -> Result<Option<K>, kube::Error>
+where
+    K: Clone + std::fmt::Debug + DeserializeOwned,
+{
+    match api.get(name).await {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if names_as_absent(&error, name) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

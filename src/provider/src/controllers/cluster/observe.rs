@@ -15,7 +15,7 @@ use crate::controllers::{
     capi::{self, Cluster, ContractReference, Machine},
     machine,
 };
-use crate::reconcile::ReadAt;
+use crate::reconcile::{ReadAt, read_uncached};
 use capo_api::v1beta2::OpenStackMachine;
 use capo_core::{Endpoint, GateOverride, Lookup, ObjectName, gate_override, ids::ServerId};
 use capo_gate::desired::ClusterFacts;
@@ -148,9 +148,7 @@ pub(crate) async fn related(
     let reference = kube::runtime::reflector::ObjectRef::new(cluster_name).within(namespace);
     let cluster = match context.stores.clusters.get(&reference) {
         Some(cluster) => Some(cluster),
-        None => context
-            .api::<Cluster>(namespace)
-            .get_opt(cluster_name)
+        None => read_uncached(&context.api::<Cluster>(namespace), cluster_name)
             .await?
             .map(Arc::new),
     };
@@ -299,10 +297,7 @@ pub(crate) async fn nothing_to_lose(
     namespace: &str,
     cluster_name: &str,
 ) -> Result<bool, kube::Error> {
-    let cluster = context
-        .api::<Cluster>(namespace)
-        .get_opt(cluster_name)
-        .await?;
+    let cluster = read_uncached(&context.api::<Cluster>(namespace), cluster_name).await?;
     let initialised = cluster
         .as_ref()
         .is_some_and(|cluster| cluster.status.initialization.control_plane_initialized);

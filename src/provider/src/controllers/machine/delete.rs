@@ -9,7 +9,10 @@ use super::{
     FINALIZER, StepResult, kubernetes_failed, plan,
     reconcile::{Pass, waiting},
 };
-use crate::kubernetes::patch::{is_conflict, is_not_found, set_finalizer};
+use crate::{
+    kubernetes::patch::{is_conflict, is_not_found, set_finalizer},
+    reconcile::read_uncached,
+};
 use capo_api::{v1alpha1::OpenStackServer, v1beta2::OpenStackMachine};
 use capo_core::Reason;
 
@@ -32,7 +35,7 @@ impl Pass<'_> {
     /// shows that the object is gone.
     async fn delete_server(&self) -> StepResult<()> {
         let api = self.context.api::<OpenStackServer>(&self.name.namespace);
-        let server = match api.get_opt(&self.name.name).await {
+        let server = match read_uncached(&api, &self.name.name).await {
             Ok(Some(server)) => server,
             Ok(None) => return Ok(()),
             Err(error) => {
