@@ -17,7 +17,7 @@ use crate::{
     plan::{schedule::PROBE_GAP, start_calls},
     tests::{
         pair::{STEP, UNHOOKED, ago, machine, member, state, weigh},
-        world::machine_name,
+        world::{World, machine_name},
     },
 };
 use capo_core::{GateOverride, Lookup, ProvisioningStatus};
@@ -367,5 +367,29 @@ fn a_machine_that_is_paused_before_its_release_begins_holds_up_no_other_one() {
             machine(state, 1).stage = stage;
         });
         assert_eq!(state.releasing, releasing, "{stage:?}");
+    }
+}
+
+#[test]
+fn a_release_that_has_begun_is_carried_on_though_one_behind_it_could_begin() {
+    let mut world = World::new(&[6443], Duration::from_secs(1));
+    world.controllers = false;
+    for index in 1..=3 {
+        world.add_serving(index);
+    }
+    world.run(Duration::from_secs(600));
+    let now = world.present();
+    for (stage, releasing) in [(Stage::Serving, 2), (Stage::Draining, 1)] {
+        let mut state = world.state.clone();
+        state.reads.tree = Some(now.stamp());
+        for index in [1, 2] {
+            machine(&mut state, index).want.deletion = AT_HOOK;
+        }
+        let first = machine(&mut state, 1);
+        first.stage = stage;
+        // A release of it was put off a moment ago.
+        first.proofs.made(now.instant);
+        evaluate(&mut state, &now, &mut Vec::new());
+        assert_eq!(state.releasing, Some(machine_name(releasing)), "{stage:?}");
     }
 }
