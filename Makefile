@@ -53,13 +53,13 @@ test: programs ## Unit tests, the wire, real etcd and kube-apiserver, the fake c
 alerts: programs ## A real Prometheus, every board and alert over a rollout in trouble
 	$(CARGO) test --locked --test suite metrics::rollout::a_real
 
-deep: ## Figures at full length, a million conversions and histories, interleavings of a small model
+deep: ## Figures at full length, a million conversions, 200,000 histories, interleavings of a small model
 	CAPO_RS_OUTAGE_SECONDS=120 $(CARGO) test --locked --test suite figures::
 	CAPO_RS_SHIPPED_LEASE=1 $(CARGO) test --locked --test suite whole::restarts::a_frozen_leader
 	PROPTEST_CASES=1000000 $(CARGO) test --locked --release --test round_trip
 	PROPTEST_CASES=100000 $(CARGO) test --locked --release -p capo-rs --lib webhooks::
 	FUZZ_SECONDS=20 $(CARGO) test --locked --test fuzz
-	CAPO_RS_DEEP=1 PROPTEST_CASES=1000000 $(CARGO) test --locked --release -p capo-gate --lib -- --nocapture
+	CAPO_RS_DEEP=1 PROPTEST_CASES=200000 $(CARGO) test --locked --release -p capo-gate --lib -- --nocapture
 
 mutants: $(CARGO_MUTANTS) ## Break the gate and what it rests on in every small way: a test must notice (docs/deep.md)
 	$(CARGO_MUTANTS) mutants --package capo-gate --output target
