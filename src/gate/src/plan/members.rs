@@ -9,7 +9,7 @@ use crate::{
         desired::{Deletion, DesiredLoadBalancer, Health, ServerState},
         evidence::Others,
         machine::{Machine, Stage},
-        member::{JOINING, LEAVING},
+        member::{JOINING, LEAVING, Member},
         octavia::Change,
         proof::Reach,
         state::State,
@@ -130,15 +130,7 @@ enum InService {
 
 fn others_in_service(state: &State, place: MemberPlace<'_>) -> InService {
     let monitored = State::monitor_is_usable(place.port);
-    let mut found = InService::None;
-    for (name, machine) in &state.machines {
-        if name == place.name || serving::is_leaving(machine) || serving::is_unhealthy(machine) {
-            continue;
-        }
-        let slot = machine.slots.get(place.index);
-        let Some(member) = slot.and_then(|slot| place.port.members.get(slot.at_address()?)) else {
-            continue;
-        };
+    others_enabled(state, place, |machine, member| {
         let is_down = matches!(
             machine.want.server.state,
             ServerState::Shutoff | ServerState::Absent
@@ -150,25 +142,17 @@ fn others_in_service(state: &State, place: MemberPlace<'_>) -> InService {
             let has_started = machine.want.has_node || !machine.want.admitted;
             has_started && machine.want.node != Health::Bad
         };
-        if member.provisioning != ProvisioningStatus::Active
-            || is_down
-            || !is_up
-            || member.admin_up() == Some(false)
-            || member.weight() == Some(0)
-        {
-            continue;
-        }
-        if member.detail.is_some() {
-            return InService::Some;
-        }
-        found = InService::Unread;
-    }
-    found
+        is_up && !is_down && !serving::is_leaving(machine) && !serving::is_unhealthy(machine)
+    })
 }
 
-/// Whether another machine has an ACTIVE member there, whatever its health, that was neither disabled nor drained when it was
+/// Whether another machine of those that count has an ACTIVE member there that was neither disabled nor drained when it was
 /// read.
-fn others_enabled(state: &State, place: MemberPlace<'_>) -> InService {
+fn others_enabled(
+    state: &State,
+    place: MemberPlace<'_>,
+    counts: impl Fn(&Machine, &Member) -> bool,
+) -> InService {
     let mut found = InService::None;
     for (name, machine) in &state.machines {
         let slot = machine.slots.get(place.index);
@@ -178,6 +162,7 @@ fn others_enabled(state: &State, place: MemberPlace<'_>) -> InService {
                 && member.provisioning == ProvisioningStatus::Active
                 && member.admin_up() != Some(false)
                 && member.weight() != Some(0)
+                && counts(machine, member)
         }) else {
             continue;
         };
@@ -289,7 +274,7 @@ pub(crate) fn create(state: &State, desired: &DesiredLoadBalancer, now: &Now) ->
         let others = match others_in_service(state, place) {
             // The others may have come up since the last read, which is minutes old as a rule. If they have not, the next
             // read enables this one.
-            InService::None if !state.is_fresh(now) => others_enabled(state, place),
+            InService::None if !state.is_fresh(now) => others_enabled(state, place, |_, _| true),
             others => others,
         };
         let down = match others {

@@ -155,6 +155,17 @@ struct Setting {
     monitors: bool,
 }
 
+impl Setting {
+    fn amphora(ports: Vec<u16>, operation: u64, monitors: bool) -> Self {
+        Self {
+            provider: "amphora",
+            ports,
+            operation,
+            monitors,
+        }
+    }
+}
+
 fn setting() -> impl Strategy<Value = Setting> {
     (
         prop_oneof![3 => Just("amphora"), 1 => Just("ovn"), 1 => Just("f5")],
@@ -236,12 +247,7 @@ fn histories_reach_what_they_are_to_check() {
             .new_tree(&mut runner)
             .map(|tree| tree.current())
             .unwrap_or_default();
-        let setting = Setting {
-            provider: "amphora",
-            ports: vec![6443],
-            operation: 1_000,
-            monitors: round % 4 != 0,
-        };
+        let setting = Setting::amphora(vec![6443], 1_000, round % 4 != 0);
         let tally = history(&setting, &acts);
         sum.holds += tally.holds;
         sum.releases += tally.releases;
@@ -271,12 +277,7 @@ fn histories_reach_what_they_are_to_check() {
 /// begun.
 #[test]
 fn a_release_that_was_always_open_does_not_go_on_beside_another() {
-    let setting = Setting {
-        provider: "amphora",
-        ports: vec![6443],
-        operation: 1_851,
-        monitors: true,
-    };
+    let setting = Setting::amphora(vec![6443], 1_851, true);
     let down = Line::Down(FailureClass::Transient);
     let acts = [
         Act::ServerDown(1),
@@ -298,12 +299,7 @@ fn a_release_that_was_always_open_does_not_go_on_beside_another() {
 /// A member that is drained gets no clients. The other one, which an operator removed during a pause, comes back enabled.
 #[test]
 fn a_member_beside_a_drained_one_is_created_enabled() {
-    let setting = Setting {
-        provider: "amphora",
-        ports: vec![6443, 8132],
-        operation: 4_851,
-        monitors: true,
-    };
+    let setting = Setting::amphora(vec![6443, 8132], 4_851, true);
     let down = Line::Down(FailureClass::Quota);
     let acts = [
         Act::OutOfBand(1),
@@ -329,12 +325,7 @@ fn a_member_beside_a_drained_one_is_created_enabled() {
 /// The member of a machine that vanished sends clients to the machine that has its address now.
 #[test]
 fn a_member_that_is_in_the_way_counts_as_in_service() {
-    let setting = Setting {
-        provider: "amphora",
-        ports: vec![6443],
-        operation: 100,
-        monitors: false,
-    };
+    let setting = Setting::amphora(vec![6443], 100, false);
     let acts = [
         Act::Pause,
         Act::Vanish(1),
@@ -351,12 +342,7 @@ fn a_member_that_is_in_the_way_counts_as_in_service() {
 /// machine whose API server never starts.
 #[test]
 fn an_api_server_that_never_starts_keeps_no_other_one_out_of_service() {
-    let setting = Setting {
-        provider: "amphora",
-        ports: vec![6443],
-        operation: 100,
-        monitors: false,
-    };
+    let setting = Setting::amphora(vec![6443], 100, false);
     let acts = [
         Act::Add(2),
         Act::Delete(1),
