@@ -318,7 +318,7 @@ fn it_is_called_off_when_no_other_serves_or_nobody_can_tell_for_long() {
             if off {
                 assert!(machine.unclear.is_none(), "{stage:?}");
                 let since = machine.waiting_since.unwrap();
-                assert_eq!(since, turn.now.stamp(), "the hold begins anew");
+                assert_eq!(since, turn.now.stamp(), "the hold did not start over");
             }
             off
         };
