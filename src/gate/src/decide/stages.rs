@@ -233,7 +233,8 @@ fn advance(machine: &mut Machine, ports: &[Port], facts: &Facts<'_>, needs: &mut
     if machine.stage == Stage::Proving && answered {
         machine.stage = Stage::Removing;
     }
-    if machine.stage == Stage::Removing && machine.members_are_absent() && serve {
+    // The second read of the absence is made during the requests: every one of them follows the first.
+    if machine.stage == Stage::Removing && machine.members_are_absent_in(1) && serve {
         if facts.fresh {
             machine.stage = Stage::Confirming;
         } else {
@@ -241,9 +242,16 @@ fn advance(machine: &mut Machine, ports: &[Port], facts: &Facts<'_>, needs: &mut
         }
         return;
     }
+    if machine.stage == Stage::Confirming && !machine.members_are_absent_in(1) {
+        // A member is there again: it is deleted, and what was answered meanwhile shows nothing.
+        machine.stage = Stage::Removing;
+        return;
+    }
     if machine.stage == Stage::Confirming && serve && (answered || !proves) {
         // The weights and admin states of the others may have changed since the release began.
-        if facts.is_up_to_date(needs) {
+        let absent = machine.members_are_absent();
+        needs.tree |= !absent;
+        if facts.is_up_to_date(needs) && absent {
             machine.stage = Stage::Released;
         }
     }

@@ -75,8 +75,13 @@ impl Machine {
 
     /// Two reads in a row have shown that it has no member on any port.
     pub(crate) fn members_are_absent(&self) -> bool {
+        self.members_are_absent_in(2)
+    }
+
+    /// So many reads in a row have shown that it has no member on any port.
+    pub(crate) fn members_are_absent_in(&self, reads: u32) -> bool {
         let mut slots = self.slots.iter();
-        slots.all(|slot| slot.member.is_none() && slot.absent_reads >= 2)
+        slots.all(|slot| slot.member.is_none() && slot.absent_reads >= reads)
     }
 
     /// Cluster API has admitted it, or may have since the gate opened: what is handed over may be older than that.
@@ -96,7 +101,7 @@ pub(crate) enum Stage {
     Proving,
     /// Its members are being deleted.
     Removing,
-    /// Its members are absent: the requests are made again.
+    /// A read has shown its members as absent: the requests are made again, and another read has to confirm it.
     Confirming,
     /// Confirmed absent, another one still served.
     Released,

@@ -155,8 +155,8 @@ fn due(state: &State, gap: Duration) -> Option<Instant> {
         .map_or(tried, |ladder| tried.max(ladder.start));
     let mut gap = gap.mul_f64(state.reads.factor.clamp(0.5, 1.5));
     if state.reads.wanted || state.reads.nudged {
-        // What settles is read soon anyway; what has settled is read at once, but never in a hot loop.
-        let soon = if state.reads.ladder.is_some() {
+        // What Octavia is still changing is read soon anyway; what it has changed is read at once, but never in a hot loop.
+        let soon = if state.reads.ladder.is_some() && !has_applied_all(state) {
             SOON
         } else {
             Duration::from_millis(500)
@@ -169,6 +169,11 @@ fn due(state: &State, gap: Duration) -> Option<Instant> {
         gap = state.reads.waited + TURN;
     }
     base.checked_add(gap)
+}
+
+/// The last read shows that no operation of Octavia is under way.
+fn has_applied_all(state: &State) -> bool {
+    state.balancer.is_active() && state.read_after_write()
 }
 
 /// When to step again if nothing else happens, the next read being due at `due`.

@@ -208,7 +208,7 @@ fn gaps_after_a_write() {
         at += ladder_gap(&schedule, Provider::Amphora, false, read, at);
         times.push(at.as_secs_f64());
     }
-    let expected = [1.85, 3.35, 4.85, 6.35, 8.35, 10.35, 12.85, 17.85, 22.85];
+    let expected = [1.6, 3.2, 4.8, 6.4, 8.4, 10.4, 12.9, 17.9, 22.9];
     assert_eq!(times.get(..9), Some(&expected[..]));
     for (seconds, gap) in [
         (119, 5),
@@ -227,7 +227,7 @@ fn gaps_after_a_write() {
     assert_eq!(first(Provider::Amphora, true), Duration::from_secs(10));
     assert_eq!(
         first(Provider::Unknown, false),
-        Duration::from_millis(1_850)
+        Duration::from_millis(1_600)
     );
 }
 

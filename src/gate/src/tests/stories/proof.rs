@@ -4,10 +4,14 @@ use crate::{
     model::{
         desired::Health,
         findings::Gate,
+        machine::Stage,
         octavia::Change,
         proof::{EndpointReply, EndpointResult},
     },
-    tests::world::{AtEndpoint, World, address, machine_name},
+    tests::{
+        model::ModelMember,
+        world::{AtEndpoint, World, address, machine_name},
+    },
 };
 use capo_core::Reason;
 
@@ -21,6 +25,11 @@ fn message(world: &World) -> String {
         }
         Gate::NotAsked => String::new(),
     }
+}
+
+fn stage(world: &World) -> Stage {
+    let machine = world.state.machines.get(&machine_name(1));
+    machine.map(|machine| machine.stage).unwrap()
 }
 
 fn run_until(world: &mut World, happened: impl Fn(&World) -> bool) {
@@ -37,11 +46,28 @@ fn a_machine_goes_after_five_answers_without_its_traffic_and_five_without_its_me
     world.delete(&machine_name(1));
     run_until(&mut world, |world| world.tally.drains == 1);
     assert_eq!(world.tally.requests, 1);
-    run_until(&mut world, |world| member_of(world, 1).is_none());
+    run_until(&mut world, |world| stage(world) == Stage::Removing);
     assert_eq!(world.tally.requests, 1 + 5);
     run_until(&mut world, |world| gone(world, 1));
     assert_eq!(world.tally.requests, 1 + 5 + 5);
     assert_eq!(world.tally.restores, 0);
+}
+
+#[test]
+fn a_member_that_is_there_again_during_the_last_requests_is_deleted_again() {
+    let mut world = world(2);
+    let is_own = |member: &&ModelMember| member.address == address(1);
+    let own = world.model.members().find(is_own).cloned();
+    world.delete(&machine_name(1));
+    run_until(&mut world, |world| stage(world) == Stage::Confirming);
+    assert_eq!(member_of(&world, 1), None);
+    let pool = world.model.pools.first_mut().unwrap();
+    pool.members.push(own.unwrap());
+    run_until(&mut world, |world| world.tally.releases == 1);
+    assert_eq!(member_of(&world, 1), None);
+    let deletions = world.model.writes.iter();
+    let deletions = deletions.filter(|change| matches!(change, Change::DeleteMember { .. }));
+    assert_eq!(deletions.count(), 2);
 }
 
 #[test]
