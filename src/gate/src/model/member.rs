@@ -28,6 +28,8 @@ pub(crate) struct Member {
     pub(crate) ownerless_reads: u32,
     /// The attempts at deleting it as a left-over one.
     pub(crate) prunes: Attempts,
+    /// Deletions of it as a left-over one, in a row, that met a locked load balancer.
+    pub(crate) failures: u32,
 }
 
 impl Member {
@@ -39,12 +41,12 @@ impl Member {
         self.detail.as_ref().map(|detail| detail.weight)
     }
 
-    /// It gets no new connections on account of a release: weight 0, or disabled by us where weights are ignored.
+    /// It gets no new connections on account of a release: weight 0, or disabled where weights are ignored, and marked by
+    /// capo-rs. What an operator has drained has no mark.
     pub(crate) fn is_drained_by_us(&self) -> bool {
-        self.weight() == Some(0)
-            || self.detail.as_ref().is_some_and(|detail| {
-                !detail.admin_up && detail.tags.iter().any(|tag| tag == LEAVING)
-            })
+        self.detail.as_ref().is_some_and(|detail| {
+            (detail.weight == 0 || !detail.admin_up) && detail.tags.iter().any(|tag| tag == LEAVING)
+        })
     }
 
     /// capo-rs created the member disabled, and the member waits for its API server.
@@ -129,7 +131,7 @@ pub enum Class {
     Unknown,
 }
 
-/// Octavia tag of a member that is disabled for the release of its machine.
+/// Octavia tag of a member that gets no new connections on account of the release of its machine.
 pub const LEAVING: &str = "capo-rs-leaving";
 
 /// Octavia tag of a member that waits for its API server.

@@ -35,11 +35,18 @@ pub(crate) fn restore(state: &State, now: &Now) -> Option<Todo> {
         let is_missed = matches!(machine.want.deletion, Deletion::BeforeHook { .. })
             && !serving::is_leaving(machine)
             && others_in_service(state, place) == InService::None;
-        if !is_held && !is_missed && !serving::is_last_api_server(state, machine) {
+        // It was drained for the release of an earlier machine of that name, or of one whose deletion was undone by hand.
+        let stays = machine.want.deletion == Deletion::No;
+        if !is_held && !is_missed && !stays && !serving::is_last_api_server(state, machine) {
             return None;
         }
         let member = place.member()?;
         if !member.is_drained_by_us() || member.provisioning.is_pending() && member.lost.reads < 3 {
+            return None;
+        }
+        // Octavia fails to put it back: that is tried as often as a repair.
+        if member.provisioning == ProvisioningStatus::Error && !place.slot.attempts.may(now.instant)
+        {
             return None;
         }
         // An earlier process drained it. It goes back into service only if it is needed.
@@ -52,12 +59,12 @@ pub(crate) fn restore(state: &State, now: &Now) -> Option<Todo> {
         if place.slot.is_backing_off(now.instant) {
             return None;
         }
-        let disabled = member.detail.as_ref();
-        let disabled = disabled.filter(|detail| detail.tags.iter().any(|tag| tag == LEAVING));
+        let detail = member.detail.as_ref()?;
+        let by_weight = detail.weight == 0;
         let restored = MemberUpdate {
-            weight: (member.weight() == Some(0)).then_some(1),
-            admin_state_up: disabled.map(|_| true),
-            tags: disabled.map(|detail| without(&detail.tags, LEAVING)),
+            weight: by_weight.then_some(1),
+            admin_state_up: (!by_weight).then_some(true),
+            tags: Some(without(&detail.tags, LEAVING)),
             ..MemberUpdate::default()
         };
         Some(place.write(Operation::Restore, update(pool, member, restored)))
@@ -219,21 +226,14 @@ pub(crate) fn remove(state: &State, now: &Now) -> Option<Todo> {
                     return None;
                 }
                 return on_fresh(state, now, || {
-                    let drained = if state.provider.drains() {
-                        MemberUpdate {
-                            weight: Some(0),
-                            ..MemberUpdate::default()
-                        }
-                    } else {
-                        let detail = member.detail.as_ref();
-                        let mut marked =
-                            detail.map_or_else(Vec::new, |detail| without(&detail.tags, LEAVING));
-                        marked.push(LEAVING.to_owned());
-                        MemberUpdate {
-                            admin_state_up: Some(false),
-                            tags: Some(marked),
-                            ..MemberUpdate::default()
-                        }
+                    let mut marked = without(&member.detail.as_ref()?.tags, LEAVING);
+                    marked.push(LEAVING.to_owned());
+                    let by_weight = state.provider.drains();
+                    let drained = MemberUpdate {
+                        weight: by_weight.then_some(0),
+                        admin_state_up: (!by_weight).then_some(false),
+                        tags: Some(marked),
+                        ..MemberUpdate::default()
                     };
                     Some(place.write(Operation::Drain, update(pool, member, drained)))
                 });

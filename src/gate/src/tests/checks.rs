@@ -68,7 +68,9 @@ impl World {
             Change::CreateMember { new, .. } => {
                 self.check_newcomer(new.address, new.protocol_port);
             }
-            Change::UpdateMember { id, update, .. } if update.admin_state_up == Some(true) => {
+            Change::UpdateMember { id, update, .. }
+                if update.admin_state_up == Some(true) || update.weight == Some(1) =>
+            {
                 self.check_enabling(id.as_str());
             }
             _ => {}
@@ -174,7 +176,7 @@ impl World {
             member.id == *id && !member.tags.iter().any(by_us)
         });
         if is_not_ours {
-            self.fail("a member is enabled that did not join by us");
+            self.fail("a member is put in service that somebody else took out");
         }
         let joins = |member: &&ModelMember| member.tags.iter().any(|tag| tag == JOINING);
         let joining = self

@@ -18,7 +18,7 @@ use crate::{
         todo::{self, Todo},
     },
     tests::{
-        pair::{STEP, UNHOOKED, lose, machine, member, state, weigh},
+        pair::{STEP, UNHOOKED, drain, lose, machine, member, state, weigh},
         world::machine_name,
     },
 };
@@ -122,7 +122,7 @@ fn a_member_of_amphora_is_drained_by_its_weight_and_of_another_provider_by_its_a
         operation: Operation::Drain,
         weight: Some(0),
         admin_up: None,
-        tags: None,
+        tags: Some(vec!["t".to_owned(), LEAVING.to_owned()]),
     };
     assert_eq!(amphora, expected);
     let ovn = removed(Stage::Draining, |state, _| state.provider = Provider::Ovn);
@@ -140,6 +140,11 @@ fn a_member_of_amphora_is_drained_by_its_weight_and_of_another_provider_by_its_a
         detail.tags = vec![LEAVING.to_owned()];
     });
     assert!(matches!(marked, Done::Put { tags: Some(tags), .. } if tags == [LEAVING]));
+    // Without the list it is unknown which other tags the member has.
+    let unread = removed(Stage::Draining, |state, _| {
+        to_all(state, |state, port| member(state, 1, port).detail = None);
+    });
+    assert_eq!(unread, Done::Nothing);
 }
 
 #[test]
@@ -271,7 +276,7 @@ fn a_removal_is_repeated_at_its_time() {
 /// What is done about the first machine's member that was drained for a release which is called off.
 fn restored(change: impl FnOnce(&mut State, &Now)) -> Done {
     let (mut state, now) = state();
-    to_all(&mut state, |state, port| weigh(state, 1, port, 0, true));
+    to_all(&mut state, |state, port| drain(state, 1, port, true));
     let held = machine(&mut state, 1);
     held.want.deletion = AT_HOOK;
     held.waiting_since = Some(now.stamp());
@@ -279,6 +284,11 @@ fn restored(change: impl FnOnce(&mut State, &Now)) -> Done {
     held.restoring = true;
     change(&mut state, &now);
     done(members::restore(&state, &now))
+}
+
+/// A member that was drained by its weight is put back.
+fn weighted() -> Done {
+    back(Some(1), None, Some(vec!["t".to_owned()]))
 }
 
 fn back(weight: Option<u32>, admin_up: Option<bool>, tags: Option<Vec<String>>) -> Done {
@@ -292,40 +302,65 @@ fn back(weight: Option<u32>, admin_up: Option<bool>, tags: Option<Vec<String>>) 
 
 #[test]
 fn what_was_drained_is_restored_and_nothing_else() {
-    assert_eq!(restored(|_, _| ()), back(Some(1), None, None));
-    let leaving = restored(|state, _| {
-        to_all(state, |state, port| {
-            weigh(state, 1, port, 1, false);
-            let detail = member(state, 1, port).detail.as_mut().unwrap();
-            detail.tags.push(LEAVING.to_owned());
-        });
-    });
+    assert_eq!(restored(|_, _| ()), weighted());
+    let leaving = restored(|state, _| to_all(state, |state, port| drain(state, 1, port, false)));
     assert_eq!(leaving, back(None, Some(true), Some(vec!["t".to_owned()])));
-    let nothing: [fn(&mut State, &Now); 7] = [
-        |state, _| to_all(state, |state, port| weigh(state, 1, port, 1, true)),
-        // The operator has disabled it.
-        |state, _| to_all(state, |state, port| weigh(state, 1, port, 1, false)),
-        |state, _| machine(state, 1).stage = Stage::Draining,
-        |state, _| machine(state, 1).gates.release = GateDecision::Open(GateCause::ServerDown),
-        |state, _| machine(state, 1).waiting_since = None,
-        |state, _| {
+    let unmark = |state: &mut State, port: usize| {
+        let detail = member(state, 1, port).detail.as_mut().unwrap();
+        detail.tags.retain(|tag| tag != LEAVING);
+    };
+    let nothing: [&dyn Fn(&mut State, &Now); 9] = [
+        &|state, _| to_all(state, |state, port| weigh(state, 1, port, 1, true)),
+        // An operator has drained or disabled it.
+        &|state, _| to_all(state, unmark),
+        &|state, _| {
+            to_all(state, |state, port| {
+                weigh(state, 1, port, 1, false);
+                unmark(state, port);
+            });
+        },
+        // Octavia has failed to put it back, a moment ago.
+        &|state, now| {
+            to_all(state, |state, port| {
+                member(state, 1, port).provisioning = ProvisioningStatus::Error;
+                machine(state, 1).slots[port].attempts.made(now.instant);
+            });
+        },
+        &|state, _| machine(state, 1).stage = Stage::Draining,
+        &|state, _| machine(state, 1).gates.release = GateDecision::Open(GateCause::ServerDown),
+        &|state, _| machine(state, 1).waiting_since = None,
+        &|state, _| {
             to_all(state, |state, port| {
                 member(state, 1, port).provisioning = ProvisioningStatus::PendingUpdate;
             });
         },
-        |state, now| to_all(state, |state, port| refuse(state, now, port, false)),
+        &|state, now| to_all(state, |state, port| refuse(state, now, port, false)),
     ];
     for (case, change) in nothing.into_iter().enumerate() {
         assert_eq!(restored(change), Done::Nothing, "case {case}");
     }
     let again = restored(|state, now| to_all(state, |state, port| refuse(state, now, port, true)));
-    assert_eq!(again, back(Some(1), None, None));
+    assert_eq!(again, weighted());
     let lost = restored(|state, now| {
         for port in [0, 1] {
             lose(state, now, port, ProvisioningStatus::PendingUpdate);
         }
     });
-    assert_eq!(lost, back(Some(1), None, None));
+    assert_eq!(lost, weighted());
+    // Its machine stays: the release was that of an earlier one.
+    let stays = restored(|state, _| {
+        machine(state, 1).want.deletion = Deletion::No;
+        machine(state, 1).waiting_since = None;
+        machine(state, 1).restoring = false;
+    });
+    assert_eq!(stays, weighted());
+    let tried = restored(|state, now| {
+        to_all(state, |state, port| {
+            member(state, 1, port).provisioning = ProvisioningStatus::Error;
+            machine(state, 1).slots[port].attempts.go_on(now.instant);
+        });
+    });
+    assert_eq!(tried, weighted());
 }
 
 #[test]
@@ -348,7 +383,7 @@ fn what_an_earlier_process_drained_is_restored_if_it_is_needed() {
         |state, now| machine(state, 1).reach = Some((now.instant, Reach::Wrong(String::new()))),
     ];
     for (case, change) in needed.into_iter().enumerate() {
-        assert_eq!(inherited(change), back(Some(1), None, None), "case {case}");
+        assert_eq!(inherited(change), weighted(), "case {case}");
     }
     let answered = inherited(|state, now| {
         machine(state, 1).reach = Some((now.instant, Reach::Ports(vec![true, true])));
@@ -371,7 +406,7 @@ fn what_an_earlier_process_drained_is_restored_if_it_is_needed() {
             change(after);
         })
     };
-    assert_eq!(last(|_| ()), back(Some(1), None, None));
+    assert_eq!(last(|_| ()), weighted());
     let not: [fn(&mut Machine); 3] = [
         |machine| machine.others = Some(Others::Serve),
         |machine| machine.want.server.state = ServerState::Shutoff,

@@ -4,7 +4,11 @@ use std::time::{Duration, Instant};
 
 use crate::{
     model::{
-        clock::Now, desired::Deletion, machine::Machine, member::Member, part::ConsecutiveReads,
+        clock::Now,
+        desired::Deletion,
+        machine::Machine,
+        member::{LEAVING, Member},
+        part::ConsecutiveReads,
         state::State,
     },
     tests::world::{World, machine_name},
@@ -48,6 +52,13 @@ pub(crate) fn member(state: &mut State, index: u8, port: usize) -> &mut Member {
 pub(crate) fn weigh(state: &mut State, index: u8, port: usize, weight: u32, admin_up: bool) {
     let detail = member(state, index, port).detail.as_mut().unwrap();
     (detail.weight, detail.admin_up) = (weight, admin_up);
+}
+
+/// The member of a machine was drained for a release, by its weight or by its admin state.
+pub(crate) fn drain(state: &mut State, index: u8, port: usize, by_weight: bool) {
+    weigh(state, index, port, u32::from(!by_weight), by_weight);
+    let detail = member(state, index, port).detail.as_mut().unwrap();
+    detail.tags.push(LEAVING.to_owned());
 }
 
 pub(crate) fn ago(now: &Now, age: Duration) -> Instant {

@@ -10,13 +10,13 @@ use crate::{
         desired::{Deletion, Health, ServerState},
         effect::Effect,
         machine::{Machine, Stage},
-        member::{JOINING, LEAVING},
+        member::JOINING,
         metric_event::MetricEvent,
         state::State,
     },
     plan::{schedule::PROBE_GAP, start_calls},
     tests::{
-        pair::{STEP, UNHOOKED, ago, machine, member, state, weigh},
+        pair::{STEP, UNHOOKED, ago, drain, machine, member, state, weigh},
         world::{World, machine_name},
     },
 };
@@ -113,18 +113,12 @@ fn a_release_that_has_begun_goes_on_when_the_node_is_drained_once_more() {
 
 #[test]
 fn a_member_counts_as_restored_once_it_is_active_and_in_rotation_on_every_port() {
-    let cases: [(fn(&mut State), bool); 6] = [
+    let cases: [(fn(&mut State), bool); 7] = [
         (|_| (), false),
-        (|state| weigh(state, 1, 1, 0, true), true),
-        (
-            |state| {
-                weigh(state, 1, 1, 1, false);
-                let detail = member(state, 1, 1).detail.as_mut().unwrap();
-                detail.tags.push(LEAVING.to_owned());
-            },
-            true,
-        ),
-        // The operator has disabled it.
+        (|state| drain(state, 1, 1, true), true),
+        (|state| drain(state, 1, 1, false), true),
+        // An operator has drained or disabled it.
+        (|state| weigh(state, 1, 1, 0, true), false),
         (|state| weigh(state, 1, 1, 1, false), false),
         (
             |state| member(state, 1, 1).provisioning = ProvisioningStatus::PendingUpdate,

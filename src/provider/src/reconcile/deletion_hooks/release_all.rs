@@ -139,7 +139,7 @@ async fn remove_hooks(
     Ok(())
 }
 
-/// Enables the members of one cluster's load balancer that capo-rs created with admin state down.
+/// Puts the members of one cluster's load balancer in service that capo-rs disabled or drained.
 async fn enable_members(
     client: &Client,
     clouds: &Clouds,
@@ -158,7 +158,7 @@ async fn enable_members(
     };
     for pool in cloud.pools(&id, Priority::Gate).await? {
         let members = cloud.members(&pool.id, Priority::Gate).await?;
-        for member in members.into_iter().filter(is_disabled_by_us) {
+        for member in members.into_iter().filter(is_out_by_us) {
             match enable(&cloud, &pool.id, &member).await {
                 Ok(()) => released.members.push(member.name),
                 Err(error) => released
@@ -170,9 +170,9 @@ async fn enable_members(
     Ok(())
 }
 
-/// The member was disabled by capo-rs, because its API server was not up yet or for a release.
-fn is_disabled_by_us(member: &Member) -> bool {
-    !member.admin_state_up && member.tags.iter().any(is_ours)
+/// The member gets no new connections by capo-rs, because its API server was not up yet or for a release.
+fn is_out_by_us(member: &Member) -> bool {
+    (!member.admin_state_up || member.weight == 0) && member.tags.iter().any(is_ours)
 }
 
 fn is_ours(tag: &String) -> bool {
@@ -207,11 +207,12 @@ async fn balancer_of(
     }
 }
 
-/// Enables one member and waits until Octavia has done so.
+/// Puts one member in service and waits until Octavia has done so.
 async fn enable(cloud: &Cloud, pool: &PoolId, member: &Member) -> Result<(), MemberError> {
     let kept = member.tags.iter().filter(|tag| !is_ours(tag));
     let update = MemberUpdate {
-        admin_state_up: Some(true),
+        admin_state_up: (!member.admin_state_up).then_some(true),
+        weight: (member.weight == 0).then_some(1),
         tags: Some(kept.cloned().collect()),
         ..MemberUpdate::default()
     };
@@ -239,6 +240,32 @@ async fn enable(cloud: &Cloud, pool: &PoolId, member: &Member) -> Result<(), Mem
             ProvisioningStatus::Error => return Err(MemberError::Failed),
             status if Instant::now() >= deadline => return Err(MemberError::NotInTime { status }),
             _ => tokio::time::sleep(PAUSE).await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{JOINING, LEAVING, Member, is_out_by_us};
+
+    #[test]
+    fn a_member_is_put_in_service_if_capo_rs_took_it_out_and_not_if_an_operator_did() {
+        let table = [
+            (1, false, JOINING, true),
+            (1, false, LEAVING, true),
+            (0, true, LEAVING, true),
+            (1, true, LEAVING, false),
+            (0, true, "t", false),
+            (1, false, "t", false),
+        ];
+        for (weight, admin_state_up, tag, expected) in table {
+            let member = Member {
+                weight,
+                admin_state_up,
+                tags: vec![tag.to_owned()],
+                ..Member::default()
+            };
+            assert_eq!(is_out_by_us(&member), expected, "{member:?}");
         }
     }
 }

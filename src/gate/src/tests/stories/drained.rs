@@ -1,0 +1,65 @@
+//! Members that get no new connections: which of them capo-rs has drained, and which an operator has.
+
+use super::{SECOND, gone, seconds, world};
+use crate::{
+    model::{desired::Deletion, member::LEAVING, octavia::Change},
+    tests::world::{World, address, machine_name},
+};
+
+/// The weight of a machine's member and whether it carries the mark of a release.
+fn drained(world: &World, index: u8) -> Option<(u32, bool)> {
+    let mut members = world.model.members();
+    let member = members.find(|member| member.address == address(index))?;
+    Some((member.weight, member.tags.iter().any(|tag| tag == LEAVING)))
+}
+
+fn drain(world: &mut World, index: u8, by_us: bool) {
+    for member in world.model.members_mut() {
+        if member.address == address(index) {
+            (member.weight, member.applied) = (0, (0, true));
+            if by_us {
+                member.tags.push(LEAVING.to_owned());
+            }
+        }
+    }
+}
+
+#[test]
+fn the_weight_of_a_member_that_an_operator_has_drained_stays() {
+    let mut world = world(3);
+    drain(&mut world, 2, false);
+    world.model.operation = seconds(20);
+    world.delete(&machine_name(1));
+    world.run(SECOND);
+    world.delete(&machine_name(2));
+    while !gone(&world, 1) {
+        world.run(SECOND);
+        assert!(world.at() < 1_000.0);
+    }
+    let restores = world.model.writes.iter().filter(
+        |change| matches!(change, Change::UpdateMember { update, .. } if update.weight == Some(1)),
+    );
+    assert_eq!(restores.count(), 0);
+}
+
+/// Its machine was removed by hand in the middle of a release, and created again under the same name at the same address.
+#[test]
+fn a_member_that_is_marked_as_leaving_is_put_back_for_a_machine_that_stays() {
+    let mut world = world(2);
+    drain(&mut world, 1, true);
+    world.restart();
+    world.run(seconds(60));
+    assert_eq!(drained(&world, 1), Some((1, false)));
+}
+
+#[test]
+fn a_drained_member_carries_the_mark_of_its_release() {
+    let mut world = world(2);
+    world.delete(&machine_name(1));
+    while world.tally.drains == 0 {
+        world.run(SECOND / 10);
+    }
+    world.run(SECOND);
+    assert_eq!(drained(&world, 1), Some((0, true)));
+    assert_eq!(world.nodes[&machine_name(2)].want.deletion, Deletion::No);
+}
