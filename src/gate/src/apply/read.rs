@@ -316,6 +316,7 @@ fn new_member(read: &TreeMember, detail: Option<MemberDetail>, began: Stamp) -> 
         owner: Owner::Stranger,
         ownerless_reads: 0,
         prunes: Attempts::default(),
+        failures: 0,
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{
         clock::Now,
         desired::Deletion,
         machine::Slot,
-        member::MemberDetail,
+        member::{Member, MemberDetail},
         metric_event::OperationOutcome,
         octavia::{Answer, Failure, Written},
         part::PartKind,
@@ -16,7 +16,7 @@ use crate::{
         state::{Ladder, State},
     },
 };
-use capo_core::{FailureClass, MonitorType, ObjectName};
+use capo_core::{FailureClass, MonitorType, ObjectName, ids::MemberId};
 
 /// Earlier reads no longer count: the write may have been carried out, or another object exists now.
 pub(crate) fn is_unsettling(failure: &Failure) -> bool {
@@ -60,7 +60,7 @@ pub(crate) fn accepted(
     written: Written,
 ) {
     if let Some(port) = write.part_of().and_then(|port| port_mut(state, port)) {
-        port.unanswered = 0;
+        port.failures = 0;
     }
     match write {
         Write::MakePart { port, part } => {
@@ -140,7 +140,7 @@ pub(crate) fn accepted(
                 return;
             };
             slot.refusal = None;
-            slot.unanswered = 0;
+            slot.failures = 0;
             match operation {
                 Operation::Create | Operation::Replace | Operation::Adopt => {
                     slot.posted = Some((sent, *operation));
@@ -149,18 +149,23 @@ pub(crate) fn accepted(
                         slot.attempts = Attempts::default();
                     }
                     slot.deleted = None;
+                    slot.deletions = 0;
                     slot.put_tried = false;
                     slot.absent_reads = 0;
                 }
                 Operation::Delete => {
                     slot.deleted = Some(sent);
+                    slot.deletions = slot.deletions.saturating_add(1);
                     slot.attempts.made(now.instant);
                 }
                 Operation::Repair => {
                     slot.put_tried = true;
                     slot.attempts.made(now.instant);
                 }
-                Operation::Restore => slot.deleted = None,
+                Operation::Restore => {
+                    slot.deleted = None;
+                    slot.attempts.made(now.instant);
+                }
                 Operation::Drain | Operation::Enable => {}
             }
         }
@@ -209,6 +214,10 @@ pub(crate) fn refused(
         FailureClass::Locked | FailureClass::Conflict => {
             // The load balancer is read until it takes writes again.
             state.reads.ladder = Some(Ladder::from(now.instant));
+            if count_failure(state, write) >= LOCKED {
+                note_attempt(state, write, now);
+                note_refusal(state, write, &failure, now);
+            }
             return;
         }
         FailureClass::NotFound => {
@@ -282,13 +291,17 @@ pub(crate) fn refused(
     note_refusal(state, write, &failure, now);
 }
 
-/// From how many writes in a row without an answer on the next one waits as after a refusal. Until then it follows soon.
+/// After so many unanswered writes in a row, the next one waits as long as after a refusal. Before that it follows within seconds.
 const UNANSWERED: u32 = 3;
+/// The same for writes that meet a locked load balancer. It is written to only after it was read as ACTIVE, so a busy one
+/// takes a write long before that.
+const LOCKED: u32 = 10;
 
 /// Counts a write whose outcome is unknown. One that repairs something is an attempt at once, because Octavia may have
 /// carried it out.
 fn unanswered(state: &mut State, write: &Write, failure: &Failure, now: &Now) {
-    let (count, repairs) = match write {
+    let count = count_failure(state, write);
+    let repairs = match write {
         Write::Member {
             machine,
             port,
@@ -298,28 +311,14 @@ fn unanswered(state: &mut State, write: &Write, failure: &Failure, now: &Now) {
                 .machines
                 .get(machine)
                 .is_some_and(|machine| machine.want.deletion == Deletion::No);
-            let Some(slot) = slot_mut(state, machine, *port) else {
-                return;
-            };
-            slot.unanswered = slot.unanswered.saturating_add(1);
             let recreates = *operation == Operation::Delete && stays;
-            if recreates {
+            if recreates && let Some(slot) = slot_mut(state, machine, *port) {
                 slot.deleted = Some(now.instant);
             }
-            (
-                slot.unanswered,
-                recreates || *operation == Operation::Repair,
-            )
+            recreates || *operation == Operation::Repair
         }
-        Write::Prune { .. } => (UNANSWERED, true),
-        _ => {
-            let Some(port) = write.part_of().and_then(|port| port_mut(state, port)) else {
-                return;
-            };
-            port.unanswered = port.unanswered.saturating_add(1);
-            let repairs = matches!(write, Write::RepairPart { .. } | Write::ReplacePart { .. });
-            (port.unanswered, repairs)
-        }
+        Write::RepairPart { .. } | Write::ReplacePart { .. } | Write::Prune { .. } => true,
+        _ => false,
     };
     if repairs || count >= UNANSWERED {
         note_attempt(state, write, now);
@@ -327,6 +326,31 @@ fn unanswered(state: &mut State, write: &Write, failure: &Failure, now: &Now) {
     if count >= UNANSWERED {
         note_refusal(state, write, failure, now);
     }
+}
+
+/// Counts a write that came to nothing, and returns how many of that member, or of the parts of that port, did so in a row.
+fn count_failure(state: &mut State, write: &Write) -> u32 {
+    let failures = match write {
+        Write::Member { machine, port, .. } => {
+            slot_mut(state, machine, *port).map(|slot| &mut slot.failures)
+        }
+        Write::Prune { port, member } => {
+            left_over(state, *port, member).map(|known| &mut known.failures)
+        }
+        _ => {
+            let port = write.part_of().and_then(|port| port_mut(state, port));
+            port.map(|port| &mut port.failures)
+        }
+    };
+    failures.map_or(0, |failures| {
+        *failures = failures.saturating_add(1);
+        *failures
+    })
+}
+
+fn left_over<'a>(state: &'a mut State, port: u16, id: &MemberId) -> Option<&'a mut Member> {
+    let mut members = port_mut(state, port)?.members.iter_mut();
+    members.find(|known| known.id == *id)
 }
 
 /// The write is not repeated at once.
@@ -338,12 +362,7 @@ fn note_attempt(state: &mut State, write: &Write, now: &Now) {
             }
         }
         Write::Prune { port, member } => {
-            let members = port_mut(state, *port).map(|port| &mut port.members);
-            let left_over = members
-                .into_iter()
-                .flatten()
-                .find(|known| known.id == *member);
-            if let Some(left_over) = left_over {
+            if let Some(left_over) = left_over(state, *port, member) {
                 left_over.prunes.made(now.instant);
             }
         }

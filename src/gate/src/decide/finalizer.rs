@@ -31,6 +31,14 @@ fn member_first(state: &State, machine: &Machine, now: &Now) -> GateDecision {
     if state.claimed_by.is_some() {
         return GateDecision::Held(GateCause::Ambiguous);
     }
+    // The user, or Cluster API, has taken the hook off: an Octavia that stays away does not hold the server for ever.
+    let unanswered_long = state
+        .trouble
+        .as_ref()
+        .is_some_and(|trouble| now.since(trouble.since.instant) >= state.settings.alert_after);
+    if unanswered_long {
+        return GateDecision::Open(GateCause::LoadBalancerUnusable);
+    }
     if let Some(cause) = blind(state, now)
         && cause != GateCause::LoadBalancerError
         && cause != GateCause::Ambiguous

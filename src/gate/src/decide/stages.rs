@@ -184,6 +184,7 @@ fn begin(machine: &mut Machine, facts: &Facts<'_>, needs: &mut Needs, now: &Now)
         // Refusals of earlier writes say nothing of this release.
         for slot in &mut machine.slots {
             slot.refusal = None;
+            slot.deletions = 0;
         }
     }
 }
@@ -223,9 +224,9 @@ fn advance(machine: &mut Machine, ports: &[Port], facts: &Facts<'_>, needs: &mut
         return;
     }
     if matches!(machine.stage, Stage::Draining | Stage::Removing)
-        && let Some(refusal) = lasting_refusal(machine, facts, now)
+        && let Some(why) =
+            lasting_refusal(machine, facts, now).or_else(|| failed_deletion(machine, ports))
     {
-        let why = format!("Octavia refuses to take it out of service: {refusal}");
         put_off(machine, why, now);
         return;
     }
@@ -265,7 +266,25 @@ fn lasting_refusal(machine: &Machine, facts: &Facts<'_>, now: &Now) -> Option<St
         .iter()
         .filter_map(|slot| slot.refusal.as_ref());
     let mut lasting = refusals.filter(|refusal| now.since(refusal.since) >= facts.patience);
-    lasting.next().map(|refusal| refusal.message.clone())
+    let refusal = lasting.next()?;
+    Some(format!(
+        "Octavia refuses to take it out of service: {}",
+        refusal.message
+    ))
+}
+
+/// Octavia has accepted the deletion of a member more than once, and it ended in ERROR each time.
+fn failed_deletion(machine: &Machine, ports: &[Port]) -> Option<String> {
+    let mut slots = machine.slots.iter().zip(ports);
+    let (_, port) = slots.find(|(slot, port)| {
+        let member = slot.member.and_then(|index| port.members.get(index));
+        slot.deletions >= 2
+            && member.is_some_and(|member| member.provisioning == ProvisioningStatus::Error)
+    })?;
+    Some(format!(
+        "the deletion of its member of port {} ends in ERROR",
+        port.number
+    ))
 }
 
 /// The release is called off for now and begins anew after a pause that grows.
@@ -303,6 +322,8 @@ fn call_off(machine: &mut Machine, now: &Now) {
     for slot in &mut machine.slots {
         slot.deleted = None;
         slot.refusal = None;
+        // The member is put back at once, whatever was tried before.
+        slot.attempts.go_on(now.instant);
     }
 }
 

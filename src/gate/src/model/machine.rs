@@ -122,13 +122,15 @@ pub(crate) struct Slot {
     pub(crate) absent_reads: u32,
     /// When our accepted DELETE was sent, be it to remove the member or to create it again.
     pub(crate) deleted: Option<Instant>,
+    /// Accepted deletions in a row after which the member is still there.
+    pub(crate) deletions: u32,
     /// When our POST was sent, and as what, until it was seen ACTIVE.
     pub(crate) posted: Option<(Instant, Operation)>,
     /// A repairing PUT was accepted since it was last well.
     pub(crate) put_tried: bool,
     pub(crate) attempts: Attempts,
-    /// Writes in a row whose outcome is unknown.
-    pub(crate) unanswered: u32,
+    /// Writes in a row that were not answered, or met a locked load balancer.
+    pub(crate) failures: u32,
     pub(crate) refusal: Option<Refusal>,
 }
 

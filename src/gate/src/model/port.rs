@@ -62,8 +62,8 @@ pub(crate) struct Port {
     /// An attempt at a part of it was refused.
     pub(crate) refusal: Option<Refusal>,
     pub(crate) attempts: Attempts,
-    /// Writes of its parts in a row whose outcome is unknown.
-    pub(crate) unanswered: u32,
+    /// Writes of its parts in a row that were not answered, or met a locked load balancer.
+    pub(crate) failures: u32,
     /// The part that was pushed last because it was broken.
     pub(crate) pushed: Option<Pushed>,
 }

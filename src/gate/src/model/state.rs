@@ -223,15 +223,13 @@ impl State {
         self.desired.as_ref().map(|desired| &desired.cluster)
     }
 
-    /// Trouble with a list that a release needs, or the creation of a member, while the tree is answered.
+    /// Trouble with a list of members, which every release needs, while the tree is answered.
     pub(crate) fn list_trouble(&self) -> Option<&Trouble> {
-        let lists = self
+        let mut lists = self
             .ports
             .iter()
             .filter_map(|port| port.list_trouble.as_ref());
-        lists
-            .chain(&self.reads.structure_trouble)
-            .find(|trouble| trouble.is_lasting())
+        lists.find(|trouble| trouble.is_lasting())
     }
 
     /// The load balancer was looked up, and does not exist.

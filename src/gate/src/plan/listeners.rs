@@ -12,6 +12,7 @@ use crate::{
         part::{PartId, PartKind, PartState},
         port::Port,
         state::State,
+        trouble::Trouble,
     },
     plan::todo::{Todo, on_fresh},
 };
@@ -35,15 +36,21 @@ pub(crate) fn make_or_repair(
         .ports
         .iter()
         .filter(|port| port.ambiguous.is_none() && port.attempts.may(now.instant))
-        .find_map(|port| make(state, desired, port).or_else(|| repair(state, desired, port, now)))
+        .find_map(|port| {
+            make(state, desired, port, now).or_else(|| repair(state, desired, port, now))
+        })
 }
 
 /// A list comes before the first POST, because a reply may have been lost, or another process may have created the part.
-fn make(state: &State, desired: &DesiredLoadBalancer, port: &Port) -> Option<Todo> {
+fn make(state: &State, desired: &DesiredLoadBalancer, port: &Port, now: &Now) -> Option<Todo> {
     let missing = port.listener.is_none()
         || port.pool.is_none()
         || port.monitor.is_none() && !port.monitor_refused;
     if !missing {
+        return None;
+    }
+    // Members are written in the meantime.
+    if Trouble::is_pausing(state.reads.structure_trouble.as_ref(), now) {
         return None;
     }
     if state.reads.structure_due {

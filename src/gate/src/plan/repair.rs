@@ -2,7 +2,10 @@
 
 use crate::{
     decide::{classify, serving},
-    model::{call::Operation, clock::Now, evidence::Serving, member::Class, state::State},
+    model::{
+        call::Operation, clock::Now, desired::ServerState, evidence::Serving, machine::Machine,
+        member::Class, state::State,
+    },
     plan::{
         removal_guard::may_remove,
         todo::{MemberPlace, Todo, delete, on_fresh, places, update},
@@ -12,12 +15,19 @@ use capo_core::{ProvisioningStatus, octavia::MemberUpdate};
 
 /// Repairs members that are in ERROR or PENDING for ever, one at a time.
 pub(crate) fn repair(state: &State, now: &Now) -> Option<Todo> {
-    let replacing = state
-        .machines
-        .values()
-        .filter(|machine| !serving::is_not_needed(state, machine))
-        .flat_map(|machine| &machine.slots)
-        .any(|slot| slot.member.is_none() && slot.deleted.is_some());
+    let is_replacing = |machine: &Machine| {
+        let mut slots = machine.slots.iter();
+        slots.any(|slot| {
+            slot.member.is_none() && slot.deleted.is_some() && !slot.is_backing_off(now.instant)
+        })
+    };
+    // A replacement that can't be completed at the moment holds up no other one.
+    let replacing = state.machines.values().any(|machine| {
+        !serving::is_not_needed(state, machine)
+            && !machine.want.paused
+            && machine.want.server.state != ServerState::Absent
+            && is_replacing(machine)
+    });
     if replacing {
         return None;
     }

@@ -1,11 +1,12 @@
 //! Whether a write that waits for the request budget may still be sent.
 
 use crate::{
-    decide::serving,
+    decide::{classify, serving},
     model::{
         call::{Operation, Purpose, Write},
         decision::GateDecision,
         machine::Machine,
+        member::{Class, Owner},
         state::State,
     },
 };
@@ -24,26 +25,48 @@ pub fn is_call_wanted(state: &State) -> bool {
     may_write
         && match write {
             Write::Member {
-                machine, operation, ..
+                machine,
+                port,
+                operation,
             } => state
                 .machines
                 .get(machine)
-                .is_some_and(|machine| is_operation_wanted(state, machine, *operation)),
+                .is_some_and(|machine| is_operation_wanted(state, machine, *port, *operation)),
+            Write::Prune { port, member } => {
+                let port = state.ports.iter().find(|known| known.number == *port);
+                let members = port.into_iter().flat_map(|port| &port.members);
+                let is_left_over = |owner| matches!(owner, Owner::Gone | Owner::NameOnly);
+                members
+                    .into_iter()
+                    .any(|known| known.id == *member && is_left_over(known.owner))
+            }
             _ => true,
         }
 }
 
-fn is_operation_wanted(state: &State, machine: &Machine, operation: Operation) -> bool {
+fn is_operation_wanted(state: &State, machine: &Machine, port: u16, operation: Operation) -> bool {
     let is_stopped = [machine.gates.release, machine.gates.finalizer]
         .iter()
         .any(|gate| matches!(gate, GateDecision::Held(cause) if cause.is_a_stop()));
     !machine.want.paused
         && match operation {
             Operation::Drain => !is_stopped && serving::is_leaving(machine),
-            Operation::Delete => !is_stopped && !machine.restoring,
+            Operation::Delete => {
+                !is_stopped
+                    && (serving::is_not_needed(state, machine) || is_broken(state, machine, port))
+            }
             Operation::Create | Operation::Replace | Operation::Adopt | Operation::Enable => {
                 !serving::is_not_needed(state, machine)
             }
             Operation::Restore | Operation::Repair => true,
         }
+}
+
+/// The machine's member of a port is to be replaced.
+fn is_broken(state: &State, machine: &Machine, number: u16) -> bool {
+    let mut slots = machine.slots.iter().zip(&state.ports);
+    slots.any(|(slot, port)| {
+        let class = classify::slot(slot, port, state.orphan_span());
+        port.number == number && matches!(class, Class::Error | Class::Orphaned)
+    })
 }

@@ -39,6 +39,8 @@ pub(crate) enum Act {
     OperatorRemoves(u8),
     Routable(bool),
     Latency(u64),
+    /// How many milliseconds calls wait for the request budget.
+    QueueWait(u64),
     Lag(u64),
     /// The credentials lead to another project, or to the cluster's own again.
     Elsewhere(bool),
@@ -116,6 +118,7 @@ pub(crate) fn act() -> impl Strategy<Value = Act> {
         1 => any::<bool>().prop_map(Act::Routable),
         1 => (1_u64..3_000).prop_map(Act::Latency),
         1 => (3_000_u64..30_000).prop_map(Act::Latency),
+        1 => prop_oneof![Just(0), 1_u64..30_000].prop_map(Act::QueueWait),
         1 => any::<bool>().prop_map(Act::Elsewhere),
         1 => who.clone().prop_map(Act::Stranger),
         1 => (0_u64..60_000).prop_map(Act::Lag),
@@ -216,6 +219,7 @@ pub(crate) fn play(world: &mut World, act: Act) {
         }
         Act::Routable(routable) => world.routable = routable,
         Act::Latency(milliseconds) => world.latency = Duration::from_millis(milliseconds),
+        Act::QueueWait(milliseconds) => world.queue_wait = Duration::from_millis(milliseconds),
         Act::Elsewhere(elsewhere) => lead(world, elsewhere),
         Act::Stranger(index) => {
             if !world.strangers.remove(&address(index)) {

@@ -10,6 +10,7 @@ use crate::{
         octavia::Change,
         proof::{EndpointReply, EndpointRequest, EndpointResult},
     },
+    plan::withdrawal::is_call_wanted,
     tests::{
         model::{ModelMember, failure},
         world::{AtEndpoint, Line, Todo, World},
@@ -20,7 +21,14 @@ use capo_core::{EndpointAnswer, EndpointFailure, Excerpt, FailureClass, ObjectNa
 impl World {
     pub(crate) fn carry_out(&mut self, effect: Effect) {
         match effect {
-            Effect::Call { id, call, .. } if self.queue_wait.is_zero() => self.call(id, call),
+            Effect::Call { id, call, .. } if self.queue_wait.is_zero() => {
+                // As the worker does before it sends the call.
+                if is_call_wanted(&self.state) {
+                    self.call(id, call);
+                } else {
+                    self.withdraw(id);
+                }
+            }
             Effect::Call { id, call, .. } => {
                 self.later(self.queue_wait, Todo::Send(self.epoch, id, call));
             }

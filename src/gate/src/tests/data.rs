@@ -167,3 +167,39 @@ fn everything_is_to_be_read_of_a_port_of_which_nothing_is_known() {
     assert!(port.members_due && port.numbers_due);
     assert!(port.parts().next().is_none() && port.cidrs.is_none());
 }
+
+/// Metrics, events and conditions name the rule that opened a gate, so that nobody takes an exception for the rule.
+#[test]
+fn every_cause_that_opens_a_gate_has_a_reason_of_its_own() {
+    use crate::model::decision::Proven;
+    let table = [
+        (GateCause::Admitted, Reason::MachineAdmitted),
+        (GateCause::MembersActive, Reason::MembersActive),
+        (GateCause::NotEnforced, Reason::GateNotEnforced),
+        (GateCause::Disabled, Reason::LoadBalancerDisabled),
+        (GateCause::ClusterDeleting, Reason::ClusterDeleting),
+        (
+            GateCause::NeverInitialised,
+            Reason::ControlPlaneNotInitialized,
+        ),
+        (GateCause::NeverServed, Reason::MachineNeverServed),
+        (GateCause::ServerDown, Reason::ServerGone),
+        (GateCause::DoesNotServe, Reason::MachineDoesNotServe),
+        (
+            GateCause::Released(Proven::ThroughTheEndpoint),
+            Reason::MachineReleased,
+        ),
+        (
+            GateCause::Released(Proven::NotPossible),
+            Reason::MachineReleased,
+        ),
+        (GateCause::MembersGone, Reason::MembersRemoved),
+        (
+            GateCause::LoadBalancerUnusable,
+            Reason::LoadBalancerUnusable,
+        ),
+    ];
+    for (cause, reason) in table {
+        assert_eq!(cause.reason(), reason, "{cause:?}");
+    }
+}

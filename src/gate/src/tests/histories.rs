@@ -23,6 +23,7 @@ fn mend_octavia(world: &mut World) {
     world.model.fates.clear();
     world.model.fail_over();
     world.latency = Duration::from_millis(20);
+    world.queue_wait = Duration::ZERO;
     world.lag = Duration::ZERO;
     world.strangers.clear();
     world.endpoint = AtEndpoint::LoadBalancer;

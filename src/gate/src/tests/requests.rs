@@ -9,16 +9,17 @@ use crate::{
         effect::Effect,
         evidence::{Lack, Others},
         machine::Stage,
+        member::Owner,
         proof::{EndpointRequest, Proof, Round},
         state::State,
     },
     plan::{requests, withdrawal::is_call_wanted},
     tests::{
-        pair::{STEP, UNHOOKED, ago, machine, state},
+        pair::{STEP, UNHOOKED, ago, machine, member, state},
         world::{address, machine_name},
     },
 };
-use capo_core::ObjectName;
+use capo_core::{ObjectName, ProvisioningStatus, ids::MemberId};
 
 /// What is sent while the first machine is being released.
 fn sent(change: impl FnOnce(&mut State, &Now)) -> (Vec<(u64, EndpointRequest)>, State, Now) {
@@ -150,6 +151,29 @@ fn a_write_that_waits_is_not_sent_once_nothing_may_be_written() {
 }
 
 #[test]
+fn a_left_over_member_is_deleted_only_while_it_is_one() {
+    for (owner, expected) in [
+        (Owner::Gone, true),
+        (Owner::NameOnly, true),
+        (Owner::Ours, false),
+        (Owner::AddressOnly, false),
+        (Owner::Stranger, false),
+    ] {
+        let prune = |id: MemberId| {
+            let purpose = Purpose::Write(Write::Prune {
+                port: 8132,
+                member: id,
+            });
+            wanted(purpose, |state| member(state, 1, 1).owner = owner)
+        };
+        let (mut state, _) = state();
+        let id = member(&mut state, 1, 1).id.clone();
+        assert_eq!(prune(id), expected, "{owner:?}");
+        assert!(!prune("another".into()));
+    }
+}
+
+#[test]
 fn a_write_of_a_member_that_waits_is_sent_only_while_its_machine_needs_it() {
     use Operation::{Adopt, Create, Delete, Drain, Enable, Repair, Replace, Restore};
     let all = |change: fn(&mut State)| {
@@ -157,8 +181,19 @@ fn a_write_of_a_member_that_waits_is_sent_only_while_its_machine_needs_it() {
         let operations = Operation::ALL.into_iter();
         operations.filter(wanted).collect::<Vec<_>>()
     };
-    let stays = [Create, Delete, Replace, Adopt, Restore, Repair, Enable];
+    let stays = [Create, Replace, Adopt, Restore, Repair, Enable];
     assert_eq!(all(|_| ()), stays);
+    // A member that is to be replaced is deleted before.
+    let broken = |state: &mut State| {
+        member(state, 1, 0).provisioning = ProvisioningStatus::Error;
+        machine(state, 1).restoring = true;
+    };
+    let replaced = [Create, Delete, Replace, Adopt, Restore, Repair, Enable];
+    assert_eq!(all(broken), replaced);
+    let of_another_port = |state: &mut State| {
+        member(state, 1, 1).provisioning = ProvisioningStatus::Error;
+    };
+    assert_eq!(all(of_another_port), stays);
     assert_eq!(all(leaves), [Delete, Drain, Restore, Repair]);
     assert_eq!(
         all(|state| drop(state.machines.remove(&machine_name(1)))),
@@ -196,7 +231,8 @@ fn a_write_of_a_member_that_waits_is_sent_only_while_its_machine_needs_it() {
         };
         machine(state, 1).others = Some(Others::None(6443, Lack::Leaving));
     };
-    assert_eq!(all(last), Operation::ALL);
+    let needed = [Create, Replace, Adopt, Drain, Restore, Repair, Enable];
+    assert_eq!(all(last), needed);
 }
 
 #[test]

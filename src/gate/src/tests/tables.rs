@@ -43,6 +43,7 @@ fn member(status: &str, owner: Owner, lost: &[u64]) -> Member {
         owner,
         ownerless_reads: 0,
         prunes: Attempts::default(),
+        failures: 0,
     }
 }
 

@@ -200,6 +200,7 @@ fn a_write_of_a_member_is_noted_with_what_it_changes() {
         let slot = &mut machine(&mut state, 1).slots[1];
         slot.deleted = Some(earlier);
         slot.put_tried = true;
+        slot.deletions = 1;
         slot.absent_reads = 3;
         let write = write_of(operation);
         accepted(&mut state, &write, None, earlier, &now, Written::default());
@@ -214,10 +215,15 @@ fn a_write_of_a_member_is_noted_with_what_it_changes() {
         let made = match operation {
             // What was counted until now were refusals.
             Create => 0,
-            Delete | Repair => 2,
-            Replace | Adopt | Restore | Drain | Enable => 1,
+            Delete | Repair | Restore => 2,
+            Replace | Adopt | Drain | Enable => 1,
         };
         assert_eq!(slot.attempts.made, made, "{operation:?}");
+        let deletions = match operation {
+            Delete => 2,
+            _ => u32::from(!creates),
+        };
+        assert_eq!(slot.deletions, deletions, "{operation:?}");
     }
     let (mut state, now) = before();
     machine(&mut state, 1).slots[1].put_tried = false;
@@ -260,5 +266,34 @@ fn a_left_over_member_is_deleted_again_after_a_pause_only() {
         let prunes = |state: &State, index: usize| state.ports[1].members[index].prunes.made;
         assert_eq!(prunes(&state, 0), made, "{class:?}");
         assert_eq!(prunes(&state, 1), 0, "{class:?}");
+    }
+}
+
+#[test]
+fn from_the_tenth_lock_in_a_row_on_a_write_waits_as_after_a_refusal() {
+    for class in [FailureClass::Locked, FailureClass::Conflict] {
+        let (mut state, now) = before();
+        let member = state.ports[1].members[0].id.clone();
+        let prune = Write::Prune { port: 8132, member };
+        let push = Write::RepairPart {
+            port: 8132,
+            part: PartKind::Monitor,
+        };
+        let replace = write_of(Operation::Replace);
+        let waits = |state: &mut State| {
+            let slot = machine(state, 1).slots[1].attempts.may(now.instant);
+            let port = &state.ports[1];
+            let left_over = port.members[0].prunes.may(now.instant);
+            [!slot, !port.attempts.may(now.instant), !left_over]
+        };
+        machine(&mut state, 1).slots[1].attempts = Attempts::default();
+        for count in 1..=10 {
+            for write in [&replace, &push, &prune] {
+                refused(&mut state, write, None, failure(class), &now);
+            }
+            assert_eq!(waits(&mut state), [count == 10; 3], "{count}");
+        }
+        let refusal = machine(&mut state, 1).slots[1].refusal.clone();
+        assert_eq!(refusal.map(|refusal| refusal.class), Some(class));
     }
 }

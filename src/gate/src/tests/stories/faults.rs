@@ -52,6 +52,16 @@ fn repairs_are_not_answered(call: &Call) -> Option<Line> {
         .then_some(Line::ReplyLost)
 }
 
+/// Another client changes the load balancer whenever a member is to be created, and between these moments it reads ACTIVE.
+fn creations_meet_a_lock(call: &Call) -> Option<Line> {
+    matches!(change(call), Some(Change::CreateMember { .. }))
+        .then_some(Line::Down(FailureClass::Conflict))
+}
+
+fn nothing_is_answered(_: &Call) -> Option<Line> {
+    Some(Line::Down(FailureClass::Transient))
+}
+
 fn drains_are_denied(call: &Call) -> Option<Line> {
     let is_drain = matches!(
         change(call),
@@ -299,4 +309,88 @@ fn a_left_over_member_whose_deletion_ends_in_error_is_deleted_at_most_four_times
         world.run(seconds(11 * MINUTE));
         assert_eq!(member_of(&world, 3), None);
     }
+}
+
+#[test]
+fn a_machine_is_released_though_the_lists_of_listeners_and_pools_fail() {
+    let mut world = world(3);
+    world.fault = structure_fails;
+    world.state.reads.structure_due = true;
+    world.run(seconds(2 * MINUTE));
+    world.delete(&machine_name(1));
+    world.run(seconds(MINUTE));
+    assert!(gone(&world, 1), "{}", message(&world, 1));
+}
+
+#[test]
+fn a_member_is_created_though_a_monitor_is_missing_and_can_not_be_looked_for() {
+    let mut world = world(2);
+    world.fault = structure_fails;
+    world.model.pools.first_mut().unwrap().monitor = None;
+    world.run(seconds(MINUTE));
+    world.add(3, false, Deletion::No);
+    world.run(seconds(MINUTE));
+    assert!(world.nodes[&machine_name(3)].want.admitted);
+}
+
+#[test]
+fn a_write_that_keeps_meeting_a_lock_is_made_ever_less_often_and_named() {
+    let mut world = world(2);
+    let writes = world.tally.writes;
+    world.fault = creations_meet_a_lock;
+    world.add(3, false, Deletion::No);
+    world.run(seconds(10 * MINUTE));
+    let writes = world.tally.writes - writes;
+    assert!((10..=15).contains(&writes), "{writes}");
+    let Gate::Held { message, .. } = &world.findings.machines[&machine_name(3)].admission else {
+        panic!("not held");
+    };
+    assert!(message.contains("the model answers Conflict"), "{message}");
+    world.fault = |_| None;
+    world.run(seconds(10 * MINUTE));
+    assert!(world.nodes[&machine_name(3)].want.admitted);
+}
+
+#[test]
+fn a_deletion_that_ends_in_error_again_is_called_off_and_lets_the_next_one_go_first() {
+    let mut world = world(3);
+    world.model.fates = vec![Fate::Fine, Fate::Fails, Fate::Fails];
+    world.delete(&machine_name(1));
+    world.run(SECOND);
+    world.delete(&machine_name(2));
+    let begun = world.at();
+    while !gone(&world, 2) {
+        world.run(SECOND);
+        assert!(world.at() < begun + 150.0, "{}", message(&world, 1));
+    }
+    assert!(!gone(&world, 1));
+    assert_eq!(world.tally.restores, 1);
+    let said = message(&world, 1);
+    assert!(said.contains("ends in ERROR"), "{said}");
+    world.run(seconds(10 * MINUTE));
+    assert!(gone(&world, 1));
+}
+
+#[test]
+fn a_member_that_can_not_be_put_back_is_not_written_in_a_hot_loop() {
+    let mut world = world(3);
+    world.model.fates = vec![Fate::Fails; 100];
+    world.delete(&machine_name(1));
+    world.run(seconds(10 * MINUTE));
+    // Two deletions and the member put back, for each of the attempts at 0, 1, 3 and 8 minutes.
+    assert!(world.tally.writes <= 20, "{}", world.tally.writes);
+}
+
+#[test]
+fn a_machine_without_our_hook_waits_no_longer_for_octavia_than_until_the_alert() {
+    let mut world = world(2);
+    world.fault = nothing_is_answered;
+    let since = world.present().wall;
+    world.change(&machine_name(1), |want| {
+        want.deletion = Deletion::Unhooked { since };
+    });
+    world.run(seconds(11 * MINUTE));
+    assert!(!gone(&world, 1));
+    world.run(seconds(2 * MINUTE));
+    assert!(gone(&world, 1));
 }

@@ -3,6 +3,7 @@
 mod addresses;
 mod after_hook;
 mod dead;
+mod drained;
 mod faults;
 mod freshness;
 mod jobboard;

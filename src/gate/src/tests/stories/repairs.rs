@@ -3,7 +3,7 @@
 use super::{SECOND, seconds, world};
 use crate::{
     model::{
-        desired::{Deletion, DesiredMachine},
+        desired::{Deletion, DesiredMachine, ServerState},
         octavia::Change,
     },
     tests::{
@@ -148,4 +148,22 @@ fn what_was_broken_before_a_restart_is_repaired_no_sooner_where_its_machine_is_h
         run_and_note(&mut world, &mut known, &mut times, 595 - restart);
         assert!((3..=5).contains(&times.len()), "{restart}: {times:?}");
     }
+}
+
+#[test]
+fn a_replacement_that_can_not_be_completed_does_not_keep_other_members_from_being_repaired() {
+    let mut world = world(2);
+    world.model.fates = vec![Fate::Fails];
+    let third = world.add(3, false, Deletion::No);
+    let is_deletion = |change: &Change| matches!(change, Change::DeleteMember { .. });
+    while !world.model.writes.iter().any(is_deletion) {
+        world.run(SECOND / 10);
+        assert!(world.at() < 1_000.0);
+    }
+    world.change(&third, |want| want.server.state = ServerState::Absent);
+    world.run(seconds(10));
+    world.model.fates = vec![Fate::Fails];
+    let fourth = world.add(4, false, Deletion::No);
+    world.run(seconds(120));
+    assert!(world.nodes[&fourth].want.admitted);
 }

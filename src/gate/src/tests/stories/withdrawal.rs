@@ -2,8 +2,11 @@
 
 use super::{SECOND, gone, member_of, seconds, world};
 use crate::{
-    model::desired::Deletion,
-    tests::world::{World, address, machine_name},
+    model::desired::{Deletion, ServerState},
+    tests::{
+        model::Fate,
+        world::{World, address, machine_name},
+    },
 };
 use capo_core::ProvisioningStatus;
 
@@ -73,4 +76,50 @@ fn a_member_in_the_queue_is_not_created_for_a_machine_that_is_gone() {
             .members()
             .any(|member| member.address == address(2))
     );
+}
+
+/// The release had begun by the rules when the server was shut down.
+#[test]
+fn the_deletion_of_a_member_is_sent_whose_release_opened_without_the_rules() {
+    let mut world = World::new(&[6443, 8132], SECOND);
+    world.settings.drain_grace = seconds(300);
+    world.restart();
+    world.add_serving(1);
+    world.add_serving(2);
+    world.run(seconds(600));
+    world.delete(&machine_name(1));
+    while world.tally.drains < 2 {
+        world.run(SECOND);
+        assert!(world.at() < 1_000.0);
+    }
+    world.fall(address(1));
+    let down_since = world.now.checked_sub(seconds(30));
+    world.change(&machine_name(1), |want| {
+        want.server.state = ServerState::Shutoff;
+        want.server.down_since = down_since;
+    });
+    world.run(seconds(600));
+    assert!(gone(&world, 1) && member_of(&world, 1).is_none());
+}
+
+/// A release was called off while its member was in ERROR.
+#[test]
+fn the_deletion_is_sent_that_replaces_a_member_whose_release_was_called_off() {
+    let mut world = world(2);
+    world.delete(&machine_name(1));
+    while world.tally.drains == 0 {
+        world.run(SECOND / 10);
+    }
+    world.change(&machine_name(2), |want| {
+        want.api_server_pod = crate::model::desired::Health::Bad;
+    });
+    // Drained, put back, pushed again: every operation fails.
+    world.model.fates = vec![Fate::Fails; 3];
+    world.run(seconds(120));
+    let good = crate::model::desired::Health::Good(world.now);
+    world.change(&machine_name(2), |want| want.api_server_pod = good);
+    world.noting = true;
+    world.run(seconds(300));
+    let withdrawn = world.log.iter().filter(|line| line.contains("withdrawn"));
+    assert_eq!(withdrawn.count(), 0);
 }
