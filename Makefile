@@ -27,7 +27,7 @@ RUST_ONLY := --test documents --test statuses --test wire --test round_trip --te
 ARCHITECTURE := $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,amd64)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo release check test alerts deep mutants rollout oldest quickstart takeover test-openstack bench lint deny crds documents figures docs image-check programs
+.PHONY: help demo release check test rollouts-short takeovers-short alerts deep mutants rollout oldest quickstart takeover test-openstack bench lint deny crds documents figures docs image-check programs
 
 help: ## List the goals
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,9 +46,15 @@ check: lint ## Format, clippy, dependencies with advisories, each crate by itsel
 
 test: programs ## Unit tests, the wire, real etcd and kube-apiserver, the fake cloud, short rollouts and takeovers
 	$(CARGO) test --locked --workspace --no-fail-fast -- --test-threads=4 --skip=metrics::rollout::a_real
+	$(CARGO) test --quiet --locked --no-run --test rollout --test takeover
+	@echo "Rollouts, takeovers and alerts mostly wait, so they run side by side. Each shows its output at its end, within five minutes."
+	@$(MAKE) --no-print-directory --keep-going --jobs=3 --output-sync=target rollouts-short takeovers-short alerts
+
+rollouts-short:
 	$(CARGO) test --locked --test rollout -- --test-threads=3 --exact $(SHORT_ROLLOUTS)
+
+takeovers-short:
 	CAPO_RS_TAKEOVER="$(SHORT_TAKEOVERS)" $(CARGO) test --locked --test takeover -- --exact $(SHORT_TAKEOVERS)
-	@$(MAKE) --no-print-directory alerts
 
 alerts: programs ## A real Prometheus, every board and alert over a rollout in trouble
 	$(CARGO) test --locked --test suite metrics::rollout::a_real

@@ -61,7 +61,7 @@ pub(crate) fn link(state: &mut State) {
             }
             if let Some(slot) = machine.slots.get_mut(index) {
                 if slot.member.is_none() && found.is_some() {
-                    // Whatever held a POST back is over: it is there.
+                    // The member exists, so an earlier refusal of its creation no longer counts.
                     slot.refusal = None;
                 }
                 slot.member = found;

@@ -116,7 +116,7 @@ fn load_balancer(
         state.lookups.clear();
         for machine in state.machines.values_mut() {
             machine.slots = vec![Slot::default(); desired.ports.len()];
-            // A drained member of another load balancer says nothing of this one.
+            // The drain of a member in another load balancer is no evidence for this one.
             machine.stage = Stage::Serving;
         }
         state.releasing = None;
@@ -124,7 +124,7 @@ fn load_balancer(
     if desired.id.is_absent() {
         state.watched_since.get_or_insert(now.instant);
     }
-    // What a listener has of it was never read where nothing was wanted when it was made.
+    // A listener that was created without allowed CIDRs never had them read, so the structure is read again.
     state.reads.structure_due |= state
         .desired
         .as_ref()
@@ -289,7 +289,7 @@ fn answered(
             }
             match answer {
                 Ok(written) => {
-                    // Nothing waits for the end of an enabling.
+                    // No gate waits until a member is enabled.
                     let is_patient = matches!(
                         &write,
                         Write::Member {
@@ -363,7 +363,7 @@ fn count_read(state: &mut State, now: &Now) {
         for port in &mut state.ports {
             let is_old = |listed| now.since(listed) >= list_again;
             port.members_due |= is_long && port.listed.is_some_and(is_old);
-            // Only the structure shows that two of one name have become one again.
+            // Only a list of listeners and pools shows that a duplicate name is gone.
             state.reads.structure_due |= is_sixth && port.ambiguous.is_some();
         }
         return;

@@ -55,7 +55,7 @@ pub(crate) fn tree(state: &mut State, began: Stamp, tree: &StatusTree, effects: 
     state.reads.tree = Some(began);
 }
 
-/// What is broken already when a process begins to look may have been repaired many times by the last one.
+/// The previous process may have repaired a member that is broken at the first read, so one attempt is counted.
 pub(crate) fn inherit_repairs(machine: &mut Machine, ports: &[Port], free: bool, now: Instant) {
     for (slot, port) in machine.slots.iter_mut().zip(ports) {
         let member = slot.member.and_then(|index| port.members.get(index));

@@ -18,7 +18,7 @@ pub(crate) fn never_initialised(state: &State, now: &Now) -> Certainty {
     let Some(desired) = &state.desired else {
         return Certainty::Maybe;
     };
-    // A Machine with a healthy Node shows it before the next pass over its cluster does.
+    // A healthy Node shows that the control plane is initialised earlier than the cluster's next pass.
     let joined = |machine: &Machine| matches!(machine.want.node, Health::Good(_));
     if desired.cluster.initialised || state.answered || state.machines.values().any(joined) {
         return Certainty::No;

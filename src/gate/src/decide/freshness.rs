@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crate::model::{clock::Now, port::Port, state::State};
 
-/// The pools' member lists began after our last write, a moment ago.
+/// Whether the member lists were requested after our last write and are still fresh.
 pub(crate) fn lists_are_fresh(state: &State, now: &Now) -> bool {
     state
         .ports
@@ -20,7 +20,7 @@ pub(crate) fn port_is_listed(state: &State, port: &Port, now: &Now) -> bool {
         })
 }
 
-/// The tree will still be fresh when the answer to a call arrives that is made now.
+/// Whether the tree stays fresh until a call that is sent now is answered.
 pub(crate) fn tree_lasts(state: &State, now: &Now) -> bool {
     state.is_fresh(now)
         && state

@@ -54,7 +54,7 @@ pub(crate) fn before_rules(
     ] {
         match question {
             Certainty::Yes => {
-                // It is acted on while what it rests on is fresh only.
+                // The controller acts on this decision only while the read behind it is fresh.
                 needs.tree |= !can_decide(state, now);
                 needs.health = true;
                 let opened = machine.gates.release == GateDecision::Open(cause);
@@ -98,7 +98,7 @@ pub(crate) fn rules(
     }
     match (machine.stage, others) {
         (Stage::Released, Some(Others::Serve)) => {
-            // It is acted on while they are fresh only.
+            // The controller acts on this decision only while these reads are fresh.
             needs.lists |= !lists_are_fresh(state, now);
             GateDecision::Open(GateCause::Released(if machine.required.is_some() {
                 Proven::ThroughTheEndpoint
@@ -125,7 +125,7 @@ pub(crate) fn rules(
     }
 }
 
-/// What a machine waits for in whose place others serve, as far as Octavia shows it.
+/// The cause of the hold before the drain, once Octavia shows that other machines serve.
 fn before_the_drain(state: &State, machine: &Machine, now: &Now) -> GateCause {
     if !machine.proofs.may(now.instant) {
         return GateCause::Unproven;

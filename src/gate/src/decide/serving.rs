@@ -119,8 +119,8 @@ pub(crate) fn serves_at_present(
     Serving::Yes(Evidence::Conditions)
 }
 
-/// Whether the health monitor of a port shows which members are up. On an additional port, on which perhaps nothing
-/// listens, it does where it found one that is.
+/// Whether the health monitor of a port shows which members are up. On an additional port the monitor
+/// counts only if a member there is ONLINE, because perhaps nothing listens.
 fn monitor_decides(port: &Port, index: usize) -> bool {
     if index == 0 {
         return State::monitor_is_usable(port);
@@ -184,7 +184,7 @@ pub(crate) fn none_is_reached(state: &State, port: &Port) -> bool {
     connection == Some(Health::Bad) && !State::monitor_is_usable(port)
 }
 
-/// The address and the CA are known that a probe needs.
+/// Whether the machine's address and the cluster's CA, which a probe needs, are known.
 pub(crate) fn can_probe(state: &State, machine: &Machine) -> bool {
     machine.want.address.is_some() && state.ca().found().is_some()
 }

@@ -51,7 +51,7 @@ struct Facts<'a> {
 }
 
 impl Facts<'_> {
-    /// Tree and lists of members are both fresh; what is not is to be read.
+    /// Whether tree and member lists are fresh. Requests a read of those that are not.
     fn is_up_to_date(&self, needs: &mut Needs) -> bool {
         needs.tree |= !self.fresh;
         needs.lists |= !self.fresh || !self.listed;
@@ -154,7 +154,7 @@ fn choose(state: &State, evaluations: &[Evaluation], now: &Now) -> Option<Object
         |name: &ObjectName| !matches!(serving::others_serve(state, name, now), Others::None(..));
     let mut replaced = line.iter().filter(|(name, _)| is_replaced(name));
     let first_replaced = replaced.next();
-    // One whose release was put off waits beside the line.
+    // A machine whose release was put off does not hold up the machines after it.
     let may_begin = |machine: &Machine| machine.proofs.may(now.instant);
     let next = first_replaced
         .into_iter()
@@ -327,7 +327,7 @@ fn call_off(machine: &mut Machine, now: &Now) {
     }
 }
 
-/// No member of it gets new connections, or none that could be kept away.
+/// Whether every member of the machine that can be drained is drained.
 fn is_drained(machine: &Machine, ports: &[Port]) -> bool {
     machine.slots.iter().zip(ports).all(|(slot, port)| {
         let Some(member) = slot.member.and_then(|index| port.members.get(index)) else {

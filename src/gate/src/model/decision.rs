@@ -108,7 +108,7 @@ pub enum GateCause {
     Released(Proven),
     /// Its members are absent.
     MembersGone,
-    /// The load balancer can't be changed: what is left goes with it.
+    /// The load balancer accepts no change, so a member left in it can't be removed.
     LoadBalancerUnusable,
     // Held.
     /// Paused or being moved.

@@ -95,7 +95,7 @@ impl Machine {
 pub(crate) enum Stage {
     /// Its member stays in service.
     Serving,
-    /// Another one serves: no new connections for this one.
+    /// Another machine serves, and this machine's members get no new connections.
     Draining,
     /// Requests through the endpoint are to be answered without it.
     Proving,

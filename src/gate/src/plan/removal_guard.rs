@@ -48,7 +48,7 @@ pub(crate) fn may_remove(
         let member = slot.and_then(|slot| port.members.get(slot.member?));
         !serving::is_leaving(machine)
             && member.is_some_and(|member| {
-                // One that was never applied does not serve yet; one whose details are not read yet may be disabled.
+                // A member in PENDING_CREATE does not serve yet, and a member whose admin state is unread may be disabled.
                 member.id != victim.id
                     && member.provisioning != ProvisioningStatus::PendingCreate
                     && member.detail.is_some()

@@ -34,7 +34,7 @@ pub(crate) fn settle(state: &mut State, now: &Now) -> Option<Instant> {
         (false, Some(_)) => state.reads.ladder = None,
         _ => {}
     }
-    // The widest gap that was in force since the last read: an event in between ages nothing at once.
+    // The widest gap since the last read, so that an event that shortens the gap does not make that read stale.
     let read = state.reads.tree.map(|read| read.instant);
     let gap = gap(state);
     let interval = if state.reads.interval_after == read {
