@@ -17,7 +17,7 @@ use capo_openstack::{
     load_balancer::NewLoadBalancer,
     network::{NewNetwork, NewSubnet},
 };
-use capo_rs::tracker::{MachineLookup, OctaviaClient, Tracker};
+use capo_rs::tracker::{LookupError, MachineLookup, OctaviaClient, Tracker};
 use fake_cloud::FakeCloud;
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
 use k8s_openapi::ByteString;
@@ -76,7 +76,7 @@ const STARVED: f64 = 3.0;
 pub(super) struct Nobody;
 
 impl MachineLookup for Nobody {
-    fn exists(&self, _: ObjectName) -> BoxFuture<'static, Result<bool, String>> {
+    fn exists(&self, _: ObjectName) -> BoxFuture<'static, Result<bool, LookupError>> {
         std::future::ready(Ok(true)).boxed()
     }
 }

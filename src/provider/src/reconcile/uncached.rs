@@ -12,8 +12,7 @@ use futures::{FutureExt, future::BoxFuture};
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 
-use super::kubernetes_text;
-use crate::tracker::MachineLookup;
+use crate::tracker::{LookupError, MachineLookup};
 use capo_api::v1beta2::OpenStackMachine;
 use capo_core::ObjectName;
 
@@ -43,19 +42,19 @@ impl UncachedMachines {
 }
 
 impl MachineLookup for UncachedMachines {
-    fn exists(&self, machine: ObjectName) -> BoxFuture<'static, Result<bool, String>> {
+    fn exists(&self, machine: ObjectName) -> BoxFuture<'static, Result<bool, LookupError>> {
         let (client, synced) = (self.client.clone(), self.synced.load(Ordering::Acquire));
         async move {
             if !synced {
-                return Err("the caches of this process are not complete yet".to_owned());
+                return Err(LookupError::NotSynced);
             }
             let machines: Api<OpenStackMachine> = Api::namespaced(client, &machine.namespace);
             let read = machines.get_metadata(&machine.name);
             match tokio::time::timeout(PATIENCE, read).await {
                 Ok(Ok(_)) => Ok(true),
                 Ok(Err(error)) if names_as_absent(&error, &machine.name) => Ok(false),
-                Ok(Err(error)) => Err(kubernetes_text(&error)),
-                Err(_) => Err("Kubernetes did not answer in time".to_owned()),
+                Ok(Err(error)) => Err(error.into()),
+                Err(_) => Err(LookupError::TimedOut),
             }
         }
         .boxed()

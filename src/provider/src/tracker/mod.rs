@@ -15,7 +15,7 @@ mod registry;
 mod status_lists;
 mod worker;
 
-pub use machine_lookup::MachineLookup;
+pub use machine_lookup::{LookupError, MachineLookup};
 pub use octavia_client::OctaviaClient;
 pub use output::TrackerOutput;
 pub use part_change::PartChange;

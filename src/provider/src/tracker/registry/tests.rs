@@ -12,7 +12,7 @@ use std::{
 use futures::{FutureExt, StreamExt, future::BoxFuture};
 
 use super::*;
-use crate::tracker::inbox::Claim;
+use crate::tracker::{LookupError, inbox::Claim};
 use capo_core::{
     FailureClass, OperatingStatus, Priority, ProvisioningStatus,
     ids::{LoadBalancerId, MonitorId, PoolId},
@@ -220,7 +220,7 @@ impl Octavia for PanicsOnce {
 struct Nobody;
 
 impl MachineLookup for Nobody {
-    fn exists(&self, _: ObjectName) -> BoxFuture<'static, Result<bool, String>> {
+    fn exists(&self, _: ObjectName) -> BoxFuture<'static, Result<bool, LookupError>> {
         std::future::ready(Ok(false)).boxed()
     }
 }
