@@ -11,7 +11,7 @@ use crate::{
         proof::WITHOUT_PROOF,
     },
     model::{
-        desired::Health,
+        desired::ClusterFacts,
         findings::{Gate, MachineFinding},
         floating_ip::{Carrier, CarrierDeletion, CarrierProof, Holder, ProofOutcome},
     },
@@ -20,12 +20,8 @@ use capo_core::{ConditionState, GateOverride, ObjectName, Reason};
 
 /// What the gates depend on.
 pub struct ReleaseInputs<'a> {
-    /// The Cluster or its control plane is being deleted, or was deleted.
-    pub cluster_deleting: bool,
-    /// The control plane was initialised once.
-    pub is_initialised: bool,
-    /// The operator's annotation on the cluster.
-    pub operator: &'a GateOverride,
+    /// What is known of the cluster.
+    pub cluster: &'a ClusterFacts,
     /// The floating IP, for messages.
     pub address: &'a str,
     /// Where the floating IP is.
@@ -34,8 +30,6 @@ pub struct ReleaseInputs<'a> {
     pub ingress: &'a ConditionState,
     /// The requests through the endpoint for the machine that is released next.
     pub proof: Option<&'a CarrierProof>,
-    /// Whether Cluster API reaches the API server.
-    pub remote_connection: Health,
     /// The clock.
     pub now: Instant,
 }
@@ -104,13 +98,13 @@ fn release(inputs: &ReleaseInputs<'_>, carrier: &Carrier, is_next: bool, now: Ti
         message,
         since: now,
     };
-    if inputs.cluster_deleting {
+    if inputs.cluster.cluster_deleting {
         return open(
             Reason::ClusterDeleting,
             "The Cluster or its control plane is being deleted, or was deleted",
         );
     }
-    let operators = || [&carrier.operator, inputs.operator].into_iter();
+    let operators = || [&carrier.operator, &inputs.cluster.operator].into_iter();
     if let Some(GateOverride::Bypass { reason, .. }) = first_bypass(operators(), now) {
         return Gate::Bypassed {
             message: format!("The operator bypasses the gate: {reason}"),
@@ -120,7 +114,7 @@ fn release(inputs: &ReleaseInputs<'_>, carrier: &Carrier, is_next: bool, now: Ti
         let message = format!("The operator holds the gate: {reason}");
         return held(Reason::OperatorHold, message);
     }
-    if !inputs.is_initialised {
+    if !inputs.cluster.initialised {
         return open(
             Reason::ControlPlaneNotInitialized,
             "The control plane was never initialised",
@@ -178,6 +172,7 @@ fn release(inputs: &ReleaseInputs<'_>, carrier: &Carrier, is_next: bool, now: Ti
             }),
         )) => {
             let reached_since = inputs
+                .cluster
                 .remote_connection
                 .good_since()
                 .map(|since| since.max(proof.since));

@@ -9,9 +9,10 @@ use std::{
 use jiff::Timestamp;
 
 use crate::{
+    builders,
     decide::floating_ip::{ReleaseInputs, carrier_findings},
     model::{
-        desired::Health,
+        desired::{ClusterFacts, Health},
         findings::Gate,
         floating_ip::{ApiServer, Carrier, CarrierDeletion, CarrierProof, Holder, ProofOutcome},
     },
@@ -44,18 +45,16 @@ fn name(machine: &str) -> ObjectName {
     ObjectName::new("ns", machine)
 }
 
+static CLUSTER: LazyLock<ClusterFacts> = LazyLock::new(builders::cluster_facts);
 static INGRESS: LazyLock<ConditionState> = LazyLock::new(|| ConditionState::met(Reason::Ready));
 
 fn inputs<'a>(holder: &'a Holder, proof: Option<&'a CarrierProof>) -> ReleaseInputs<'a> {
     ReleaseInputs {
-        cluster_deleting: false,
-        is_initialised: true,
-        operator: &GateOverride::None,
+        cluster: &CLUSTER,
         address: "203.0.113.9",
         holder,
         ingress: &INGRESS,
         proof,
-        remote_connection: Health::Unknown,
         now: Instant::now(),
     }
 }
@@ -149,7 +148,11 @@ fn cluster_api_must_have_reached_an_endpoint_for_long_that_this_process_cannot_r
     {
         let proof = proof(Some(failed(is_unreachable)));
         let mut inputs = inputs(&on_b, Some(&proof));
-        inputs.remote_connection = Health::Good(proof.since);
+        let reached = ClusterFacts {
+            remote_connection: Health::Good(proof.since),
+            ..builders::cluster_facts()
+        };
+        inputs.cluster = &reached;
         inputs.now = proof.since + Duration::from_secs(seconds);
         let gate = gate(&inputs, &carriers, "a");
         assert_eq!(
@@ -164,30 +167,34 @@ fn cluster_api_must_have_reached_an_endpoint_for_long_that_this_process_cannot_r
 fn what_opens_every_gate_opens_this_one_and_an_operator_holds_it() {
     let carriers = [leaving("a")];
     let on_a = Holder::Machine(name("a"));
-    let bypass = GateOverride::Bypass {
+    let [mut deleting, mut new, mut bypassed, mut kept] =
+        std::array::from_fn(|_| builders::cluster_facts());
+    deleting.cluster_deleting = true;
+    new.initialised = false;
+    bypassed.operator = GateOverride::Bypass {
         until: Timestamp::MAX,
         reason: "r".to_owned(),
     };
-    let hold = GateOverride::Hold {
+    kept.operator = GateOverride::Hold {
         reason: "r".to_owned(),
     };
-    let mut deleting = inputs(&on_a, None);
-    deleting.cluster_deleting = true;
-    assert!(gate(&deleting, &carriers, "a").is_open());
-    let mut new = inputs(&on_a, None);
-    new.is_initialised = false;
-    assert!(gate(&new, &carriers, "a").is_open());
-    let mut bypassed = inputs(&on_a, None);
-    bypassed.operator = &bypass;
-    assert!(gate(&bypassed, &carriers, "a").is_open());
+    for cluster in [&deleting, &new, &bypassed] {
+        let inputs = ReleaseInputs {
+            cluster,
+            ..inputs(&on_a, None)
+        };
+        assert!(gate(&inputs, &carriers, "a").is_open(), "{cluster:?}");
+    }
     let unhooked = [Carrier {
         deletion: CarrierDeletion::WithoutHook,
         ..leaving("a")
     }];
     assert!(gate(&inputs(&on_a, None), &unhooked, "a").is_open());
-    let mut kept = inputs(&on_a, None);
-    kept.operator = &hold;
-    assert!(!gate(&kept, &unhooked, "a").is_open());
+    let held = ReleaseInputs {
+        cluster: &kept,
+        ..inputs(&on_a, None)
+    };
+    assert!(!gate(&held, &unhooked, "a").is_open());
 }
 
 #[test]
@@ -206,7 +213,11 @@ fn the_override_of_the_machine_goes_before_that_of_the_cluster_and_a_bypass_befo
             ..leaving("a")
         }];
         let mut inputs = inputs(&on_a, None);
-        inputs.operator = &cluster;
+        let cluster = ClusterFacts {
+            operator: cluster,
+            ..builders::cluster_facts()
+        };
+        inputs.cluster = &cluster;
         match gate(&inputs, &carriers, "a") {
             Gate::Bypassed { message } | Gate::Held { message, .. } => message,
             other => panic!("{other:?}"),

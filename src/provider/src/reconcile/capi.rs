@@ -237,6 +237,11 @@ impl Cluster {
     pub fn is_deleting(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
     }
+
+    /// Whether a Cluster is being deleted, or was absent in an uncached read.
+    pub fn is_deleting_or_absent(cluster: Option<&Self>) -> bool {
+        cluster.is_none_or(Self::is_deleting)
+    }
 }
 
 impl Machine {

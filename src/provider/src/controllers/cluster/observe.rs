@@ -117,7 +117,7 @@ impl RelatedObjects {
             self.control_plane.absent && self.control_plane_machines().next().is_some();
         was_deleted
             || self.control_plane.deleting
-            || self.cluster.as_ref().is_none_or(|c| c.is_deleting())
+            || Cluster::is_deleting_or_absent(self.cluster.as_deref())
     }
 
     /// The control-plane Machine whose infrastructure is the `OpenStackMachine` of this name.

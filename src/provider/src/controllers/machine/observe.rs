@@ -134,9 +134,7 @@ impl RelatedObjects {
 
     /// The Cluster is being deleted or absent.
     pub(super) fn is_cluster_deleting(&self) -> bool {
-        self.cluster
-            .as_ref()
-            .is_none_or(|cluster| cluster.is_deleting())
+        Cluster::is_deleting_or_absent(self.cluster.as_deref())
     }
 
     /// The Cluster is paused.

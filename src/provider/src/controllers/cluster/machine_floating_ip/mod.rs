@@ -368,20 +368,16 @@ struct GateInputs<'a> {
 }
 
 fn decide_gates(pass: &mut Reconcile<'_>, gates: &GateInputs<'_>, carriers: &[Carrier]) {
-    let facts = gates.facts;
     let none = BTreeMap::new();
     let seen = &pass.seen.carriers;
     let before = seen.gates.found().map_or(&none, |gates| &gates.machines);
     let proof: Option<CarrierProof> = seen.proof.as_ref().map(Proof::seen);
     let inputs = ReleaseInputs {
-        cluster_deleting: facts.cluster_deleting,
-        is_initialised: facts.initialised,
-        operator: &facts.operator,
+        cluster: gates.facts,
         address: gates.shown,
         holder: gates.holder,
         ingress: gates.ingress,
         proof: proof.as_ref(),
-        remote_connection: facts.remote_connection,
         now: pass.now,
     };
     let machines = carrier_findings(&inputs, carriers, before, Timestamp::now());
