@@ -16,7 +16,7 @@ use crate::{
     reconcile::{capi::Machine, deletion_hooks::Hooks},
 };
 use capo_api::v1alpha1::OpenStackServer;
-use capo_core::{Lookup, gate_override};
+use capo_core::{GateMode, Lookup, gate_override};
 use capo_gate::{
     desired::{Deletion, DesiredMachine, Health, ObservedServer, ServerState},
     findings::MachineFinding,
@@ -221,10 +221,18 @@ impl Pass<'_> {
         }
     }
 
+    /// The mode of this machine's gates, which is `Off` where no gate concerns it.
+    fn gate_mode(&self) -> GateMode {
+        if self.related.is_gated() || !self.floating_ip_gates().is_absent() {
+            self.context.tracker.settings().mode
+        } else {
+            GateMode::Off
+        }
+    }
+
     pub(super) fn gate_inputs(&self) -> GateInputs<'_> {
         GateInputs {
-            mode: self.context.tracker.settings().mode,
-            gated: self.related.is_gated() || !self.floating_ip_gates().is_absent(),
+            mode: self.gate_mode(),
             paused: self.is_paused_or_moved(),
             cluster_deleting: self.related.is_cluster_deleting(),
             admitted: self.is_admitted(),

@@ -1,6 +1,6 @@
 //! Carries the gates' decisions over to one machine: whether it may count as provisioned (admission), which of our hooks its
-//! Machine carries (release), and whether its server may be deleted (finalizer). The functions are pure. `capo-gate` weighs
-//! the evidence; what is decided here is only where no finding is needed.
+//! Machine carries (release), and whether its server may be deleted (finalizer). The functions are pure. `capo-gate` decides;
+//! the inputs say which machines have no finding because no gate concerns them.
 
 use crate::reconcile::deletion_hooks::{HeldAt, HookChange, Hooks};
 use capo_core::GateMode;
@@ -14,11 +14,9 @@ use capo_gate::findings::{Gate, MachineFinding};
     reason = "independent facts, each named where it is read"
 )]
 pub(super) struct GateInputs<'a> {
-    /// The mode of the gates.
+    /// The mode of this machine's gates. It is `Off` for every machine outside the control plane of a cluster with a load
+    /// balancer or a floating IP of ours: nobody decides on gates for such a machine.
     pub mode: GateMode,
-    /// The machine is in the control plane of a cluster with a load balancer or a floating IP of ours. No other machine
-    /// waits for a gate.
-    pub gated: bool,
     /// The machine is paused, or clusterctl moves it.
     pub paused: bool,
     /// The Cluster is being deleted, or was absent in an uncached read.
@@ -46,6 +44,14 @@ pub(super) struct OwningMachine {
     pub carried: Hooks,
     /// Those that hold a Machine of its version.
     pub wanted: Hooks,
+}
+
+impl GateInputs<'_> {
+    /// Whether the findings decide when the machine may leave. That the Cluster is being deleted or absent is checked here too,
+    /// because no controller publishes the facts of a cluster without a Cluster.
+    fn is_release_gated(&self) -> bool {
+        self.mode == GateMode::Enforce && !self.cluster_deleting
+    }
 }
 
 /// Why a gate does not open yet.
@@ -77,7 +83,7 @@ pub(super) fn admission(inputs: &GateInputs<'_>) -> Result<(), Hold> {
             "The server is not ACTIVE yet",
         ));
     }
-    if !inputs.gated || inputs.mode != GateMode::Enforce {
+    if inputs.mode != GateMode::Enforce {
         return Ok(());
     }
     decided(inputs.finding.map(|finding| &finding.admission))
@@ -92,11 +98,11 @@ pub(super) fn hook(inputs: &GateInputs<'_>) -> HookChange {
     if inputs.paused {
         return HookChange::Keep;
     }
-    let holds = inputs.gated && inputs.mode == GateMode::Enforce && !inputs.cluster_deleting;
+    let holds = inputs.is_release_gated();
     let release = inputs.finding.is_some_and(|f| f.release.is_open());
     match (machine.carried.any(), machine.deleting) {
         (_, false) if holds && machine.carried != machine.wanted => HookChange::Put(machine.wanted),
-        (true, false) if !inputs.gated || inputs.mode == GateMode::Off => HookChange::Remove,
+        (true, false) if inputs.mode == GateMode::Off => HookChange::Remove,
         (true, true) if !holds => HookChange::Remove,
         (true, true) if release => release_hooks(machine),
         _ => HookChange::Keep,
@@ -124,15 +130,12 @@ pub(super) fn may_delete_server(inputs: &GateInputs<'_>) -> Result<(), Hold> {
             "Paused, or being moved: nothing is touched",
         ));
     }
-    if !inputs.gated || inputs.cluster_deleting {
+    if !inputs.is_release_gated() {
         return Ok(());
     }
     // A Machine that is being deleted without our hook is not held; its member goes before its server all the same, and
     // the tracker decides when.
-    match decided(inputs.finding.map(|finding| &finding.finalizer)) {
-        Err(_) if inputs.mode != GateMode::Enforce => Ok(()),
-        decided => decided,
-    }
+    decided(inputs.finding.map(|finding| &finding.finalizer))
 }
 
 fn decided(gate: Option<&Gate>) -> Result<(), Hold> {

@@ -54,7 +54,6 @@ fn owning_machine(deleting: bool, hooked: bool) -> OwningMachine {
 fn inputs(finding: Option<&MachineFinding>) -> GateInputs<'_> {
     GateInputs {
         mode: GateMode::Enforce,
-        gated: true,
         paused: false,
         cluster_deleting: false,
         admitted: false,
@@ -92,7 +91,7 @@ fn what_was_admitted_stays_admitted() {
 #[test]
 fn a_worker_never_waits_for_a_load_balancer() {
     let mut worker = inputs(None);
-    worker.gated = false;
+    worker.mode = GateMode::Off;
     assert_eq!(admission(&worker), Ok(()));
     assert_eq!(hook(&worker), HookChange::Keep);
     assert_eq!(may_delete_server(&worker), Ok(()));
@@ -231,12 +230,16 @@ fn paused_goes_before_everything_else() {
     let open = finding(&OPEN);
     let mut inputs = inputs(Some(&open));
     inputs.paused = true;
-    for (gated, cluster_deleting) in [(true, false), (true, true), (false, false)] {
-        (inputs.gated, inputs.cluster_deleting) = (gated, cluster_deleting);
+    for (mode, cluster_deleting) in [
+        (GateMode::Enforce, false),
+        (GateMode::Enforce, true),
+        (GateMode::Off, false),
+    ] {
+        (inputs.mode, inputs.cluster_deleting) = (mode, cluster_deleting);
         assert_ne!(
             may_delete_server(&inputs),
             Ok(()),
-            "{gated} {cluster_deleting}"
+            "{mode:?} {cluster_deleting}"
         );
         assert_eq!(hook(&inputs), HookChange::Keep);
     }
@@ -245,7 +248,7 @@ fn paused_goes_before_everything_else() {
 #[test]
 fn a_load_balancer_of_ours_no_more_means_no_hook() {
     let mut inputs = inputs(None);
-    inputs.gated = false;
+    inputs.mode = GateMode::Off;
     inputs.machine = Some(owning_machine(false, true));
     assert_eq!(hook(&inputs), HookChange::Remove);
     inputs.machine = Some(owning_machine(true, true));
