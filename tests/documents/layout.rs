@@ -57,6 +57,121 @@ fn no_code_is_kept_that_nothing_uses() {
     }
 }
 
+/// The paths that the `use` tree after `prefix` names, each written out.
+fn paths_of_tree(prefix: &str, tree: &str, paths: &mut Vec<String>) {
+    let Some((head, group)) = tree.split_once('{') else {
+        paths.push(format!("{prefix}{}", tree.trim()));
+        return;
+    };
+    let prefix = format!("{prefix}{}", head.trim());
+    let group = group.trim_end().trim_end_matches('}');
+    let (mut depth, mut start) = (0, 0);
+    for (at, char) in group.char_indices().chain([(group.len(), ',')]) {
+        match char {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 || at == group.len() => {
+                paths_of_tree(&prefix, &group[start..at], paths);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The paths from the crate's root that the text of a module names, in `use` declarations and elsewhere.
+fn named_paths(module: &[&str], text: &str) -> Vec<String> {
+    let code: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .collect();
+    let code = code.join("\n");
+    let mut paths = Vec::new();
+    for tree in code.split("use ").skip(1) {
+        paths_of_tree("", tree.split(';').next().unwrap_or_default(), &mut paths);
+    }
+    let elsewhere = code.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != ':');
+    paths.extend(elsewhere.map(str::to_owned));
+    let from_root = |path: &String| {
+        let local = path.trim_start_matches("super::");
+        let up = (path.len() - local.len()) / "super::".len();
+        match path.strip_prefix("crate::") {
+            Some(path) => Some(path.to_owned()),
+            None if (1..=module.len()).contains(&up) => {
+                Some([&module[..module.len() - up], &[local]].concat().join("::"))
+            }
+            None => None,
+        }
+    };
+    paths.iter().filter_map(from_root).collect()
+}
+
+/// The first other controller that a module of a controller names.
+fn named_sibling(module: &[&str], text: &str, controllers: &[String]) -> Option<String> {
+    named_paths(module, text).into_iter().find(|path| {
+        let mut parts = path.split("::");
+        parts.next() == Some("controllers")
+            && parts.next().is_some_and(|name| {
+                name != module[1] && controllers.iter().any(|known| known == name)
+            })
+    })
+}
+
+#[test]
+fn no_controller_imports_another_one() {
+    let source = repository("src/provider/src");
+    let folders = fs::read_dir(source.join("controllers")).unwrap();
+    let controllers: Vec<String> = folders
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_dir())
+        .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
+        .collect();
+    assert!(controllers.len() > 1, "{controllers:?}");
+    for controller in &controllers {
+        for path in files(&source.join("controllers").join(controller), "rs") {
+            let text = fs::read_to_string(&path).unwrap();
+            let module = path.strip_prefix(&source).unwrap().with_extension("");
+            let module: Vec<&str> = module
+                .iter()
+                .filter_map(|part| part.to_str())
+                .filter(|part| *part != "mod")
+                .collect();
+            let named = named_sibling(&module, &text, &controllers);
+            assert_eq!(named, None, "{}", path.display());
+        }
+    }
+    for path in files(&source.join("reconcile"), "rs") {
+        let text = fs::read_to_string(&path).unwrap();
+        let named = named_paths(&["reconcile", "it"], &text);
+        let named = named.iter().find(|path| path.starts_with("controllers"));
+        assert_eq!(named, None, "{}", path.display());
+    }
+}
+
+#[test]
+fn an_import_of_another_controller_is_found_in_every_spelling() {
+    let controllers = ["machine".to_owned(), "server".to_owned()];
+    let module = ["controllers", "server", "delete"];
+    for (text, expected) in [
+        ("use crate::controllers::machine;", true),
+        ("use crate::controllers::machine::FINALIZER;", true),
+        (
+            "use crate::{\n    controllers::{Context, machine::{A, B}, project_match::P},\n    kubernetes,\n};",
+            true,
+        ),
+        ("use super::super::machine::FINALIZER;", true),
+        ("fn f() { crate::controllers::machine::f() }", true),
+        ("use super::super::{server::A, Context};", false),
+        ("use super::machine;", false),
+        ("use crate::controllers::{Context, machine_state};", false),
+        ("use capo_gate::model::machine::Machine;", false),
+        ("// use crate::controllers::machine;", false),
+    ] {
+        let found = named_sibling(&module, text, &controllers);
+        assert_eq!(found.is_some(), expected, "{text}: {found:?}");
+    }
+}
+
 #[test]
 fn a_panic_unwinds_in_a_release() {
     // It ends one pass only, because the controllers catch it.

@@ -2,10 +2,13 @@
 
 use std::ops::Deref;
 
+use futures::future::BoxFuture;
 use kube::ResourceExt;
 
 use super::{Stores, capi::CLUSTER_NAME_LABEL, cluster, machine, machine_template, server};
-use crate::reconcile::{ObjectCache, SharedContext, name_of, related_objects::ContractKinds};
+use crate::reconcile::{
+    ObjectCache, SharedContext, StepResult, name_of, related_objects::ContractKinds,
+};
 use crate::work_queue::WorkQueue;
 use capo_core::ObjectName;
 
@@ -23,9 +26,15 @@ pub struct Context {
     pub(super) servers: server::ServerCaches,
     /// What the machine template controller has looked up.
     pub(super) machine_templates: ObjectCache<machine_template::LookedUp>,
+    /// Asks the machine's controller whether a server may be deleted.
+    pub(super) ensure_server_may_be_deleted: ServerGate,
     /// The objects that need a pass.
     pub(super) queues: Queues,
 }
+
+/// Returns `Ok` when the server of the machine of this name may be deleted.
+pub(super) type ServerGate =
+    for<'a> fn(&'a ObjectName, &'a Context) -> BoxFuture<'a, StepResult<()>>;
 
 /// The objects that need a pass, for each controller.
 #[derive(Debug, Clone, Default)]

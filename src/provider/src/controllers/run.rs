@@ -19,6 +19,7 @@ use crate::{
         ObjectCache, SharedContext,
         health_check::MachineHealthCheck,
         identity::SecretVersions,
+        image_objects,
         related_objects::ContractKinds,
         runner::{Controller, Runner},
         transition_events,
@@ -136,6 +137,7 @@ pub async fn run(parts: Parts, shutdown: CancellationToken) {
         machines: ObjectCache::default(),
         machine_templates: ObjectCache::default(),
         servers: caches,
+        ensure_server_may_be_deleted: machine::ensure_server_may_be_deleted,
         queues,
     });
     let controllers = controllers(context, runner, synced);
@@ -183,7 +185,13 @@ async fn controllers(
         runner.clone().run(servers, context.clone()).boxed(),
         simple_controllers::run(context.clone(), runner.clone()).boxed(),
         secret_rotation::run(&context, runner.shutdown.clone()).boxed(),
-        server::image_objects::run(&context, runner.shutdown.clone()).boxed(),
+        image_objects::run(
+            &context,
+            &context.servers.images,
+            &context.queues.servers,
+            runner.shutdown.clone(),
+        )
+        .boxed(),
     );
 }
 

@@ -40,14 +40,14 @@ use super::{
     capi::{self, has_annotation},
 };
 use crate::kubernetes::conditions::kind;
-use crate::reconcile::{StepError, StepResult, cluster_names::Names, name_of};
+use crate::reconcile::{
+    StepError, StepResult, cluster_names::Names, finalizer::OPENSTACK_CLUSTER as FINALIZER, name_of,
+};
 use capo_api::v1beta2::OpenStackCluster;
 use capo_core::{ConditionState, Reason};
 
 /// The controller's name in logs and metrics.
 pub const CONTROLLER: &str = "openstackcluster";
-/// Our finalizer, the same as CAPO's.
-pub const FINALIZER: &str = "openstackcluster.infrastructure.cluster.x-k8s.io";
 
 /// One pass over an `OpenStackCluster`.
 pub fn pass(object: Arc<OpenStackCluster>, context: Arc<Context>) -> BoxFuture<'static, Outcome> {

@@ -13,9 +13,8 @@ use super::cache::CachedCluster;
 use crate::controllers::{
     Context,
     capi::{self, Cluster, ContractReference, Machine},
-    machine,
 };
-use crate::reconcile::{ReadAt, read_uncached};
+use crate::reconcile::{ReadAt, finalizer, read_uncached};
 use capo_api::v1beta2::OpenStackMachine;
 use capo_core::{Endpoint, GateOverride, Lookup, ObjectName, gate_override, ids::ServerId};
 use capo_gate::desired::ClusterFacts;
@@ -244,7 +243,7 @@ fn openstack_machines(
             || machine
                 .finalizers()
                 .iter()
-                .any(|it| it == machine::FINALIZER)
+                .any(|it| it == finalizer::OPENSTACK_MACHINE)
     };
     let machines = context.stores.openstack_machines.state_filter(|machine| {
         machine.metadata.namespace.as_deref() == Some(namespace)

@@ -29,6 +29,7 @@ use crate::{
     },
     reconcile::{
         StepError, StepResult,
+        finalizer::OPENSTACK_FLOATING_IP_POOL as FINALIZER,
         identity::{self, Asker},
         is_paused_or_moved, name_of,
     },
@@ -40,9 +41,6 @@ pub(super) use watch::run;
 
 /// The controller's name in logs and metrics.
 const CONTROLLER: &str = "openstackfloatingippool";
-
-/// Keeps a pool until its addresses are released. CAPO's.
-const FINALIZER: &str = "openstackfloatingippool.infrastructure.cluster.x-k8s.io";
 
 /// Keeps an `IPAddress` until its floating IP is released. CAPO's.
 const ADDRESS_FINALIZER: &str =

@@ -11,9 +11,8 @@ use super::{
     reconcile::Pass,
 };
 use crate::{
-    controllers::server::observation::ServerAddress,
     kubernetes::conditions::{self, kind},
-    reconcile::{capi::Machine, deletion_hooks::Hooks},
+    reconcile::{capi::Machine, deletion_hooks::Hooks, server_observation::ServerAddress},
 };
 use capo_api::v1alpha1::OpenStackServer;
 use capo_core::{GateMode, Lookup, gate_override};

@@ -22,11 +22,8 @@ pub(super) use reconcile::{ensure_server_may_be_deleted, pass};
 
 use crate::{
     kubernetes::conditions::kind,
-    reconcile::{StepError, StepResult},
+    reconcile::{StepError, StepResult, finalizer::OPENSTACK_MACHINE as FINALIZER},
 };
-
-/// Keeps the object until its load balancer members and then its server are gone.
-pub const FINALIZER: &str = "openstackmachine.infrastructure.cluster.x-k8s.io";
 
 /// The name of this controller in logs and metrics.
 pub(super) const CONTROLLER: &str = "openstackmachine";

@@ -7,9 +7,9 @@ use kube::{Resource, ResourceExt};
 
 use super::{FINALIZER, StepError, StepResult, kubernetes_failed, observe::RelatedObjects, plan};
 use crate::{
-    controllers::{Context, Outcome, capi, server::observation::Observation},
+    controllers::{Context, Outcome, capi},
     kubernetes::conditions::kind,
-    reconcile::related_objects::cached_or_read,
+    reconcile::{related_objects::cached_or_read, server_observation::Observation},
 };
 use capo_api::v1beta2::OpenStackMachine;
 use capo_core::{ConditionState, ObjectName, Reason};
@@ -35,20 +35,24 @@ pub(in crate::controllers) fn pass(
 /// Returns `Ok` when the server of the machine `name` may be deleted. Its object may have been deleted
 /// alone, or by a foreground deletion that does not wait for the machine. A machine that is absent from the
 /// store is read from the API server: only one that does not exist opens this gate.
-pub(in crate::controllers) async fn ensure_server_may_be_deleted(
-    name: &ObjectName,
-    context: &Context,
-) -> StepResult<()> {
-    let store = &context.stores.openstack_machines;
-    let found = cached_or_read(store, &context.client, &name.namespace, &name.name)
-        .await
-        .map_err(|error| kubernetes_failed("Reading the OpenStackMachine", &error))?;
-    let Some(object) = found else {
-        return Ok(());
-    };
-    let mut pass = Pass::of(object, context).await?;
-    pass.publish_desired();
-    plan::may_delete_server(&pass.gate_inputs()).map_err(|hold| waiting(hold.reason, &hold.message))
+pub(in crate::controllers) fn ensure_server_may_be_deleted<'a>(
+    name: &'a ObjectName,
+    context: &'a Context,
+) -> BoxFuture<'a, StepResult<()>> {
+    async move {
+        let store = &context.stores.openstack_machines;
+        let found = cached_or_read(store, &context.client, &name.namespace, &name.name)
+            .await
+            .map_err(|error| kubernetes_failed("Reading the OpenStackMachine", &error))?;
+        let Some(object) = found else {
+            return Ok(());
+        };
+        let mut pass = Pass::of(object, context).await?;
+        pass.publish_desired();
+        plan::may_delete_server(&pass.gate_inputs())
+            .map_err(|hold| waiting(hold.reason, &hold.message))
+    }
+    .boxed()
 }
 
 pub(super) struct Pass<'a> {

@@ -2,11 +2,12 @@
 
 use super::capacity::{self, Offer};
 use crate::{
-    controllers::{Context, server::image_and_flavor::ImageAndFlavor},
+    controllers::Context,
     kubernetes::conditions::kind,
     reconcile::{
         StepResult,
         identity::{Asker, identity},
+        image_and_flavor::ImageAndFlavor,
     },
 };
 use capo_api::v1beta2::{IdentityRef, OpenStackMachineTemplate};

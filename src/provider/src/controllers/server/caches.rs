@@ -8,11 +8,10 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::{
-    Progress, creations::Doubts, image_objects::ImageObjects, observation::Observations,
-    ownership::Holders, server_group::ServerGroups,
+use super::{Progress, creations::Doubts, ownership::Holders, server_group::ServerGroups};
+use crate::reconcile::{
+    ObjectCache, image_objects::ImageObjects, server_observation::Observations,
 };
-use crate::reconcile::ObjectCache;
 use capo_core::ObjectName;
 
 /// How old a look-up of servers and ports by name may be before something is created under the name.

@@ -14,7 +14,7 @@ use super::{
     server_state, validate, wait,
 };
 use crate::{
-    controllers::{Context, machine, project_match::ProjectMatch},
+    controllers::{Context, project_match::ProjectMatch},
     kubernetes::events::{CloudObject, Verb},
     reconcile::server_names,
 };
@@ -171,7 +171,7 @@ impl Deletion<'_> {
         if !owners.iter().any(|owner| owner.kind == "OpenStackMachine") {
             return Ok(());
         }
-        machine::ensure_server_may_be_deleted(self.owner, self.context).await
+        (self.context.ensure_server_may_be_deleted)(self.owner, self.context).await
     }
 
     async fn find_server(&self) -> StepResult<Option<Server>> {

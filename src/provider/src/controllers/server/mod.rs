@@ -11,12 +11,8 @@ mod block_devices;
 mod caches;
 mod creations;
 mod delete;
-mod filters;
 mod floating_ip;
-pub(super) mod image_and_flavor;
-pub(super) mod image_objects;
 mod instance;
-pub mod observation;
 mod observe;
 mod ownership;
 mod plan;
@@ -28,24 +24,19 @@ mod server_group;
 mod server_state;
 mod validate;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 pub(super) use caches::ServerCaches;
 pub(super) use reconcile::pass;
 
-use super::Outcome;
-use crate::{
-    kubernetes::conditions::kind,
-    reconcile::{StepError, StepResult, reason_of},
+use crate::reconcile::{
+    StepError, StepResult, filters,
+    finalizer::OPENSTACK_SERVER as FINALIZER,
+    server_error::{ambiguous, failed, failure, kubernetes_failed, missing, wait},
 };
 use capo_api::v1alpha1::{OpenStackServer, ResolvedServerSpec};
-use capo_core::FailureClass;
+use capo_core::ObjectName;
 use capo_core::ids::{PortId, ServerId};
-use capo_core::{ObjectName, Reason};
-use capo_openstack::Error;
-
-/// Keeps the object until everything that was made for it is gone.
-pub const FINALIZER: &str = "openstackserver.infrastructure.cluster.x-k8s.io";
 
 /// The name of this controller in logs and metrics.
 pub(super) const CONTROLLER: &str = "openstackserver";
@@ -129,47 +120,4 @@ impl Claims {
     fn port(&self, id: &PortId) -> Option<&ObjectName> {
         self.ports.get(id)
     }
-}
-
-/// A call that failed. Trouble with the cloud as a whole has a reason of its own, wherever it comes from;
-/// `refused` is the reason for everything else.
-fn failed(error: &Error, refused: Reason) -> StepError {
-    StepError::of(
-        kind::INSTANCE_READY,
-        Outcome::Failed {
-            class: error.class(),
-            reason: reason_of(error.class()).unwrap_or(refused),
-            message: error.to_string(),
-            retry_after: error.retry_after(),
-        },
-    )
-}
-
-/// Something is wrong that is not a single call's error.
-fn failure(class: FailureClass, reason: Reason, message: impl Into<String>) -> StepError {
-    StepError::failed(kind::INSTANCE_READY, class, reason, message)
-}
-
-/// Something takes time; the next pass starts after `after`.
-fn wait(reason: Reason, message: impl Into<String>, after: Duration) -> StepError {
-    StepError::wait(kind::INSTANCE_READY, reason, message, after)
-}
-
-/// A spec leaves open what it has to say.
-fn missing(field: &str, wanted: &str) -> StepError {
-    failure(
-        FailureClass::Invalid,
-        Reason::InvalidSpec,
-        format!("{field}: needs {wanted}"),
-    )
-}
-
-/// Several objects match, or the one that matches belongs to another object.
-fn ambiguous(message: impl Into<String>) -> StepError {
-    failure(FailureClass::Invalid, Reason::AmbiguousMatch, message)
-}
-
-/// A call of the Kubernetes API failed.
-fn kubernetes_failed(doing: &str, error: &kube::Error) -> StepError {
-    StepError::kubernetes(kind::INSTANCE_READY, doing, error)
 }

@@ -1,11 +1,15 @@
 //! What a pass reads: what other objects hold, the credentials, the server and its ports.
 
-use std::{sync::Arc, time::Duration, time::Instant};
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use kube::ResourceExt;
 
 use super::{
-    Claims, StepError, StepResult, failed, observation::wishes, reconcile::Pass, server_state, wait,
+    Claims, StepError, StepResult, creations::IN_DOUBT, failed, reconcile::Pass, server_state, wait,
 };
 use crate::controllers::{
     Outcome,
@@ -186,4 +190,19 @@ impl Pass<'_> {
         self.progress.port_ids = names.filter_map(port).map(|port| port.id.clone()).collect();
         Ok(())
     }
+}
+
+/// A hash of what an object requests: everything that a user can change.
+pub(super) fn wishes(object: &OpenStackServer) -> u64 {
+    let metadata = &object.metadata;
+    let mut hasher = DefaultHasher::new();
+    (metadata.generation, &metadata.labels).hash(&mut hasher);
+    for annotation in metadata.annotations.iter().flatten() {
+        // The controller writes this one itself.
+        if annotation.0 != IN_DOUBT {
+            annotation.hash(&mut hasher);
+        }
+    }
+    metadata.deletion_timestamp.is_some().hash(&mut hasher);
+    hasher.finish()
 }

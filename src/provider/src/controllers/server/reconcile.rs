@@ -12,7 +12,7 @@ use super::{
     delete::{Deletion, Leftover},
     floating_ip::{self, FloatingAddress},
     instance, kubernetes_failed,
-    observation::wishes,
+    observe::wishes,
     ownership,
     ownership::can_be_its_server,
     plan::{ServerPlan, server_plan},

@@ -3,11 +3,12 @@
 
 use futures::future::try_join_all;
 
-use super::{
-    StepResult, failure, filters, image_and_flavor::ImageAndFlavor, image_objects::ImageObjects,
-    missing,
+use super::{StepResult, failure, filters, missing};
+use crate::reconcile::{
+    image_and_flavor::ImageAndFlavor,
+    image_objects::ImageObjects,
+    server_names::{self, merged_tags},
 };
-use crate::reconcile::server_names::{self, merged_tags};
 use capo_api::{
     v1alpha1::{OpenStackServerSpec, ResolvedServerSpec},
     v1beta2::{

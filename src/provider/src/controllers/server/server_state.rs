@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::{StepError, observation::ServerAddress, wait};
-use crate::controllers::Outcome;
+use super::{StepError, wait};
+use crate::{controllers::Outcome, reconcile::server_observation::ServerAddress};
 use capo_api::v1beta2::NodeAddress;
 use capo_core::Reason;
 use capo_core::ids::ServerId;

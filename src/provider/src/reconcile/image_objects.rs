@@ -22,7 +22,8 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::controllers::Context;
+use super::SharedContext;
+use crate::work_queue::WorkQueue;
 use capo_core::ObjectName;
 
 /// A server looks at its Image again after this time, should the watch have missed a change.
@@ -30,7 +31,7 @@ pub(super) const LOOK_AGAIN: Duration = Duration::from_mins(1);
 
 /// The servers that wait, by the Image. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub(in crate::controllers) struct ImageObjects(Arc<Waits>);
+pub(crate) struct ImageObjects(Arc<Waits>);
 
 #[derive(Debug, Default)]
 struct Waits {
@@ -63,15 +64,19 @@ pub(super) fn resource() -> ApiResource {
 }
 
 /// Enqueues servers when the Image changes that they wait for, until `shutdown`.
-pub(in crate::controllers) async fn run(context: &Context, shutdown: CancellationToken) {
+pub(crate) async fn run(
+    context: &SharedContext,
+    images: &ImageObjects,
+    servers: &WorkQueue,
+    shutdown: CancellationToken,
+) {
     tokio::select! {
-        () = follow(context) => {}
+        () = follow(context, images, servers) => {}
         () = shutdown.cancelled() => {}
     }
 }
 
-async fn follow(context: &Context) {
-    let images = &context.servers.images;
+async fn follow(context: &SharedContext, images: &ImageObjects, servers: &WorkQueue) {
     images.0.begun.notified().await;
     let api = watched(&context.client, context.settings.namespace.as_deref());
     let events = watcher(api, watcher::Config::default()).default_backoff();
@@ -83,7 +88,7 @@ async fn follow(context: &Context) {
                 let name = image.metadata.name.unwrap_or_default();
                 let namespace = image.metadata.namespace.unwrap_or_default();
                 for server in images.take(&ObjectName::new(namespace, name)) {
-                    context.queues.servers.enqueue(&server);
+                    servers.enqueue(&server);
                 }
                 fails = false;
             }

@@ -6,11 +6,13 @@ use kube::{Api, api::DynamicObject};
 use serde::Deserialize as _;
 
 use super::{
-    StepError, StepResult, failed, failure, filters,
+    StepError, StepResult,
+    capi::SeenCondition,
+    filters,
     image_objects::{self, ImageObjects},
-    wait,
+    server_error::{self, failed, failure, wait},
 };
-use crate::{kubernetes::patch::is_not_found, reconcile::capi::SeenCondition};
+use crate::kubernetes::patch::is_not_found;
 use capo_api::v1beta2::ImageParam;
 use capo_core::{ConditionStatus, FailureClass, ObjectName, Priority, Reason};
 use capo_openstack::{
@@ -23,7 +25,7 @@ use capo_openstack::{
 const KEPT: Duration = Duration::from_mins(10);
 
 /// Where images and flavors are looked up, and on whose behalf.
-pub(in crate::controllers) struct ImageAndFlavor<'a> {
+pub(crate) struct ImageAndFlavor<'a> {
     /// The cloud.
     pub cloud: &'a Cloud,
     /// The management cluster, for images that are Kubernetes objects.
@@ -46,7 +48,7 @@ enum Found {
 
 impl ImageAndFlavor<'_> {
     /// The id of an image.
-    pub(in crate::controllers) async fn image_id(&self, param: &ImageParam) -> StepResult<String> {
+    pub(crate) async fn image_id(&self, param: &ImageParam) -> StepResult<String> {
         Ok(match self.find(param).await? {
             Found::Whole(image) => image.id.into(),
             Found::Id(id) => id,
@@ -54,7 +56,7 @@ impl ImageAndFlavor<'_> {
     }
 
     /// An image with all that Glance shows of it.
-    pub(in crate::controllers) async fn image(&self, param: &ImageParam) -> StepResult<Image> {
+    pub(crate) async fn image(&self, param: &ImageParam) -> StepResult<Image> {
         match self.find(param).await? {
             Found::Whole(image) => Ok(image),
             Found::Id(id) => self.image_by_id("image.imageRef", &id).await,
@@ -62,22 +64,14 @@ impl ImageAndFlavor<'_> {
     }
 
     /// The flavor with this id, which `field` of the spec names.
-    pub(in crate::controllers) async fn flavor_by_id(
-        &self,
-        field: &str,
-        id: &str,
-    ) -> StepResult<Flavor> {
+    pub(crate) async fn flavor_by_id(&self, field: &str, id: &str) -> StepResult<Flavor> {
         let shared = self.cloud.shared_reads();
         let found = shared.flavor(&id.into(), KEPT, self.priority).await;
         self.named(found, field, "flavor", id)
     }
 
     /// The only flavor of this name, which `field` of the spec names.
-    pub(in crate::controllers) async fn flavor_by_name(
-        &self,
-        field: &str,
-        name: &str,
-    ) -> StepResult<Flavor> {
+    pub(crate) async fn flavor_by_name(&self, field: &str, name: &str) -> StepResult<Flavor> {
         let shared = self.cloud.shared_reads();
         let shared = &shared;
         let look_up = |age| async move {
@@ -195,8 +189,8 @@ impl ImageAndFlavor<'_> {
     }
 
     /// The spec leaves open what it has to say in `field`.
-    pub(in crate::controllers) fn missing(&self, field: &str, wanted: &str) -> StepError {
-        super::missing(&format!("{}.{field}", self.spec), wanted)
+    pub(crate) fn missing(&self, field: &str, wanted: &str) -> StepError {
+        server_error::missing(&format!("{}.{field}", self.spec), wanted)
     }
 }
 

@@ -5,7 +5,6 @@
 
 use std::{
     collections::{HashMap, hash_map::Entry},
-    hash::{DefaultHasher, Hash, Hasher},
     net::IpAddr,
     sync::Arc,
     time::Instant,
@@ -13,14 +12,12 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::creations::IN_DOUBT;
-use capo_api::v1alpha1::OpenStackServer;
 use capo_core::ObjectName;
 use capo_gate::desired::{ObservedServer, ServerState};
 
 /// The last look at each server, by the name of its `OpenStackServer`. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub struct Observations(Arc<Mutex<Shared>>);
+pub(crate) struct Observations(Arc<Mutex<Shared>>);
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -31,7 +28,7 @@ struct Shared {
 
 /// One look at a server.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Observation {
+pub(crate) struct Observation {
     /// What the gates ask for.
     pub server: ObservedServer,
     /// Whether the read found the server.
@@ -42,7 +39,7 @@ pub struct Observation {
 
 /// An address of a server as Nova shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServerAddress {
+pub(crate) struct ServerAddress {
     /// The network's name.
     pub network: String,
     /// The address.
@@ -54,7 +51,7 @@ pub struct ServerAddress {
 impl Observations {
     /// Stores what a read that began at `read_at` saw, without addresses where it found no server. Returns whether the
     /// machine has to be woken: because more than the time is new, or because a new read was requested.
-    pub fn record(
+    pub(crate) fn record(
         &self,
         name: &ObjectName,
         state: ServerState,
@@ -71,7 +68,7 @@ impl Observations {
 
     /// Requests a new read of a server: the next one wakes the machine even if it shows nothing new. Returns whether this is
     /// the first request since the last read.
-    pub fn want(&self, name: &ObjectName) -> bool {
+    pub(crate) fn want(&self, name: &ObjectName) -> bool {
         match self.lock().wanted.entry(name.clone()) {
             Entry::Occupied(_) => false,
             Entry::Vacant(entry) => {
@@ -82,28 +79,28 @@ impl Observations {
     }
 
     /// Since when a new read of a server is requested.
-    pub fn wanted_since(&self, name: &ObjectName) -> Option<Instant> {
+    pub(crate) fn wanted_since(&self, name: &ObjectName) -> Option<Instant> {
         self.lock().wanted.get(name).copied()
     }
 
     /// Notes what the object requested in a pass.
-    pub(super) fn note_wishes(&self, name: &ObjectName, wishes: u64) {
+    pub(crate) fn note_wishes(&self, name: &ObjectName, wishes: u64) {
         self.lock().wishes.insert(name.clone(), wishes);
     }
 
     /// Whether the object requests something else than in the last pass of this process; `None` where there was no pass.
-    pub(super) fn has_changed(&self, name: &ObjectName, wishes: u64) -> Option<bool> {
+    pub(crate) fn has_changed(&self, name: &ObjectName, wishes: u64) -> Option<bool> {
         let before = self.lock().wishes.get(name).copied()?;
         Some(before != wishes)
     }
 
     /// The last look at a server.
-    pub fn get(&self, name: &ObjectName) -> Option<Observation> {
+    pub(crate) fn get(&self, name: &ObjectName) -> Option<Observation> {
         self.lock().seen.get(name).cloned()
     }
 
     /// Forgets a server whose object is gone.
-    pub fn forget(&self, name: &ObjectName) {
+    pub(crate) fn forget(&self, name: &ObjectName) {
         let mut shared = self.lock();
         shared.seen.remove(name);
         shared.wanted.remove(name);
@@ -113,21 +110,6 @@ impl Observations {
     fn lock(&self) -> MutexGuard<'_, Shared> {
         self.0.lock()
     }
-}
-
-/// A hash of what an object requests: everything that a user can change.
-pub(super) fn wishes(object: &OpenStackServer) -> u64 {
-    let metadata = &object.metadata;
-    let mut hasher = DefaultHasher::new();
-    (metadata.generation, &metadata.labels).hash(&mut hasher);
-    for annotation in metadata.annotations.iter().flatten() {
-        // The controller writes this one itself.
-        if annotation.0 != IN_DOUBT {
-            annotation.hash(&mut hasher);
-        }
-    }
-    metadata.deletion_timestamp.is_some().hash(&mut hasher);
-    hasher.finish()
 }
 
 /// A look after another one.

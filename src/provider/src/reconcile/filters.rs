@@ -3,7 +3,10 @@
 
 use std::time::Duration;
 
-use super::{StepResult, failed, failure};
+use super::{
+    StepResult,
+    server_error::{failed, failure},
+};
 use capo_api::v1beta2::{NetworkFilter, SecurityGroupFilter, SubnetFilter};
 use capo_core::FailureClass;
 use capo_core::Reason;
@@ -28,7 +31,7 @@ const KEPT: Duration = Duration::from_mins(5);
 const KEPT_WITHOUT_RESULT: Duration = Duration::from_secs(2);
 
 /// What a look-up finds that is shared with others; made again where an older one did not find exactly one object.
-pub(super) async fn looked_up<T, F>(look_up: impl Fn(Duration) -> F) -> StepResult<Vec<T>>
+pub(crate) async fn looked_up<T, F>(look_up: impl Fn(Duration) -> F) -> StepResult<Vec<T>>
 where
     F: Future<Output = Result<Vec<T>, Error>>,
 {
@@ -41,7 +44,7 @@ where
 
 /// The one object that was meant, or what to say when there is none or more than one. `field` is its
 /// path in the spec, `what` describes it, `id` distinguishes candidates.
-pub(super) fn only_one<T>(
+pub(crate) fn only_one<T>(
     mut found: Vec<T>,
     field: &str,
     what: &str,
@@ -70,7 +73,7 @@ pub(super) fn only_one<T>(
     }
 }
 
-pub(super) fn networks(filter: &NetworkFilter) -> network::NetworkFilter {
+pub(crate) fn networks(filter: &NetworkFilter) -> network::NetworkFilter {
     network::NetworkFilter {
         name: filled(filter.name.as_ref()),
         description: filled(filter.description.as_ref()),
@@ -80,7 +83,7 @@ pub(super) fn networks(filter: &NetworkFilter) -> network::NetworkFilter {
     }
 }
 
-pub(super) fn security_groups(filter: &SecurityGroupFilter) -> network::SecurityGroupFilter {
+pub(crate) fn security_groups(filter: &SecurityGroupFilter) -> network::SecurityGroupFilter {
     network::SecurityGroupFilter {
         name: filled(filter.name.as_ref()),
         description: filled(filter.description.as_ref()),
@@ -91,7 +94,7 @@ pub(super) fn security_groups(filter: &SecurityGroupFilter) -> network::Security
 }
 
 /// A query for subnets, of one network where it is known. A value that is no address or range is an error of the spec.
-pub(super) fn subnets(
+pub(crate) fn subnets(
     filter: &SubnetFilter,
     network_id: Option<&str>,
     field: &str,
@@ -127,7 +130,7 @@ fn filled(text: Option<&String>) -> Option<String> {
 }
 
 /// A value of the spec as its type, or what is wrong with it.
-pub(super) fn parsed<T: std::str::FromStr>(
+pub(crate) fn parsed<T: std::str::FromStr>(
     text: Option<&String>,
     field: &str,
     allowed: &str,
