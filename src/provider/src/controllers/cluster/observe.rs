@@ -323,19 +323,6 @@ pub(crate) async fn machines_uncached(
     Ok(list.items)
 }
 
-/// Names of Machines, for messages: a few, in order.
-pub(crate) fn named(machines: &[Machine]) -> String {
-    let mut names: Vec<String> = machines.iter().map(ResourceExt::name_any).collect();
-    names.sort();
-    let more = names.len() > 5;
-    names.truncate(5);
-    let mut text = names.join(", ");
-    if more {
-        text.push_str(", …");
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;

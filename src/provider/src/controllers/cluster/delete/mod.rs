@@ -1,5 +1,6 @@
 //! The pass over a cluster that is being deleted.
 
+mod plan;
 mod ports;
 pub(crate) mod progress;
 mod services;
@@ -10,7 +11,12 @@ use std::time::Duration;
 
 use kube::ResourceExt;
 
-use self::{services::DELETE_ANNOTATION, steps::DeletedCluster, waiting::SOON};
+use self::{
+    plan::{DeletionPlan, MachinesLeft, deletion_plan},
+    services::DELETE_ANNOTATION,
+    steps::DeletedCluster,
+    waiting::SOON,
+};
 use super::{
     FINALIZER,
     act::{gather_facts, look_up_and_verify},
@@ -58,9 +64,18 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
         Err(step_error) => Err(step_error),
     };
     let identity = pass.settle(identity);
-    match machines_left(&pass).await {
-        Ok(None) => {}
-        Ok(Some(message)) => {
+    let left = match machines_left(&pass).await {
+        Ok(left) => left,
+        Err(error) => return Outcome::kubernetes("Reading the cluster's Machines", &error),
+    };
+    let check = |identity: &Identity| project::check_recorded(&pass, &identity.project);
+    let plan = deletion_plan(&left, identity.as_ref(), check);
+    if !matches!(plan, DeletionPlan::WaitForMachines(_)) {
+        // From here on nobody else writes to the load balancer.
+        pass.context.tracker.forget_load_balancer(&pass.name);
+    }
+    match plan {
+        DeletionPlan::WaitForMachines(message) => {
             let published = Published {
                 cloud: cloud.ok(),
                 facts,
@@ -76,46 +91,46 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
             let ungated = desired.load_balancer.is_none() || pass.related.is_being_deleted();
             release_orphaned(pass.context, &pass.name, &pass.related.machines, ungated).await;
             let wait = Outcome::wait(Reason::Deleting, message.clone(), MACHINES_PAUSE);
-            pass.report.ready = Some(ConditionState::unmet(Reason::Deleting, message));
+            deleting(&mut pass, message);
             pass.note_wait(wait);
-            return pass.end().await;
         }
-        Err(error) => return Outcome::kubernetes("Reading the cluster's Machines", &error),
-    }
-    // From here on nobody else writes to the load balancer.
-    pass.context.tracker.forget_load_balancer(&pass.name);
-    let Some(identity) = identity else {
-        let text = "Deleting: waiting for working credentials, without which nothing can be removed from OpenStack";
-        pass.report.ready = Some(ConditionState::unmet(Reason::Deleting, text));
-        return pass.end().await;
-    };
-    if let Err(step_error) = project::check_recorded(&pass, &identity.project) {
-        let text = step_error.state.message.clone();
-        pass.report.ready = Some(ConditionState::unmet(Reason::Deleting, text));
-        pass.note(step_error);
-        return pass.end().await;
-    }
-    pass.good(kind::OPENSTACK_AUTHENTICATION_SUCCEEDED);
-    // The bastion's server is deleted by its own controller, in this project.
-    pass.seen.project = Some(identity.project.clone());
-    let context = StepContext::new(&pass, &identity, &desired, SOON);
-    let step = take_down(&mut pass, &context).await;
-    match step {
-        Ok(()) => match pass.set_finalizer(FINALIZER, false).await {
-            Ok(()) => {
-                forget(&pass);
-                Outcome::Done
-            }
-            Err(failed) => failed,
-        },
-        Err(step_error) => {
-            let text = step_error.state.message.clone();
-            pass.report.ready = Some(ConditionState::unmet(Reason::Deleting, text));
-            let step_error = later(&mut pass, step_error);
+        DeletionPlan::WaitForCredentials => {
+            let text = "Deleting: waiting for working credentials, without which nothing can be removed from OpenStack";
+            deleting(&mut pass, text);
+        }
+        DeletionPlan::Refuse(step_error) => {
+            deleting(&mut pass, step_error.state.message.clone());
             pass.note(step_error);
-            pass.end().await
+        }
+        DeletionPlan::TakeDown(identity) => {
+            pass.good(kind::OPENSTACK_AUTHENTICATION_SUCCEEDED);
+            // The bastion's server is deleted by its own controller, in this project.
+            pass.seen.project = Some(identity.project.clone());
+            let context = StepContext::new(&pass, identity, &desired, SOON);
+            match take_down(&mut pass, &context).await {
+                Ok(()) => {
+                    return match pass.set_finalizer(FINALIZER, false).await {
+                        Ok(()) => {
+                            forget(&pass);
+                            Outcome::Done
+                        }
+                        Err(failed) => failed,
+                    };
+                }
+                Err(step_error) => {
+                    deleting(&mut pass, step_error.state.message.clone());
+                    let step_error = later(&mut pass, step_error);
+                    pass.note(step_error);
+                }
+            }
         }
     }
+    pass.end().await
+}
+
+/// Shows what the deletion waits for in Ready.
+fn deleting(pass: &mut Reconcile<'_>, message: impl Into<String>) {
+    pass.report.ready = Some(ConditionState::unmet(Reason::Deleting, message));
 }
 
 /// Finds out whether the credentials lead to the project of the cluster that is being deleted. Its servers are deleted there
@@ -167,34 +182,22 @@ async fn take_down(pass: &mut Reconcile<'_>, context: &StepContext<'_>) -> StepR
     deleted
 }
 
-/// A message that names the cluster's machines which still exist, read without a cache.
-async fn machines_left(pass: &Reconcile<'_>) -> Result<Option<String>, kube::Error> {
-    let cluster = &pass.related.cluster_name;
-    let machines =
-        observe::machines_uncached(pass.context, &pass.name.namespace, cluster, Some(20)).await?;
-    if !machines.is_empty() {
-        let names = observe::named(&machines);
-        return Ok(Some(format!(
-            "Deleting: waiting for Machines to be gone: {names}"
-        )));
-    }
-    let ours = pass
-        .context
-        .stores
-        .openstack_machines
-        .state_filter(|machine| {
-            machine.metadata.namespace.as_ref() == Some(&pass.name.namespace)
-                && machine.labels().get(CLUSTER_NAME_LABEL) == Some(cluster)
-        });
-    let mut names: Vec<String> = ours.iter().map(|machine| machine.name_any()).collect();
-    names.sort();
-    names.truncate(5);
-    Ok((!names.is_empty()).then(|| {
-        format!(
-            "Deleting: waiting for OpenStackMachines to be gone: {}",
-            names.join(", ")
-        )
-    }))
+/// The cluster's machines that still exist. Machines are read without a cache.
+async fn machines_left(pass: &Reconcile<'_>) -> Result<MachinesLeft, kube::Error> {
+    let (namespace, cluster) = (&pass.name.namespace, &pass.related.cluster_name);
+    let machines = observe::machines_uncached(pass.context, namespace, cluster, Some(20)).await?;
+    let stores = &pass.context.stores;
+    let ours = stores.openstack_machines.state_filter(|machine| {
+        machine.metadata.namespace.as_ref() == Some(namespace)
+            && machine.labels().get(CLUSTER_NAME_LABEL) == Some(cluster)
+    });
+    let mut left = MachinesLeft {
+        machines: machines.iter().map(ResourceExt::name_any).collect(),
+        openstack_machines: ours.iter().map(|machine| machine.name_any()).collect(),
+    };
+    left.machines.sort();
+    left.openstack_machines.sort();
+    Ok(left)
 }
 
 fn forget(pass: &Reconcile<'_>) {

@@ -3,6 +3,7 @@
 //! again. A later pass does not repeat the steps that have ended.
 
 use super::{
+    plan::{LoadBalancerRemoval, Managed, Removal, load_balancer_removal, removals},
     ports,
     progress::DeletionProgress,
     services,
@@ -10,9 +11,7 @@ use super::{
 };
 use crate::controllers::cluster::{
     desired::{DesiredNetwork, Reference},
-    floating_ip,
-    load_balancer::{self, plan::FoundLoadBalancer},
-    network, router, security_groups,
+    floating_ip, load_balancer, network, router, security_groups,
     step_context::StepContext,
 };
 use crate::kubernetes::conditions::kind::{
@@ -22,7 +21,7 @@ use crate::kubernetes::events::{CloudObject, Verb};
 use crate::reconcile::{StepError, StepResult};
 use capo_core::Reason;
 use capo_core::ids::LoadBalancerId;
-use capo_core::{FailureClass, Priority, ProvisioningStatus};
+use capo_core::{FailureClass, Priority};
 use capo_openstack::{
     Error,
     load_balancer::LoadBalancer,
@@ -45,26 +44,33 @@ pub(super) async fn delete_all(
     cluster: &DeletedCluster<'_>,
     progress: &mut DeletionProgress,
 ) -> StepResult<()> {
-    if !progress.is_load_balancer_gone {
-        balancer(context, cluster.load_balancer).await?;
-        progress.is_load_balancer_gone = true;
-    }
-    if matches!(context.desired.network, DesiredNetwork::Managed(_)) {
-        let network = network::find_managed(context).await?;
-        if let Some(network) = network.as_ref().filter(|_| cluster.with_services) {
-            services::delete(context, network, cluster.name).await?;
+    let managed = Managed {
+        network: matches!(context.desired.network, DesiredNetwork::Managed(_)),
+        security_groups: context.desired.security.is_some(),
+        services: cluster.with_services,
+    };
+    for removal in removals(managed, progress) {
+        match removal {
+            Removal::LoadBalancer => {
+                balancer(context, cluster.load_balancer).await?;
+                progress.is_load_balancer_gone = true;
+            }
+            Removal::Network { services, router } => {
+                let network = network::find_managed(context).await?;
+                if let Some(network) = network.as_ref().filter(|_| services) {
+                    services::delete(context, network, cluster.name).await?;
+                }
+                if router {
+                    remove_router(context, network.as_ref(), cluster.name).await?;
+                    progress.is_router_gone = true;
+                }
+                if let Some(network) = network {
+                    let left = ports::delete_leftover(context, &network, cluster.name).await?;
+                    remove_network(context, &network, &left, cluster.name).await?;
+                }
+            }
+            Removal::SecurityGroups => security_groups::delete::all(context).await?,
         }
-        if !progress.is_router_gone {
-            remove_router(context, network.as_ref(), cluster.name).await?;
-            progress.is_router_gone = true;
-        }
-        if let Some(network) = network {
-            let left = ports::delete_leftover(context, &network, cluster.name).await?;
-            remove_network(context, &network, &left, cluster.name).await?;
-        }
-    }
-    if context.desired.security.is_some() {
-        security_groups::delete::all(context).await?;
     }
     Ok(())
 }
@@ -79,12 +85,15 @@ async fn balancer(context: &StepContext<'_>, known: Option<&LoadBalancerId>) -> 
         Err(step_error) if known.is_none() && is_no_service(&step_error) => Vec::new(),
         Err(step_error) => return Err(step_error),
     };
-    match found.as_slice() {
-        [] => floating_ip::remove(context, None).await,
-        [one] => remove_balancer(context, one).await,
-        several => {
-            let ids: Vec<&str> = several.iter().map(|lb| lb.id.as_str()).collect();
-            Err(StepError::refused(
+    let lb = match load_balancer_removal(&found) {
+        LoadBalancerRemoval::Gone => return floating_ip::remove(context, None).await,
+        LoadBalancerRemoval::Await(lb) => lb,
+        LoadBalancerRemoval::Delete(lb) => {
+            delete_balancer(context, lb).await?;
+            lb
+        }
+        LoadBalancerRemoval::Ambiguous(ids) => {
+            return Err(StepError::refused(
                 API_SERVER_LOAD_BALANCER_READY,
                 Reason::AmbiguousMatch,
                 format!(
@@ -94,9 +103,14 @@ async fn balancer(context: &StepContext<'_>, known: Option<&LoadBalancerId>) -> 
                     ids.len(),
                     ids.join(", ")
                 ),
-            ))
+            ));
         }
-    }
+    };
+    Err(still_deleting(
+        API_SERVER_LOAD_BALANCER_READY,
+        "Load balancer",
+        &lb.name,
+    ))
 }
 
 fn is_no_service(step_error: &StepError) -> bool {
@@ -109,26 +123,18 @@ fn is_no_service(step_error: &StepError) -> bool {
     )
 }
 
-async fn remove_balancer(context: &StepContext<'_>, lb: &LoadBalancer) -> StepResult<()> {
-    let seen = FoundLoadBalancer::from(lb);
-    if seen.provisioning_status != ProvisioningStatus::PendingDelete {
-        floating_ip::remove(context, lb.vip_port_id.as_ref()).await?;
-        if !load_balancer::delete(context, &lb.name, &lb.id).await? {
-            return Err(StepError::wait(
-                API_SERVER_LOAD_BALANCER_READY,
-                Reason::LoadBalancerPending,
-                format!(
-                    "Load balancer {} is {} and can't be deleted before that ends",
-                    lb.name, seen.provisioning_status
-                ),
-                SOON,
-            ));
-        }
+async fn delete_balancer(context: &StepContext<'_>, lb: &LoadBalancer) -> StepResult<()> {
+    floating_ip::remove(context, lb.vip_port_id.as_ref()).await?;
+    if load_balancer::delete(context, &lb.name, &lb.id).await? {
+        return Ok(());
     }
     Err(StepError::wait(
         API_SERVER_LOAD_BALANCER_READY,
-        Reason::Deleting,
-        format!("Load balancer {} is being deleted", lb.name),
+        Reason::LoadBalancerPending,
+        format!(
+            "Load balancer {} is {} and can't be deleted before that ends",
+            lb.name, lb.provisioning_status
+        ),
         SOON,
     ))
 }

@@ -1,0 +1,246 @@
+//! What a pass over a cluster that is being deleted does next, from what was seen. The functions are pure.
+
+use super::progress::DeletionProgress;
+use crate::reconcile::{StepError, StepResult};
+use capo_core::ProvisioningStatus;
+use capo_openstack::load_balancer::LoadBalancer;
+
+/// What is there still of the cluster's machines: names, in order.
+#[derive(Debug, Clone, Default)]
+pub(super) struct MachinesLeft {
+    /// The Machines.
+    pub machines: Vec<String>,
+    /// The `OpenStackMachine`s.
+    pub openstack_machines: Vec<String>,
+}
+
+/// What a pass does. `I` are credentials that OpenStack has accepted.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum DeletionPlan<'a, I> {
+    /// Machines exist still, so nothing is removed. The text is for the condition.
+    WaitForMachines(String),
+    /// Nothing can be removed without credentials.
+    WaitForCredentials,
+    /// The credentials lead to another project than that of the cluster's objects.
+    Refuse(StepError),
+    /// Everything that is ours goes.
+    TakeDown(&'a I),
+}
+
+/// Decides what a pass does. `check` is whether credentials lead to the project of the cluster's objects.
+pub(super) fn deletion_plan<'a, I>(
+    left: &MachinesLeft,
+    identity: Option<&'a I>,
+    check: impl Fn(&I) -> StepResult<()>,
+) -> DeletionPlan<'a, I> {
+    for (kind, names) in [
+        ("Machines", &left.machines),
+        ("OpenStackMachines", &left.openstack_machines),
+    ] {
+        if !names.is_empty() {
+            return DeletionPlan::WaitForMachines(format!(
+                "Deleting: waiting for {kind} to be gone: {}",
+                some_of(names)
+            ));
+        }
+    }
+    let Some(identity) = identity else {
+        return DeletionPlan::WaitForCredentials;
+    };
+    match check(identity) {
+        Ok(()) => DeletionPlan::TakeDown(identity),
+        Err(step_error) => DeletionPlan::Refuse(step_error),
+    }
+}
+
+/// A few of these names, for messages.
+fn some_of(names: &[String]) -> String {
+    let more = if names.len() > 5 { ", …" } else { "" };
+    let some: Vec<&str> = names.iter().map(String::as_str).take(5).collect();
+    format!("{}{more}", some.join(", "))
+}
+
+/// What of a cluster is ours, besides what is looked for in any case.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Managed {
+    /// Its network, with router and subnet.
+    pub network: bool,
+    /// Its security groups.
+    pub security_groups: bool,
+    /// The load balancers of its Services, where the user wants them to go too.
+    pub services: bool,
+}
+
+/// One part of the take-down. Each begins once the one before has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Removal {
+    /// The load balancer and its floating IP.
+    LoadBalancer,
+    /// The network with everything in it.
+    Network {
+        /// The load balancers of Services go before.
+        services: bool,
+        /// The router goes before.
+        router: bool,
+    },
+    /// The security groups.
+    SecurityGroups,
+}
+
+/// What is left to remove, in CAPO's order.
+pub(super) fn removals(managed: Managed, progress: &DeletionProgress) -> Vec<Removal> {
+    let network = Removal::Network {
+        services: managed.services,
+        router: !progress.is_router_gone,
+    };
+    [
+        (!progress.is_load_balancer_gone).then_some(Removal::LoadBalancer),
+        managed.network.then_some(network),
+        managed.security_groups.then_some(Removal::SecurityGroups),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// What becomes of the load balancer.
+#[derive(Debug, PartialEq)]
+pub(super) enum LoadBalancerRemoval<'a> {
+    /// It is gone. Its floating IP may not be.
+    Gone,
+    /// It is deleted, after its floating IP.
+    Delete(&'a LoadBalancer),
+    /// Its deletion is under way.
+    Await(&'a LoadBalancer),
+    /// Several have its name, so none is touched.
+    Ambiguous(Vec<&'a str>),
+}
+
+/// Decides about the load balancers that were found.
+pub(super) fn load_balancer_removal(found: &[LoadBalancer]) -> LoadBalancerRemoval<'_> {
+    match found {
+        [] => LoadBalancerRemoval::Gone,
+        [one] if one.provisioning_status == ProvisioningStatus::PendingDelete => {
+            LoadBalancerRemoval::Await(one)
+        }
+        [one] => LoadBalancerRemoval::Delete(one),
+        several => {
+            LoadBalancerRemoval::Ambiguous(several.iter().map(|lb| lb.id.as_str()).collect())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{from_value, json};
+
+    use super::*;
+    use capo_core::Reason;
+
+    fn elsewhere() -> StepError {
+        StepError::refused("c", Reason::OpenStackAuthenticationFailed, "elsewhere")
+    }
+
+    #[test]
+    fn machines_go_first_and_nothing_goes_without_the_credentials_of_its_project() {
+        let many: Vec<String> = ('a'..='f').map(String::from).collect();
+        let wait =
+            |text: &str| DeletionPlan::WaitForMachines(format!("Deleting: waiting for {text}"));
+        for (machines, openstack_machines, identity, expected) in [
+            (
+                &many[..],
+                &many[..],
+                Some(true),
+                wait("Machines to be gone: a, b, c, d, e, …"),
+            ),
+            (
+                &many[..5],
+                &[],
+                None,
+                wait("Machines to be gone: a, b, c, d, e"),
+            ),
+            (
+                &[],
+                &many[..1],
+                Some(true),
+                wait("OpenStackMachines to be gone: a"),
+            ),
+            (&[], &[], None, DeletionPlan::WaitForCredentials),
+            (&[], &[], Some(false), DeletionPlan::Refuse(elsewhere())),
+            (&[], &[], Some(true), DeletionPlan::TakeDown(&true)),
+        ] {
+            let left = MachinesLeft {
+                machines: machines.to_vec(),
+                openstack_machines: openstack_machines.to_vec(),
+            };
+            let check = |is_ours: &bool| is_ours.then_some(()).ok_or_else(elsewhere);
+            let plan = deletion_plan(&left, identity.as_ref(), check);
+            assert_eq!(plan, expected, "{left:?} {identity:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_left_goes_in_order_and_what_is_gone_is_not_looked_for_again() {
+        use Removal::{LoadBalancer, Network, SecurityGroups};
+        let network = |services, router| Network { services, router };
+        for (managed, gone, expected) in [
+            ((false, false, false), (false, false), vec![LoadBalancer]),
+            ((false, false, false), (true, true), vec![]),
+            (
+                (true, true, false),
+                (false, false),
+                vec![LoadBalancer, network(false, true), SecurityGroups],
+            ),
+            (
+                (true, false, true),
+                (true, false),
+                vec![network(true, true)],
+            ),
+            (
+                (true, true, true),
+                (true, true),
+                vec![network(true, false), SecurityGroups],
+            ),
+            // The load balancers of Services are found through the network.
+            ((false, true, true), (true, true), vec![SecurityGroups]),
+        ] {
+            let (network, security_groups, services) = managed;
+            let managed = Managed {
+                network,
+                security_groups,
+                services,
+            };
+            let mut progress = DeletionProgress::default();
+            (progress.is_load_balancer_gone, progress.is_router_gone) = gone;
+            assert_eq!(
+                removals(managed, &progress),
+                expected,
+                "{managed:?} {gone:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn one_load_balancer_is_deleted_once_and_none_of_several() {
+        let found = |id: &str, status: &str| -> LoadBalancer {
+            from_value(json!({"id": id, "name": "n", "provisioning_status": status})).unwrap()
+        };
+        let active = found("a", "ACTIVE");
+        let failed = found("a", "ERROR");
+        let pending = found("a", "PENDING_UPDATE");
+        let going = found("a", "PENDING_DELETE");
+        for (found, expected) in [
+            (vec![], LoadBalancerRemoval::Gone),
+            (vec![active.clone()], LoadBalancerRemoval::Delete(&active)),
+            (vec![failed.clone()], LoadBalancerRemoval::Delete(&failed)),
+            (vec![pending.clone()], LoadBalancerRemoval::Delete(&pending)),
+            (vec![going.clone()], LoadBalancerRemoval::Await(&going)),
+            (
+                vec![active.clone(), going.clone()],
+                LoadBalancerRemoval::Ambiguous(vec!["a", "a"]),
+            ),
+        ] {
+            assert_eq!(load_balancer_removal(&found), expected, "{found:?}");
+        }
+    }
+}
