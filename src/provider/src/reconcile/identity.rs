@@ -21,15 +21,6 @@ use capo_api::{
 use capo_core::{FailureClass, ObjectName, Reason, ids::ProjectId};
 use capo_openstack::{Cloud, CloudProfile, Clouds};
 
-/// The object that needs credentials.
-#[derive(Debug, Clone, Copy)]
-pub struct Asker<'a> {
-    /// The kind and name of the object, for messages: `OpenStackCluster default/c1`.
-    pub object: &'a str,
-    /// The namespace of the object and of its Secret.
-    pub namespace: &'a str,
-}
-
 /// A cloud whose credentials have been accepted.
 #[derive(Debug, Clone)]
 pub struct Identity {
@@ -64,11 +55,11 @@ impl SecretVersions {
     }
 }
 
-/// The cloud that an `identityRef` names, signed in. A failure ends the step with `OpenStackAuthenticationSucceeded`
+/// The cloud that the `identityRef` of the object `asker` names, signed in. A failure ends the step with `OpenStackAuthenticationSucceeded`
 /// False. A later pass recovers by itself, because every pass reads the Secret again.
 pub async fn identity(
     context: &SharedContext,
-    asker: Asker<'_>,
+    asker: &Subject,
     reference: &IdentityRef,
 ) -> StepResult<Identity> {
     let cloud = cloud(context, asker, reference).await?;
@@ -77,7 +68,7 @@ pub async fn identity(
 
 /// Signs in to a cloud, or uses the token that exists.
 pub async fn sign_in(
-    asker: Asker<'_>,
+    asker: &Subject,
     reference: &IdentityRef,
     cloud: Cloud,
 ) -> StepResult<Identity> {
@@ -86,7 +77,7 @@ pub async fn sign_in(
         Err(error) => {
             let doing = format!(
                 "{}: signing in with spec.identityRef {} \"{}\", cloud \"{}\"",
-                asker.object, reference.type_, reference.name, reference.cloud_name
+                asker, reference.type_, reference.name, reference.cloud_name
             );
             Err(StepError::cloud(
                 OPENSTACK_AUTHENTICATION_SUCCEEDED,
@@ -101,7 +92,7 @@ pub async fn sign_in(
 /// The cloud that an `identityRef` names. No request is sent to it yet.
 pub async fn cloud(
     context: &SharedContext,
-    asker: Asker<'_>,
+    asker: &Subject,
     reference: &IdentityRef,
 ) -> StepResult<Cloud> {
     let default = context.settings.cluster_identity_default;
@@ -117,11 +108,7 @@ pub(crate) async fn cloud_of_cluster(
     default: ClusterIdentityDefault,
     cluster: &OpenStackCluster,
 ) -> StepResult<Cloud> {
-    let object = Subject::new("OpenStackCluster", &name_of(cluster));
-    let asker = Asker {
-        object: &object.to_string(),
-        namespace: &object.namespace,
-    };
+    let asker = &Subject::new("OpenStackCluster", &name_of(cluster));
     let reference = &cluster.spec.identity_ref;
     let versions = SecretVersions::default();
     cloud_of(client, clouds, &versions, default, asker, reference).await
@@ -132,18 +119,17 @@ async fn cloud_of(
     clouds: &Clouds,
     versions: &SecretVersions,
     default: ClusterIdentityDefault,
-    asker: Asker<'_>,
+    asker: &Subject,
     reference: &IdentityRef,
 ) -> StepResult<Cloud> {
     let (namespace, name) = match &reference.type_ {
-        IdentityRefType::Secret => (asker.namespace.to_owned(), reference.name.clone()),
+        IdentityRefType::Secret => (asker.namespace.clone(), reference.name.clone()),
         IdentityRefType::ClusterIdentity => {
             shared_secret(client, default, asker, reference).await?
         }
         IdentityRefType::Unknown(other) => {
             return Err(refused(format!(
-                "{}: spec.identityRef.type is \"{other}\"; Secret or ClusterIdentity is needed",
-                asker.object
+                "{asker}: spec.identityRef.type is \"{other}\"; Secret or ClusterIdentity is needed",
             )));
         }
     };
@@ -159,7 +145,7 @@ async fn cloud_of(
             refused(format!(
                 "{}: spec.identityRef.name is \"{}\", but {shown} does not exist; a Secret with the key clouds.yaml \
                  is needed",
-                asker.object, reference.name
+                asker, reference.name
             ))
         })?;
     let data = secret.data.unwrap_or_default();
@@ -168,8 +154,7 @@ async fn cloud_of(
             .and_then(|profile| clouds.cloud(profile));
     profile.map_err(|problem| {
         refused(format!(
-            "{}: spec.identityRef names {shown}: {problem}",
-            asker.object
+            "{asker}: spec.identityRef names {shown}: {problem}",
         ))
     })
 }
@@ -178,7 +163,7 @@ async fn cloud_of(
 async fn shared_secret(
     client: &Client,
     default: ClusterIdentityDefault,
-    asker: Asker<'_>,
+    asker: &Subject,
     reference: &IdentityRef,
 ) -> StepResult<(String, String)> {
     let name = &reference.name;
@@ -193,7 +178,7 @@ async fn shared_secret(
             format!(
                 "{}: spec.identityRef.name is \"{name}\", but {shown} does not exist or its namespaceSelector does not \
                  admit namespace {}; one that does is needed",
-                asker.object, asker.namespace
+                asker, asker.namespace
             ),
         )
     };
@@ -208,13 +193,12 @@ async fn shared_secret(
     if let Some(selector) = identity.spec.namespace_selector {
         let namespaces: Api<Namespace> = Api::all(client.clone());
         let namespace = namespaces
-            .get(asker.namespace)
+            .get(&asker.namespace)
             .await
             .map_err(|e| unreadable(asker, &format!("Namespace {}", asker.namespace), &e))?;
         let selector = Selector::try_from(selector).map_err(|_| {
             refused(format!(
-                "{}: the namespaceSelector of {shown} can't be read; a valid label selector is needed",
-                asker.object
+                "{asker}: the namespaceSelector of {shown} can't be read; a valid label selector is needed",
             ))
         })?;
         if !selector.matches(&namespace.metadata.labels.unwrap_or_default()) {
@@ -234,10 +218,10 @@ fn refused(message: String) -> StepError {
     )
 }
 
-fn unreadable(asker: Asker<'_>, what: &str, error: &kube::Error) -> StepError {
+fn unreadable(asker: &Subject, what: &str, error: &kube::Error) -> StepError {
     refused(format!(
         "{}: reading {what}: {}",
-        asker.object,
+        asker,
         kubernetes_text(error)
     ))
 }

@@ -29,6 +29,7 @@ pub(crate) mod server_error;
 pub(crate) mod server_names;
 pub(crate) mod server_observation;
 pub(crate) mod server_spec;
+pub(crate) mod start;
 mod step_error;
 pub(crate) mod transition_events;
 mod uncached;

@@ -25,10 +25,7 @@ use super::{
 };
 use crate::reconcile::{StepError, StepResult};
 use crate::{
-    controllers::{
-        Outcome,
-        identity::{self, Asker, Identity},
-    },
+    controllers::{Outcome, identity::Identity},
     kubernetes::conditions::kind,
     reconcile::deletion_hooks::release_orphaned,
 };
@@ -44,19 +41,13 @@ const LOAD_BALANCER_PAUSE: Duration = Duration::from_secs(10);
 /// Makes the cloud match the object as far as that is possible without waiting.
 pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
     let shown = pass.shown();
-    let spec = pass.object.spec.clone();
-    let (desired, problems) = validate::read(&shown, pass.names(), &spec);
+    let (desired, problems) = validate::read(&shown, pass.names(), &pass.object.spec);
     if let Err(step_error) = not_colliding(&pass) {
         pass.note(step_error);
         return pass.end().await;
     }
     let facts = gather_facts(&mut pass).await;
-    let object = format!("OpenStackCluster {shown}");
-    let asker = Asker {
-        object: &object,
-        namespace: &pass.name.namespace.clone(),
-    };
-    let cloud = identity::cloud(pass.context, asker, &spec.identity_ref).await;
+    let cloud = pass.cloud().await;
     let published = Published {
         cloud: cloud.as_ref().ok().cloned(),
         facts,
@@ -67,10 +58,7 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
     if !cloud_changed {
         pass.publish(&desired, &problems, &published);
     }
-    let signed_in = match cloud {
-        Ok(cloud) => identity::sign_in(asker, &spec.identity_ref, cloud).await,
-        Err(step_error) => Err(step_error),
-    };
+    let signed_in = pass.sign_in(cloud).await;
     if let Some(identity) = pass.settle(signed_in) {
         act(&mut pass, &desired, &problems, &published, &identity).await;
     }

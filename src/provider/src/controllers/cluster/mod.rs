@@ -41,10 +41,11 @@ use super::{
 };
 use crate::kubernetes::conditions::kind;
 use crate::reconcile::{
-    StepError, StepResult, cluster_names::Names, finalizer::OPENSTACK_CLUSTER as FINALIZER, name_of,
+    StepError, StepResult, cluster_names::Names, finalizer::OPENSTACK_CLUSTER as FINALIZER,
+    name_of, start::Start,
 };
 use capo_api::v1beta2::OpenStackCluster;
-use capo_core::{ConditionState, Reason};
+use capo_core::{ConditionState, ObjectName, Reason};
 
 /// The controller's name in logs and metrics.
 pub const CONTROLLER: &str = "openstackcluster";
@@ -60,9 +61,7 @@ async fn one_pass(object: &OpenStackCluster, context: &Context) -> Outcome {
     let moved = deleting && has_annotation(&object.metadata, capi::DELETE_FOR_MOVE_ANNOTATION);
     if moved || has_annotation(&object.metadata, capi::MANAGED_BY_ANNOTATION) {
         // Another process manages the object now, so neither the object nor the cloud is changed.
-        context.tracker.forget_load_balancer(&name);
-        context.clusters.forget(&name);
-        return Outcome::Done;
+        return forget(context, &name);
     }
     let Some(cluster) = cluster_name(object) else {
         return Box::pin(ownerless(object, context)).await;
@@ -71,16 +70,28 @@ async fn one_pass(object: &OpenStackCluster, context: &Context) -> Outcome {
         Ok(related) => related,
         Err(error) => return Outcome::kubernetes("Reading the owning Cluster", &error),
     };
-    let mut pass = Reconcile::new(context, object.clone(), related);
-    if is_paused_or_moved(object, &pass.related) {
-        return Box::pin(paused(pass)).await;
+    let pass = Reconcile::new(context, object.clone(), related);
+    let is_paused = is_paused_or_moved(object, &pass.related);
+    match Start::of(&object.metadata, FINALIZER, is_paused) {
+        Start::Gone => forget(context, &name),
+        Start::Moved | Start::Paused => Box::pin(paused(pass)).await,
+        Start::Delete => Box::pin(delete::run(pass)).await,
+        Start::Apply => Box::pin(apply(pass)).await,
     }
-    pass.report
-        .set_condition(kind::PAUSED, ConditionState::unmet(Reason::NotPaused, ""));
-    if deleting {
-        return Box::pin(delete::run(pass)).await;
-    }
+}
+
+/// Forgets the cluster everywhere in this process.
+fn forget(context: &Context, name: &ObjectName) -> Outcome {
+    context.tracker.forget_load_balancer(name);
+    context.clusters.forget(name);
+    Outcome::Done
+}
+
+/// The pass over a cluster that is to be as its object says, once its Cluster exists.
+async fn apply(mut pass: Reconcile<'_>) -> Outcome {
+    pass.not_paused();
     if pass.related.cluster.is_none() {
+        let cluster = &pass.related.cluster_name;
         let message = format!("Waiting for Cluster {cluster}, which does not exist");
         pass.report.ready = Some(ConditionState::unknown(
             Reason::WaitingForOwner,
@@ -93,12 +104,15 @@ async fn one_pass(object: &OpenStackCluster, context: &Context) -> Outcome {
         ));
         return pass.end().await;
     }
-    let first = object
+    let first = pass
+        .object
         .status
         .as_ref()
         .is_none_or(|status| status.conditions.is_empty());
-    if let Err(failed) = pass.set_finalizer(FINALIZER, true).await {
-        return failed;
+    let context = pass.context;
+    let written = context.set_finalizer(&mut pass.object, FINALIZER, true);
+    if let Err(error) = written.await {
+        return Outcome::kubernetes("Writing the finalizer", &error);
     }
     // Every condition is there before anything slow begins.
     if first && let Err(failed) = pass.write().await {
@@ -127,8 +141,7 @@ async fn ownerless(object: &OpenStackCluster, context: &Context) -> Outcome {
         control_plane: observe::ControlPlane::default(),
     };
     let mut pass = Reconcile::new(context, object.clone(), related);
-    let finalizer = object.finalizers().iter().any(|f| f == FINALIZER);
-    if object.metadata.deletion_timestamp.is_some() && !finalizer {
+    if Start::of(&object.metadata, FINALIZER, false) == Start::Gone {
         return Outcome::Done;
     }
     let message = "Waiting for an owner reference to the Cluster (metadata.ownerReferences)";
@@ -155,15 +168,8 @@ async fn paused(mut pass: Reconcile<'_>) -> Outcome {
     let (desired, problems) = validate::read(&shown, pass.names(), &pass.object.spec);
     let facts = act::gather_facts(&mut pass).await;
     if pass.seen.load_balancer.found().is_some() {
-        let object = format!("OpenStackCluster {shown}");
-        let asker = super::identity::Asker {
-            object: &object,
-            namespace: &pass.name.namespace,
-        };
-        let reference = &pass.object.spec.identity_ref;
-        let cloud = super::identity::cloud(pass.context, asker, reference).await;
         let published = reconcile::Published {
-            cloud: cloud.ok(),
+            cloud: pass.cloud().await.ok(),
             facts,
         };
         pass.publish(&desired, &problems, &published);

@@ -240,10 +240,7 @@ fn openstack_machines(
     };
     let is_ours = |machine: &OpenStackMachine| {
         machine.meta().deletion_timestamp.is_none()
-            || machine
-                .finalizers()
-                .iter()
-                .any(|it| it == finalizer::OPENSTACK_MACHINE)
+            || finalizer::is_on(machine.meta(), finalizer::OPENSTACK_MACHINE)
     };
     let machines = context.stores.openstack_machines.state_filter(|machine| {
         machine.metadata.namespace.as_deref() == Some(namespace)

@@ -20,7 +20,13 @@ use super::{
     tracking::{DesiredTracking, is_load_balancer_known},
     validate::problems::Problem,
 };
-use crate::reconcile::{StepError, StepResult, cluster_names::Names, name_of};
+use crate::reconcile::{
+    StepError, StepResult,
+    cluster_names::Names,
+    identity::{self, Identity},
+    name_of,
+};
+use crate::subject::Subject;
 use crate::tracker::OctaviaClient;
 use crate::{
     controllers::{Context, Outcome},
@@ -86,6 +92,24 @@ impl<'a> Reconcile<'a> {
     /// `namespace/name`, for messages.
     pub(crate) fn shown(&self) -> String {
         self.name.to_string()
+    }
+
+    /// The cloud that the object names. No request is sent to it yet.
+    pub(crate) async fn cloud(&self) -> StepResult<Cloud> {
+        let asker = Subject::new("OpenStackCluster", &self.name);
+        identity::cloud(self.context, &asker, &self.object.spec.identity_ref).await
+    }
+
+    /// Signs in to the cloud that the object names.
+    pub(crate) async fn sign_in(&self, cloud: StepResult<Cloud>) -> StepResult<Identity> {
+        let asker = Subject::new("OpenStackCluster", &self.name);
+        identity::sign_in(&asker, &self.object.spec.identity_ref, cloud?).await
+    }
+
+    /// Records that nothing pauses the object.
+    pub(crate) fn not_paused(&mut self) {
+        self.report
+            .set_condition(kind::PAUSED, ConditionState::unmet(Reason::NotPaused, ""));
     }
 
     /// The names of everything that is managed for this cluster.
@@ -300,21 +324,6 @@ impl<'a> Reconcile<'a> {
                 &error,
             )),
         }
-    }
-
-    /// Adds or removes the finalizer.
-    pub(crate) async fn set_finalizer(
-        &mut self,
-        finalizer: &str,
-        present: bool,
-    ) -> Result<(), Outcome> {
-        let api = self.context.api::<OpenStackCluster>(&self.name.namespace);
-        match patch::set_finalizer(&api, &self.object, finalizer, present).await {
-            Ok(Some(written)) => self.object = written,
-            Ok(None) => {}
-            Err(error) => return Err(Outcome::kubernetes("Writing the finalizer", &error)),
-        }
-        Ok(())
     }
 
     /// Writes the report into the status if the report differs from it.

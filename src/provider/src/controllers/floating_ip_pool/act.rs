@@ -74,8 +74,8 @@ impl Pass<'_> {
                 for (id, ip) in &floating_ips {
                     self.delete(identity, id, *ip).await?;
                 }
-                let api = self.api();
-                set_finalizer(&api, &self.object, FINALIZER, false)
+                self.context
+                    .set_finalizer(&mut self.object, FINALIZER, false)
                     .await
                     .map_err(|e| kubernetes("Removing the finalizer", &e))?;
                 return Ok(Action::Removed);

@@ -18,21 +18,17 @@ use std::sync::Arc;
 
 use futures::{FutureExt, future::BoxFuture};
 use jiff::Timestamp;
-use kube::{Resource, ResourceExt};
+use kube::Resource;
 
 use self::{act::Action, names::Names, observe::Observed, plan::PoolPlan, report::Report};
 use super::{Context, Outcome};
 use crate::{
-    kubernetes::{
-        conditions::kind::FLOATING_IP_POOL_READY,
-        patch::{set_finalizer, write_status},
-    },
+    kubernetes::{conditions::kind::FLOATING_IP_POOL_READY, patch::write_status},
     reconcile::{
-        StepError, StepResult,
-        finalizer::OPENSTACK_FLOATING_IP_POOL as FINALIZER,
-        identity::{self, Asker},
-        is_paused_or_moved, name_of,
+        StepError, StepResult, finalizer::OPENSTACK_FLOATING_IP_POOL as FINALIZER, identity,
+        name_of, start::Start,
     },
+    subject::Subject,
 };
 use capo_api::v1alpha1::OpenStackFloatingIPPool;
 use capo_core::{ConditionState, ObjectName, Reason};
@@ -52,14 +48,6 @@ fn pass(
     context: Arc<Context>,
 ) -> BoxFuture<'static, Outcome> {
     async move {
-        let metadata = object.meta();
-        if is_paused_or_moved(metadata) {
-            return Outcome::Done;
-        }
-        let has_finalizer = object.finalizers().iter().any(|f| f == FINALIZER);
-        if metadata.deletion_timestamp.is_some() && !has_finalizer {
-            return Outcome::Done;
-        }
         let name = name_of(&*object);
         let pass = Pass {
             names: Names::of(&name),
@@ -68,7 +56,10 @@ fn pass(
             object: (*object).clone(),
             authentication: None,
         };
-        pass.run().await
+        match Start::of(object.meta(), FINALIZER, false) {
+            Start::Gone | Start::Moved | Start::Paused => Outcome::Done,
+            Start::Delete | Start::Apply => pass.run().await,
+        }
     }
     .boxed()
 }
@@ -113,13 +104,9 @@ impl Pass<'_> {
     }
 
     async fn reconcile(&mut self, report: &mut Report) -> StepResult<Action> {
-        let shown = format!("OpenStackFloatingIPPool {}", self.name);
-        let asker = Asker {
-            object: &shown,
-            namespace: &self.name.namespace,
-        };
+        let asker = Subject::new("OpenStackFloatingIPPool", &self.name);
         let signed_in =
-            identity::identity(self.context, asker, &self.object.spec.identity_ref).await;
+            identity::identity(self.context, &asker, &self.object.spec.identity_ref).await;
         let identity = match signed_in {
             Ok(identity) => {
                 self.authentication = Some(ConditionState::met(Reason::Ready));
@@ -142,16 +129,10 @@ impl Pass<'_> {
         if self.object.metadata.deletion_timestamp.is_some() {
             return Ok(());
         }
-        let api = self
-            .context
-            .api::<OpenStackFloatingIPPool>(&self.name.namespace);
-        let written = set_finalizer(&api, &self.object, FINALIZER, true)
+        self.context
+            .set_finalizer(&mut self.object, FINALIZER, true)
             .await
-            .map_err(|error| kubernetes("Adding the finalizer", &error))?;
-        if let Some(written) = written {
-            self.object = written;
-        }
-        Ok(())
+            .map_err(|error| kubernetes("Adding the finalizer", &error))
     }
 
     fn warn(&self, reason: Reason, note: &str) {

@@ -12,6 +12,7 @@ use super::{ADDRESS_FINALIZER, Pass, kubernetes, openstack, validate::Desired};
 use crate::reconcile::{
     SharedContext, StepResult,
     capi::{self, CLUSTER_NAME_LABEL},
+    finalizer,
     identity::Identity,
     ipam::{IPAddress, IPAddressClaim},
     name_of,
@@ -158,7 +159,7 @@ impl Observed {
                 let address = Address {
                     ip,
                     deleting: object.metadata.deletion_timestamp.is_some(),
-                    kept: object.finalizers().iter().any(|f| f == ADDRESS_FINALIZER),
+                    kept: finalizer::is_on(&object.metadata, ADDRESS_FINALIZER),
                     object,
                 };
                 self.addresses.insert(name, address);

@@ -16,10 +16,7 @@ use super::{
 };
 use crate::{
     controllers::capi::{self, CLUSTER_NAME_LABEL, Machine},
-    kubernetes::{
-        conditions::kind,
-        patch::{is_conflict, set_finalizer},
-    },
+    kubernetes::{conditions::kind, patch::is_conflict},
     reconcile::{
         deletion_hooks::{self, HookChange},
         provider_id, server_spec,
@@ -111,14 +108,10 @@ impl Pass<'_> {
 
     /// Adds the finalizer. Not before the owner reference is there, which Cluster API writes last.
     pub(super) async fn keep_finalizer(&mut self) -> StepResult<()> {
-        let api = self.context.api::<OpenStackMachine>(&self.name.namespace);
-        let written = set_finalizer(&api, &self.object, FINALIZER, true)
+        self.context
+            .set_finalizer(&mut self.object, FINALIZER, true)
             .await
-            .map_err(|error| kubernetes_failed("Adding the finalizer", &error))?;
-        if let Some(written) = written {
-            self.object = written;
-        }
-        Ok(())
+            .map_err(|error| kubernetes_failed("Adding the finalizer", &error))
     }
 
     /// The cluster, once machines may be made for it.

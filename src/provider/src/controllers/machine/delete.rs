@@ -10,10 +10,10 @@ use super::{
     reconcile::{Pass, waiting},
 };
 use crate::{
-    kubernetes::patch::{is_conflict, is_not_found, set_finalizer},
+    kubernetes::patch::{is_conflict, is_not_found},
     reconcile::read_uncached,
 };
-use capo_api::{v1alpha1::OpenStackServer, v1beta2::OpenStackMachine};
+use capo_api::v1alpha1::OpenStackServer;
 use capo_core::Reason;
 
 impl Pass<'_> {
@@ -23,8 +23,8 @@ impl Pass<'_> {
             self.keep_hook(&machine).await?;
         }
         self.delete_server().await?;
-        let api = self.context.api::<OpenStackMachine>(&self.name.namespace);
-        set_finalizer(&api, &self.object, FINALIZER, false)
+        self.context
+            .set_finalizer(&mut self.object, FINALIZER, false)
             .await
             .map_err(|error| kubernetes_failed("Removing the finalizer", &error))?;
         self.forget();

@@ -7,9 +7,12 @@ use kube::{Resource, ResourceExt};
 
 use super::{FINALIZER, StepError, StepResult, kubernetes_failed, observe::RelatedObjects, plan};
 use crate::{
-    controllers::{Context, Outcome, capi},
+    controllers::{Context, Outcome},
     kubernetes::conditions::kind,
-    reconcile::{related_objects::cached_or_read, server_observation::Observation},
+    reconcile::{
+        is_paused_or_moved, related_objects::cached_or_read, server_observation::Observation,
+        start::Start,
+    },
 };
 use capo_api::v1beta2::OpenStackMachine;
 use capo_core::{ConditionState, ObjectName, Reason};
@@ -99,25 +102,26 @@ impl<'a> Pass<'a> {
     }
 
     async fn run(mut self) -> Outcome {
-        if self.is_deleting() && !self.has_finalizer() {
+        let start = Start::of(self.object.meta(), FINALIZER, self.related.is_paused());
+        if start == Start::Gone {
             self.forget();
             return Outcome::Done;
         }
         self.publish_desired();
         self.wake_server();
-        let ended = if self.is_moved() {
-            return Outcome::Done;
-        } else if self.is_paused() {
-            let unseen = ConditionState::unknown(Reason::NotYetObserved, "The machine is paused");
-            return self.report(unseen, Outcome::Done, true).await;
-        } else if self.is_deleting() {
-            self.delete().await
-        } else {
-            self.make().await
+        let ended = match start {
+            Start::Gone | Start::Moved => return Outcome::Done,
+            Start::Paused => {
+                let unseen =
+                    ConditionState::unknown(Reason::NotYetObserved, "The machine is paused");
+                return self.report(unseen, Outcome::Done, true).await;
+            }
+            Start::Delete => self.delete().await,
+            Start::Apply => self.make().await,
         };
         match ended {
             // Nothing is left to report on.
-            Ok(()) if self.is_deleting() => Outcome::Done,
+            Ok(()) if start == Start::Delete => Outcome::Done,
             Ok(()) => {
                 let instance = self.instance();
                 self.report(instance, Outcome::Done, false).await
@@ -133,22 +137,8 @@ impl<'a> Pass<'a> {
         self.object.metadata.deletion_timestamp.is_some()
     }
 
-    fn has_finalizer(&self) -> bool {
-        self.object.finalizers().iter().any(|f| f == FINALIZER)
-    }
-
-    pub(super) fn is_paused(&self) -> bool {
-        self.related.is_paused()
-            || capi::has_annotation(self.object.meta(), capi::PAUSED_ANNOTATION)
-    }
-
-    /// clusterctl has moved it to another management cluster, whose manager reconciles its server.
-    fn is_moved(&self) -> bool {
-        capi::has_annotation(self.object.meta(), capi::DELETE_FOR_MOVE_ANNOTATION)
-    }
-
     pub(super) fn is_paused_or_moved(&self) -> bool {
-        self.is_paused() || self.is_moved()
+        self.related.is_paused() || is_paused_or_moved(self.object.meta())
     }
 
     /// Forgets the machine everywhere in this process.

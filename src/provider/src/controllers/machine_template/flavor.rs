@@ -4,11 +4,8 @@ use super::capacity::{self, Offer};
 use crate::{
     controllers::Context,
     kubernetes::conditions::kind,
-    reconcile::{
-        StepResult,
-        identity::{Asker, identity},
-        image_and_flavor::ImageAndFlavor,
-    },
+    reconcile::{StepResult, identity::identity, image_and_flavor::ImageAndFlavor},
+    subject::Subject,
 };
 use capo_api::v1beta2::{IdentityRef, OpenStackMachineTemplate};
 use capo_core::{ObjectName, Priority};
@@ -21,12 +18,8 @@ pub(super) async fn offer(
     reference: &IdentityRef,
     context: &Context,
 ) -> StepResult<Offer> {
-    let shown = format!("OpenStackMachineTemplate {name}");
-    let asker = Asker {
-        object: &shown,
-        namespace: &name.namespace,
-    };
-    let identity = identity(context, asker, reference).await?;
+    let asker = Subject::new("OpenStackMachineTemplate", name);
+    let identity = identity(context, &asker, reference).await?;
     let named = ImageAndFlavor {
         cloud: &identity.cloud,
         client: &context.client,

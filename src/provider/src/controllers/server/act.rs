@@ -2,9 +2,9 @@
 //! the server.
 
 use super::{
-    Claims, FINALIZER, StepResult, block_devices,
+    Claims, StepResult, block_devices,
     creations::{Creations, described},
-    instance, kubernetes_failed,
+    instance,
     ports::{Extensions, Ports},
     reconcile::Pass,
     resolve::Resolver,
@@ -13,26 +13,12 @@ use super::{
 };
 use crate::{
     controllers::{Outcome, identity::Identity},
-    kubernetes::{events::CloudObject, patch::set_finalizer},
+    kubernetes::events::CloudObject,
 };
-use capo_api::v1alpha1::OpenStackServer;
 use capo_core::Reason;
 use capo_openstack::{Read, compute::Server};
 
 impl Pass<'_> {
-    /// Adds the finalizer, before anything is created.
-    pub(super) async fn keep(&mut self) -> StepResult<()> {
-        let api = self.context.api::<OpenStackServer>(&self.name.namespace);
-        match set_finalizer(&api, &self.object, FINALIZER, true).await {
-            Ok(Some(written)) => {
-                self.object = written;
-                Ok(())
-            }
-            Ok(None) => Ok(()),
-            Err(error) => Err(kubernetes_failed("Adding the finalizer", &error)),
-        }
-    }
-
     /// Looks the names in the spec up, once, and writes down what they mean before anything is created.
     pub(super) async fn resolve(&mut self, identity: &Identity) -> StepResult<()> {
         if self.progress.resolved.is_some() {

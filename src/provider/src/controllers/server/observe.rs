@@ -13,10 +13,10 @@ use super::{
 };
 use crate::controllers::{
     Outcome,
-    identity::{self, Asker, Identity},
+    identity::{self, Identity},
     project_match::is_verified,
 };
-use crate::{kubernetes::conditions::kind, reconcile::server_names};
+use crate::{kubernetes::conditions::kind, reconcile::server_names, subject::Subject};
 use capo_api::v1alpha1::OpenStackServer;
 use capo_core::{
     ConditionState, ObjectName, Priority, Reason,
@@ -43,12 +43,8 @@ impl Pass<'_> {
     }
 
     pub(super) async fn identity(&mut self) -> StepResult<Identity> {
-        let object = format!("OpenStackServer {}", self.name);
-        let asker = Asker {
-            object: &object,
-            namespace: &self.name.namespace,
-        };
-        let found = identity::identity(self.context, asker, &self.object.spec.identity_ref).await;
+        let asker = Subject::new("OpenStackServer", &self.name);
+        let found = identity::identity(self.context, &asker, &self.object.spec.identity_ref).await;
         match found {
             Ok(identity) => {
                 self.authentication = Some(ConditionState::met(Reason::Ready));

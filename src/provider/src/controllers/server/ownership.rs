@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use super::{FINALIZER, Progress, StepResult, failed};
 use crate::{
     controllers::Context,
-    reconcile::{capi::WATCH_FILTER_LABEL, name_of, provider_id, server_names},
+    reconcile::{capi::WATCH_FILTER_LABEL, finalizer, name_of, provider_id, server_names},
 };
 use capo_api::v1alpha1::OpenStackServer;
 use capo_core::{
@@ -62,7 +62,7 @@ impl Holders {
     /// Notes what the watch shows of an object.
     pub(in crate::controllers) fn note(&self, object: &OpenStackServer) {
         let is_deleted = object.meta().deletion_timestamp.is_some()
-            && !object.finalizers().iter().any(|it| it == FINALIZER);
+            && !finalizer::is_on(object.meta(), FINALIZER);
         let status = object.status.as_ref().filter(|_| !is_deleted);
         if let Some(id) = status.and_then(|status| status.instance_id.as_ref()) {
             let mut holders = self.0.lock();

@@ -23,14 +23,15 @@ use super::{
 use crate::{
     controllers::{
         Context, Outcome,
-        capi::{self, CLUSTER_NAME_LABEL, Cluster},
+        capi::{CLUSTER_NAME_LABEL, Cluster},
         identity::Identity,
         project_match::{ProjectMatch, project_match},
     },
     kubernetes::{
         events::CloudObject,
-        patch::{Written, set_finalizer, write_status},
+        patch::{Written, write_status},
     },
+    reconcile::start::Start,
 };
 use capo_api::v1alpha1::OpenStackServer;
 use capo_core::ids::ServerId;
@@ -89,38 +90,30 @@ pub(super) struct Pass<'a> {
 
 impl Pass<'_> {
     async fn run(mut self) -> Outcome {
-        if capi::has_annotation(self.object.meta(), capi::DELETE_FOR_MOVE_ANNOTATION)
-            || !ownership::is_watched(&self.object, self.context)
-        {
+        if !ownership::is_watched(&self.object, self.context) {
             return Outcome::Done;
         }
-        if self.is_paused() {
-            return self.report(true, Outcome::Done).await;
-        }
-        let deleting = self.object.meta().deletion_timestamp.is_some();
-        if deleting && !self.object.finalizers().iter().any(|f| f == FINALIZER) {
-            self.context.servers.forget(&self.name);
-            return Outcome::Done;
-        }
-        let ended = if deleting {
-            self.delete().boxed().await
-        } else {
-            self.make().boxed().await
+        let is_paused = self.cluster().is_some_and(|cluster| cluster.spec.paused);
+        let start = Start::of(self.object.meta(), FINALIZER, is_paused);
+        let ended = match start {
+            Start::Gone => {
+                self.context.servers.forget(&self.name);
+                return Outcome::Done;
+            }
+            Start::Moved => return Outcome::Done,
+            Start::Paused => return self.report(true, Outcome::Done).await,
+            Start::Delete => self.delete().boxed().await,
+            Start::Apply => self.make().boxed().await,
         };
         if self.wakes_machine {
             self.context.queues.machines.enqueue(&self.name);
         }
         match ended {
             // Nothing is left to report on.
-            Ok(()) if deleting => Outcome::Done,
+            Ok(()) if start == Start::Delete => Outcome::Done,
             Ok(()) => self.report(false, Outcome::Done).await,
             Err(error) => self.report(false, error.outcome).await,
         }
-    }
-
-    fn is_paused(&self) -> bool {
-        capi::has_annotation(self.object.meta(), capi::PAUSED_ANNOTATION)
-            || self.cluster().is_some_and(|cluster| cluster.spec.paused)
     }
 
     pub(super) fn cluster_name(&self) -> Option<&str> {
@@ -141,7 +134,10 @@ impl Pass<'_> {
             return Err(validate::held_by_another(id, holder));
         }
         let identity = self.identity().await?;
-        self.keep().await?;
+        self.context
+            .set_finalizer(&mut self.object, FINALIZER, true)
+            .await
+            .map_err(|error| kubernetes_failed("Adding the finalizer", &error))?;
         let ended = self.make_server(&identity).await;
         let attached = self.attach_floating_ip(&identity).await;
         let changed = self.change_address_pairs(&identity).await;
@@ -252,8 +248,8 @@ impl Pass<'_> {
         }
         ended?;
         floating_ip::release(&self.object, self.context).await?;
-        let api = self.context.api::<OpenStackServer>(&self.name.namespace);
-        set_finalizer(&api, &self.object, FINALIZER, false)
+        self.context
+            .set_finalizer(&mut self.object, FINALIZER, false)
             .await
             .map_err(|error| kubernetes_failed("Removing the finalizer", &error))?;
         self.context.servers.forget(&self.name);

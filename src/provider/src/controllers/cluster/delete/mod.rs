@@ -22,18 +22,14 @@ use super::{
     act::{gather_facts, look_up_and_verify},
     bastion,
     desired::DesiredCluster,
-    observe, project,
+    forget, observe, project,
     reconcile::{Published, Reconcile},
     step_context::StepContext,
     validate,
 };
 use crate::reconcile::{StepError, StepResult};
 use crate::{
-    controllers::{
-        Outcome,
-        capi::CLUSTER_NAME_LABEL,
-        identity::{self, Asker, Identity},
-    },
+    controllers::{Outcome, capi::CLUSTER_NAME_LABEL, identity::Identity},
     kubernetes::conditions::kind,
     reconcile::deletion_hooks::release_orphaned,
 };
@@ -44,25 +40,12 @@ const MACHINES_PAUSE: Duration = Duration::from_secs(5);
 
 /// Takes down everything that is ours, once no Machine is left.
 pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
-    if !pass.object.finalizers().iter().any(|f| f == FINALIZER) {
-        forget(&pass);
-        return Outcome::Done;
-    }
+    pass.not_paused();
     let shown = pass.shown();
     let (desired, problems) = validate::read(&shown, pass.names(), &pass.object.spec);
     let facts = gather_facts(&mut pass).await;
-    let object = format!("OpenStackCluster {shown}");
-    let namespace = pass.name.namespace.clone();
-    let asker = Asker {
-        object: &object,
-        namespace: &namespace,
-    };
-    let reference = pass.object.spec.identity_ref.clone();
-    let cloud = identity::cloud(pass.context, asker, &reference).await;
-    let identity = match cloud.clone() {
-        Ok(cloud) => identity::sign_in(asker, &reference, cloud).await,
-        Err(step_error) => Err(step_error),
-    };
+    let cloud = pass.cloud().await;
+    let identity = pass.sign_in(cloud.clone()).await;
     let identity = pass.settle(identity);
     let left = match machines_left(&pass).await {
         Ok(left) => left,
@@ -109,12 +92,11 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
             let context = StepContext::new(&pass, identity, &desired, SOON);
             match take_down(&mut pass, &context).await {
                 Ok(()) => {
-                    return match pass.set_finalizer(FINALIZER, false).await {
-                        Ok(()) => {
-                            forget(&pass);
-                            Outcome::Done
-                        }
-                        Err(failed) => failed,
+                    let context = pass.context;
+                    let written = context.set_finalizer(&mut pass.object, FINALIZER, false);
+                    return match written.await {
+                        Ok(()) => forget(context, &pass.name),
+                        Err(error) => Outcome::kubernetes("Writing the finalizer", &error),
                     };
                 }
                 Err(step_error) => {
@@ -198,9 +180,4 @@ async fn machines_left(pass: &Reconcile<'_>) -> Result<MachinesLeft, kube::Error
     left.machines.sort();
     left.openstack_machines.sort();
     Ok(left)
-}
-
-fn forget(pass: &Reconcile<'_>) {
-    pass.context.tracker.forget_load_balancer(&pass.name);
-    pass.context.clusters.forget(&pass.name);
 }
