@@ -4,6 +4,7 @@
 //! Controllers pass desired state to the registry and read findings from it. They never wait for a worker.
 
 mod clusters;
+mod failure;
 mod inbox;
 mod machine_lookup;
 pub mod octavia_client;

@@ -4,14 +4,14 @@ use std::any::Any;
 
 use futures::{FutureExt, future::BoxFuture};
 
-use super::status_lists;
+use super::{failure::failure, status_lists};
 use capo_core::{
     Priority,
     ids::{LoadBalancerId, MonitorId, PoolId},
 };
 use capo_gate::{
     PartId,
-    octavia::{Answer, Change, Failure, Octavia, Structure, Written},
+    octavia::{Answer, Change, Octavia, Structure, Written},
 };
 use capo_openstack::{
     Cloud, Error,
@@ -176,13 +176,4 @@ async fn write(cloud: &Cloud, change: Change, priority: Priority) -> Result<Writ
             Written::default()
         }
     })
-}
-
-/// The failure of a call, with the fields on which the gate decides.
-pub(super) fn failure(error: &Error) -> Failure {
-    Failure {
-        class: error.class(),
-        retry_after: error.retry_after(),
-        message: error.to_string(),
-    }
 }

@@ -3,7 +3,7 @@
 
 use futures::future::try_join_all;
 
-use super::octavia_client::failure;
+use super::failure::failure;
 use capo_core::{FailureClass, Priority, ids::LoadBalancerId};
 use capo_gate::octavia::{Answer, Failure};
 use capo_openstack::{
