@@ -52,30 +52,42 @@ impl EndpointAnswer {
     }
 }
 
-/// Why no answer came through the endpoint.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Why no answer came through the endpoint. The text is a phrase that continues a sentence, such as
+/// "GET https://192.0.2.1:6443/readyz failed: ".
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointFailure {
     /// The lookup of the host found no address.
+    #[error("the host has no address ({0})")]
     NoAddress(Excerpt),
     /// The connection was refused, because no process listens at the address.
+    #[error("the connection was refused")]
     Refused,
     /// No answer came within this time.
+    #[error("no answer within {} s", .0.as_secs())]
     TimedOut(Duration),
     /// The operating system has no route to the address.
+    #[error("no connection ({0})")]
     Unreachable(Excerpt),
     /// The connection was closed before the answer was complete.
+    #[error("the connection was closed without an answer")]
     Closed,
     /// The other side does not speak TLS.
+    #[error("the other side does not speak TLS")]
     NotTls,
     /// The other side ended the TLS handshake.
+    #[error("the other side ended the TLS handshake ({0})")]
     TlsRefused(Excerpt),
     /// The serving certificate was not issued by the cluster's CA.
+    #[error("the serving certificate was not issued by the cluster's CA")]
     OtherAuthority,
     /// The cluster's CA issued the serving certificate, but the certificate is not valid.
+    #[error("the serving certificate is not valid ({0})")]
     BadCertificate(Excerpt),
     /// The other side does not speak HTTP.
+    #[error("the other side does not speak HTTP")]
     NotHttp,
     /// The proxy that the manager's environment names refused to connect.
+    #[error("the proxy answered {status} to CONNECT{}", after_colon(body))]
     Proxy {
         /// The status code of the proxy's answer to `CONNECT`.
         status: u16,
@@ -83,12 +95,18 @@ pub enum EndpointFailure {
         body: Excerpt,
     },
     /// The proxy that the manager's environment names can't be reached.
+    #[error("the proxy can't be reached: {0}")]
     NoProxy(Box<EndpointFailure>),
     /// The manager's environment names a proxy of a kind that is not supported.
+    #[error("the environment names a proxy of scheme {0}, and only http is supported")]
     UnsupportedProxy(Excerpt),
     /// The cluster has no Secret with its CA, so that no answer can be verified.
+    #[error("the cluster has no Secret with the CA that verifies the answer")]
     NoAuthority,
     /// The Secret with the cluster's CA could not be read, or has no CA in PEM.
+    #[error(
+        "the Secret with the cluster's CA, which verifies the answer, could not be read or has no CA in PEM"
+    )]
     UnreadAuthority,
 }
 
@@ -115,44 +133,12 @@ impl EndpointFailure {
     }
 }
 
-/// A phrase that continues a sentence, such as "GET https://192.0.2.1:6443/readyz failed: ".
-impl fmt::Display for EndpointFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoAddress(detail) => write!(f, "the host has no address ({detail})"),
-            Self::Refused => f.write_str("the connection was refused"),
-            Self::TimedOut(limit) => write!(f, "no answer within {} s", limit.as_secs()),
-            Self::Unreachable(detail) => write!(f, "no connection ({detail})"),
-            Self::Closed => f.write_str("the connection was closed without an answer"),
-            Self::NotTls => f.write_str("the other side does not speak TLS"),
-            Self::TlsRefused(detail) => {
-                write!(f, "the other side ended the TLS handshake ({detail})")
-            }
-            Self::OtherAuthority => {
-                f.write_str("the serving certificate was not issued by the cluster's CA")
-            }
-            Self::BadCertificate(detail) => {
-                write!(f, "the serving certificate is not valid ({detail})")
-            }
-            Self::NotHttp => f.write_str("the other side does not speak HTTP"),
-            Self::Proxy { status, body } if body.is_empty() => {
-                write!(f, "the proxy answered {status} to CONNECT")
-            }
-            Self::Proxy { status, body } => {
-                write!(f, "the proxy answered {status} to CONNECT: {body}")
-            }
-            Self::NoProxy(failure) => write!(f, "the proxy can't be reached: {failure}"),
-            Self::UnsupportedProxy(scheme) => write!(
-                f,
-                "the environment names a proxy of scheme {scheme}, and only http is supported"
-            ),
-            Self::NoAuthority => {
-                f.write_str("the cluster has no Secret with the CA that verifies the answer")
-            }
-            Self::UnreadAuthority => f.write_str(
-                "the Secret with the cluster's CA, which verifies the answer, could not be read or has no CA in PEM",
-            ),
-        }
+/// The body of an answer as the end of a message, if there is one.
+fn after_colon(body: &Excerpt) -> String {
+    if body.is_empty() {
+        String::new()
+    } else {
+        format!(": {body}")
     }
 }
 

@@ -54,11 +54,34 @@ pub fn parse_optional(text: Option<&str>, now: Timestamp) -> GateOverride {
 pub fn parse(text: &str, now: Timestamp) -> GateOverride {
     match read(text.trim(), now) {
         Ok(word) => word,
-        Err(message) => GateOverride::Refused { message },
+        Err(error) => GateOverride::Refused {
+            message: error.to_string(),
+        },
     }
 }
 
-fn read(text: &str, now: Timestamp) -> Result<GateOverride, String> {
+/// What is wrong with the annotation's value, and what is allowed.
+#[derive(Debug, thiserror::Error)]
+enum Mistake {
+    #[error("\"{0}\" is not known; {FORMS}")]
+    UnknownVerb(String),
+    #[error("bypass needs until=<RFC 3339> before its reason; {FORMS}")]
+    NoEnd,
+    #[error("bypass until={0} is not a date and time of RFC 3339 such as 2030-01-31T15:04:05Z")]
+    NoDate(String),
+    #[error(
+        "bypass until={0} is in the past: it opens nothing; set a later date or remove the annotation"
+    )]
+    Past(String),
+    #[error("{verb} needs a reason; {FORMS}")]
+    NoReason { verb: &'static str },
+    #[error("the reason is longer than {MAX_REASON} characters")]
+    LongReason,
+    #[error("the reason has control characters; allowed is one line of text")]
+    ControlCharacters,
+}
+
+fn read(text: &str, now: Timestamp) -> Result<GateOverride, Mistake> {
     let (verb, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let rest = rest.trim_start();
     match verb {
@@ -66,40 +89,30 @@ fn read(text: &str, now: Timestamp) -> Result<GateOverride, String> {
             reason: reason("hold", rest)?,
         }),
         "bypass" => {
-            let rest = rest.strip_prefix("until=").ok_or_else(|| {
-                format!("bypass needs until=<RFC 3339> before its reason; {FORMS}")
-            })?;
+            let rest = rest.strip_prefix("until=").ok_or(Mistake::NoEnd)?;
             let (date, rest) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-            let until: Timestamp = date.parse().map_err(|_| {
-                format!(
-                    "bypass until={} is not a date and time of RFC 3339 such as 2030-01-31T15:04:05Z",
-                    shown(date)
-                )
-            })?;
+            let until: Timestamp = date.parse().map_err(|_| Mistake::NoDate(shown(date)))?;
             let reason = reason("bypass", rest.trim_start())?;
             if until <= now {
-                return Err(format!(
-                    "bypass until={} is in the past: it opens nothing; set a later date or remove the annotation",
-                    shown(date)
-                ));
+                return Err(Mistake::Past(shown(date)));
             }
             Ok(GateOverride::Bypass { until, reason })
         }
-        other => Err(format!("\"{}\" is not known; {FORMS}", shown(other))),
+        other => Err(Mistake::UnknownVerb(shown(other))),
     }
 }
 
-fn reason(verb: &str, rest: &str) -> Result<String, String> {
+fn reason(verb: &'static str, rest: &str) -> Result<String, Mistake> {
     let text = rest
         .strip_prefix("reason=")
         .map(str::trim)
         .filter(|text| !text.is_empty())
-        .ok_or_else(|| format!("{verb} needs a reason; {FORMS}"))?;
+        .ok_or(Mistake::NoReason { verb })?;
     if text.chars().count() > MAX_REASON {
-        return Err(format!("the reason is longer than {MAX_REASON} characters"));
+        return Err(Mistake::LongReason);
     }
     if text.chars().any(char::is_control) {
-        return Err("the reason has control characters; allowed is one line of text".to_owned());
+        return Err(Mistake::ControlCharacters);
     }
     Ok(text.to_owned())
 }

@@ -25,8 +25,12 @@ pub(super) fn validate(change: &ObjectChange<'_>, errors: &mut Vec<FieldError>) 
             if is_identity(path, errors, difference.new) {
                 return;
             }
-            if let Err(allowed) = rules.judge(path, difference) {
-                errors.push(FieldError::forbidden(path, difference.new, allowed));
+            if let Err(refusal) = rules.judge(path, difference) {
+                errors.push(FieldError::forbidden(
+                    path,
+                    difference.new,
+                    refusal.to_string(),
+                ));
             }
         },
     );
@@ -123,14 +127,46 @@ const MUTABLE: [&str; 6] = [
 
 const IMMUTABLE: &str = "can't be changed after creation";
 
+/// Why a change is not allowed. The text is about the allowed values.
+#[derive(Debug, thiserror::Error)]
+enum Refusal {
+    #[error("{IMMUTABLE}")]
+    Immutable,
+    #[error("can't be removed while enabled: set enabled to false first")]
+    EnabledBastion,
+    #[error("{IMMUTABLE}; it may be set once while apiServer.enableFloatingIP is false")]
+    FirstSet,
+    #[error("{IMMUTABLE}; it may only be set to the load balancer's current address, {current:?}")]
+    FloatingIp { current: String },
+    #[error(
+        "{IMMUTABLE}; it may only be set to the load balancer's current address, once it has one"
+    )]
+    FloatingIpBeforeAddress,
+    #[error("can't be changed once it has a host: every kubeconfig of the cluster names it")]
+    EndpointInUse,
+    #[error("{IMMUTABLE}; it may only be pinned to the network in use, id {current:?}")]
+    Network { current: String },
+    #[error(
+        "{IMMUTABLE}; a subnet's filter may only be replaced by the id of the subnet of that name in \
+         status.network.subnets"
+    )]
+    SubnetFilter,
+    #[error("can't be removed once set: the machines' ports use its groups")]
+    SecurityGroupsInUse,
+    #[error("{IMMUTABLE}; of a managed subnet only dnsNameservers may change")]
+    ManagedSubnet,
+    #[error("subnets can't be added or removed after creation")]
+    ManagedSubnetCount,
+}
+
 struct Rules<'a> {
     old: &'a Value,
     new: &'a Value,
 }
 
 impl Rules<'_> {
-    /// Whether the difference at `path` is allowed. The error is the text about the allowed values.
-    fn judge(&self, path: &str, difference: Difference<'_>) -> Result<(), String> {
+    /// Whether the difference at `path` is allowed.
+    fn judge(&self, path: &str, difference: Difference<'_>) -> Result<(), Refusal> {
         if path == "spec.bastion" && is_nothing(difference.new) {
             return self.bastion_may_go();
         }
@@ -155,33 +191,31 @@ impl Rules<'_> {
         match path {
             "spec.apiServer.floatingIP" => self.floating_ip(difference),
             "spec.apiServer.fixedIP" | "spec.apiServer.port" => self.first_set(difference),
-            _ => Err(IMMUTABLE.to_owned()),
+            _ => Err(Refusal::Immutable),
         }
     }
 
-    fn bastion_may_go(&self) -> Result<(), String> {
+    fn bastion_may_go(&self) -> Result<(), Refusal> {
         if self.old.pointer("/spec/bastion/enabled") == Some(&Value::Bool(false)) {
             Ok(())
         } else {
-            Err("can't be removed while enabled: set enabled to false first".to_owned())
+            Err(Refusal::EnabledBastion)
         }
     }
 
     /// It may be set later only where the user manages the address, because no object of capo-rs depends on it yet.
-    fn first_set(&self, difference: Difference<'_>) -> Result<(), String> {
+    fn first_set(&self, difference: Difference<'_>) -> Result<(), Refusal> {
         let off = self.old.pointer("/spec/apiServer/enableFloatingIP") == Some(&Value::Bool(false));
         let unset = difference.old.is_null() || difference.old.as_str() == Some("");
         if off && unset {
             Ok(())
         } else {
-            Err(format!(
-                "{IMMUTABLE}; it may be set once while apiServer.enableFloatingIP is false"
-            ))
+            Err(Refusal::FirstSet)
         }
     }
 
     /// It may only be set to the value that is in use.
-    fn floating_ip(&self, difference: Difference<'_>) -> Result<(), String> {
+    fn floating_ip(&self, difference: Difference<'_>) -> Result<(), Refusal> {
         let current = self
             .old
             .pointer("/status/apiServerManagedLoadBalancer/ip")
@@ -189,17 +223,15 @@ impl Rules<'_> {
             .filter(|ip| !ip.is_empty());
         match current {
             Some(ip) if difference.new.as_str() == Some(ip) => Ok(()),
-            Some(ip) => Err(format!(
-                "{IMMUTABLE}; it may only be set to the load balancer's current address, {ip:?}"
-            )),
-            None => Err(format!(
-                "{IMMUTABLE}; it may only be set to the load balancer's current address, once it has one"
-            )),
+            Some(ip) => Err(Refusal::FloatingIp {
+                current: ip.to_owned(),
+            }),
+            None => Err(Refusal::FloatingIpBeforeAddress),
         }
     }
 
     /// The user or the manager may set it until it has a host. A port may be added to a host that the user set.
-    fn endpoint(&self, path: &str, difference: Difference<'_>) -> Result<(), String> {
+    fn endpoint(&self, path: &str, difference: Difference<'_>) -> Result<(), Refusal> {
         let host = self
             .old
             .pointer("/spec/controlPlaneEndpoint/host")
@@ -210,15 +242,12 @@ impl Rules<'_> {
         if host.is_empty() || fills_port {
             Ok(())
         } else {
-            Err(
-                "can't be changed once it has a host: every kubeconfig of the cluster names it"
-                    .to_owned(),
-            )
+            Err(Refusal::EndpointInUse)
         }
     }
 
     /// It may be replaced by the id of the network that is in use.
-    fn network(&self) -> Result<(), String> {
+    fn network(&self) -> Result<(), Refusal> {
         let current = self
             .old
             .pointer("/status/network/id")
@@ -232,21 +261,15 @@ impl Rules<'_> {
             self.new.pointer("/spec/network/id").and_then(Value::as_str),
         ) {
             (Some(current), Some(new)) if had_one && current == new => Ok(()),
-            (Some(current), _) if had_one => Err(format!(
-                "{IMMUTABLE}; it may only be pinned to the network in use, id {current:?}"
-            )),
-            _ => Err(IMMUTABLE.to_owned()),
+            (Some(current), _) if had_one => Err(Refusal::Network {
+                current: current.to_owned(),
+            }),
+            _ => Err(Refusal::Immutable),
         }
     }
 
     /// Each subnet's filter may be replaced by the id of the subnet of that name that is in use.
-    fn subnets(&self) -> Result<(), String> {
-        let refused = || {
-            format!(
-                "{IMMUTABLE}; a subnet's filter may only be replaced by the id of the subnet of that name in \
-                 status.network.subnets"
-            )
-        };
+    fn subnets(&self) -> Result<(), Refusal> {
         let list = |of: &Value, pointer: &str| -> Vec<Value> {
             of.pointer(pointer)
                 .and_then(Value::as_array)
@@ -263,7 +286,7 @@ impl Rules<'_> {
                 .is_some_and(|network| !is_nothing(network))
         });
         if before.len() != after.len() || !networks_given {
-            return Err(refused());
+            return Err(Refusal::SubnetFilter);
         }
         let pinned = |(before, after): (&Value, &Value)| {
             if before == after {
@@ -283,16 +306,16 @@ impl Rules<'_> {
         if before.iter().zip(&after).all(pinned) {
             Ok(())
         } else {
-            Err(refused())
+            Err(Refusal::SubnetFilter)
         }
     }
 }
 
 /// Rules may change and management may begin. Management may not end, because ports use the groups.
-fn security_groups(path: &str, difference: Difference<'_>) -> Result<(), String> {
+fn security_groups(path: &str, difference: Difference<'_>) -> Result<(), Refusal> {
     const FIELD: &str = "spec.managedSecurityGroups";
     if path == FIELD && is_nothing(difference.new) {
-        return Err("can't be removed once set: the machines' ports use its groups".to_owned());
+        return Err(Refusal::SecurityGroupsInUse);
     }
     if path == FIELD {
         return Ok(());
@@ -305,22 +328,20 @@ fn security_groups(path: &str, difference: Difference<'_>) -> Result<(), String>
     if known {
         Ok(())
     } else {
-        Err(IMMUTABLE.to_owned())
+        Err(Refusal::Immutable)
     }
 }
 
 /// Only the name servers of a subnet may change.
-fn managed_subnets(path: &str) -> Result<(), String> {
+fn managed_subnets(path: &str) -> Result<(), Refusal> {
     let field = path
         .strip_prefix("spec.managedSubnets[")
         .and_then(|rest| rest.split_once("]."))
         .map(|(_, field)| field);
     match field {
         Some(field) if is_at_or_in(field, "dnsNameservers") => Ok(()),
-        Some(_) => Err(format!(
-            "{IMMUTABLE}; of a managed subnet only dnsNameservers may change"
-        )),
-        None => Err("subnets can't be added or removed after creation".to_owned()),
+        Some(_) => Err(Refusal::ManagedSubnet),
+        None => Err(Refusal::ManagedSubnetCount),
     }
 }
 

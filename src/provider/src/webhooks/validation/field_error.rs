@@ -1,13 +1,12 @@
 //! One violation, in the form of Kubernetes' field errors.
 
-use std::fmt;
-
 use serde_json::Value;
 
 use crate::webhooks::json::shown;
 
 /// The field, the value found in it, and the values allowed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {}", self.detail())]
 pub struct FieldError {
     /// The field, such as `spec.apiServer.port`.
     pub field: String,
@@ -74,11 +73,5 @@ impl FieldError {
         } else {
             format!("{problem}: {}: {}", self.found, self.allowed)
         }
-    }
-}
-
-impl fmt::Display for FieldError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.field, self.detail())
     }
 }
