@@ -15,3 +15,6 @@ pub use crds::{ConversionTarget, crds, manifests};
 
 /// The API group of every kind.
 pub const GROUP: &str = "infrastructure.cluster.x-k8s.io";
+
+/// CAPO's annotation with a copy of the whole object in its other version.
+pub const CAPO_STASH: &str = "cluster.x-k8s.io/conversion-data";

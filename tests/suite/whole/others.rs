@@ -1,6 +1,7 @@
 //! Templates, shared credentials and pools: what becomes of them, and that tools which wait for an object
 //! to be done see it.
 
+use capo_api::GROUP;
 use fake_cloud::Service;
 use kube::{
     Api,
@@ -11,7 +12,6 @@ use serde_json::{Value, json};
 use super::isolated::{IsolatedEnvironment, PATIENCE};
 use crate::env::{apply::apply, cluster_api, cluster_api::condition, kstatus};
 
-const GROUP: &str = "infrastructure.cluster.x-k8s.io";
 const IDENTITY: &str = "OpenStackClusterIdentity";
 const MACHINE_TEMPLATE: &str = "OpenStackMachineTemplate";
 

@@ -19,6 +19,7 @@ use crate::{
     reconcile::{Stores, kubernetes_text},
     status::roll_up::{RolledUp, roll_up},
 };
+use capo_api::GROUP;
 
 /// How often the state is computed. It is sent only when it has changed.
 const ROLL_UP: Duration = Duration::from_secs(5);
@@ -211,7 +212,6 @@ fn status(object: &DynamicObject, sum: &[RolledUp; 4], namespace: &str, now: Tim
             })
         })
         .collect();
-    let ours = "infrastructure.cluster.x-k8s.io";
     json!({
         "conditions": conditions,
         "versions": [{"name": "operator", "version": capo_core::build_info::VERSION}],
@@ -219,8 +219,8 @@ fn status(object: &DynamicObject, sum: &[RolledUp; 4], namespace: &str, now: Tim
             {"group": "", "resource": "namespaces", "name": namespace},
             {"group": "apps", "resource": "deployments", "namespace": namespace, "name": "capo-controller-manager"},
             // An empty name means all of them.
-            {"group": ours, "resource": "openstackclusters", "name": ""},
-            {"group": ours, "resource": "openstackmachines", "name": ""},
+            {"group": GROUP, "resource": "openstackclusters", "name": ""},
+            {"group": GROUP, "resource": "openstackmachines", "name": ""},
         ],
     })
 }

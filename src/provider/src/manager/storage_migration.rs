@@ -16,10 +16,10 @@ use kube::{
 use serde_json::Value;
 use tokio::time::{MissedTickBehavior, interval};
 
+use capo_api::GROUP;
 use capo_core::backoff::Schedule;
 
 use crate::webhooks::{
-    GROUP,
     conversion::Version,
     storage_migration::{
         Definition, NotServed, Phases, Rewrite, rewrite, store_as as set_stored, without_stash,

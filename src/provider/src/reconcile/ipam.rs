@@ -5,7 +5,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};
 
-use super::capi::lenient;
+use super::capi::{ContractReference, lenient};
 
 /// The API group of Cluster API's IPAM kinds.
 pub(crate) const GROUP: &str = "ipam.cluster.x-k8s.io";
@@ -89,25 +89,12 @@ pub(crate) struct NameReference {
 }
 
 /// A pool in the same namespace.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct PoolReference {
-    /// API group.
-    #[serde(default, deserialize_with = "lenient")]
-    pub api_group: String,
-    /// Kind.
-    #[serde(default, deserialize_with = "lenient")]
-    pub kind: String,
-    /// Name.
-    #[serde(default, deserialize_with = "lenient")]
-    pub name: String,
-}
+pub(crate) type PoolReference = ContractReference;
 
 impl PoolReference {
     /// The name of the `OpenStackFloatingIPPool` that is meant, if one is.
     pub(crate) fn floating_ip_pool(&self) -> Option<&str> {
-        let ours = self.api_group == "infrastructure.cluster.x-k8s.io"
-            && self.kind == "OpenStackFloatingIPPool";
+        let ours = self.api_group == capo_api::GROUP && self.kind == "OpenStackFloatingIPPool";
         ours.then_some(self.name.as_str())
     }
 }

@@ -22,6 +22,7 @@ use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 use super::{PassObserver, kubernetes_text, name_of};
+use capo_api::CAPO_STASH;
 use capo_core::ObjectName;
 
 /// The objects that need a pass when another one changes.
@@ -155,7 +156,7 @@ const PAGE: u32 = 100;
 /// control-plane provider on its Machines.
 const COPIES: [&str; 3] = [
     "kubectl.kubernetes.io/last-applied-configuration",
-    "cluster.x-k8s.io/conversion-data",
+    CAPO_STASH,
     "controlplane.cluster.x-k8s.io/kubeadm-cluster-configuration",
 ];
 

@@ -13,6 +13,3 @@ pub mod server;
 mod size_estimate;
 pub mod storage_migration;
 pub mod validation;
-
-/// The API group of everything here.
-pub const GROUP: &str = "infrastructure.cluster.x-k8s.io";

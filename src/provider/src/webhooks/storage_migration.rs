@@ -12,7 +12,8 @@ use k8s_openapi::{
 };
 use serde_json::{Value, json};
 
-use super::{GROUP, conversion};
+use super::conversion;
+use capo_api::{CAPO_STASH, GROUP};
 
 /// The parts of a migration, named as in CAPO's `--skip-crd-migration-phases`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,7 +194,7 @@ pub fn rewrite(definition: &Definition, metadata: &ObjectMeta, phases: Phases) -
     let stashed = metadata
         .annotations
         .as_ref()
-        .is_some_and(|annotations| annotations.contains_key(conversion::CAPO_STASH));
+        .is_some_and(|annotations| annotations.contains_key(CAPO_STASH));
     // CAPO 0.15 writes the copy on v1beta2 objects only, and reads it when it converts back.
     if phases.storage_version
         && stashed
@@ -251,7 +252,7 @@ pub fn without_stash(object: &Value) -> Result<Value, conversion::ConversionErro
         "metadata": {
             "resourceVersion": object.pointer("/metadata/resourceVersion"),
             "annotations": {
-                (conversion::CAPO_STASH): null,
+                (CAPO_STASH): null,
                 (conversion::V1BETA1_FIELDS): kept,
             },
         },
@@ -379,7 +380,7 @@ mod tests {
         });
         let patch = without_stash(&object).unwrap();
         let annotations = &patch["metadata"]["annotations"];
-        assert_eq!(annotations[conversion::CAPO_STASH], Value::Null);
+        assert_eq!(annotations[CAPO_STASH], Value::Null);
         assert_eq!(annotations.get("mine"), None);
         let kept: Value =
             serde_json::from_str(annotations[conversion::V1BETA1_FIELDS].as_str().unwrap())

@@ -16,10 +16,8 @@ use kube::{Client, client::Body};
 use serde_json::{Value, json};
 use tower::Service;
 
-use crate::{
-    subject::Subject,
-    webhooks::{GROUP, conversion::convert},
-};
+use crate::{subject::Subject, webhooks::conversion::convert};
+use capo_api::GROUP;
 use capo_core::ObjectName;
 
 /// The version that the manager reads.

@@ -18,14 +18,12 @@ mod stash;
 mod tests;
 
 pub use review::{ReviewError, review};
-pub use stash::{CAPO_STASH, V1BETA1_FIELDS, V1BETA2_FIELDS};
+pub use stash::{V1BETA1_FIELDS, V1BETA2_FIELDS};
 
 use serde_json::Value;
 
-use super::{
-    GROUP,
-    json::{Path, WrongType, type_name},
-};
+use super::json::{Path, WrongType, type_name};
+use capo_api::GROUP;
 use lazy_json::{Node, Object};
 use stash::{Stash, top};
 

@@ -11,16 +11,13 @@ use super::{
     lazy_json::{Node, Object},
 };
 use crate::webhooks::json::{Path, WrongType};
+use capo_api::CAPO_STASH;
 
 /// Annotation of a v1beta2 object: fields that only v1beta1 has, as JSON from path to value.
 pub const V1BETA1_FIELDS: &str = "infrastructure.cluster.x-k8s.io/v1beta1-fields";
 
 /// Annotation of a v1beta1 object: fields that only v1beta2 has, as JSON from path to value.
 pub const V1BETA2_FIELDS: &str = "infrastructure.cluster.x-k8s.io/v1beta2-fields";
-
-/// CAPO's copy of the whole object in its other version. Fields that only the copy has are read from it if they still
-/// apply, and the annotation is removed.
-pub const CAPO_STASH: &str = "cluster.x-k8s.io/conversion-data";
 
 /// The fields that were kept for the version converted to, and those to keep for the version converted from.
 pub(super) struct Stash<'a> {
@@ -60,6 +57,7 @@ impl<'a> Stash<'a> {
         if let Some(node) = annotations.remove(found_in) {
             this.found = read(&node).unwrap_or_default();
         }
+        // Fields that only CAPO's copy has are read from it if they still apply.
         if let Some(node) = annotations.remove(CAPO_STASH) {
             this.capo_copy = read(&node);
         }

@@ -5,7 +5,8 @@ use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
 use super::{FieldError, Kind, ObjectChange, names, validate};
-use crate::webhooks::{GROUP, conversion, size_estimate};
+use crate::webhooks::{conversion, size_estimate};
+use capo_api::GROUP;
 
 /// A body that is no AdmissionReview, so that it can't be answered by one.
 #[derive(Debug, thiserror::Error)]

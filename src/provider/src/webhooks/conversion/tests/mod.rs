@@ -9,6 +9,7 @@ mod status;
 use serde_json::{Value, json};
 
 use super::*;
+use capo_api::CAPO_STASH;
 
 const V1BETA1: &str = "infrastructure.cluster.x-k8s.io/v1beta1";
 const V1BETA2: &str = "infrastructure.cluster.x-k8s.io/v1beta2";
