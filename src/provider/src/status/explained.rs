@@ -19,14 +19,8 @@ pub fn explanation(reason: Reason) -> Explanation {
 }
 
 fn texts(reason: Reason) -> (&'static str, &'static str) {
-    gate(reason)
-        .or_else(|| object(reason))
-        .unwrap_or_else(|| progress(reason))
-}
-
-/// Reasons of the load balancer gate.
-fn gate(reason: Reason) -> Option<(&'static str, &'static str)> {
-    Some(match reason {
+    match reason {
+        // The gate of the load balancer.
         Reason::MemberPending => (
             "Octavia is still changing a member: it is PENDING_CREATE, PENDING_UPDATE or PENDING_DELETE. Its load balancer may \
              be ACTIVE at the same time, so the load balancer's status proves nothing. The new machine does not count as \
@@ -153,13 +147,7 @@ fn gate(reason: Reason) -> Option<(&'static str, &'static str)> {
             "The cluster has no managed load balancer, so there is no gate.",
             "Nothing needs to be done.",
         ),
-        _ => return open_gate(reason),
-    })
-}
-
-/// The reasons for which a gate is open, other than that the members are ACTIVE.
-fn open_gate(reason: Reason) -> Option<(&'static str, &'static str)> {
-    Some(match reason {
+        // A gate is open although not all members are ACTIVE.
         Reason::MachineAdmitted => (
             "The providerID of the Machine is set. Cluster API never removes it, so the machine stays provisioned \
              whatever happens to its members.",
@@ -208,13 +196,7 @@ fn open_gate(reason: Reason) -> Option<(&'static str, &'static str)> {
             "The manager runs with --load-balancer-gate=observe or off, so no gate holds anything.",
             "Run it with --load-balancer-gate=enforce.",
         ),
-        _ => return None,
-    })
-}
-
-/// The reasons of the other conditions that need an action.
-fn object(reason: Reason) -> Option<(&'static str, &'static str)> {
-    Some(match reason {
+        // Other conditions that need an action.
         Reason::InstanceStateError => (
             "Nova reports the server in ERROR; the message has Nova's fault.",
             "A server in ERROR does not recover by itself. Read the fault (openstack server show ID), remove its cause, and \
@@ -303,13 +285,7 @@ fn object(reason: Reason) -> Option<(&'static str, &'static str)> {
              message is the same for both, so that it does not reveal which identities exist.",
             "Change the identity's namespaceSelector so that it allows the namespace, or reference another identity.",
         ),
-        _ => return None,
-    })
-}
-
-/// Ordinary progress, summaries, and events that report no problem.
-fn progress(reason: Reason) -> (&'static str, &'static str) {
-    match reason {
+        // Ordinary progress, summaries, and events that report no problem.
         Reason::NotReady | Reason::ReadyUnknown => (
             "Ready summarises the object's other conditions; its message lists those that are not True.",
             "Look up the reasons of the conditions in the message.",
@@ -358,7 +334,6 @@ fn progress(reason: Reason) -> (&'static str, &'static str) {
         Reason::Ready | Reason::NotPaused | Reason::Created | Reason::Updated | Reason::Deleted => {
             ("Everything is as expected.", "Nothing needs to be done.")
         }
-        _ => ("", ""),
     }
 }
 
