@@ -9,7 +9,10 @@
 
 pub mod conversion;
 mod json;
+mod review;
 pub mod server;
 mod size_estimate;
 pub mod storage_migration;
 pub mod validation;
+
+pub use review::{ReviewError, ReviewType};

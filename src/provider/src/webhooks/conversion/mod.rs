@@ -17,7 +17,7 @@ mod stash;
 #[cfg(test)]
 mod tests;
 
-pub use review::{ReviewError, review};
+pub use review::review;
 pub use stash::{V1BETA1_FIELDS, V1BETA2_FIELDS};
 
 use serde_json::Value;
@@ -154,10 +154,7 @@ pub fn convert_text(text: &str, desired: &str, out: &mut Vec<u8>) -> Result<(), 
     };
     if from != to {
         object.insert("apiVersion", Node::string(to.api_version()));
-        match to {
-            Version::V1Beta2 => to_v1beta2(kind, &mut object)?,
-            Version::V1Beta1 => to_v1beta1(kind, &mut object)?,
-        }
+        convert_parts(kind, from, &mut object)?;
     }
     object.write(out);
     Ok(())
@@ -178,108 +175,76 @@ fn known(
     }
 }
 
-fn to_v1beta2(kind: Kind, object: &mut Object<'_>) -> Result<(), WrongType> {
-    let mut stash = Stash::take(object, Version::V1Beta1)?;
+/// Converts the parts of an object that differ between the versions.
+fn convert_parts(kind: Kind, from: Version, object: &mut Object<'_>) -> Result<(), WrongType> {
+    let mut stash = Stash::take(object, from)?;
     let root = Path::root("spec");
     match kind {
-        Kind::Cluster => {
-            if let Some(spec) = spec(object)? {
-                cluster::spec_to_v1beta2(spec, &root, &mut stash)?;
-            }
-            if let Some(status) = status(object)? {
-                cluster::status_to_v1beta2(status)?;
+        Kind::Cluster | Kind::Machine => {
+            if let Some(spec) = top(object, "spec")? {
+                convert_spec(kind, from, spec, &root, &mut stash)?;
             }
         }
-        Kind::ClusterTemplate => {
-            let template = root.field("template");
-            if let Some(template_object) = template_of(object, &root)? {
-                if let Some(metadata) = stash.stashed_template_metadata() {
-                    template_object.insert_if_absent("metadata", Node::Made(metadata));
+        Kind::ClusterTemplate | Kind::MachineTemplate => {
+            let path = root.field("template");
+            if let Some(template) = template_of(object, &root)? {
+                if kind == Kind::ClusterTemplate
+                    && from == Version::V1Beta1
+                    && let Some(metadata) = stash.stashed_template_metadata()
+                {
+                    template.insert_if_absent("metadata", Node::Made(metadata));
                 }
-                if let Some(spec) = template_object.object("spec", &template)? {
-                    cluster::spec_to_v1beta2(spec, &template.field("spec"), &mut stash)?;
+                if let Some(spec) = template.object("spec", &path)? {
+                    convert_spec(kind, from, spec, &path.field("spec"), &mut stash)?;
                 }
             }
         }
-        Kind::Machine => {
-            if let Some(spec) = spec(object)? {
-                machine::spec_to_v1beta2(spec, &root, &mut stash)?;
-            }
-            if let Some(status) = status(object)? {
-                machine::status_to_v1beta2(status)?;
-            }
-        }
-        Kind::MachineTemplate => {
-            let template = root.field("template");
-            if let Some(template_object) = template_of(object, &root)?
-                && let Some(spec) = template_object.object("spec", &template)?
-            {
-                machine::spec_to_v1beta2(spec, &template.field("spec"), &mut stash)?;
-            }
-            if let Some(status) = status(object)? {
-                conditions::to_v1beta2(status, &Path::root("status"))?;
-            }
-        }
+    }
+    // An OpenStackClusterTemplate has no status.
+    if kind != Kind::ClusterTemplate
+        && let Some(status) = top(object, "status")?
+    {
+        convert_status(kind, from, status)?;
     }
     stash.write(object)
 }
 
-fn to_v1beta1(kind: Kind, object: &mut Object<'_>) -> Result<(), WrongType> {
-    let mut stash = Stash::take(object, Version::V1Beta2)?;
-    let root = Path::root("spec");
-    match kind {
-        Kind::Cluster => {
-            if let Some(spec) = spec(object)? {
-                cluster::spec_to_v1beta1(spec, &root, &mut stash)?;
-            }
-            if let Some(status) = status(object)? {
-                cluster::status_to_v1beta1(status)?;
-            }
+fn convert_spec<'a>(
+    kind: Kind,
+    from: Version,
+    spec: &mut Object<'a>,
+    path: &Path<'_>,
+    stash: &mut Stash<'a>,
+) -> Result<(), WrongType> {
+    let convert = match (kind, from) {
+        (Kind::Cluster | Kind::ClusterTemplate, Version::V1Beta1) => cluster::spec_to_v1beta2,
+        (Kind::Cluster | Kind::ClusterTemplate, Version::V1Beta2) => cluster::spec_to_v1beta1,
+        (Kind::Machine | Kind::MachineTemplate, Version::V1Beta1) => machine::spec_to_v1beta2,
+        (Kind::Machine | Kind::MachineTemplate, Version::V1Beta2) => machine::spec_to_v1beta1,
+    };
+    convert(spec, path, stash)
+}
+
+fn convert_status(kind: Kind, from: Version, status: &mut Object<'_>) -> Result<(), WrongType> {
+    match (kind, from) {
+        (Kind::Cluster, Version::V1Beta1) => cluster::status_to_v1beta2(status),
+        (Kind::Cluster, Version::V1Beta2) => cluster::status_to_v1beta1(status),
+        (Kind::Machine, Version::V1Beta1) => machine::status_to_v1beta2(status),
+        (Kind::Machine, Version::V1Beta2) => machine::status_to_v1beta1(status),
+        (Kind::ClusterTemplate | Kind::MachineTemplate, Version::V1Beta1) => {
+            conditions::to_v1beta2(status, &Path::root("status"))
         }
-        Kind::ClusterTemplate => {
-            let template = root.field("template");
-            if let Some(template_object) = template_of(object, &root)?
-                && let Some(spec) = template_object.object("spec", &template)?
-            {
-                cluster::spec_to_v1beta1(spec, &template.field("spec"), &mut stash)?;
-            }
-        }
-        Kind::Machine => {
-            if let Some(spec) = spec(object)? {
-                machine::spec_to_v1beta1(spec, &root, &mut stash)?;
-            }
-            if let Some(status) = status(object)? {
-                machine::status_to_v1beta1(status)?;
-            }
-        }
-        Kind::MachineTemplate => {
-            let template = root.field("template");
-            if let Some(template_object) = template_of(object, &root)?
-                && let Some(spec) = template_object.object("spec", &template)?
-            {
-                machine::spec_to_v1beta1(spec, &template.field("spec"), &mut stash)?;
-            }
-            if let Some(status) = status(object)? {
-                conditions::to_v1beta1(status, &Path::root("status"))?;
-            }
+        (Kind::ClusterTemplate | Kind::MachineTemplate, Version::V1Beta2) => {
+            conditions::to_v1beta1(status, &Path::root("status"))
         }
     }
-    stash.write(object)
-}
-
-fn spec<'o, 'a>(object: &'o mut Object<'a>) -> Result<Option<&'o mut Object<'a>>, WrongType> {
-    top(object, "spec")
-}
-
-fn status<'o, 'a>(object: &'o mut Object<'a>) -> Result<Option<&'o mut Object<'a>>, WrongType> {
-    top(object, "status")
 }
 
 fn template_of<'o, 'a>(
     object: &'o mut Object<'a>,
     root: &Path<'_>,
 ) -> Result<Option<&'o mut Object<'a>>, WrongType> {
-    match spec(object)? {
+    match top(object, "spec")? {
         Some(spec) => spec.object("template", root),
         None => Ok(None),
     }

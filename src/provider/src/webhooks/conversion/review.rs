@@ -1,44 +1,15 @@
-//! The ConversionReview of the API server, versions v1 and v1beta1 (the same content).
+//! The ConversionReview of the API server.
 
 use std::fmt::{self, Write as _};
 
 use serde::Deserialize;
-use serde_json::{json, value::RawValue};
+use serde_json::{Value, json, value::RawValue};
 
 use super::convert_text;
-use crate::webhooks::size_estimate;
-
-/// The body is no ConversionReview, so that it can't be answered by one.
-#[derive(Debug, thiserror::Error)]
-pub enum ReviewError {
-    /// The body is not JSON, or JSON of another form.
-    #[error("not a ConversionReview: {0}")]
-    Malformed(#[from] serde_json::Error),
-    /// Another apiVersion or kind.
-    #[error(
-        "expected kind ConversionReview of apiextensions.k8s.io/v1 or v1beta1, found kind {kind:?} of {api_version:?}"
-    )]
-    OtherKind {
-        /// The kind that was found.
-        kind: String,
-        /// The version that was found.
-        api_version: String,
-    },
-    /// The review has no request.
-    #[error("the ConversionReview has no request")]
-    NoRequest,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Review<'a> {
-    #[serde(default)]
-    api_version: String,
-    #[serde(default)]
-    kind: String,
-    #[serde(borrow)]
-    request: Option<Request<'a>>,
-}
+use crate::webhooks::{
+    review::{self, ReviewError, ReviewType},
+    size_estimate,
+};
 
 #[derive(Deserialize)]
 struct Request<'a> {
@@ -53,24 +24,13 @@ struct Request<'a> {
 /// Answers a ConversionReview. One object that can't be converted fails the review, as the API requires, with a message
 /// that names every such object and what is wrong with it.
 pub fn review(body: &[u8]) -> Result<Vec<u8>, ReviewError> {
-    let review: Review<'_> = serde_json::from_slice(body)?;
-    let known = matches!(
-        review.api_version.as_str(),
-        "apiextensions.k8s.io/v1" | "apiextensions.k8s.io/v1beta1"
-    );
-    if !known || review.kind != "ConversionReview" {
-        return Err(ReviewError::OtherKind {
-            kind: review.kind.chars().take(64).collect(),
-            api_version: review.api_version.chars().take(64).collect(),
-        });
-    }
-    let request = review.request.ok_or(ReviewError::NoRequest)?;
+    let (api_version, request): (String, Request<'_>) = review::read(ReviewType::Conversion, body)?;
 
     let mut answer = Vec::with_capacity(body.len() + body.len() / 8 + 256);
     answer.extend_from_slice(b"{\"apiVersion\":");
-    serde_json::to_writer(&mut answer, &review.api_version)?;
+    append(&mut answer, &Value::from(api_version));
     answer.extend_from_slice(b",\"kind\":\"ConversionReview\",\"response\":{\"uid\":");
-    serde_json::to_writer(&mut answer, &request.uid)?;
+    append(&mut answer, &Value::from(request.uid));
     answer.extend_from_slice(b",\"convertedObjects\":[");
     let start = answer.len();
     let mut failures = Failures::default();
@@ -99,9 +59,13 @@ pub fn review(body: &[u8]) -> Result<Vec<u8>, ReviewError> {
         }
     };
     answer.extend_from_slice(b"],\"result\":");
-    serde_json::to_writer(&mut answer, &result)?;
+    append(&mut answer, &result);
     answer.extend_from_slice(b"}}");
     Ok(answer)
+}
+
+fn append(answer: &mut Vec<u8>, value: &Value) {
+    answer.extend_from_slice(value.to_string().as_bytes());
 }
 
 /// Kind, namespace and name of an object, for messages.

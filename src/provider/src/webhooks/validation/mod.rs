@@ -15,7 +15,7 @@ mod review;
 mod tests;
 
 pub use field_error::{FieldError, Problem};
-pub use review::{ReviewError, ReviewResponse, review};
+pub use review::{ReviewResponse, review};
 
 use jiff::Timestamp;
 use serde_json::Value;

@@ -1,33 +1,16 @@
-//! The AdmissionReview of the API server, versions v1 and v1beta1 (the same content).
+//! The AdmissionReview of the API server.
 
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
 use super::{FieldError, Kind, ObjectChange, names, validate};
-use crate::webhooks::{conversion, size_estimate};
+use crate::webhooks::{
+    conversion,
+    review::{self, ReviewError, ReviewType},
+    size_estimate,
+};
 use capo_api::GROUP;
-
-/// A body that is no AdmissionReview, so that it can't be answered by one.
-#[derive(Debug, thiserror::Error)]
-pub enum ReviewError {
-    /// The body is not JSON, or JSON of another form.
-    #[error("not an AdmissionReview: {0}")]
-    Malformed(#[from] serde_json::Error),
-    /// Another apiVersion or kind.
-    #[error(
-        "expected kind AdmissionReview of admission.k8s.io/v1 or v1beta1, found kind {kind:?} of {api_version:?}"
-    )]
-    OtherKind {
-        /// The kind that was found.
-        kind: String,
-        /// The version that was found.
-        api_version: String,
-    },
-    /// The review has no request.
-    #[error("the AdmissionReview has no request")]
-    NoRequest,
-}
 
 /// The answer to a review.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,17 +19,6 @@ pub struct ReviewResponse {
     pub body: Vec<u8>,
     /// Whether the change is allowed.
     pub allowed: bool,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Review<'a> {
-    #[serde(default)]
-    api_version: String,
-    #[serde(default)]
-    kind: String,
-    #[serde(borrow)]
-    request: Option<Request<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -81,18 +53,7 @@ struct GroupVersionKind {
 
 /// Answers an AdmissionReview that came to the path of `kind`.
 pub fn review(kind: Kind, body: &[u8], now: Timestamp) -> Result<ReviewResponse, ReviewError> {
-    let review: Review<'_> = serde_json::from_slice(body)?;
-    let known = matches!(
-        review.api_version.as_str(),
-        "admission.k8s.io/v1" | "admission.k8s.io/v1beta1"
-    );
-    if !known || review.kind != "AdmissionReview" {
-        return Err(ReviewError::OtherKind {
-            kind: review.kind.chars().take(64).collect(),
-            api_version: review.api_version.chars().take(64).collect(),
-        });
-    }
-    let request = review.request.ok_or(ReviewError::NoRequest)?;
+    let (api_version, request): (String, Request<'_>) = review::read(ReviewType::Admission, body)?;
     let status = judge(kind, &request, now).err();
     let allowed = status.is_none();
     let mut response = json!({"uid": request.uid, "allowed": allowed});
@@ -100,12 +61,12 @@ pub fn review(kind: Kind, body: &[u8], now: Timestamp) -> Result<ReviewResponse,
         response.insert("status".to_owned(), status);
     }
     let answer = json!({
-        "apiVersion": review.api_version,
+        "apiVersion": api_version,
         "kind": "AdmissionReview",
         "response": response,
     });
     Ok(ReviewResponse {
-        body: serde_json::to_vec(&answer)?,
+        body: answer.to_string().into_bytes(),
         allowed,
     })
 }
