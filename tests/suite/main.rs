@@ -1,6 +1,6 @@
 //! Everything that `make test` runs beyond unit tests: contract, real kube-apiserver.
 
-// What prepares a test fails it as the test itself would; clippy.toml lets test functions alone do so.
+// What prepares a test fails it as the test itself would; .clippy.toml lets test functions alone do so.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod cluster;

@@ -11,12 +11,16 @@ use std::{
 use capo_core::{OperatingStatus, ProvisioningStatus};
 
 /// Nova's statuses that a server of ours can have; the client's `ServerStatus` has the whole list.
-const NOVA: [&str; 8] = [
+const NOVA: [&str; 12] = [
     "BUILD",
     "SHUTOFF",
     "SOFT_DELETED",
     "REBOOT",
     "HARD_REBOOT",
+    "PAUSED",
+    "RESIZE",
+    "VERIFY_RESIZE",
+    "MIGRATING",
     "SUSPENDED",
     "SHELVED",
     "SHELVED_OFFLOADED",

@@ -300,10 +300,4 @@ impl Cloud {
             .at(priority);
         self.one(call, "subnet").await
     }
-
-    /// Deletes a subnet.
-    pub async fn delete_subnet(&self, id: &SubnetId, priority: Priority) -> Result<(), Error> {
-        let call = Call::delete(NEUTRON, "subnet_delete", ["subnets", id.as_str()]).at(priority);
-        self.done(call).await
-    }
 }

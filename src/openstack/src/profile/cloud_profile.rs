@@ -69,11 +69,6 @@ impl CloudProfile {
         &self.auth_url
     }
 
-    /// False when the certificates of the cloud are not checked (`verify: false`).
-    pub fn verifies_certificates(&self) -> bool {
-        self.verify
-    }
-
     /// The ignored settings of the clouds.yaml, as messages for an event or a log.
     pub fn remarks(&self) -> &[String] {
         &self.remarks

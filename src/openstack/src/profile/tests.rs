@@ -135,7 +135,7 @@ fn region_interface_verify_and_what_is_ignored() {
     .unwrap();
     assert_eq!(profile.interface, Interface::Internal);
     assert_eq!(profile.region(), Some("One"));
-    assert!(!profile.verifies_certificates());
+    assert!(!profile.verify);
     assert!(profile.authorities.is_none());
     assert_eq!(profile.remarks().len(), 5, "{:?}", profile.remarks());
 
