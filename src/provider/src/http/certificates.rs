@@ -23,7 +23,7 @@ use tokio::io::AsyncReadExt;
 
 use super::{MinimumTls, expiry};
 
-/// The most bytes that are read of either file.
+/// The most bytes that are read of either file. Kubernetes accepts no Secret that is larger.
 const MAX_FILE: u64 = 1 << 20;
 
 /// Receives an event for every use of the certificate's files. `()` ignores all of them.

@@ -41,6 +41,7 @@ const COUNT_AFTER: Duration = Duration::from_mins(1);
 /// An object may have this many writes of events at once, and one more for every [`REFILL`]. A cluster that is created and
 /// deleted at once has 26 changes in OpenStack, and 3 more for each additional port.
 const BURST: u32 = 40;
+/// At most 120 writes an hour, even of an object whose events have a new text each time.
 const REFILL: Duration = Duration::from_secs(30);
 /// The number of objects for which the two rules above apply at the same time.
 const REMEMBERED: usize = 10_000;

@@ -50,6 +50,7 @@ const PAUSES: Schedule = Schedule::doubling(FIRST_AFTER, Duration::from_hours(1)
 /// The longest time for which an API server may store in the old version after a definition has changed. Each API
 /// server follows the definitions by a watch.
 const TAKEN_UP: Duration = Duration::from_secs(10);
+/// The longest wait for the status of a changed definition. The API server writes it within seconds, unless it can't.
 const LONGEST_TAKING_UP: Duration = Duration::from_mins(1);
 
 /// How a migration is done.

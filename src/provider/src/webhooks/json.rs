@@ -90,6 +90,7 @@ pub(super) fn type_name(value: &Value) -> &'static str {
 
 /// A value for an error: JSON, cut after 120 characters.
 pub(super) fn shown(value: &Value) -> String {
+    /// A few times the length of an id or a name, so that the rest of the message stays easy to find.
     const LIMIT: usize = 120;
     let text = value.to_string();
     match text.char_indices().nth(LIMIT) {
