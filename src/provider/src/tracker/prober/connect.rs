@@ -1,6 +1,6 @@
 //! A TCP connection to the endpoint, through the proxy of the manager's environment where one is set for it.
 
-use std::io::ErrorKind;
+use std::{io::ErrorKind, net::SocketAddr};
 
 use http::Uri;
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
@@ -33,13 +33,20 @@ pub(super) async fn open(
     }
 }
 
-/// Tries the addresses of `host` one after the other. Each has an equal share of the remaining time.
 async fn direct(host: &str, port: u16) -> Result<TcpStream, EndpointFailure> {
     let end = Instant::now() + TIME_LIMIT;
     let addresses: Vec<_> = tokio::net::lookup_host((host, port))
         .await
         .map_err(|error| EndpointFailure::NoAddress(Excerpt::of(&error.to_string())))?
         .collect();
+    first_of(&addresses, end).await
+}
+
+/// Tries the addresses of a host one after the other. Each has an equal share of the time that remains until `end`.
+pub(super) async fn first_of(
+    addresses: &[SocketAddr],
+    end: Instant,
+) -> Result<TcpStream, EndpointFailure> {
     let mut last = EndpointFailure::NoAddress(Excerpt::of("the lookup was empty"));
     let mut left = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
     for address in addresses {
