@@ -118,7 +118,7 @@ pub(crate) struct DesiredRouter {
 /// Managed security groups.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct DesiredSecurityGroups {
-    /// Every rule of the spec could be parsed.
+    /// Every rule of the spec could be parsed, and the port of the API servers is certain.
     pub complete: bool,
     /// Everything within the cluster may pass.
     pub allow_all_in_cluster: bool,

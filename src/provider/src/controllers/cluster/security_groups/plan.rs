@@ -46,8 +46,8 @@ pub(crate) struct RuleChanges {
     pub delete: Vec<SecurityGroupRuleId>,
 }
 
-/// The difference between what is desired and what was found. Where `complete` is false, some rules of the spec could
-/// not be parsed: one that was found may be one of them, so none is deleted.
+/// The difference between what is desired and what was found. Where `complete` is false, some rules of the spec, or the
+/// port of the API servers, could not be parsed: one that was found may be one of them, so none is deleted.
 pub(crate) fn changes(desired: &[DesiredRule], complete: bool, found: &[FoundRule]) -> RuleChanges {
     let keep: BTreeSet<&Rule> = desired.iter().map(|w| &w.rule).collect();
     let there: BTreeSet<&Rule> = found.iter().map(|f| &f.rule).collect();

@@ -202,7 +202,8 @@ fn security(
     control_plane_rules.extend(all.clone());
     worker_rules.extend(all);
     DesiredSecurityGroups {
-        complete: !problems.affect(Part::SecurityGroupRules),
+        // API servers listen on the endpoint's port, and a rule lets clients through to it.
+        complete: !problems.affect(Part::SecurityGroupRules) && !problems.affect(Part::Endpoint),
         allow_all_in_cluster: groups.allow_all_in_cluster_traffic.unwrap_or_default(),
         control_plane_rules,
         worker_rules,

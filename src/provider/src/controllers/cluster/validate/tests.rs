@@ -148,6 +148,17 @@ fn an_odd_value_affects_its_own_part_alone() {
 }
 
 #[test]
+fn a_port_that_can_not_be_used_keeps_every_rule_because_one_lets_clients_through_to_it() {
+    for (port, complete) in [(7443, true), (70_000, false)] {
+        let (desired, _) = read_json(json!({
+            "managedSecurityGroups": {}, "identityRef": {"name": "s", "cloudName": "c"},
+            "controlPlaneEndpoint": {"host": "api.example.com", "port": port},
+        }));
+        assert_eq!(desired.security.unwrap().complete, complete, "{port}");
+    }
+}
+
+#[test]
 fn a_rule_for_the_bastion_needs_one() {
     let rules = json!({"clusterNodesSecurityGroupRules": [
         {"name": "ssh", "direction": "ingress", "remoteManagedGroups": ["bastion"]}]});
