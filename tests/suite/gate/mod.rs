@@ -19,3 +19,4 @@ mod pre_drain;
 mod release;
 mod release_hooks;
 mod scene;
+mod writing;

@@ -5,11 +5,14 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use capo_core::ObjectName;
-use capo_gate::{Schedule, Settings, Unobserved, findings::Gate};
+use capo_gate::{
+    Schedule, Settings, Unobserved,
+    findings::{Findings, Gate, MachineFinding},
+};
 use capo_openstack::{ClientSettings, Clouds, LeaseToken, NoObserver};
 use capo_rs::{
     controllers::{self, Parts, PassObserver, UncachedMachines},
@@ -89,13 +92,16 @@ pub(super) fn clouds(settings: ClientSettings, lease: LeaseToken) -> Clouds {
 impl Environment {
     /// Starts the controllers, as the shipped ServiceAccount.
     pub async fn start(&mut self) {
-        let client = client(&self.kubeconfig).await.unwrap();
+        let client = self.writes.of(client(&self.kubeconfig).await.unwrap());
         let machines = UncachedMachines::new(client.clone());
         let tracker = Tracker::with_prober(
             self.settings.clone(),
             Arc::new(machines.clone()),
             Arc::new(Unobserved),
-            Arc::new(HealthyEndpoint(TlsProber::new())),
+            Arc::new(HealthyEndpoint {
+                machines: TlsProber::new(),
+                asked: self.asked.clone(),
+            }),
         );
         let parts = Parts {
             client,
@@ -154,12 +160,39 @@ impl Environment {
 
     /// Whether the release gate of a machine is open, before that is carried out in Kubernetes.
     pub fn is_release_open(&self, cluster: &str, machine: &str) -> bool {
+        self.finding(cluster, machine, |_, gates| {
+            matches!(gates.release, Gate::Open { .. })
+        })
+    }
+
+    /// Whether the admission gate of a machine is open, before that is carried out in Kubernetes.
+    pub fn is_admission_open(&self, cluster: &str, machine: &str) -> bool {
+        self.finding(cluster, machine, |_, gates| {
+            matches!(gates.admission, Gate::Open { .. })
+        })
+    }
+
+    /// Whether the last read of the load balancer is new enough to act on a gate that it opens.
+    pub fn is_read_fresh(&self, cluster: &str, machine: &str) -> bool {
+        self.finding(cluster, machine, |findings, _| {
+            findings
+                .fresh_until
+                .is_some_and(|until| Instant::now() <= until)
+        })
+    }
+
+    fn finding(
+        &self,
+        cluster: &str,
+        machine: &str,
+        holds: impl Fn(&Findings, &MachineFinding) -> bool,
+    ) -> bool {
         let name = ObjectName::new(&self.namespace, cluster);
         let findings = self.controllers.as_ref().unwrap().tracker.findings(&name);
         findings.is_some_and(|findings| {
             let name = ObjectName::new(&self.namespace, machine);
             let machine = findings.machines.get(&name);
-            machine.is_some_and(|machine| matches!(machine.release, Gate::Open { .. }))
+            machine.is_some_and(|machine| holds(&findings, machine))
         })
     }
 

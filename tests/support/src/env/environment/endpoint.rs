@@ -1,26 +1,46 @@
 //! The endpoint of a control plane whose load balancer has no data path.
 
-use std::{future::ready, net::IpAddr, sync::Arc};
+use std::{collections::BTreeSet, future::ready, net::IpAddr, sync::Arc};
 
 use capo_core::{Endpoint, EndpointAnswer, EndpointFailure, Excerpt};
 use capo_gate::event::ProbeOutcome;
 use capo_rs::tracker::prober::{Prober, TlsProber};
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
+
+/// The endpoints through which requests went.
+#[derive(Debug, Clone, Default)]
+pub struct Asked(Arc<Mutex<BTreeSet<String>>>);
+
+impl Asked {
+    /// Each of them, as `host:port`.
+    pub fn endpoints(&self) -> BTreeSet<String> {
+        self.0.lock().clone()
+    }
+
+    fn note(&self, endpoint: &Endpoint) {
+        self.0.lock().insert(endpoint.to_string());
+    }
+}
 
 /// Every request through the endpoint is answered. Requests to machines go to their own addresses.
-pub(super) struct HealthyEndpoint(pub(super) TlsProber);
+pub(super) struct HealthyEndpoint {
+    pub(super) machines: TlsProber,
+    pub(super) asked: Asked,
+}
 
 impl Prober for HealthyEndpoint {
     fn probe(&self, address: IpAddr, port: u16, ca: Arc<str>) -> BoxFuture<'static, ProbeOutcome> {
-        self.0.probe(address, port, ca)
+        self.machines.probe(address, port, ca)
     }
 
     fn readyz(
         &self,
-        _: Endpoint,
+        endpoint: Endpoint,
         _: Arc<str>,
         _: Vec<IpAddr>,
     ) -> BoxFuture<'static, Result<EndpointAnswer, EndpointFailure>> {
+        self.asked.note(&endpoint);
         let answer = EndpointAnswer {
             status: 200,
             named: Vec::new(),
@@ -29,7 +49,8 @@ impl Prober for HealthyEndpoint {
         Box::pin(ready(Ok(answer)))
     }
 
-    fn connect(&self, _: Endpoint) -> BoxFuture<'static, Result<(), EndpointFailure>> {
+    fn connect(&self, endpoint: Endpoint) -> BoxFuture<'static, Result<(), EndpointFailure>> {
+        self.asked.note(&endpoint);
         Box::pin(ready(Ok(())))
     }
 }

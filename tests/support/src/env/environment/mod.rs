@@ -10,6 +10,7 @@ mod controllers;
 mod endpoint;
 mod objects;
 mod openstack;
+mod writes;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -24,7 +25,9 @@ use crate::webhooks::{Served, WITHOUT_ADMISSION};
 
 pub use self::{
     controllers::quick_gate,
+    endpoint::Asked,
     objects::{identity, is, status_and_reason},
+    writes::{HeldWrite, Write, Writes},
 };
 
 /// The Secret that every object of a test refers to.
@@ -48,6 +51,10 @@ pub struct Environment {
     pub sync_period: Duration,
     /// The controllers' permission to change OpenStack and to open gates.
     pub lease: LeaseToken,
+    /// The controllers' writes to Kubernetes.
+    pub writes: Writes,
+    /// Where the controllers' requests through the endpoint went.
+    pub asked: Asked,
     client: ClientSettings,
     watch_filter: Option<String>,
     /// The shipped ServiceAccount's kubeconfig.
@@ -135,6 +142,8 @@ impl Builder {
             settings: self.gate,
             sync_period: Duration::from_mins(10),
             lease: LeaseToken::unlimited(),
+            writes: Writes::default(),
+            asked: Asked::default(),
             client: self.client,
             watch_filter: self.watch_filter,
             kubeconfig,

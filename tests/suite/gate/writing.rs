@@ -1,0 +1,112 @@
+//! What a gate rests on has to be true at the moment at which the gate is written open in Kubernetes. That moment may come late.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::scene::{
+    PRE_TERMINATE, cluster, create, has_joined, is_hooked, is_provisioned, join, operating,
+    until_held,
+};
+use test_support::{
+    env::{
+        Environment,
+        environment::{HeldWrite, Write, quick_gate},
+    },
+    waiting::until,
+};
+
+/// The status of an OpenStackMachine that counts as provisioned.
+fn admits(machine: &'static str) -> impl Fn(&str, &Value) -> bool + Copy + Send + 'static {
+    move |path, body| {
+        path.ends_with(&format!("/openstackmachines/{machine}/status")) && is_provisioned(body)
+    }
+}
+
+/// The removal of our hook from a Machine.
+fn releases(machine: &'static str) -> impl Fn(&str, &Value) -> bool + Copy + Send + 'static {
+    move |path, body| {
+        let annotations = body["metadata"]["annotations"].as_object();
+        path.ends_with(&format!("/machines/{machine}"))
+            && annotations.is_some_and(|annotations| {
+                annotations.get(PRE_TERMINATE).is_some_and(Value::is_null)
+            })
+    }
+}
+
+/// The writes of this kind that reached the API server.
+fn sent(stage: &Environment, wanted: impl Fn(&str, &Value) -> bool) -> Vec<Write> {
+    let mut sent = stage.writes.sent();
+    sent.retain(|write| wanted(&write.path, &write.body));
+    sent
+}
+
+/// Octavia shows a member in this status from now on.
+fn provisioning(stage: &Environment, id: &str, status: &str) {
+    stage.command(json!({"set_status": {"object": id, "kind": "member", "provisioning": status}}));
+}
+
+/// A machine `m1` joins `m0`; the write that would admit it is under way.
+async fn about_to_admit(stage: &Environment, name: &'static str) -> HeldWrite {
+    let mut held = stage.writes.hold(admits(name));
+    create(stage, name).await;
+    held.arrived().await;
+    held
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_whose_member_failed_while_kubernetes_took_no_write_is_not_admitted_on_an_old_read()
+ {
+    let mut settings = quick_gate();
+    // Nothing makes the tracker read again by itself, so that the gate stays open.
+    settings.schedule.steady = Duration::from_mins(10);
+    let stage = Environment::in_namespace("late-admission")
+        .gate(settings)
+        .start()
+        .await;
+    cluster(&stage, "10.6.0.0/24", "amphora").await;
+    join(&stage, &["m0"]).await;
+    let held = about_to_admit(&stage, "m1").await;
+
+    // Its repairs fail too, so that it stays as it is.
+    stage.command(json!({"operation": {"operation": "member-*", "name": "-m1", "fail": true}}));
+    let member = super::scene::member(&stage, "m1").await.unwrap();
+    provisioning(&stage, member.id.as_str(), "ERROR");
+    until("the read is old", async || {
+        (!stage.is_read_fresh("c1", "m1")).then_some(())
+    })
+    .await;
+    assert!(stage.is_admission_open("c1", "m1"));
+    held.refuse_as_conflict();
+    let machine = until_held(&stage, "m1", "MemberError", &[]).await;
+    assert!(!is_provisioned(&machine));
+    assert_eq!(sent(&stage, admits("m1")).len(), 0);
+
+    // Octavia's operator frees it.
+    stage.command(json!({"clear": "operations"}));
+    has_joined(&stage, "m1").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_is_not_released_when_the_other_one_failed_while_kubernetes_took_no_write() {
+    let stage = Environment::in_namespace("late-release").start().await;
+    cluster(&stage, "10.6.0.0/24", "amphora").await;
+    join(&stage, &["m0", "m1"]).await;
+    let mut held = stage.writes.hold(releases("m0"));
+    stage.cluster_api.delete("Machine", "m0").await.unwrap();
+    held.arrived().await;
+    assert!(stage.is_release_open("c1", "m0"));
+
+    operating(&stage, "m1", "ERROR").await;
+    until("the gate is not open any more", async || {
+        (!stage.is_release_open("c1", "m0")).then_some(())
+    })
+    .await;
+    held.refuse_as_conflict();
+    until_held(&stage, "m0", "NoOtherMemberServing", &[]).await;
+    assert_eq!(sent(&stage, releases("m0")).len(), 0);
+    assert!(is_hooked(&stage.get("Machine", "m0").await));
+
+    operating(&stage, "m1", "ONLINE").await;
+    stage.until("Machine", "m0", Value::is_null).await;
+}
