@@ -11,16 +11,18 @@ use super::scene::{
 use test_support::{
     env::{
         Environment,
-        environment::{HeldWrite, Write, quick_gate},
+        environment::{HeldWrite, Write, is, quick_gate},
     },
     waiting::until,
 };
 
 /// The status of an OpenStackMachine that counts as provisioned.
 fn admits(machine: &'static str) -> impl Fn(&str, &Value) -> bool + Copy + Send + 'static {
-    move |path, body| {
-        path.ends_with(&format!("/openstackmachines/{machine}/status")) && is_provisioned(body)
-    }
+    move |path, body| is_status_of(machine, path) && is_provisioned(body)
+}
+
+fn is_status_of(machine: &str, path: &str) -> bool {
+    path.ends_with(&format!("/openstackmachines/{machine}/status"))
 }
 
 /// The removal of our hook from a Machine.
@@ -109,4 +111,63 @@ async fn a_machine_is_not_released_when_the_other_one_failed_while_kubernetes_to
 
     operating(&stage, "m1", "ONLINE").await;
     stage.until("Machine", "m0", Value::is_null).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_that_was_paused_or_deleted_meanwhile_is_not_admitted_after_a_conflict() {
+    let stage = Environment::in_namespace("conflict-changed").start().await;
+    cluster(&stage, "10.6.0.0/24", "amphora").await;
+    join(&stage, &["m0"]).await;
+
+    let pause =
+        |value: Value| json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": value}}});
+    let held = about_to_admit(&stage, "m1").await;
+    stage
+        .patch("OpenStackMachine", "m1", pause(json!("")))
+        .await;
+    held.send();
+    let is_paused = |machine: &Value| is(machine, "Paused", "True");
+    let paused = stage.until("OpenStackMachine", "m1", is_paused).await;
+    assert!(!is_provisioned(&paused));
+    let refused: Vec<u16> = statuses(&sent(&stage, admits("m1")));
+    assert_eq!(refused, [409]);
+    stage
+        .patch("OpenStackMachine", "m1", pause(Value::Null))
+        .await;
+    has_joined(&stage, "m1").await;
+
+    let held = about_to_admit(&stage, "m2").await;
+    stage
+        .cluster_api
+        .delete("OpenStackMachine", "m2")
+        .await
+        .unwrap();
+    held.send();
+    stage.until("OpenStackMachine", "m2", Value::is_null).await;
+    assert_eq!(statuses(&sent(&stage, admits("m2"))), [409]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_that_only_got_a_label_meanwhile_is_admitted_right_after_the_conflict() {
+    let stage = Environment::in_namespace("conflict-label").start().await;
+    cluster(&stage, "10.6.0.0/24", "amphora").await;
+    join(&stage, &["m0"]).await;
+    let held = about_to_admit(&stage, "m1").await;
+    let label = json!({"metadata": {"labels": {"example.com/touched": "yes"}}});
+    stage.patch("OpenStackMachine", "m1", label).await;
+    held.send();
+    stage.until("OpenStackMachine", "m1", is_provisioned).await;
+    // The write that follows is the same one, and not one without it and a later pass.
+    let mut writes = sent(&stage, |path, _| is_status_of("m1", path));
+    let refused = |write: &Write| write.status == 409 && is_provisioned(&write.body);
+    let refused = writes.iter().position(refused);
+    let writes = writes.split_off(refused.unwrap());
+    assert_eq!(statuses(&writes[..2]), [409, 200], "{writes:#?}");
+    for write in &writes[..2] {
+        assert!(is_provisioned(&write.body), "{write:#?}");
+    }
+}
+
+fn statuses(writes: &[Write]) -> Vec<u16> {
+    writes.iter().map(|write| write.status).collect()
 }
