@@ -4,6 +4,7 @@
 mod another_project;
 mod api_server;
 mod bad_input;
+mod bad_spec;
 mod claims;
 mod cost;
 mod evidence;
