@@ -7,6 +7,7 @@ mod bad_input;
 mod bad_spec;
 mod claims;
 mod cost;
+mod endpoints;
 mod evidence;
 mod fallback;
 mod fleet;
