@@ -50,6 +50,13 @@ impl EndpointAnswer {
     pub fn is_served(&self) -> bool {
         matches!(self.status, 200 | 401 | 403)
     }
+
+    /// The address by which the serving certificate shows that the machine with the addresses `own` gave the answer. A
+    /// certificate that names several machines does not show which one answered.
+    pub fn given_by(&self, own: &[IpAddr]) -> Option<IpAddr> {
+        let names_no_other = self.named.iter().all(|named| own.contains(named));
+        self.named.first().copied().filter(|_| names_no_other)
+    }
 }
 
 /// Why no answer came through the endpoint. The text is a phrase that continues a sentence, such as

@@ -24,8 +24,7 @@ pub(crate) fn reply(state: &mut State, id: u64, result: &EndpointResult) {
     let shown = match result {
         Ok(EndpointReply::Connected) => Shown::Counts,
         Ok(EndpointReply::Answer(answer)) => {
-            // A certificate that names several machines does not show which one answered.
-            let own = leaving.filter(|own| answer.named.as_slice() == [*own]);
+            let own = answer.given_by(leaving.as_slice());
             if !answer.is_served() {
                 Shown::Fails {
                     reached: true,

@@ -347,7 +347,11 @@ fn release_next(
         prober: tracker.prober(),
         endpoint,
         authority: facts.ca_pem.clone(),
-        addresses: next.addresses.clone(),
+        leaving: next.addresses.clone(),
+        addresses: carriers
+            .iter()
+            .flat_map(|carrier| carrier.addresses.clone())
+            .collect(),
         answers: settings.proof_answers,
         window: settings.proof_window,
         queue: pass.context.queues.clusters.clone(),

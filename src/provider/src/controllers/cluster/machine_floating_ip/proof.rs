@@ -36,6 +36,8 @@ pub(crate) struct ProofRequest {
     /// The cluster's CA in PEM.
     pub authority: Lookup<String>,
     /// The addresses of the machine that is being deleted.
+    pub leaving: Vec<IpAddr>,
+    /// The addresses of all control-plane machines, to find in the serving certificate which one answered.
     pub addresses: Vec<IpAddr>,
     /// How many answers are needed.
     pub answers: u32,
@@ -114,9 +116,11 @@ impl ProofRequest {
                 self.addresses.clone(),
             );
             match answer.await {
-                Ok(answer) if !answer.named.is_empty() => {
+                Ok(answer) if let Some(own) = answer.given_by(&self.leaving) => {
                     return failed(
-                        "the machine that is being deleted still answers".to_owned(),
+                        format!(
+                            "the machine that is being deleted still answers (its serving certificate names {own})"
+                        ),
                         false,
                     );
                 }
@@ -131,18 +135,18 @@ impl ProofRequest {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{net::Ipv4Addr, time::Duration};
 
-    use capo_core::EndpointAnswer;
+    use capo_core::{EndpointAnswer, Excerpt};
     use capo_gate::event::ProbeOutcome;
     use futures::{FutureExt, future::BoxFuture};
 
     use super::*;
 
-    /// Every request through the endpoint ends with this failure.
-    struct Failing(EndpointFailure);
+    /// Every request through the endpoint ends like this.
+    struct Always(Result<EndpointAnswer, EndpointFailure>);
 
-    impl Prober for Failing {
+    impl Prober for Always {
         fn probe(&self, _: IpAddr, _: u16, _: Arc<str>) -> BoxFuture<'static, ProbeOutcome> {
             std::future::pending().boxed()
         }
@@ -151,13 +155,56 @@ mod tests {
             &self,
             _: Endpoint,
             _: Arc<str>,
-            _: Vec<IpAddr>,
+            addresses: Vec<IpAddr>,
         ) -> BoxFuture<'static, Result<EndpointAnswer, EndpointFailure>> {
-            std::future::ready(Err(self.0.clone())).boxed()
+            let reply = self.0.clone().map(|mut answer| {
+                answer.named.retain(|named| addresses.contains(named));
+                answer
+            });
+            std::future::ready(reply).boxed()
         }
 
         fn connect(&self, _: Endpoint) -> BoxFuture<'static, Result<(), EndpointFailure>> {
             std::future::pending().boxed()
+        }
+    }
+
+    const LEAVING: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 6, 0, 5));
+    const STAYING: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 6, 0, 6));
+
+    fn request(prober: impl Prober) -> ProofRequest {
+        ProofRequest {
+            prober: Arc::new(prober),
+            endpoint: Endpoint {
+                host: "192.0.2.1".to_owned(),
+                port: 6443,
+            },
+            authority: Lookup::Found("PEM".to_owned()),
+            leaving: vec![LEAVING],
+            addresses: vec![LEAVING, STAYING],
+            answers: 1,
+            window: Duration::ZERO,
+            queue: WorkQueue::default(),
+            cluster: ObjectName::new("n", "c"),
+        }
+    }
+
+    #[tokio::test]
+    async fn only_a_certificate_that_names_no_other_machine_shows_that_the_leaving_one_answered() {
+        for (named, expected) in [
+            (vec![], true),
+            (vec![STAYING], true),
+            (vec![LEAVING], false),
+            (vec![LEAVING, STAYING], true),
+        ] {
+            let case = format!("{named:?}");
+            let answer = EndpointAnswer {
+                status: 200,
+                named,
+                body: Excerpt::of("ok"),
+            };
+            let outcome = request(Always(Ok(answer))).run().await;
+            assert_eq!(outcome == ProofOutcome::Served, expected, "{case}");
         }
     }
 
@@ -174,17 +221,8 @@ mod tests {
         ] {
             let case = format!("{authority:?} {failure:?}");
             let request = ProofRequest {
-                prober: Arc::new(Failing(failure)),
-                endpoint: Endpoint {
-                    host: "192.0.2.1".to_owned(),
-                    port: 6443,
-                },
                 authority,
-                addresses: Vec::new(),
-                answers: 1,
-                window: Duration::ZERO,
-                queue: WorkQueue::default(),
-                cluster: ObjectName::new("n", "c"),
+                ..request(Always(Err(failure)))
             };
             let ProofOutcome::Failed { is_unreachable, .. } = request.run().await else {
                 panic!("{case}: served");
