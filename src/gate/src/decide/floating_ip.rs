@@ -11,7 +11,7 @@ use crate::{
         proof::WITHOUT_PROOF,
     },
     model::{
-        desired::ClusterFacts,
+        desired::{ClusterFacts, ObservedServer},
         findings::{Gate, MachineFinding},
         floating_ip::{Carrier, CarrierDeletion, CarrierProof, Holder, ProofOutcome},
     },
@@ -26,6 +26,9 @@ pub struct ReleaseInputs<'a> {
     pub address: &'a str,
     /// Where the floating IP is.
     pub holder: &'a Holder,
+    /// The machines whose release is asked for, and their servers as last read, if they were: those that our hook holds at this moment, and
+    /// those that are deleted past their Machine, without the paused ones.
+    pub asked: &'a BTreeMap<ObjectName, Option<ObservedServer>>,
     /// Whether clients reach the API server through it.
     pub ingress: &'a ConditionState,
     /// The requests through the endpoint for the machine that is released next.
@@ -34,17 +37,22 @@ pub struct ReleaseInputs<'a> {
     pub now: Instant,
 }
 
-/// The machine that is released next: of those that are being deleted and do not have the floating IP the one whose
-/// deletion is the oldest.
-pub fn next_release<'a>(carriers: &'a [Carrier], holder: &Holder) -> Option<&'a Carrier> {
-    let since = |carrier: &Carrier| match carrier.deletion {
-        CarrierDeletion::Since(since) => Some(since),
-        CarrierDeletion::No | CarrierDeletion::WithoutHook => None,
-    };
+/// The machine that is released next: of those whose release the rules decide the one whose deletion is the oldest. One that
+/// is still being drained, is paused or is held by an operator does not hold up those behind it.
+pub fn next_release<'a>(
+    inputs: &ReleaseInputs<'_>,
+    carriers: &'a [Carrier],
+    now: Timestamp,
+) -> Option<&'a Carrier> {
     carriers
         .iter()
-        .filter(|carrier| *holder != Holder::Machine(carrier.machine.clone()))
-        .filter_map(|carrier| Some((since(carrier)?, carrier)))
+        .filter(|carrier| inputs.asked.contains_key(&carrier.machine))
+        .filter(|carrier| *inputs.holder != Holder::Machine(carrier.machine.clone()))
+        .filter(|carrier| before_rules(inputs, carrier, now).is_none())
+        .filter_map(|carrier| match carrier.deletion {
+            CarrierDeletion::Since(since) => Some((since, carrier)),
+            CarrierDeletion::No | CarrierDeletion::WithoutHook => None,
+        })
         .min_by(|(a, first), (b, second)| a.cmp(b).then(first.machine.cmp(&second.machine)))
         .map(|(_, carrier)| carrier)
 }
@@ -56,15 +64,24 @@ pub fn carrier_findings(
     before: &BTreeMap<ObjectName, MachineFinding>,
     now: Timestamp,
 ) -> BTreeMap<ObjectName, MachineFinding> {
-    let next = next_release(carriers, inputs.holder);
+    let next = next_release(inputs, carriers, now);
     carriers
         .iter()
         .map(|carrier| {
             let is_next = next.is_some_and(|next| next.machine == carrier.machine);
             let mut gate = match carrier.deletion {
-                CarrierDeletion::No => Gate::NotAsked,
-                CarrierDeletion::Since(_) | CarrierDeletion::WithoutHook => {
-                    release(inputs, carrier, is_next, now)
+                CarrierDeletion::Since(_) if inputs.asked.contains_key(&carrier.machine) => {
+                    before_rules(inputs, carrier, now)
+                        .unwrap_or_else(|| by_rules(inputs, carrier, is_next, now))
+                }
+                CarrierDeletion::No | CarrierDeletion::Since(_) => Gate::NotAsked,
+                CarrierDeletion::WithoutHook => {
+                    before_rules(inputs, carrier, now).unwrap_or_else(|| {
+                        open(
+                            Reason::MachineReleased,
+                            "The deletion hook was removed from the Machine",
+                        )
+                    })
                 }
             };
             let previous = before.get(&carrier.machine).map(|finding| &finding.release);
@@ -92,66 +109,61 @@ fn open(reason: Reason, message: impl Into<String>) -> Gate {
     }
 }
 
-fn release(inputs: &ReleaseInputs<'_>, carrier: &Carrier, is_next: bool, now: Timestamp) -> Gate {
-    let held = |reason, message: String| Gate::Held {
-        reason,
-        message,
-        since: now,
-    };
+/// What decides before the rules. `None` leaves the decision to them.
+fn before_rules(inputs: &ReleaseInputs<'_>, carrier: &Carrier, now: Timestamp) -> Option<Gate> {
     if inputs.cluster.cluster_deleting {
-        return open(
+        return Some(open(
             Reason::ClusterDeleting,
             "The Cluster or its control plane is being deleted, or was deleted",
-        );
+        ));
     }
     let operators = || [&carrier.operator, &inputs.cluster.operator].into_iter();
     if let Some(GateOverride::Bypass { reason, .. }) = first_bypass(operators(), now) {
-        return Gate::Bypassed {
+        return Some(Gate::Bypassed {
             message: format!("The operator bypasses the gate: {reason}"),
-        };
+        });
     }
     if let Some(GateOverride::Hold { reason }) = first_hold(operators()) {
         let message = format!("The operator holds the gate: {reason}");
-        return held(Reason::OperatorHold, message);
+        return Some(Gate::Held {
+            reason: Reason::OperatorHold,
+            message,
+            since: now,
+        });
     }
     if !inputs.cluster.initialised {
-        return open(
+        return Some(open(
             Reason::ControlPlaneNotInitialized,
             "The control plane was never initialised",
-        );
+        ));
     }
-    if carrier.deletion == CarrierDeletion::WithoutHook {
-        return open(
-            Reason::MachineReleased,
-            "The deletion hook was removed from the Machine",
-        );
-    }
+    None
+}
+
+/// What the rules decide.
+fn by_rules(inputs: &ReleaseInputs<'_>, carrier: &Carrier, is_next: bool, now: Timestamp) -> Gate {
+    let held = |message: String| Gate::Held {
+        reason: Reason::FloatingIPError,
+        message,
+        since: now,
+    };
     let address = inputs.address;
     let holder = match inputs.holder {
         Holder::Machine(holder) if *holder == carrier.machine => {
-            return held(
-                Reason::FloatingIPError,
-                format!(
-                    "The API server's floating IP {address} is on this machine. It is moved as soon as another \
-                     control-plane machine stays, its server is ACTIVE and its API server is healthy"
-                ),
-            );
+            return held(format!(
+                "The API server's floating IP {address} is on this machine. It is moved as soon as another \
+                 control-plane machine stays, its server is ACTIVE and its API server is healthy"
+            ));
         }
         Holder::Machine(holder) => holder,
         Holder::Free | Holder::Other => {
-            return held(
-                Reason::FloatingIPError,
-                format!(
-                    "The API server's floating IP {address} is on no control-plane machine, so none is taken down"
-                ),
-            );
+            return held(format!(
+                "The API server's floating IP {address} is on no control-plane machine, so none is taken down"
+            ));
         }
     };
     if !is_next {
-        return held(
-            Reason::FloatingIPError,
-            "Another control-plane machine is released first".to_owned(),
-        );
+        return held("Another control-plane machine is released first".to_owned());
     }
     let proof = inputs
         .proof
@@ -189,17 +201,13 @@ fn release(inputs: &ReleaseInputs<'_>, carrier: &Carrier, is_next: bool, now: Ti
                     ),
                 );
             }
-            held(
-                Reason::FloatingIPError,
-                format!(
-                    "Floating IP {address} is on machine {}, and no API server answers there: {message}",
-                    holder.name
-                ),
-            )
+            held(format!(
+                "Floating IP {address} is on machine {}, and no API server answers there: {message}",
+                holder.name
+            ))
         }
-        None | Some((_, None)) => held(
-            Reason::FloatingIPError,
-            format!("Requests to the API server at {address} are under way"),
-        ),
+        None | Some((_, None)) => held(format!(
+            "Requests to the API server at {address} are under way"
+        )),
     }
 }

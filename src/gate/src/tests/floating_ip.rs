@@ -12,7 +12,7 @@ use crate::{
     builders,
     decide::floating_ip::{ReleaseInputs, carrier_findings},
     model::{
-        desired::{ClusterFacts, Health},
+        desired::{ClusterFacts, Health, ObservedServer},
         findings::Gate,
         floating_ip::{ApiServer, Carrier, CarrierDeletion, CarrierProof, Holder, ProofOutcome},
     },
@@ -46,6 +46,10 @@ fn name(machine: &str) -> ObjectName {
 }
 
 static CLUSTER: LazyLock<ClusterFacts> = LazyLock::new(builders::cluster_facts);
+/// Two machines wait for their release.
+static ASKED: LazyLock<BTreeMap<ObjectName, Option<ObservedServer>>> =
+    LazyLock::new(|| ["a", "c"].map(|machine| (name(machine), None)).into());
+
 static INGRESS: LazyLock<ConditionState> = LazyLock::new(|| ConditionState::met(Reason::Ready));
 
 fn inputs<'a>(holder: &'a Holder, proof: Option<&'a CarrierProof>) -> ReleaseInputs<'a> {
@@ -53,6 +57,7 @@ fn inputs<'a>(holder: &'a Holder, proof: Option<&'a CarrierProof>) -> ReleaseInp
         cluster: &CLUSTER,
         address: "203.0.113.9",
         holder,
+        asked: &ASKED,
         ingress: &INGRESS,
         proof,
         now: Instant::now(),
@@ -137,6 +142,40 @@ fn one_machine_is_released_at_a_time() {
     let served = proof(Some(ProofOutcome::Served));
     assert!(gate(&inputs(&on_b, Some(&served)), &carriers, "a").is_open());
     assert!(!gate(&inputs(&on_b, Some(&served)), &carriers, "c").is_open());
+}
+
+#[test]
+fn a_machine_that_the_rules_do_not_decide_on_does_not_hold_up_those_behind_it() {
+    let behind = Carrier {
+        deletion: CarrierDeletion::Since(Timestamp::from_second(9).unwrap()),
+        ..leaving("a")
+    };
+    let on_hold = Carrier {
+        operator: GateOverride::Hold {
+            reason: "r".to_owned(),
+        },
+        ..leaving("c")
+    };
+    // Its Node is being drained, or it is paused.
+    let behind_alone = ASKED
+        .clone()
+        .into_iter()
+        .filter(|(machine, _)| *machine == name("a"))
+        .collect();
+    let on_b = Holder::Machine(name("b"));
+    let served = proof(Some(ProofOutcome::Served));
+    for (first, asked, expected) in [
+        (on_hold, &*ASKED, false),
+        (leaving("c"), &behind_alone, true),
+    ] {
+        let carriers = [first, behind.clone(), carrier("b")];
+        let mut inputs = inputs(&on_b, Some(&served));
+        inputs.asked = asked;
+        let first = gate(&inputs, &carriers, "c");
+        assert_eq!(first == Gate::NotAsked, expected, "{first:?}");
+        assert!(!first.is_open());
+        assert!(gate(&inputs, &carriers, "a").is_open());
+    }
 }
 
 #[test]

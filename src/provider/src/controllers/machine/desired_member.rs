@@ -31,7 +31,11 @@ fn shows_a_pause(server: &OpenStackServer) -> bool {
 
 /// How far the deletion of a machine is, from its `OpenStackMachine`, its `OpenStackServer` and its
 /// Machine. A server's object that is deleted alone takes the API server down all the same.
-fn deletion(ours: &ObjectMeta, server: Option<&ObjectMeta>, machine: Option<&Machine>) -> Deletion {
+pub(in crate::controllers) fn deletion(
+    ours: &ObjectMeta,
+    server: Option<&ObjectMeta>,
+    machine: Option<&Machine>,
+) -> Deletion {
     let out_of_band = deleted_at(ours)
         .or_else(|| deleted_at(server?))
         .map(|since| Deletion::OutOfBand { since });

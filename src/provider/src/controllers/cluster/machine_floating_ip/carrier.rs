@@ -1,25 +1,50 @@
 //! The control-plane machines, as far as the API server's floating IP depends on them.
 
-use jiff::Timestamp;
-use kube::{Resource, ResourceExt, core::ObjectMeta, runtime::reflector::ObjectRef};
+use std::collections::BTreeMap;
 
-use crate::controllers::cluster::reconcile::Reconcile;
-use crate::reconcile::{capi::Machine, deletion_hooks::Hooks};
+use jiff::Timestamp;
+use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
+
+use crate::controllers::{
+    capi::{self, Machine},
+    cluster::reconcile::Reconcile,
+    machine,
+};
 use capo_core::{ConditionStatus, ObjectName, gate_override};
 use capo_gate::{
-    desired::ServerState,
+    desired::{Deletion, ObservedServer, ServerState},
     floating_ip::{ApiServer, Carrier, CarrierDeletion},
 };
 
-/// The control-plane machines with these names.
-pub(crate) fn carriers(pass: &Reconcile<'_>, machines: &[ObjectName]) -> Vec<Carrier> {
-    machines
-        .iter()
-        .filter_map(|name| carrier(pass, name))
-        .collect()
+/// The control-plane machines.
+#[derive(Debug, Default)]
+pub(crate) struct Carriers {
+    /// All of them.
+    pub all: Vec<Carrier>,
+    /// Those whose release is asked for, and their servers as last read.
+    pub asked: BTreeMap<ObjectName, Option<ObservedServer>>,
 }
 
-fn carrier(pass: &Reconcile<'_>, name: &ObjectName) -> Option<Carrier> {
+/// The control-plane machines with these names.
+pub(crate) fn carriers(pass: &Reconcile<'_>, machines: &[ObjectName]) -> Carriers {
+    let mut carriers = Carriers::default();
+    for name in machines {
+        let Some((carrier, is_asked)) = carrier(pass, name) else {
+            continue;
+        };
+        if is_asked {
+            let seen = pass.context.servers.observations.get(name);
+            carriers
+                .asked
+                .insert(name.clone(), seen.map(|seen| seen.server));
+        }
+        carriers.all.push(carrier);
+    }
+    carriers
+}
+
+/// A machine, and whether its release is asked for.
+fn carrier(pass: &Reconcile<'_>, name: &ObjectName) -> Option<(Carrier, bool)> {
     let stores = &pass.context.stores;
     let within = &name.namespace;
     let object = stores
@@ -28,11 +53,15 @@ fn carrier(pass: &Reconcile<'_>, name: &ObjectName) -> Option<Carrier> {
     let server = stores
         .openstack_servers
         .get(&ObjectRef::new(&name.name).within(within));
-    let machine = pass.related.machine_on(&name.name);
+    let owner = pass.related.machine_on(&name.name);
     let seen = pass.context.servers.observations.get(name);
     let status = server.as_ref().and_then(|server| server.status.as_ref());
     let annotation = object.annotations().get(gate_override::KEY);
-    Some(Carrier {
+    let deletion = machine::deletion(object.meta(), server.as_deref().map(Resource::meta), owner);
+    let is_paused = [capi::PAUSED_ANNOTATION, capi::DELETE_FOR_MOVE_ANNOTATION]
+        .iter()
+        .any(|annotation| capi::has_annotation(object.meta(), annotation));
+    let carrier = Carrier {
         machine: name.clone(),
         server: status.and_then(|status| Some(status.instance_id.clone()?.into())),
         addresses: seen
@@ -42,35 +71,34 @@ fn carrier(pass: &Reconcile<'_>, name: &ObjectName) -> Option<Carrier> {
             .map(|address| address.address)
             .collect(),
         created: object.creation_timestamp().map(|time| time.0),
-        deletion: deletion(
-            object.meta(),
-            server.as_deref().map(Resource::meta),
-            machine,
-        ),
+        deletion: of_carrier(deletion),
         is_active: match &seen {
             Some(seen) => seen.server.state == ServerState::Active,
             None => status.is_some_and(|status| status.ready),
         },
         is_down: seen.is_some_and(|seen| seen.server.is_down_for_good()),
-        api_server: machine.map_or(ApiServer::Unknown, api_server),
+        api_server: owner.map_or(ApiServer::Unknown, api_server),
         operator: gate_override::parse_optional(annotation.map(String::as_str), Timestamp::now()),
-    })
+    };
+    Some((carrier, is_asked(deletion) && !is_paused))
 }
 
-fn deletion(
-    object: &ObjectMeta,
-    server: Option<&ObjectMeta>,
-    machine: Option<&Machine>,
-) -> CarrierDeletion {
-    let since = |meta: &ObjectMeta| meta.deletion_timestamp.as_ref().map(|time| time.0);
-    let of_machine = machine.and_then(|machine| since(&machine.metadata));
-    if of_machine.is_some() && machine.is_some_and(|machine| !Hooks::on(&machine.metadata).any()) {
-        return CarrierDeletion::WithoutHook;
+fn of_carrier(deletion: Deletion) -> CarrierDeletion {
+    match deletion {
+        Deletion::No => CarrierDeletion::No,
+        Deletion::BeforeHook { since }
+        | Deletion::AtHook { since }
+        | Deletion::OutOfBand { since } => CarrierDeletion::Since(since),
+        Deletion::AfterHook { .. } | Deletion::Unhooked { .. } => CarrierDeletion::WithoutHook,
     }
-    of_machine
-        .or_else(|| since(object))
-        .or_else(|| server.and_then(since))
-        .map_or(CarrierDeletion::No, CarrierDeletion::Since)
+}
+
+/// Something waits for the release at this moment. Before the hook is reached, a drain may take hours.
+fn is_asked(deletion: Deletion) -> bool {
+    matches!(
+        deletion,
+        Deletion::AtHook { .. } | Deletion::OutOfBand { .. }
+    )
 }
 
 /// `APIServerPodHealthy` is set by `KubeadmControlPlane`; of other control planes only the Node is known.
@@ -88,7 +116,6 @@ fn api_server(machine: &Machine) -> ApiServer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reconcile::deletion_hooks::PRE_TERMINATE;
     use serde_json::{Value, from_value, json};
 
     #[test]
@@ -113,40 +140,27 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_whose_hook_a_user_removed_is_not_held() {
-        let meta = |deleting: bool, hooked: bool| {
-            let mut meta = json!({"annotations": {}});
-            if deleting {
-                meta["deletionTimestamp"] = json!("2026-11-21T10:00:00Z");
-            }
-            if hooked {
-                meta["annotations"][PRE_TERMINATE] = json!("capo-rs");
-            }
-            meta
-        };
-        let machine = |deleting, hooked| -> Machine {
-            from_value(json!({"metadata": meta(deleting, hooked)})).unwrap()
-        };
-        let object = |deleting| -> ObjectMeta { from_value(meta(deleting, false)).unwrap() };
-        let since = CarrierDeletion::Since("2026-11-21T10:00:00Z".parse().unwrap());
-        for (object, machine, expected) in [
+    fn a_release_is_asked_for_at_the_hook_and_not_during_the_drain() {
+        let since = Timestamp::UNIX_EPOCH;
+        let leaving = CarrierDeletion::Since(since);
+        for (deletion, expected, asked) in [
+            (Deletion::No, CarrierDeletion::No, false),
+            (Deletion::BeforeHook { since }, leaving, false),
+            (Deletion::AtHook { since }, leaving, true),
+            (Deletion::OutOfBand { since }, leaving, true),
             (
-                object(false),
-                Some(machine(false, true)),
-                CarrierDeletion::No,
-            ),
-            (object(false), None, CarrierDeletion::No),
-            (object(false), Some(machine(true, true)), since),
-            (
-                object(true),
-                Some(machine(true, false)),
+                Deletion::AfterHook { since },
                 CarrierDeletion::WithoutHook,
+                false,
             ),
-            (object(true), Some(machine(false, true)), since),
-            (object(true), None, since),
+            (
+                Deletion::Unhooked { since },
+                CarrierDeletion::WithoutHook,
+                false,
+            ),
         ] {
-            assert_eq!(deletion(&object, None, machine.as_ref()), expected);
+            assert_eq!(of_carrier(deletion), expected, "{deletion:?}");
+            assert_eq!(is_asked(deletion), asked, "{deletion:?}");
         }
-        assert_eq!(deletion(&object(false), Some(&object(true)), None), since);
     }
 }

@@ -11,7 +11,7 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 use jiff::Timestamp;
 
 use self::{
-    carrier::carriers,
+    carrier::{Carriers, carriers},
     observation::PortOwner,
     plan::MovePlan,
     proof::{Proof, ProofRequest},
@@ -32,7 +32,7 @@ use capo_gate::{
     ReleaseInputs, carrier_findings,
     desired::ClusterFacts,
     findings::Findings,
-    floating_ip::{Carrier, CarrierProof, Holder, ProofOutcome},
+    floating_ip::{Carrier, CarrierProof, Holder},
     next_release,
 };
 use capo_openstack::network::{FloatingIp, PortFilter};
@@ -53,7 +53,7 @@ pub(crate) async fn reconcile(
     facts: &ClusterFacts,
     fip: FloatingIp,
 ) -> StepResult<()> {
-    let all = carriers(pass, &facts.machines);
+    let Carriers { all, asked } = carriers(pass, &facts.machines);
     let shown = floating_ips::shown(&fip);
     let Some(holder) = holder(pass, context, &fip, &all).await? else {
         return Err(StepError::wait(
@@ -77,21 +77,28 @@ pub(crate) async fn reconcile(
         MovePlan::NoReceiver { on } => (holder, Err(no_receiver(&shown, &on))),
         MovePlan::Await => (holder, Err(no_machine(&shown, &all))),
     };
-    let is_proving = release_next(pass, facts, &holder, &all);
     let ingress = match &step {
         Ok(()) => ConditionState::met(Reason::Ready),
         Err(error) => error.state.clone(),
     };
-    let inputs = GateInputs {
-        facts,
+    let mut inputs = ReleaseInputs {
+        cluster: facts,
+        address: &shown,
         holder: &holder,
-        shown: &shown,
+        asked: &asked,
         ingress: &ingress,
+        proof: None,
+        now: pass.now,
     };
+    let proof = prove_next(pass, facts, &inputs, &all);
+    inputs.proof = proof.as_ref();
     decide_gates(pass, &inputs, &all);
-    if is_proving {
+    if !asked.is_empty() {
         let text = "A control-plane machine is held until the API server answers without it";
         pass.wait_optional(Outcome::wait(Reason::FloatingIPError, text, SOON));
+    } else if all.iter().any(Carrier::is_leaving) {
+        let text = "A control-plane machine is being deleted";
+        pass.wait_optional(Outcome::wait(Reason::Deleting, text, WATCHED));
     }
     step
 }
@@ -316,38 +323,46 @@ fn no_machine(shown: &str, carriers: &[Carrier]) -> StepError {
     StepError::wait(API_ENDPOINT_READY, Reason::ServerNotReady, message, pause)
 }
 
-/// Makes requests through the endpoint for the machine that is released next. True while its gate waits for them.
-fn release_next(
+/// Makes requests through the endpoint for the machine that is released next, and returns what is known of them.
+fn prove_next(
     pass: &mut Reconcile<'_>,
     facts: &ClusterFacts,
-    holder: &Holder,
+    inputs: &ReleaseInputs<'_>,
     carriers: &[Carrier],
-) -> bool {
-    let (Some(next), Holder::Machine(on)) = (next_release(carriers, holder), holder) else {
-        pass.seen.carriers.proof = None;
-        return false;
+) -> Option<CarrierProof> {
+    let before = pass.seen.carriers.proof.take();
+    let next = next_release(inputs, carriers, Timestamp::now())?;
+    let Holder::Machine(on) = inputs.holder else {
+        return None;
     };
-    let before = pass
-        .seen
-        .carriers
-        .proof
-        .take()
-        .filter(|proof| proof.leaving == next.machine && proof.holder == *on);
-    if let Some(proof) = before.clone().filter(|proof| !proof.is_due(pass.now)) {
-        let is_served = proof.seen().outcome == Some(ProofOutcome::Served);
-        pass.seen.carriers.proof = Some(proof);
-        return !is_served;
-    }
-    let Some(endpoint) = facts.endpoint.clone() else {
-        return true;
+    let before = before.filter(|proof| proof.leaving == next.machine && proof.holder == *on);
+    let proof = match before {
+        Some(proof) if !proof.is_due(pass.now) => proof,
+        before => {
+            let since = before.map_or(pass.now, |proof| proof.since);
+            let request = proof_request(pass, facts, next, carriers)?;
+            Proof::start(next.machine.clone(), on.clone(), since, request)
+        }
     };
+    let seen = proof.seen();
+    pass.seen.carriers.proof = Some(proof);
+    Some(seen)
+}
+
+/// The requests for the machine `leaving`; `None` while the endpoint is not known.
+fn proof_request(
+    pass: &Reconcile<'_>,
+    facts: &ClusterFacts,
+    leaving: &Carrier,
+    carriers: &[Carrier],
+) -> Option<ProofRequest> {
     let tracker = &pass.context.tracker;
     let settings = tracker.settings();
-    let request = ProofRequest {
+    Some(ProofRequest {
         prober: tracker.prober(),
-        endpoint,
+        endpoint: facts.endpoint.clone()?,
         authority: facts.ca_pem.clone(),
-        leaving: next.addresses.clone(),
+        leaving: leaving.addresses.clone(),
         addresses: carriers
             .iter()
             .flat_map(|carrier| carrier.addresses.clone())
@@ -356,35 +371,14 @@ fn release_next(
         window: settings.proof_window,
         queue: pass.context.queues.clusters.clone(),
         cluster: pass.name.clone(),
-    };
-    let since = before.map_or(pass.now, |proof| proof.since);
-    let proof = Proof::start(next.machine.clone(), on.clone(), since, request);
-    pass.seen.carriers.proof = Some(proof);
-    true
+    })
 }
 
-/// What the gates of every machine depend on.
-struct GateInputs<'a> {
-    facts: &'a ClusterFacts,
-    holder: &'a Holder,
-    shown: &'a str,
-    ingress: &'a ConditionState,
-}
-
-fn decide_gates(pass: &mut Reconcile<'_>, gates: &GateInputs<'_>, carriers: &[Carrier]) {
+fn decide_gates(pass: &mut Reconcile<'_>, inputs: &ReleaseInputs<'_>, carriers: &[Carrier]) {
     let none = BTreeMap::new();
-    let seen = &pass.seen.carriers;
-    let before = seen.gates.found().map_or(&none, |gates| &gates.machines);
-    let proof: Option<CarrierProof> = seen.proof.as_ref().map(Proof::seen);
-    let inputs = ReleaseInputs {
-        cluster: gates.facts,
-        address: gates.shown,
-        holder: gates.holder,
-        ingress: gates.ingress,
-        proof: proof.as_ref(),
-        now: pass.now,
-    };
-    let machines = carrier_findings(&inputs, carriers, before, Timestamp::now());
+    let gates = &pass.seen.carriers.gates;
+    let before = gates.found().map_or(&none, |gates| &gates.machines);
+    let machines = carrier_findings(inputs, carriers, before, Timestamp::now());
     let findings = Findings {
         machines,
         ..Findings::default()
