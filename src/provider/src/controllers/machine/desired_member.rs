@@ -15,7 +15,7 @@ use crate::{
     reconcile::{capi::Machine, deletion_hooks::Hooks, server_observation::ServerAddress},
 };
 use capo_api::v1alpha1::OpenStackServer;
-use capo_core::{GateMode, Lookup, gate_override};
+use capo_core::{GateMode, gate_override};
 use capo_gate::{
     desired::{Deletion, DesiredMachine, Health, ObservedServer, ServerState},
     findings::MachineFinding,
@@ -137,11 +137,7 @@ impl Pass<'_> {
         if self.context.stores.openstack_machines.get(&key).is_none() {
             tracker.forget_machine(&self.name);
         }
-        self.findings = match self.floating_ip_gates() {
-            Lookup::Found(gates) => Some(gates),
-            Lookup::Unknown => None,
-            Lookup::Absent => self.context.tracker.findings(&cluster),
-        };
+        self.findings = self.latest_findings(&cluster);
         self.wake_cluster(&cluster);
         // The finding may be older than the read that answered it.
         if self.finding().is_some_and(|finding| finding.server_wanted)

@@ -29,6 +29,15 @@ impl Pass<'_> {
             .unwrap_or_default()
     }
 
+    /// What was published last about the gates of the cluster's machines, by its load balancer's worker or for its floating IP.
+    pub(super) fn latest_findings(&self, cluster: &ObjectName) -> Option<Arc<Findings>> {
+        match self.floating_ip_gates() {
+            Lookup::Found(gates) => Some(gates),
+            Lookup::Unknown => None,
+            Lookup::Absent => self.context.tracker.findings(cluster),
+        }
+    }
+
     /// Whether clients reach the API server through the floating IP; `None` where that is not how they reach it.
     pub(super) fn floating_ip_ingress(&self) -> Option<ConditionState> {
         match self.floating_ip_gates() {

@@ -238,10 +238,8 @@ impl Pass<'_> {
 
     /// Whether a gate of this machine is open in what was published last, and rests on a read that is new enough.
     pub(super) fn may_act_on(&self, gate: impl Fn(&MachineFinding) -> &Gate) -> bool {
-        let findings = self
-            .related
-            .cluster_key()
-            .and_then(|cluster| self.context.tracker.findings(&cluster));
+        let cluster = self.related.cluster_key();
+        let findings = cluster.and_then(|cluster| self.latest_findings(&cluster));
         findings.is_some_and(|findings| {
             let now = tokio::time::Instant::now().into_std();
             let gates = findings.machines.get(&self.name);

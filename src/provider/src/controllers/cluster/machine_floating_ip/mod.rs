@@ -381,6 +381,12 @@ fn decide_gates(pass: &mut Reconcile<'_>, inputs: &ReleaseInputs<'_>, carriers: 
     let machines = carrier_findings(inputs, carriers, before, Timestamp::now());
     let findings = Findings {
         machines,
+        fresh_until: pass
+            .seen
+            .carriers
+            .proof
+            .as_ref()
+            .and_then(Proof::counts_until),
         ..Findings::default()
     };
     set_gates(pass, Lookup::Found(Arc::new(findings)));

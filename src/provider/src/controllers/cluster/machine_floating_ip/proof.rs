@@ -14,6 +14,8 @@ use capo_gate::floating_ip::{CarrierProof, ProofOutcome};
 
 /// How soon a proof that failed is tried again.
 const RETRY: Duration = Duration::from_secs(5);
+/// For how long an outcome counts: what has answered may be down a moment later.
+const COUNTS_FOR: Duration = Duration::from_secs(15);
 
 /// The requests for one machine that is being deleted.
 #[derive(Debug, Clone)]
@@ -61,11 +63,21 @@ impl Proof {
         }
     }
 
-    /// Whether it failed and it is time to try again.
+    /// Whether it is time for new requests.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         self.outcome.lock().as_ref().is_some_and(|outcome| {
-            matches!(outcome.value, ProofOutcome::Failed { .. }) && outcome.age(now) >= RETRY
+            let pause = match outcome.value {
+                ProofOutcome::Served => COUNTS_FOR,
+                ProofOutcome::Failed { .. } => RETRY,
+            };
+            outcome.age(now) >= pause
         })
+    }
+
+    /// Until when a gate may be acted on that opened on the outcome.
+    pub(crate) fn counts_until(&self) -> Option<Instant> {
+        let ended = self.outcome.lock().as_ref()?.at;
+        ended.checked_add(COUNTS_FOR)
     }
 
     /// Makes the requests in a task of its own, because no pass waits for an answer. `since` is the beginning of the
@@ -205,6 +217,36 @@ mod tests {
             };
             let outcome = request(Always(Ok(answer))).run().await;
             assert_eq!(outcome == ProofOutcome::Served, expected, "{case}");
+        }
+    }
+
+    #[test]
+    fn an_outcome_counts_for_15_s_and_then_new_requests_are_made() {
+        let ended = Instant::now();
+        let of = |outcome: Option<ProofOutcome>| Proof {
+            leaving: ObjectName::new("n", "a"),
+            holder: ObjectName::new("n", "b"),
+            since: ended,
+            outcome: Arc::new(Mutex::new(
+                outcome.map(|outcome| ReadAt::new(outcome, ended)),
+            )),
+        };
+        let failed = ProofOutcome::Failed {
+            message: String::new(),
+            is_unreachable: false,
+        };
+        for (outcome, seconds, expected) in [
+            (None, 60, false),
+            (Some(ProofOutcome::Served), 14, false),
+            (Some(ProofOutcome::Served), 15, true),
+            (Some(failed.clone()), 4, false),
+            (Some(failed), 5, true),
+        ] {
+            let proof = of(outcome.clone());
+            let later = ended + Duration::from_secs(seconds);
+            assert_eq!(proof.is_due(later), expected, "{outcome:?} {seconds}");
+            let until = ended + Duration::from_secs(15);
+            assert_eq!(proof.counts_until(), outcome.map(|_| until));
         }
     }
 
