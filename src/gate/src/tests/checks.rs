@@ -191,7 +191,7 @@ impl World {
 
     /// Clients are not sent to an API server that is not known to be up, beside a member that has been serving.
     fn check_newcomer(&self, address: IpAddr, port: u16) {
-        if self.settings.mode != GateMode::Enforce {
+        if self.settings.mode != GateMode::Enforce || self.is_late {
             return;
         }
         // As this process was told: its caches may be behind.

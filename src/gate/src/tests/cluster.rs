@@ -165,7 +165,9 @@ impl World {
                     }
                     let at = self.now;
                     self.step(Event::Sent { id, at });
+                    self.is_late = true;
                     self.call(id, call);
+                    self.is_late = false;
                 }
             }
             Todo::HandOver(name) => {

@@ -89,6 +89,8 @@ pub(crate) struct World {
     pub(crate) latency: Duration,
     /// How long calls wait for the request budget before they are sent.
     pub(crate) queue_wait: Duration,
+    /// The call that is being sent has waited for the budget: it was decided on what was known before.
+    pub(crate) is_late: bool,
     pub(crate) line: VecDeque<Line>,
     /// What happens to every call that `line` says nothing about.
     pub(crate) fault: fn(&Call) -> Option<Line>,
@@ -194,6 +196,7 @@ impl World {
             settings,
             latency: Duration::from_millis(20),
             queue_wait: Duration::ZERO,
+            is_late: false,
             line: VecDeque::new(),
             fault: |_| None,
             routable: true,
