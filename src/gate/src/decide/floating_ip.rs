@@ -95,7 +95,7 @@ pub fn carrier_findings(
                 admission: open(Reason::LoadBalancerDisabled, "No load balancer is managed"),
                 release: gate.clone(),
                 finalizer: gate,
-                server_wanted: false,
+                server_wanted: is_server_wanted(inputs, carrier),
             };
             (carrier.machine.clone(), finding)
         })
@@ -137,7 +137,19 @@ fn before_rules(inputs: &ReleaseInputs<'_>, carrier: &Carrier, now: Timestamp) -
             "The control plane was never initialised",
         ));
     }
+    // The absence of a server counts only in the project in which the floating IP was found. If the floating IP is still on this
+    // machine, no other one can take it, and nobody answers there.
+    let server = inputs.asked.get(&carrier.machine).copied().flatten();
+    if server.is_some_and(|server| server.is_down_for_good() && !server.is_due(inputs.now)) {
+        return Some(open(Reason::ServerGone, "Its server is absent or SHUTOFF"));
+    }
     None
+}
+
+/// The last read showed the server of a machine as down whose release is asked for, and is too old to decide on.
+fn is_server_wanted(inputs: &ReleaseInputs<'_>, carrier: &Carrier) -> bool {
+    let server = inputs.asked.get(&carrier.machine).copied().flatten();
+    server.is_some_and(|server| server.down_since.is_some() && server.is_due(inputs.now))
 }
 
 /// What the rules decide.

@@ -12,7 +12,7 @@ use crate::{
     builders,
     decide::floating_ip::{ReleaseInputs, carrier_findings},
     model::{
-        desired::{ClusterFacts, Health, ObservedServer},
+        desired::{ClusterFacts, Health, ObservedServer, ServerState},
         findings::Gate,
         floating_ip::{ApiServer, Carrier, CarrierDeletion, CarrierProof, Holder, ProofOutcome},
     },
@@ -175,6 +175,48 @@ fn a_machine_that_the_rules_do_not_decide_on_does_not_hold_up_those_behind_it() 
         assert_eq!(first == Gate::NotAsked, expected, "{first:?}");
         assert!(!first.is_open());
         assert!(gate(&inputs, &carriers, "a").is_open());
+    }
+}
+
+#[test]
+fn a_machine_whose_server_is_gone_is_released_without_a_proof() {
+    let carriers = [leaving("a"), carrier("b")];
+    let begun = Instant::now();
+    let at = |seconds| begun + Duration::from_secs(seconds);
+    // The seconds of the first and the last read that found it down, and the time.
+    for (server, now, expected, wanted) in [
+        (None, 60, false, false),
+        (Some((None, 50)), 60, false, false),
+        (Some((Some(0), 29)), 30, false, false),
+        (Some((Some(0), 30)), 31, true, false),
+        (Some((Some(0), 30)), 70, true, false),
+        (Some((Some(0), 30)), 71, false, true),
+    ] {
+        let read = server.map(|(first, last): (Option<u64>, u64)| ObservedServer {
+            state: first.map_or(ServerState::Active, |_| ServerState::Shutoff),
+            read_at: Some(at(last)),
+            down_since: first.map(at),
+        });
+        let asked = BTreeMap::from([(name("a"), read)]);
+        // Nobody answers at a floating IP whose machine is down.
+        for holder in [
+            Holder::Machine(name("a")),
+            Holder::Machine(name("b")),
+            Holder::Free,
+        ] {
+            let mut inputs = inputs(&holder, None);
+            inputs.asked = &asked;
+            inputs.now = at(now);
+            let none = BTreeMap::new();
+            let findings = carrier_findings(&inputs, &carriers, &none, Timestamp::UNIX_EPOCH);
+            let finding = &findings[&name("a")];
+            assert_eq!(
+                finding.release.is_open(),
+                expected,
+                "{server:?} {now} {holder:?}"
+            );
+            assert_eq!(finding.server_wanted, wanted, "{server:?} {now}");
+        }
     }
 }
 
