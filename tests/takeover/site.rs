@@ -9,6 +9,7 @@ use kube::{
     core::GroupVersionKind,
 };
 use serde_json::{Value, json};
+pub(crate) use test_support::waiting::PATIENCE;
 use test_support::{env::apply, rollout::subnet};
 use tokio::{io::AsyncWriteExt as _, sync::Mutex};
 
@@ -19,8 +20,6 @@ use crate::{
     moment::{LONG, Moment},
 };
 
-/// How long any one thing may take on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 const NAME: &str = "cluster.x-k8s.io/cluster-name";
 const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
 

@@ -1,10 +1,7 @@
 //! What a cloud was asked, counted.
 
-use std::time::{Duration, Instant};
-
 use fake_cloud::{Call, Control, Service};
-
-use super::scene::PATIENCE;
+use test_support::waiting;
 
 /// The calls to Octavia after number `since`. Discovery doesn't count.
 pub(crate) fn octavia(cloud: &Control, since: u64) -> Vec<Call> {
@@ -38,9 +35,5 @@ pub(crate) fn load_balancer(cloud: &Control, text: &str) -> String {
 
 /// Waits until `wanted` holds.
 pub(crate) async fn until(what: &str, wanted: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !wanted() {
-        assert!(begun.elapsed() < PATIENCE, "not after {PATIENCE:?}: {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    waiting::until(what, async || wanted().then_some(())).await;
 }

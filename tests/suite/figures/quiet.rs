@@ -1,15 +1,16 @@
 //! What load balancers cost while nothing is wrong, and that a hung one costs nobody else anything.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fake_cloud::{
     Call, CallMatch, Command, Control, Durations, FakeCloud, Fault, OperationRule, Options,
 };
 use futures::future::join_all;
+use test_support::waiting;
 
 use super::{
     calls::{labels, load_balancer, octavia, until},
-    scene::{PATIENCE, Plan, Scene},
+    scene::{Plan, Scene},
 };
 
 const ONE: Plan<'static> = plan("one", "amphora", &[]);
@@ -177,15 +178,12 @@ async fn a_pass_costs_one_call(control: &Control, plan: Plan<'_>) {
 
 /// Waits until the reads that follow the last change are over.
 async fn until_quiet(control: &Control) {
-    let begun = Instant::now();
-    while begun.elapsed() < PATIENCE {
+    waiting::until("Octavia is not called any more", async || {
         let since = control.last_call();
         tokio::time::sleep(Duration::from_secs(4)).await;
-        if octavia(control, since).is_empty() {
-            return;
-        }
-    }
-    panic!("Octavia is still called after {PATIENCE:?}");
+        octavia(control, since).is_empty().then_some(())
+    })
+    .await;
 }
 
 /// No member of any pool is disabled.

@@ -6,10 +6,7 @@ use fake_cloud::{Durations, Options, Service};
 use serde_json::Value;
 
 use super::scene::{cluster, is_hooked, join};
-use test_support::{
-    env::Environment,
-    waiting::{PATIENCE, until},
-};
+use test_support::{env::Environment, waiting::until};
 
 /// The most calls to Octavia until the release gate is open.
 const MOST_CALLS: usize = 8;
@@ -34,16 +31,15 @@ async fn idle(namespace: &str) -> Environment {
         .await;
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join(&stage, &["m0", "m1", "m2"]).await;
-    let (begun, mut since) = (Instant::now(), stage.cloud.control().last_call());
-    let mut quiet = Instant::now();
-    while quiet.elapsed() < QUIET {
-        assert!(begun.elapsed() < PATIENCE, "never idle");
-        tokio::time::sleep(Duration::from_millis(200)).await;
+    let (mut since, mut quiet) = (stage.cloud.control().last_call(), Instant::now());
+    until("Octavia is idle", async || {
         if !octavia(&stage, since).is_empty() {
             since = stage.cloud.control().last_call();
             quiet = Instant::now();
         }
-    }
+        (quiet.elapsed() >= QUIET).then_some(())
+    })
+    .await;
     stage
 }
 

@@ -1,9 +1,6 @@
 //! A machine that goes: drained, removed and confirmed absent before its API server dies, one at a time.
 
-use std::{
-    collections::BTreeSet,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -13,7 +10,7 @@ use super::scene::{
 };
 use test_support::{
     env::{Environment, environment::quick_gate},
-    waiting::PATIENCE,
+    waiting::{until, until_ok},
 };
 
 const GRACE: Duration = Duration::from_secs(3);
@@ -47,15 +44,15 @@ async fn a_member_is_drained_for_its_grace_time_and_gone_before_etcd_and_api_ser
     let before = stage.cloud.control().last_call();
     stage.cluster_api.delete("Machine", "m0").await.unwrap();
     // KubeadmControlPlane drops its own hook when it takes etcd member and API server down.
-    let begun = Instant::now();
-    loop {
+    until_ok("m0 is released", async || {
         let machine = stage.get("Machine", "m0").await;
-        if !has(&machine, CONTROL_PLANE_HOOK) {
-            break;
+        if has(&machine, CONTROL_PLANE_HOOK) {
+            Err(machine)
+        } else {
+            Ok(())
         }
-        assert!(begun.elapsed() < PATIENCE, "never released: {machine:#}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    })
+    .await;
     assert!(member(&stage, "m0").await.is_none(), "still in the pool");
     let writes = member_writes(&stage, before);
     let of_m0: Vec<_> = writes
@@ -96,12 +93,9 @@ async fn a_drained_member_is_restored_when_the_last_other_one_fails_meanwhile() 
         &["being drained", "bypass until="],
     )
     .await;
-    let drained = async || member(&stage, "m0").await.unwrap().weight == 0;
-    let begun = Instant::now();
-    while !drained().await {
-        assert!(begun.elapsed() < PATIENCE, "never drained");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    let weighs =
+        async |weight| (member(&stage, "m0").await.unwrap().weight == weight).then_some(());
+    until("m0 is drained", async || weighs(0).await).await;
     operating(&stage, "m1", "ERROR").await;
     let held = until_held(
         &stage,
@@ -114,17 +108,13 @@ async fn a_drained_member_is_restored_when_the_last_other_one_fails_meanwhile() 
     )
     .await;
     assert!(held["metadata"]["deletionTimestamp"].is_null());
-    let begun = Instant::now();
-    while member(&stage, "m0").await.unwrap().weight != 1 {
-        assert!(begun.elapsed() < PATIENCE, "never restored");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    until("m0 is restored", async || weighs(1).await).await;
     let machine = stage.get("Machine", "m0").await;
     assert!(is_hooked(&machine) && has(&machine, CONTROL_PLANE_HOOK));
     // The hold starts over, and the way out that its message names works.
-    let until = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
-    let word = format!("bypass until={until} reason=known");
-    annotate(&stage, "OpenStackMachine", "m0", json!({OVERRIDE: word})).await;
+    let end = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
+    let bypass = format!("bypass until={end} reason=known");
+    annotate(&stage, "OpenStackMachine", "m0", json!({OVERRIDE: bypass})).await;
     stage.until("Machine", "m0", Value::is_null).await;
 }
 
@@ -142,16 +132,19 @@ async fn of_three_deleted_at_once_two_go_one_by_one_and_the_last_is_held() {
         stage.cluster_api.delete("Machine", name).await.unwrap();
     }
     let mut left = BTreeSet::from(["m0", "m1", "m2"]);
-    let begun = Instant::now();
-    while left.len() > 1 {
+    until_ok("two are gone", async || {
         for name in left.clone() {
             if stage.get("Machine", name).await.is_null() {
                 left.remove(name);
             }
         }
-        assert!(begun.elapsed() < PATIENCE, "left: {left:?}");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+        if left.len() > 1 {
+            Err(format!("{left:?}"))
+        } else {
+            Ok(())
+        }
+    })
+    .await;
     let last = left.into_iter().next().unwrap();
     until_held(
         &stage,

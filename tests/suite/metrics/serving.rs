@@ -1,9 +1,6 @@
 //! The metrics as anybody who reaches their port meets them.
 
-use std::{
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::path::Path;
 
 use serde_json::json;
 use tokio::{
@@ -11,7 +8,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use test_support::waiting::PATIENCE;
+use test_support::waiting::{PATIENCE, until_ok};
 
 use crate::env::{
     Authority, Kubernetes, Manager, apply::apply, manager::get, prometheus::promtool,
@@ -50,15 +47,11 @@ impl Serving {
     }
 
     async fn until_listening(&self) {
-        let begun = Instant::now();
-        while TcpStream::connect(self.address()).await.is_err() {
-            assert!(
-                begun.elapsed() < PATIENCE,
-                "{}",
-                self.manager.process.last_lines(10)
-            );
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        until_ok("the manager listens", async || {
+            let connected = TcpStream::connect(self.address()).await;
+            connected.map_err(|_| self.manager.process.last_lines(10))
+        })
+        .await;
     }
 
     /// The status that somebody without a token gets, over TLS with this authority; an error where it is not trusted.
@@ -83,15 +76,11 @@ impl Serving {
     }
 
     async fn until_trusted(&self, authority: &Authority) {
-        let begun = Instant::now();
-        while self.status(Some(authority)).await.is_err() {
-            assert!(
-                begun.elapsed() < PATIENCE,
-                "{}",
-                self.manager.process.last_lines(10)
-            );
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
+        until_ok("the certificate is trusted", async || {
+            let status = self.status(Some(authority)).await;
+            status.map_err(|_| self.manager.process.last_lines(10))
+        })
+        .await;
     }
 }
 

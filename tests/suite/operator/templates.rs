@@ -4,7 +4,6 @@
 use std::{
     path::Path,
     process::{Command, Output},
-    time::{Duration, Instant},
 };
 
 use kube::{
@@ -13,7 +12,7 @@ use kube::{
     core::{ApiResource, GroupVersionKind},
 };
 use serde_json::json;
-use test_support::{repository, waiting::PATIENCE, webhooks::Served};
+use test_support::{repository, waiting::until_ok, webhooks::Served};
 
 use super::until;
 use crate::env::{ClusterApiManagers, apply, programs};
@@ -179,11 +178,7 @@ async fn a_variable_that_is_missing_is_named() {
 
 /// A ClusterClass is used by a Cluster only once Cluster API has read its variables, so the first tries may be refused.
 async fn until_applied(client: &kube::Client, flavor: &str, documents: &[serde_json::Value]) {
-    let begun = Instant::now();
-    while let Err(error) = apply::apply(client, documents).await {
-        assert!(begun.elapsed() < PATIENCE, "{flavor}: {error}");
-        tokio::time::sleep(Duration::from_millis(500)).await;
-    }
+    until_ok(flavor, async || apply::apply(client, documents).await).await;
 }
 
 /// The object of this kind that the topology controller made for the cluster.

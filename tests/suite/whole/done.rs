@@ -12,6 +12,7 @@ use kube::{
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use test_support::waiting::until_ok;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::isolated::{IsolatedEnvironment, PATIENCE};
@@ -120,15 +121,15 @@ impl Recorder {
         name: &str,
         wanted: impl Fn(&Counts) -> bool,
     ) -> Counts {
-        let begun = std::time::Instant::now();
-        loop {
+        until_ok(&format!("{kind} {name}"), async || {
             let counts = self.judge(kind, name);
             if wanted(&counts) {
-                return counts;
+                Ok(counts)
+            } else {
+                Err(format!("{counts:#?}"))
             }
-            assert!(begun.elapsed() < PATIENCE, "{kind} {name}: {counts:#?}");
-            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-        }
+        })
+        .await
     }
 }
 

@@ -1,9 +1,10 @@
 //! The manager while OpenStack does not answer, and while it can't be reached.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fake_cloud::{CallMatch, Command, Fault, Service};
 use serde_json::json;
+use test_support::waiting::until;
 
 use super::isolated::{IsolatedEnvironment, PATIENCE, SHORT_LEASE};
 use crate::env::{apply::apply, cluster_api::condition};
@@ -35,11 +36,7 @@ async fn it_stops_at_once_while_octavia_never_answers() {
             .iter()
             .any(|call| call.service == Service::LoadBalancer && call.status.is_none())
     };
-    let begun = Instant::now();
-    while !hangs() {
-        assert!(begun.elapsed() < PATIENCE, "Octavia was never called");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    until("a call to Octavia hangs", async || hangs().then_some(())).await;
     manager.process.signal("TERM").unwrap();
     assert!(manager.process.wait(STOP).unwrap().success());
 }

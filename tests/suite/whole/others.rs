@@ -8,8 +8,9 @@ use kube::{
     api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams},
 };
 use serde_json::{Value, json};
+use test_support::waiting::until_ok;
 
-use super::isolated::{IsolatedEnvironment, PATIENCE};
+use super::isolated::IsolatedEnvironment;
 use crate::env::{apply::apply, cluster_api, cluster_api::condition, kstatus};
 
 const IDENTITY: &str = "OpenStackClusterIdentity";
@@ -93,18 +94,15 @@ async fn until(
     wanted: impl Fn(&Value) -> bool,
 ) -> Value {
     let api = api(stage, kind).await;
-    let begun = std::time::Instant::now();
-    loop {
+    until_ok(&format!("{kind} {name}: {what}"), async || {
         let object = serde_json::to_value(api.get(name).await.unwrap()).unwrap();
         if wanted(&object) {
-            return object;
+            Ok(object)
+        } else {
+            Err(object)
         }
-        assert!(
-            begun.elapsed() < PATIENCE,
-            "{kind} {name}: {what}: {object:#}"
-        );
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-    }
+    })
+    .await
 }
 
 /// The object once a pass over its generation is over.

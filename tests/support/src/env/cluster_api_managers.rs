@@ -16,9 +16,8 @@ use super::{
     Error, Guarded, Kubernetes, apply, guarded::Program, installation, kubernetes::free_port,
     programs,
 };
+use crate::waiting::PATIENCE;
 
-/// More than the slowest start on a busy machine takes.
-const PATIENCE: Duration = Duration::from_mins(3);
 /// The managers, and whether their kinds are found by contract labels.
 const PARTS: [(&str, bool); 3] = [
     ("core", false),
