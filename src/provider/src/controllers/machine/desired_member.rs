@@ -3,7 +3,6 @@
 use std::{net::IpAddr, time::Instant};
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
 
 use super::{
@@ -12,12 +11,15 @@ use super::{
 };
 use crate::{
     kubernetes::conditions::{self, kind},
-    reconcile::{capi::Machine, deletion_hooks::Hooks, server_observation::ServerAddress},
+    reconcile::{
+        deletion_hooks::{Hooks, deletion},
+        server_observation::ServerAddress,
+    },
 };
 use capo_api::v1alpha1::OpenStackServer;
 use capo_core::{GateMode, gate_override};
 use capo_gate::{
-    desired::{Deletion, DesiredMachine, Health, ObservedServer, ServerState},
+    desired::{DesiredMachine, Health, ObservedServer, ServerState},
     findings::MachineFinding,
 };
 
@@ -27,37 +29,6 @@ fn shows_a_pause(server: &OpenStackServer) -> bool {
     conditions
         .filter(|condition| condition.type_ == kind::PAUSED)
         .any(conditions::is_true)
-}
-
-/// How far the deletion of a machine is, from its `OpenStackMachine`, its `OpenStackServer` and its
-/// Machine. A server's object that is deleted alone takes the API server down all the same.
-pub(in crate::controllers) fn deletion(
-    ours: &ObjectMeta,
-    server: Option<&ObjectMeta>,
-    machine: Option<&Machine>,
-) -> Deletion {
-    let out_of_band = deleted_at(ours)
-        .or_else(|| deleted_at(server?))
-        .map(|since| Deletion::OutOfBand { since });
-    let Some((machine, since)) =
-        machine.and_then(|machine| Some((machine, deleted_at(&machine.metadata)?)))
-    else {
-        return out_of_band.unwrap_or(Deletion::No);
-    };
-    if !Hooks::on(&machine.metadata).any() {
-        match out_of_band {
-            Some(_) => Deletion::Unhooked { since },
-            None => Deletion::AfterHook { since },
-        }
-    } else if machine.held_at().is_some() {
-        Deletion::AtHook { since }
-    } else {
-        out_of_band.unwrap_or(Deletion::BeforeHook { since })
-    }
-}
-
-fn deleted_at(metadata: &ObjectMeta) -> Option<Timestamp> {
-    metadata.deletion_timestamp.as_ref().map(|time| time.0)
 }
 
 /// The address on which the machine's API server listens: the first fixed IPv4 address on the
@@ -250,93 +221,7 @@ impl Pass<'_> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-    use crate::reconcile::deletion_hooks::PRE_TERMINATE;
-
-    fn machine(deleting: bool, hooked: bool, at_hook: bool) -> Machine {
-        let mut value = json!({"metadata": {"name": "m", "annotations": {}}, "status": {}});
-        if deleting {
-            value["metadata"]["deletionTimestamp"] = json!("2026-11-21T10:00:00Z");
-        }
-        if hooked {
-            value["metadata"]["annotations"][PRE_TERMINATE] = json!("capo-rs");
-        }
-        if at_hook {
-            value["status"]["conditions"] = json!([{"type": "Deleting", "status": "True",
-                "reason": "WaitingForPreTerminateHook", "message": "", "lastTransitionTime": "2026-11-21T10:01:00Z"}]);
-        }
-        serde_json::from_value(value).unwrap()
-    }
-
-    #[test]
-    fn deletion_step_by_step() {
-        let alive = ObjectMeta::default();
-        let gone: ObjectMeta =
-            serde_json::from_value(json!({"deletionTimestamp": "2026-11-21T11:00:00Z"})).unwrap();
-        let since: Timestamp = "2026-11-21T10:00:00Z".parse().unwrap();
-        let ours: Timestamp = "2026-11-21T11:00:00Z".parse().unwrap();
-        let cases = [
-            (&alive, Some(machine(false, true, false)), Deletion::No),
-            (&alive, None, Deletion::No),
-            (
-                &alive,
-                Some(machine(true, true, false)),
-                Deletion::BeforeHook { since },
-            ),
-            (
-                &alive,
-                Some(machine(true, true, true)),
-                Deletion::AtHook { since },
-            ),
-            (
-                &alive,
-                Some(machine(true, false, true)),
-                Deletion::AfterHook { since },
-            ),
-            (
-                &gone,
-                Some(machine(true, false, false)),
-                Deletion::Unhooked { since },
-            ),
-            (
-                &gone,
-                Some(machine(true, true, true)),
-                Deletion::AtHook { since },
-            ),
-            (
-                &gone,
-                Some(machine(true, true, false)),
-                Deletion::OutOfBand { since: ours },
-            ),
-            (
-                &gone,
-                Some(machine(false, true, false)),
-                Deletion::OutOfBand { since: ours },
-            ),
-            (&gone, None, Deletion::OutOfBand { since: ours }),
-        ];
-        for (metadata, machine, expected) in cases {
-            assert_eq!(
-                deletion(metadata, None, machine.as_ref()),
-                expected,
-                "{machine:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_servers_object_deleted_alone_is_out_of_band() {
-        let gone: ObjectMeta =
-            serde_json::from_value(json!({"deletionTimestamp": "2026-11-21T11:00:00Z"})).unwrap();
-        let since: Timestamp = "2026-11-21T11:00:00Z".parse().unwrap();
-        let machine = machine(false, true, false);
-        assert_eq!(
-            deletion(&ObjectMeta::default(), Some(&gone), Some(&machine)),
-            Deletion::OutOfBand { since }
-        );
-    }
 
     #[test]
     fn the_member_listens_on_the_clusters_network() {

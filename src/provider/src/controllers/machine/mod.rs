@@ -17,7 +17,6 @@ mod reconcile;
 mod report;
 mod status;
 
-pub(super) use desired_member::deletion;
 pub(super) use health::MachineHealth;
 pub(super) use reconcile::{ensure_server_may_be_deleted, pass};
 

@@ -8,10 +8,12 @@
 
 mod change;
 mod orphaned;
+mod progress;
 mod release_all;
 
 pub(crate) use change::{HookChange, apply};
 pub(crate) use orphaned::release_orphaned;
+pub(crate) use progress::deletion;
 pub use release_all::{Released, release_all};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

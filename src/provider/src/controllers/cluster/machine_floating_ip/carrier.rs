@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
 
-use crate::controllers::{
-    capi::{self, Machine},
-    cluster::reconcile::Reconcile,
-    machine,
+use crate::{
+    controllers::{
+        capi::{self, Machine},
+        cluster::reconcile::Reconcile,
+    },
+    reconcile::deletion_hooks,
 };
 use capo_core::{ConditionStatus, ObjectName, gate_override};
 use capo_gate::{
@@ -57,7 +59,8 @@ fn carrier(pass: &Reconcile<'_>, name: &ObjectName) -> Option<(Carrier, bool)> {
     let seen = pass.context.servers.observations.get(name);
     let status = server.as_ref().and_then(|server| server.status.as_ref());
     let annotation = object.annotations().get(gate_override::KEY);
-    let deletion = machine::deletion(object.meta(), server.as_deref().map(Resource::meta), owner);
+    let deletion =
+        deletion_hooks::deletion(object.meta(), server.as_deref().map(Resource::meta), owner);
     let is_paused = [capi::PAUSED_ANNOTATION, capi::DELETE_FOR_MOVE_ANNOTATION]
         .iter()
         .any(|annotation| capi::has_annotation(object.meta(), annotation));
