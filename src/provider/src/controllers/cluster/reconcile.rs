@@ -139,7 +139,7 @@ impl<'a> Reconcile<'a> {
         self.outcomes.push(step_error.outcome);
     }
 
-    /// Notes why a step did not come to its end on which no machine depends.
+    /// Records the error of a step that no machine depends on.
     pub(crate) fn note_optional(&mut self, step_error: StepError) {
         self.report
             .set_condition(step_error.condition, step_error.state);
@@ -156,7 +156,7 @@ impl<'a> Reconcile<'a> {
         self.optional_outcomes.push(outcome);
     }
 
-    /// The value of a step, or nothing and a note.
+    /// Returns the value of a step, or records its error and returns `None`.
     pub(crate) fn settle<T>(&mut self, step: StepResult<T>) -> Option<T> {
         step.map_err(|step_error| self.note(step_error)).ok()
     }

@@ -87,7 +87,7 @@ impl<'a> StepContext<'a> {
         }
     }
 
-    /// What is being deleted is there still.
+    /// The wait for an object whose deletion is under way.
     pub(crate) fn still_deleting(
         &self,
         condition: &'static str,

@@ -154,7 +154,7 @@ pub(super) fn readiness(
     if !blocked.is_empty() {
         let text = format!(
             "IPAddresses named as these IPAddressClaims exist and belong to other claims or pools, so that the claims get \
-             none; delete one of each two: {}",
+             none; delete either the IPAddress or the claim: {}",
             blocked.join(", ")
         );
         let outcome = Outcome::failed(FailureClass::Invalid, Reason::AmbiguousMatch, text.clone());

@@ -152,7 +152,7 @@ impl Pass<'_> {
             return seen.server;
         }
         if self.is_deleting() && self.related.server.is_none() {
-            // An uncached read found no object of it, and that goes only after its controller has seen the server absent twice.
+            // The OpenStackServer does not exist any more. Its controller removes its finalizer only after two reads without the server.
             let now = Instant::now();
             return ObservedServer {
                 state: ServerState::Absent,

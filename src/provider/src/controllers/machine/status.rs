@@ -128,7 +128,7 @@ impl Pass<'_> {
         {
             let note = format!(
                 "Machine {} has this OpenStackMachine in spec.infrastructureRef, and so have others: {}. One server can't be \
-                 two Machines; only the first one counts here, the others never get ready",
+                 two Machines; capo-rs uses the first one; the others will never become ready",
                 machine.name_any(),
                 self.related.rivals.join(", ")
             );

@@ -175,7 +175,7 @@ impl Deletion<'_> {
     }
 
     async fn find_server(&self) -> StepResult<Option<Server>> {
-        // Absence counts when it was seen twice, so that no pass takes the read of another one.
+        // Two reads must find the server absent, so this pass does not reuse another pass's read.
         let now = Instant::now();
         let id = if let Some(id) = &self.progress.instance_id {
             id.clone()

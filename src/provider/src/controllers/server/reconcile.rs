@@ -282,7 +282,7 @@ impl Pass<'_> {
         }
     }
 
-    /// What became known of creations in doubt may have come from a look-up.
+    /// Writes the doubtful creations to the object; a look-up may have settled some of them.
     async fn record_creations(&mut self, paused: bool) -> StepResult<()> {
         if paused {
             return Ok(());

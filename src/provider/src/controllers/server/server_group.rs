@@ -78,7 +78,7 @@ impl ServerGroups {
         let mut groups = self.0.lock();
         if let Some(group) = groups.get_mut(name) {
             group.seen = None;
-            // The map has one, and the one whose turn it is.
+            // One reference is in the map and one is held by the current caller.
             if Arc::strong_count(&group.turn) <= 2 {
                 groups.remove(name);
             }

@@ -12,7 +12,7 @@ use capo_openstack::{
     network::Network,
 };
 
-/// Leave to delete the load balancers of Services with the cluster, by the value `true`.
+/// Annotation: with the value `true`, the cluster's deletion also deletes the load balancers of its Services.
 pub(crate) const DELETE_ANNOTATION: &str =
     "infrastructure.cluster.x-k8s.io/delete-service-load-balancers";
 

@@ -9,7 +9,7 @@ use capo_openstack::Error;
 /// How soon to look again for what is being deleted, at first.
 pub(super) const SOON: Duration = Duration::from_secs(2);
 
-/// What is still used is waited for; anything else is failed.
+/// The deletion waits while OpenStack reports the object as in use; any other error fails the step.
 pub(super) fn in_use(condition: &'static str, doing: &str, error: &Error) -> StepError {
     if error.class().is_conflict() {
         return StepError::wait(

@@ -237,7 +237,7 @@ mod tests {
             plan(&requested(initialised.clone(), "1"), &found, now),
             replace(true)
         );
-        // Leave given for another one is none for this one.
+        // The annotation names another load balancer, so it does not allow replacing this one.
         assert_eq!(plan(&requested(initialised, "2"), &found, now), broken);
         // And a healthy one is never rebuilt.
         let healthy = [lb("1", "n", "ACTIVE")];

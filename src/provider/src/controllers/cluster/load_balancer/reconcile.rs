@@ -202,7 +202,7 @@ async fn replace(
     context: &StepContext<'_>,
     id: &LoadBalancerId,
 ) -> StepResult<()> {
-    // Its worker must not write to it any more, and does not without its id.
+    // The worker stops writing as soon as it has no id.
     pass.seen.load_balancer = Lookup::Absent;
     let name = context.desired.names.load_balancer();
     if load_balancer::delete(context, &name, id).await? {

@@ -250,7 +250,7 @@ mod tests {
         }
     }
 
-    /// What answers is no API server of this cluster, or that is not known: no time makes the proof superfluous.
+    /// A server that may not be this cluster's answers, so the proof stays necessary however long others serve.
     #[tokio::test]
     async fn only_an_endpoint_from_which_nothing_answers_counts_as_out_of_reach() {
         let pem = || Lookup::Found("PEM".to_owned());

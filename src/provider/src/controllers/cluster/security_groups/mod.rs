@@ -36,7 +36,7 @@ use capo_openstack::{
 pub(crate) struct Groups {
     pub control_plane: KnownGroup,
     pub worker: KnownGroup,
-    /// Of a bastion that is switched off it is there until its server is gone.
+    /// After the bastion is disabled, its group stays until its server is deleted.
     pub bastion: Option<KnownGroup>,
 }
 
