@@ -42,7 +42,7 @@ pub(crate) struct Client {
     pub answered: u64,
     /// Requests failed.
     pub failed: u64,
-    /// The longest that a gate was shut since it asks: how long, whose, and why it was shut first and last.
+    /// The longest time for which a gate has been shut since the client began to send requests, and the gate's machine.
     pub longest: Option<(Duration, String)>,
 }
 

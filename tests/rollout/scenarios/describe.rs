@@ -46,7 +46,7 @@ async fn the_reason_of_a_hold_is_on_the_screen() {
         assert!(output.status.success(), "{error}");
         String::from_utf8(output.stdout).unwrap()
     };
-    // Nothing asked for: the machine's line tells what is waited for.
+    // Without options, the machine's line shows what the machine waits for.
     let plain = rollout
         .until("clusterctl describe tells of the hold", async || {
             let text = describe(&[]);

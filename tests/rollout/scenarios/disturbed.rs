@@ -12,8 +12,8 @@ use crate::{
     rollout::{HOOK, Rollout, RolloutOptions},
 };
 
-/// Situation 7: the load balancer is deleted by somebody. It is made again at the same address with every member; meanwhile no machine
-/// goes, not even one that is deleted by hand.
+/// Situation 7: another program deletes the load balancer. It is created again at the same address with every member; meanwhile no
+/// machine goes, not even one that is deleted by hand.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deleted_load_balancer_is_made_again() {
     let (rollout, proof) = complete(RolloutOptions {
@@ -23,7 +23,7 @@ async fn a_deleted_load_balancer_is_made_again() {
     .await;
     let endpoint = rollout.endpoint().await;
     let machines = rollout.machines().await;
-    // Nothing may serve for a while: the cluster is off line, and that is somebody else's doing.
+    // No request may be answered for a while, because another program took the cluster off line.
     rollout.breaks(json!({"operation": {"operation": "load-balancer-create", "duration": 15}}));
     rollout.foreign_client().await.delete_load_balancer().await;
     let victim = machines.first().unwrap();
@@ -50,7 +50,7 @@ async fn a_deleted_load_balancer_is_made_again() {
     proof.end(rollout, &promises).await;
 }
 
-/// Situation 9: somebody else changes the load balancer all the time, so that it is PENDING_UPDATE more often than not.
+/// Situation 9: another program changes the load balancer all the time, so that it is PENDING_UPDATE more often than not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_load_balancer_that_others_keep_busy() {
     let (rollout, proof) = complete(RolloutOptions {
@@ -105,7 +105,7 @@ async fn machines_from_before_the_gate_get_hooks() {
         })
         .await;
     rollout.until_complete().await;
-    // What a machine without a hook leaves in the air nobody can help.
+    // The proof begins only here, because requests may fail when a machine without a hook goes.
     let proof = Proof::begin(&rollout).await;
     rollout.roll().await;
     rollout.until_complete().await;

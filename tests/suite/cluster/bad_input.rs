@@ -114,7 +114,7 @@ async fn every_bad_input_names_object_field_found_and_right_and_heals_when_mende
         }
         assert_ne!(object["status"]["initialization"]["provisioned"], true);
     }
-    // A second round of failures tells nobody anything new.
+    // A second round of failures adds no events.
     for case in &cases {
         stage.one_more_pass(case.name).await;
     }

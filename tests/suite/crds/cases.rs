@@ -229,7 +229,7 @@ async fn a_real_kube_apiserver_judges_objects_as_the_table_says() {
     every_field_is_kept(&client).await;
 }
 
-/// Read back in every version: whatever a tool asks for, it must not take a new object for done.
+/// Reads new objects in every version, because a tool must not take one for done, whichever version it reads.
 async fn no_fresh_object_is_done(client: &Client) {
     let mut fresh = Vec::new();
     for (kind, versions) in KINDS {
@@ -312,7 +312,7 @@ async fn every_field_is_kept(client: &Client) {
     for mut full in full::objects() {
         make_admissible(&mut full);
         if full.version == "v1beta1" && full.object["status"].is_object() {
-            // Told by conditions in v1beta2, and told by them again on the way back.
+            // v1beta2 expresses these fields by conditions, from which the conversion back computes them.
             let status = full.object["status"].as_object_mut().unwrap();
             for told in ["ready", "failureReason", "failureMessage"] {
                 status.remove(told);

@@ -71,7 +71,7 @@ async fn in_another_project_nothing_is_created_judged_or_opened() {
         })
         .await;
     assert!(is_provisioned(&held));
-    // A release is asked for, and a process that remembers nothing looks at it.
+    // The Machine is deleted, and a new process, which remembers nothing, judges its release.
     stage.cluster_api.delete("Machine", "m0").await.unwrap();
     stage.stop().await;
     stage.start().await;
@@ -280,7 +280,7 @@ async fn a_cluster_without_machines_is_neither_made_again_nor_left_behind_in_ano
     assert_eq!(stage.leftovers("empty-elsewhere-c1"), Vec::<String>::new());
 }
 
-/// Nobody knows the health of members here, so that nothing but the absence of its server could open the gate of a machine.
+/// The health of members is unknown here, so that only the absence of its server could open the gate of a machine.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_absent_in_another_project_is_not_gone() {
     let stage = Environment::in_namespace("absent-elsewhere").start().await;

@@ -1,4 +1,4 @@
-//! Bad input around the gate: told by name, nothing removed that is not ours, nothing stuck in silence.
+//! Bad input around the gate: messages name it, capo-rs removes only its own objects, and every hold is reported.
 
 use serde_json::{Value, json};
 
@@ -145,7 +145,7 @@ async fn a_member_left_at_an_old_address_is_replaced_and_a_foreign_one_is_left_a
         .await
         .unwrap();
     has_joined(&stage, "m2").await;
-    // The others are nobody's business.
+    // Members that belong to no machine of the cluster are left alone.
     let left = stage.openstack().members(&pool.id, gate).await.unwrap();
     let left: Vec<&str> = left.iter().map(|member| member.name.as_str()).collect();
     assert_eq!(
@@ -167,7 +167,7 @@ async fn a_hook_whose_machine_is_gone_is_taken_off_when_its_member_is() {
     let stage = Environment::in_namespace("hook-orphan").start().await;
     cluster(&stage, "10.6.0.0/24", "amphora").await;
     join(&stage, &["m0"]).await;
-    // Somebody strips the finalizer: the last member that serves stays, and so does the hook, not in silence.
+    // A user removes the finalizer: the last member that serves stays, the hook stays too, and an event reports it.
     strip(&stage, "m0").await;
     stage.cluster_api.delete("Machine", "m0").await.unwrap();
     until_warned(

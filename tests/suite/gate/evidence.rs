@@ -85,7 +85,7 @@ async fn without_a_monitor_what_cluster_api_finds_wrong_holds_and_nothing_else_d
         &["m1: APIServerPodHealthy is False"],
     )
     .await;
-    // What answers at a machine's own address speaks for nobody and against nobody.
+    // An answer at a machine's own address is no evidence for or against any machine.
     let own = address(&stage, "m1").await;
     let foreign = Authority::new("somebody else").unwrap();
     let _stranger = ApiServer::listen((own, 6443), &foreign, &["kubernetes"], 200).await;

@@ -10,7 +10,7 @@ use test_support::{
     waiting::until,
 };
 
-/// From when on nobody is expected to resume it.
+/// The age from which on no worker is expected to resume the operation.
 const ALERT: Duration = Duration::from_secs(20);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -50,7 +50,7 @@ async fn an_orphaned_member_is_not_touched_before_the_alert_threshold() {
         .until("OpenStackMachine", "m1", names_the_provider)
         .await;
 
-    // Nobody does.
+    // No worker resumes it.
     let before = stage.cloud.control().last_call();
     stage.command(json!({"hold": {"member": "-m2", "status": "PENDING_CREATE"}}));
     create(&stage, "m2").await;

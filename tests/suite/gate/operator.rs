@@ -1,4 +1,4 @@
-//! The operator's word: hold, bypass, and what becomes of a word that is none.
+//! The override annotation: hold, bypass, and how an invalid value is refused.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -69,7 +69,7 @@ async fn a_bypass_lets_in_shows_everywhere_and_runs_out() {
             (status, reason) == ("True", "OperatorBypass") && message.contains("ticket 12")
         })
         .await;
-    // Over: the word opens nothing any more, and says so.
+    // After its end, the bypass opens nothing any more, and the condition says so.
     annotate(
         &stage,
         "OpenStackMachine",

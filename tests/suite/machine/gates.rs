@@ -81,7 +81,7 @@ async fn a_machine_is_held_until_octavia_has_provisioned_its_member() {
     assert_eq!(status_and_reason(&held, "InstanceReady"), ("True", "Ready"));
     assert_eq!(status_and_reason(&held, "Ready"), ("False", "NotReady"));
     assert_eq!(held["status"]["activeMembers"], "0/1");
-    // While it is held, nobody else waits.
+    // While it is held, no other machine waits.
     stage
         .cluster_api
         .create_machine("c1", "w1", false, machine_spec())
@@ -128,7 +128,7 @@ async fn a_machine_is_not_called_provisioned_by_a_process_that_is_not_the_leader
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_whose_creation_fails_is_repaired_before_its_machine_counts() {
     let stage = cluster_with_one_machine("failed-member").await;
-    // Its repairs fail too until it was seen, so that nobody overlooks it.
+    // Its repairs fail too until the test has seen the failure, so that it can't miss it.
     stage
         .command(json!({"operation": {"operation": "member-create", "name": "-m1", "fail": true}}));
     let early = std::sync::atomic::AtomicBool::new(false);
@@ -216,7 +216,7 @@ async fn wiped_statuses_come_back_at_once_and_change_nothing_in_openstack() {
     ] {
         let before = stage.get(kind, name).await;
         stage.wipe_status(kind, name).await;
-        // Nobody else asks for a pass within ten minutes, and patience ends long before.
+        // Nothing else causes a pass within ten minutes, and the test waits for less than that.
         let after = stage.until(kind, name, is_ready).await;
         assert_eq!(after["status"][known], before["status"][known], "{kind}");
         assert_eq!(
@@ -286,7 +286,7 @@ async fn the_server_of_a_machine_that_lost_its_label_waits_for_the_gate() {
         })
         .await;
     assert_eq!(stage.calls("server_delete"), 0);
-    // What shows that it was the gate: the operator's word opens it.
+    // The operator's bypass opens it, which shows that the gate held the machine.
     let until = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
     let bypass = json!({"metadata": {"labels": {LABEL: "blue"},
         "annotations": {"infrastructure.cluster.x-k8s.io/load-balancer-gate": format!("bypass until={until} reason=known")}}});

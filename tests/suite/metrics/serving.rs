@@ -54,7 +54,7 @@ impl Serving {
         .await;
     }
 
-    /// The status that somebody without a token gets, over TLS with this authority; an error where it is not trusted.
+    /// The status of the answer to a client without a token, over TLS with this authority; an error if the certificate is not trusted.
     async fn status(&self, authority: Option<&Authority>) -> Result<u16, reqwest::Error> {
         let builder = reqwest::Client::builder();
         let builder = match authority {
@@ -100,7 +100,7 @@ async fn the_certificate_is_our_own_until_there_is_one_and_the_last_good_one_eve
     serving.write(&pair.certificate, &pair.key);
     serving.until_trusted(&first).await;
 
-    // Half of a pair, then nonsense: told once, and the first stays in use.
+    // Half of a pair, then nonsense: the manager logs each once, and the first pair stays in use.
     serving.write("no certificate at all", &pair.key);
     serving
         .manager

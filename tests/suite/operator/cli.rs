@@ -100,7 +100,7 @@ fn it_is_a_plugin_by_name() {
     }
 }
 
-/// A kubeconfig of somebody who has the shipped viewer's role and nothing else.
+/// A kubeconfig of an account that has the shipped viewer's role and nothing else.
 async fn viewer(stage: &IsolatedEnvironment) -> PathBuf {
     let admin = stage.kubernetes.admin().await.unwrap();
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount",
@@ -119,7 +119,7 @@ async fn viewer(stage: &IsolatedEnvironment) -> PathBuf {
         .unwrap()
 }
 
-/// Octavia is asked with the cluster's credentials, for whoever may read them.
+/// `--direct` calls Octavia with the cluster's credentials, if the user may read them.
 fn ask_directly(stage: &IsolatedEnvironment, viewer: &Path) {
     let status = ["status", "seen", "-n", "default", "--direct", "-o", "json"];
     let refused = run(&ours(), Some(viewer), &status);
@@ -300,7 +300,7 @@ async fn a_viewer_sees_who_waits_why_and_when_it_opens() {
             .then_some(reasons)
     })
     .await;
-    // A member's life is told once, however often it is read.
+    // Each event about a member is reported once, however often the member is read.
     assert_eq!(
         told.iter()
             .filter(|reason| *reason == "MemberActive")

@@ -1,4 +1,4 @@
-//! The report in a ClusterOperator: written where one is asked for and the kind is served, and never read.
+//! The report in a ClusterOperator: the manager writes it if the option names one and the kind is served, and never reads it.
 
 use std::sync::Arc;
 

@@ -53,7 +53,7 @@ async fn nothing_secret_is_said_at_any_verbosity() {
         let level = format!("--v={verbosity}");
         let mut manager = stage.start_manager(&name, &["--leader-elect", &level, format]);
         manager.until_ready().await.unwrap();
-        // First with a password that is refused, whose trouble is told; then with the right one.
+        // First a password that is refused, so that the manager reports an error; then the right one.
         apply(&admin, &[secret(WRONG)]).await.unwrap();
         stage
             .create_cluster(&name, &format!("127.{}.0.0/24", 70 + round))

@@ -1,5 +1,5 @@
-//! What nobody should send, sent to the manager itself and through a real kube-apiserver: an answer that
-//! says what is wrong, in bounded time and memory.
+//! Bad requests, sent to the manager itself and through a real kube-apiserver: the answer says what is wrong, and takes
+//! bounded time and memory.
 
 use std::time::{Duration, Instant};
 
@@ -307,7 +307,7 @@ async fn objects_at_size_limits(client: &Client) {
     );
 }
 
-/// Wrong types and unknown words never come as far as us.
+/// The API server refuses wrong types and unknown enum values before it calls the manager.
 async fn what_the_api_server_refuses(client: &Client) {
     for version in ["v1beta1", "v1beta2"] {
         let clusters: Api<DynamicObject> = api(client, "OpenStackCluster", version, "default");

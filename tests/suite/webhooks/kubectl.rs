@@ -271,7 +271,7 @@ async fn apply_edit_and_apply_again_with_a_controller_in_between() {
         json!(["9.9.9.9"])
     );
 
-    // Whoever writes back what he read before the controller wrote is told so.
+    // A user who writes back what was read before the controller's write gets a conflict.
     let stale = kubectl.good(&["get", OLD, "c", "--output=yaml"], "");
     controller_writes(&clusters, "c", 2).await;
     let (good, said) = kubectl.run(&["replace", "--filename=-"], &stale);
@@ -362,7 +362,7 @@ spec:
     );
     assert_eq!(old["metadata"]["annotations"]["owner"], "team");
 
-    // What belongs to the other is not taken without a word, whichever version names it.
+    // A field that another manager owns is not taken without a conflict, whichever version names it.
     let greedy = "apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
 kind: OpenStackCluster
 metadata: {name: s, annotations: {owner: team}}

@@ -239,7 +239,7 @@ async fn nothing_reads_as_done_before_it_is() {
         .until_done("OpenStackCluster", "done", changed)
         .await;
 
-    // A failure: it is told, and stays in progress.
+    // A failure: the condition reports it, and the object stays in progress.
     run(
         json!({"server_rule": {"name": "broken", "build": 0.5, "fail": "No valid host was found."}}),
     );

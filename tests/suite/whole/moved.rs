@@ -78,7 +78,7 @@ async fn copy(from: &Client, to: &Client) {
     }
 }
 
-/// Everything about it is known. Nobody listens at the members' addresses, so the cluster may or may not be Ready.
+/// Everything about it is known. No server listens at the members' addresses, so the cluster may or may not be Ready.
 fn settled(object: &Value) -> bool {
     let status = |kind| condition(object, kind).map(|(status, ..)| status);
     object["status"]["initialization"]["provisioned"] == true
@@ -207,7 +207,7 @@ async fn a_move_changes_nothing_in_openstack_and_a_hook_outlives_its_provider() 
         }
     }
 
-    // Unpaused at the target: all is found again, nothing is written, nobody loses admission.
+    // Unpaused at the target: the manager finds all objects again, writes nothing, and no machine loses its admission.
     patch(
         &after,
         "Cluster",
@@ -253,7 +253,7 @@ async fn a_move_changes_nothing_in_openstack_and_a_hook_outlives_its_provider() 
         .collect();
     assert_eq!(written, Vec::<String>::new());
 
-    // The provider is taken away: its hook, which names it, stays until somebody takes it off.
+    // The provider is removed: its hook, which names it, stays until a user removes it.
     second.process.signal("TERM").unwrap();
     second.process.wait(PATIENCE).unwrap();
     target_api.delete("Machine", "cp-1").await.unwrap();

@@ -39,7 +39,7 @@ const EXPECTED: [(&str, &str); 12] = [
     // An Octavia that breaks every connection.
     ("CapoOpenStackErrorRatioHigh", "broken load-balancer"),
     ("CapoLBObservationStale", "blind"),
-    // One that asks for a pause whenever it is asked.
+    // An Octavia that answers every request with 429.
     ("CapoOpenStackThrottled", "busy load-balancer"),
     ("CapoLBObservationStale", "slow"),
     // Credentials that are refused.
@@ -163,8 +163,8 @@ async fn a_real_prometheus_sees_every_anomaly_and_wakes_for_nothing_else() {
     }
 }
 
-/// Two machines are added to `demo`, the first of which is held until somebody is woken, and its oldest is taken away,
-/// while the health checks of the new ones fail until somebody is woken again. When that was done.
+/// Adds two machines to `demo`, the first of which is held until an alert fires, and removes its oldest machine while the
+/// health checks of the new ones fail until another alert fires. Returns the time at which that was done.
 async fn roll(stage: &MonitoredClusters, cloud: &FakeCloud, begun: f64) -> f64 {
     stage.machine("demo", "green", 1).await;
     let told = [

@@ -58,7 +58,7 @@ impl MonitoredClusters {
                 "--member-warn-after=4s",
                 "--member-alert-after=15s",
                 "--member-stuck-after=60s",
-                // What is held stays held until it was told of.
+                // A member that is held stays so until the alerts have reported it.
                 "--member-orphan-after=10m",
             ]
             .map(str::to_owned),
