@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// How much longer the replacement of a machine may take with the gate, the wait for ONLINE included.
-const AT_MOST: Duration = Duration::from_secs(12);
+const AT_MOST: Duration = Duration::from_secs(6);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_machines_are_replaced_with_and_without_the_gate() {
