@@ -1,14 +1,67 @@
 //! Takes what came back through the endpoint into the proof.
 
+use std::net::IpAddr;
+
 use crate::model::{
-    proof::{EndpointReply, EndpointResult, Round},
+    proof::{EndpointReply, EndpointResult, PortProof, Round},
     state::State,
 };
 
 /// What one reply shows.
-enum Shown {
+pub(crate) enum Shown {
     Counts,
     Fails { reached: bool, text: String },
+}
+
+impl Shown {
+    /// What a reply shows that the machine with the addresses `leaving` must not have given.
+    pub(crate) fn of(result: &EndpointResult, leaving: &[IpAddr]) -> Self {
+        match result {
+            Ok(EndpointReply::Connected) => Self::Counts,
+            Ok(EndpointReply::Answer(answer)) => {
+                let text = if !answer.is_served() && answer.body.is_empty() {
+                    format!("the answer was {}", answer.status)
+                } else if !answer.is_served() {
+                    format!("the answer was {}: {}", answer.status, answer.body)
+                } else if let Some(own) = answer.given_by(leaving) {
+                    format!(
+                        "the answer came from this machine itself (its serving certificate names {own}), so it still gets new connections"
+                    )
+                } else {
+                    return Self::Counts;
+                };
+                Self::Fails {
+                    reached: true,
+                    text,
+                }
+            }
+            Err(failure) => Self::Fails {
+                reached: failure.may_have_answered(),
+                text: failure.to_string(),
+            },
+        }
+    }
+
+    /// Something answered, right or wrong.
+    fn is_reached(&self) -> bool {
+        matches!(self, Self::Counts | Self::Fails { reached: true, .. })
+    }
+
+    /// Counts the reply in the row of requests to a port.
+    pub(crate) fn count(self, port: &mut PortProof) {
+        port.reached |= self.is_reached();
+        match self {
+            Self::Counts => {
+                port.answers = port.answers.saturating_add(1);
+                port.failures = 0;
+            }
+            Self::Fails { text, .. } => {
+                port.answers = 0;
+                port.failures = port.failures.saturating_add(1);
+                port.failure = Some(format!("{}: {text}", port.last_request));
+            }
+        }
+    }
 }
 
 pub(crate) fn reply(state: &mut State, id: u64, result: &EndpointResult) {
@@ -19,37 +72,9 @@ pub(crate) fn reply(state: &mut State, id: u64, result: &EndpointResult) {
     let leaving = state
         .machines
         .get(&proof.machine)
+        .filter(|_| proof.round != Round::InService)
         .and_then(|machine| machine.want.address);
-    let is_in_service = proof.round == Round::InService;
-    let shown = match result {
-        Ok(EndpointReply::Connected) => Shown::Counts,
-        Ok(EndpointReply::Answer(answer)) => {
-            let own = answer.given_by(leaving.as_slice());
-            if !answer.is_served() {
-                Shown::Fails {
-                    reached: true,
-                    text: if answer.body.is_empty() {
-                        format!("the answer was {}", answer.status)
-                    } else {
-                        format!("the answer was {}: {}", answer.status, answer.body)
-                    },
-                }
-            } else if let Some(own) = own.filter(|_| !is_in_service) {
-                Shown::Fails {
-                    reached: true,
-                    text: format!(
-                        "the answer came from this machine itself (its serving certificate names {own}), so Octavia has not applied the change"
-                    ),
-                }
-            } else {
-                Shown::Counts
-            }
-        }
-        Err(failure) => Shown::Fails {
-            reached: failure.may_have_answered(),
-            text: failure.to_string(),
-        },
-    };
+    let shown = Shown::of(result, leaving.as_slice());
     state.answered |= matches!(result, Ok(EndpointReply::Answer(answer)) if answer.is_served());
     let Some(port) = state
         .proof
@@ -59,20 +84,8 @@ pub(crate) fn reply(state: &mut State, id: u64, result: &EndpointResult) {
         return;
     };
     port.request = None;
-    if matches!(shown, Shown::Counts | Shown::Fails { reached: true, .. }) {
+    if shown.is_reached() {
         state.unreachable_since = None;
     }
-    match shown {
-        Shown::Counts => {
-            port.answers = port.answers.saturating_add(1);
-            port.failures = 0;
-            port.reached = true;
-        }
-        Shown::Fails { reached, text } => {
-            port.answers = 0;
-            port.failures = port.failures.saturating_add(1);
-            port.reached |= reached;
-            port.failure = Some(format!("{}: {text}", port.last_request));
-        }
-    }
+    shown.count(port);
 }

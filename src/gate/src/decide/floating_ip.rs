@@ -1,22 +1,79 @@
 //! The gates `release` and `finalizer` of control-plane machines where the API server is reached by a floating IP on one of
 //! them. There is no load balancer, and the controller that moves the floating IP calls this.
 
-use std::{collections::BTreeMap, time::Instant};
+use std::{collections::BTreeMap, net::IpAddr, time::Instant};
 
 use jiff::Timestamp;
 
 use crate::{
+    apply::reply::Shown,
     decide::{
         precedence::{first_bypass, first_hold},
-        proof::WITHOUT_PROOF,
+        proof::{self, WITHOUT_PROOF},
     },
     model::{
+        clock::Now,
         desired::{ClusterFacts, ObservedServer},
         findings::{Gate, MachineFinding},
         floating_ip::{Carrier, CarrierDeletion, CarrierProof, Holder, ProofOutcome},
+        proof::{EndpointResult, Proof, ProofOutcome as RowOutcome, Round},
+        settings::Settings,
+        state::State,
     },
 };
 use capo_core::{ConditionState, GateOverride, ObjectName, Reason};
+
+/// A row of requests through the endpoint for a machine that is being deleted, judged by the rules of the gates of load
+/// balancers.
+pub struct Requests {
+    state: State,
+    row: Proof,
+    leaving: Vec<IpAddr>,
+}
+
+impl CarrierProof {
+    /// A row of requests that begins now, for the machine with the addresses `leaving`. Messages name each as `request`.
+    pub fn begin(
+        settings: Settings,
+        request: &str,
+        leaving: Vec<IpAddr>,
+        now: Instant,
+    ) -> Requests {
+        // What a row has shown does not depend on the machine's name.
+        let unnamed = ObjectName::new("", "");
+        let mut row = Proof::new(unnamed, Round::Removed, now, vec![true]);
+        for port in &mut row.ports {
+            request.clone_into(&mut port.last_request);
+        }
+        Requests {
+            state: State::new(settings),
+            row,
+            leaving,
+        }
+    }
+}
+
+impl Requests {
+    /// Takes in a reply. `None` means that more requests are needed.
+    pub fn reply(&mut self, result: &EndpointResult, now: Instant) -> Option<ProofOutcome> {
+        for port in &mut self.row.ports {
+            Shown::of(result, &self.leaving).count(port);
+        }
+        let now = Now {
+            instant: now,
+            wall: Timestamp::UNIX_EPOCH,
+            random: 0.0,
+        };
+        match proof::outcome(&self.state, &self.row, &now) {
+            RowOutcome::Pending => None,
+            RowOutcome::Answered => Some(ProofOutcome::Served),
+            RowOutcome::Failed => Some(ProofOutcome::Failed {
+                message: proof::failure(&self.state, &self.row, &now),
+                is_unreachable: !self.row.ports.iter().any(|port| port.reached),
+            }),
+        }
+    }
+}
 
 /// What the gates depend on.
 pub struct ReleaseInputs<'a> {

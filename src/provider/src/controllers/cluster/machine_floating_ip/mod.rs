@@ -339,7 +339,9 @@ fn prove_next(
     let proof = match before {
         Some(proof) if !proof.is_due(pass.now) => proof,
         before => {
-            let since = before.map_or(pass.now, |proof| proof.since);
+            // The endpoint is out of reach only where nothing answers without a break.
+            let since = before.and_then(|proof| proof.unanswered_since());
+            let since = since.unwrap_or(pass.now);
             let request = proof_request(pass, facts, next, carriers)?;
             Proof::start(next.machine.clone(), on.clone(), since, request)
         }
@@ -357,7 +359,6 @@ fn proof_request(
     carriers: &[Carrier],
 ) -> Option<ProofRequest> {
     let tracker = &pass.context.tracker;
-    let settings = tracker.settings();
     Some(ProofRequest {
         prober: tracker.prober(),
         endpoint: facts.endpoint.clone()?,
@@ -367,8 +368,7 @@ fn proof_request(
             .iter()
             .flat_map(|carrier| carrier.addresses.clone())
             .collect(),
-        answers: settings.proof_answers,
-        window: settings.proof_window,
+        settings: tracker.settings().clone(),
         queue: pass.context.queues.clusters.clone(),
         cluster: pass.name.clone(),
     })

@@ -10,7 +10,10 @@ use parking_lot::Mutex;
 
 use crate::{reconcile::ReadAt, tracker::prober::Prober, work_queue::WorkQueue};
 use capo_core::{Endpoint, EndpointFailure, Lookup, ObjectName};
-use capo_gate::floating_ip::{CarrierProof, ProofOutcome};
+use capo_gate::{
+    EndpointReply, Settings,
+    floating_ip::{CarrierProof, ProofOutcome},
+};
 
 /// How soon a proof that failed is tried again.
 const RETRY: Duration = Duration::from_secs(5);
@@ -24,7 +27,7 @@ pub(crate) struct Proof {
     pub leaving: ObjectName,
     /// The machine that the floating IP is on.
     pub holder: ObjectName,
-    /// When the first request was made with the floating IP there.
+    /// When the first of the requests was made that have had no answer since, with the floating IP there.
     pub since: Instant,
     outcome: Arc<Mutex<Option<ReadAt<ProofOutcome>>>>,
 }
@@ -41,10 +44,8 @@ pub(crate) struct ProofRequest {
     pub leaving: Vec<IpAddr>,
     /// The addresses of all control-plane machines, to find in the serving certificate which one answered.
     pub addresses: Vec<IpAddr>,
-    /// How many answers are needed.
-    pub answers: u32,
-    /// How long they take together.
-    pub window: Duration,
+    /// How many answers are needed, and in what time.
+    pub settings: Settings,
     /// Where the cluster is put when the outcome is known.
     pub queue: WorkQueue,
     /// The `OpenStackCluster`.
@@ -74,14 +75,27 @@ impl Proof {
         })
     }
 
+    /// Since when nothing has answered, if nothing did in the end.
+    pub(crate) fn unanswered_since(&self) -> Option<Instant> {
+        let outcome = self.outcome.lock();
+        let is_unreachable = matches!(
+            outcome.as_ref()?.value,
+            ProofOutcome::Failed {
+                is_unreachable: true,
+                ..
+            }
+        );
+        is_unreachable.then_some(self.since)
+    }
+
     /// Until when a gate may be acted on that opened on the outcome.
     pub(crate) fn counts_until(&self) -> Option<Instant> {
         let ended = self.outcome.lock().as_ref()?.at;
         ended.checked_add(COUNTS_FOR)
     }
 
-    /// Makes the requests in a task of its own, because no pass waits for an answer. `since` is the beginning of the
-    /// first attempt.
+    /// Makes the requests in a task of its own, because no pass waits for an answer. Nothing has answered since
+    /// `since`.
     pub(crate) fn start(
         leaving: ObjectName,
         holder: ObjectName,
@@ -106,42 +120,37 @@ impl Proof {
 
 impl ProofRequest {
     async fn run(&self) -> ProofOutcome {
-        let failed = |message: String, is_unreachable| ProofOutcome::Failed {
-            message: format!("GET https://{}/readyz: {message}", self.endpoint),
-            is_unreachable,
+        let request = format!("GET https://{}/readyz", self.endpoint);
+        let without_answer = |failure: &EndpointFailure| ProofOutcome::Failed {
+            message: format!("{request}: {failure}"),
+            is_unreachable: !failure.may_have_answered(),
         };
-        let without_answer =
-            |failure: &EndpointFailure| failed(failure.to_string(), !failure.may_have_answered());
         let authority: Arc<str> = match &self.authority {
             Lookup::Found(authority) => authority.as_str().into(),
             Lookup::Absent => return without_answer(&EndpointFailure::NoAuthority),
             Lookup::Unknown => return without_answer(&EndpointFailure::UnreadAuthority),
         };
-        let pause = self.window / self.answers.max(1);
-        for number in 0..self.answers {
-            if number > 0 {
-                tokio::time::sleep(pause).await;
-            }
+        let mut requests = CarrierProof::begin(
+            self.settings.clone(),
+            &request,
+            self.leaving.clone(),
+            tokio::time::Instant::now().into_std(),
+        );
+        // There is time for enough answers in a row after a request that failed.
+        let pause = self.settings.proof_window / self.settings.proof_answers.max(1) / 2;
+        loop {
             let answer = self.prober.readyz(
                 self.endpoint.clone(),
                 Arc::clone(&authority),
                 self.addresses.clone(),
             );
-            match answer.await {
-                Ok(answer) if let Some(own) = answer.given_by(&self.leaving) => {
-                    return failed(
-                        format!(
-                            "the machine that is being deleted still answers (its serving certificate names {own})"
-                        ),
-                        false,
-                    );
-                }
-                Ok(answer) if answer.is_served() => {}
-                Ok(answer) => return failed(format!("status {}", answer.status), false),
-                Err(failure) => return without_answer(&failure),
+            let reply = answer.await.map(EndpointReply::Answer);
+            let now = tokio::time::Instant::now().into_std();
+            if let Some(outcome) = requests.reply(&reply, now) {
+                return outcome;
             }
+            tokio::time::sleep(pause).await;
         }
-        ProofOutcome::Served
     }
 }
 
@@ -155,10 +164,28 @@ mod tests {
 
     use super::*;
 
-    /// Every request through the endpoint ends like this.
-    struct Always(Result<EndpointAnswer, EndpointFailure>);
+    type Reply = Result<EndpointAnswer, EndpointFailure>;
 
-    impl Prober for Always {
+    /// The requests through the endpoint end like these, and the others like the last one.
+    struct Replies(Mutex<Vec<Reply>>);
+
+    fn always(reply: Reply) -> Replies {
+        in_turn(vec![reply])
+    }
+
+    fn in_turn(replies: Vec<Reply>) -> Replies {
+        Replies(Mutex::new(replies))
+    }
+
+    fn answer(named: Vec<IpAddr>) -> EndpointAnswer {
+        EndpointAnswer {
+            status: 200,
+            named,
+            body: Excerpt::of("ok"),
+        }
+    }
+
+    impl Prober for Replies {
         fn probe(&self, _: IpAddr, _: u16, _: Arc<str>) -> BoxFuture<'static, ProbeOutcome> {
             std::future::pending().boxed()
         }
@@ -168,8 +195,14 @@ mod tests {
             _: Endpoint,
             _: Arc<str>,
             addresses: Vec<IpAddr>,
-        ) -> BoxFuture<'static, Result<EndpointAnswer, EndpointFailure>> {
-            let reply = self.0.clone().map(|mut answer| {
+        ) -> BoxFuture<'static, Reply> {
+            let mut replies = self.0.lock();
+            let reply = if replies.len() > 1 {
+                replies.remove(0)
+            } else {
+                replies[0].clone()
+            };
+            let reply = reply.map(|mut answer| {
                 answer.named.retain(|named| addresses.contains(named));
                 answer
             });
@@ -194,8 +227,11 @@ mod tests {
             authority: Lookup::Found("PEM".to_owned()),
             leaving: vec![LEAVING],
             addresses: vec![LEAVING, STAYING],
-            answers: 1,
-            window: Duration::ZERO,
+            settings: Settings {
+                proof_answers: 1,
+                proof_window: Duration::ZERO,
+                ..Settings::default()
+            },
             queue: WorkQueue::default(),
             cluster: ObjectName::new("n", "c"),
         }
@@ -210,13 +246,45 @@ mod tests {
             (vec![LEAVING, STAYING], true),
         ] {
             let case = format!("{named:?}");
-            let answer = EndpointAnswer {
-                status: 200,
-                named,
-                body: Excerpt::of("ok"),
-            };
-            let outcome = request(Always(Ok(answer))).run().await;
+            let outcome = request(always(Ok(answer(named)))).run().await;
             assert_eq!(outcome == ProofOutcome::Served, expected, "{case}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_time_out_among_answers_is_no_endpoint_out_of_reach() {
+        let ok = || Ok(answer(Vec::new()));
+        let timed_out = || Err(EndpointFailure::TimedOut(Duration::from_secs(3)));
+        let failed = |is_unreachable| (false, Some(is_unreachable));
+        for (replies, expected) in [
+            (vec![ok()], (true, None)),
+            (vec![timed_out(), timed_out(), ok()], (true, None)),
+            (vec![ok(), timed_out(), ok()], (true, None)),
+            (vec![ok(), timed_out()], failed(false)),
+            (vec![timed_out()], failed(true)),
+            // Enough answers in a row never come.
+            (
+                std::iter::repeat_n([ok(), timed_out()], 20)
+                    .flatten()
+                    .collect(),
+                failed(false),
+            ),
+        ] {
+            let case = format!("{replies:?}");
+            let request = ProofRequest {
+                settings: Settings {
+                    proof_answers: 3,
+                    ..Settings::default()
+                },
+                ..request(in_turn(replies))
+            };
+            let outcome = request.run().await;
+            let is_unreachable = match &outcome {
+                ProofOutcome::Served => None,
+                ProofOutcome::Failed { is_unreachable, .. } => Some(*is_unreachable),
+            };
+            let shown = (outcome == ProofOutcome::Served, is_unreachable);
+            assert_eq!(shown, expected, "{case}: {outcome:?}");
         }
     }
 
@@ -231,19 +299,21 @@ mod tests {
                 outcome.map(|outcome| ReadAt::new(outcome, ended)),
             )),
         };
-        let failed = ProofOutcome::Failed {
+        let failed = |is_unreachable| ProofOutcome::Failed {
             message: String::new(),
-            is_unreachable: false,
+            is_unreachable,
         };
         for (outcome, seconds, expected) in [
             (None, 60, false),
             (Some(ProofOutcome::Served), 14, false),
             (Some(ProofOutcome::Served), 15, true),
-            (Some(failed.clone()), 4, false),
-            (Some(failed), 5, true),
+            (Some(failed(true)), 4, false),
+            (Some(failed(false)), 5, true),
         ] {
             let proof = of(outcome.clone());
             let later = ended + Duration::from_secs(seconds);
+            let is_unanswered = outcome.as_ref() == Some(&failed(true));
+            assert_eq!(proof.unanswered_since().is_some(), is_unanswered);
             assert_eq!(proof.is_due(later), expected, "{outcome:?} {seconds}");
             let until = ended + Duration::from_secs(15);
             assert_eq!(proof.counts_until(), outcome.map(|_| until));
@@ -264,7 +334,7 @@ mod tests {
             let case = format!("{authority:?} {failure:?}");
             let request = ProofRequest {
                 authority,
-                ..request(Always(Err(failure)))
+                ..request(always(Err(failure)))
             };
             let ProofOutcome::Failed { is_unreachable, .. } = request.run().await else {
                 panic!("{case}: served");
