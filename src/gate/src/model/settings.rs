@@ -89,9 +89,9 @@ impl Schedule {
 impl Default for Schedule {
     fn default() -> Self {
         Self {
-            // An operation takes a second at best: the first read should come soon after that, and the fourth,
+            // An operation takes a second at best: the first read should come right after that, and the fourth,
             // however jitter shortens the gaps, not before one of five seconds has ended.
-            first: [1_600, 1_600, 1_600, 1_600, 2_000, 2_000, 2_500]
+            first: [1_100, 1_650, 1_650, 1_650, 2_000, 2_000, 2_500]
                 .map(Duration::from_millis)
                 .to_vec(),
             settling: Duration::from_secs(5),

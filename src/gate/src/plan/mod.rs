@@ -285,9 +285,12 @@ fn probe(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {
             continue;
         }
         let probe = &mut machine.probe;
-        let rested = probe
-            .sent
-            .is_none_or(|sent| now.since(sent) >= schedule::PROBE_GAP);
+        let gap = if joins {
+            schedule::JOINING_PROBE_GAP
+        } else {
+            schedule::PROBE_GAP
+        };
+        let rested = probe.sent.is_none_or(|sent| now.since(sent) >= gap);
         if !probe.under_way && rested {
             probe.under_way = true;
             probe.sent = Some(now.instant);

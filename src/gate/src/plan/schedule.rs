@@ -17,10 +17,15 @@ use capo_core::{Provider, ProvisioningStatus};
 
 /// How often API servers are probed while their answers are wanted.
 pub(crate) const PROBE_GAP: Duration = Duration::from_secs(5);
+/// The same for an API server whose members wait for its start: they should be enabled before `KubeadmControlPlane` deletes the
+/// next machine, whose release would have to wait for that operation.
+pub(crate) const JOINING_PROBE_GAP: Duration = Duration::from_secs(1);
 /// How often the worker steps while it waits for health, although nothing else happens.
 const HEALTH_TICK: Duration = Duration::from_secs(1);
 /// How long after a slow answer the next read is due.
 const TURN: Duration = Duration::from_millis(500);
+/// How soon after a read another one is made that a gate waits for: not in a hot loop.
+const AT_ONCE: Duration = Duration::from_millis(250);
 /// How soon something implausible is read again.
 const SOON: Duration = Duration::from_secs(2);
 
@@ -153,13 +158,18 @@ fn due(state: &State, gap: Duration) -> Option<Instant> {
         .reads
         .ladder
         .map_or(tried, |ladder| tried.max(ladder.start));
-    let mut gap = gap.mul_f64(state.reads.factor.clamp(0.5, 1.5));
+    let mut factor = state.reads.factor.clamp(0.5, 1.5);
+    if state.reads.ladder.is_some_and(|ladder| ladder.reads == 0) {
+        // The first gap is as short as the shortest operation, and an earlier read would only cost a call.
+        factor = factor.max(1.0);
+    }
+    let mut gap = gap.mul_f64(factor);
     if state.reads.wanted || state.reads.nudged {
         // What Octavia is still changing is read soon anyway; what it has changed is read at once, but never in a hot loop.
         let soon = if state.reads.ladder.is_some() && !has_applied_all(state) {
             SOON
         } else {
-            Duration::from_millis(500)
+            AT_ONCE
         };
         gap = gap.min(soon);
     }

@@ -143,11 +143,11 @@ fn the_next_read_is_due_after_the_gap_that_fits_what_is_under_way() {
         (|state, _| state.reads.factor = 9.0, STEADY * 3 / 2),
         (
             |state, _| state.reads.wanted = true,
-            Duration::from_millis(500),
+            Duration::from_millis(250),
         ),
         (
             |state, _| state.reads.nudged = true,
-            Duration::from_millis(500),
+            Duration::from_millis(250),
         ),
         (
             |state, now| {
@@ -177,7 +177,12 @@ fn while_something_settles_reads_follow_the_ladder() {
         })
     };
     let (first, state) = settling(|_, _| ());
-    assert_eq!(first, Some(Duration::from_millis(1_600)));
+    assert_eq!(first, Some(Duration::from_millis(1_100)));
+    // Jitter never moves the first read to an earlier time, because no operation has ended by then.
+    let (early, _) = settling(|state, _| state.reads.factor = 0.8);
+    assert_eq!(early, Some(Duration::from_millis(1_100)));
+    let (late, _) = settling(|state, _| state.reads.factor = 1.2);
+    assert_eq!(late, Some(Duration::from_millis(1_320)));
     assert_eq!(state.reads.ladder.map(|ladder| ladder.reads), Some(0));
     let second = |state: &mut State, now: &Now| {
         state.reads.ladder = Some(Ladder {
@@ -186,9 +191,9 @@ fn while_something_settles_reads_follow_the_ladder() {
             is_patient: false,
         });
     };
-    assert_eq!(settling(second).0, Some(Duration::from_millis(1_600)));
+    assert_eq!(settling(second).0, Some(Duration::from_millis(1_650)));
     // Nothing waits for the end of an enabling: its second read comes late.
-    for (reads, gap) in [(0, Duration::from_millis(1_600)), (1, SECOND * 5)] {
+    for (reads, gap) in [(0, Duration::from_millis(1_100)), (1, SECOND * 5)] {
         let (patient, _) = due(|state, now| {
             state.balancer.provisioning = Some(ProvisioningStatus::PendingUpdate);
             state.reads.ladder = Some(Ladder {
@@ -214,7 +219,7 @@ fn while_something_settles_reads_follow_the_ladder() {
         machine(state, 1).slots[1].member = None;
         wanted(state, now);
     };
-    assert_eq!(due(applied).0, Some(Duration::from_millis(500)));
+    assert_eq!(due(applied).0, Some(Duration::from_millis(250)));
     let (unapplied, _) = due(|state, now| {
         applied(state, now);
         state.last_write = Some(now.instant + STEP);
@@ -227,7 +232,7 @@ fn while_something_settles_reads_follow_the_ladder() {
         state.reads.tried = Some(ago(now, SECOND * 10));
         state.reads.ladder = Some(Ladder::from(now.instant));
     };
-    assert_eq!(settling(written).0, Some(Duration::from_millis(1_600)));
+    assert_eq!(settling(written).0, Some(Duration::from_millis(1_100)));
     let (_, settled) = due(second);
     assert!(settled.reads.ladder.is_none());
 }
@@ -241,10 +246,13 @@ fn where_answers_take_longer_than_the_gap_other_calls_come_before_the_next_read(
         })
     };
     assert_eq!(
-        slow(Duration::from_millis(499)).0,
-        Some(Duration::from_millis(500))
+        slow(Duration::from_millis(249)).0,
+        Some(Duration::from_millis(250))
     );
-    assert_eq!(slow(Duration::from_millis(500)).0, Some(SECOND));
+    assert_eq!(
+        slow(Duration::from_millis(250)).0,
+        Some(Duration::from_millis(750))
+    );
     assert_eq!(slow(SECOND * 12).0, Some(Duration::from_millis(12_500)));
 }
 

@@ -14,7 +14,10 @@ use crate::{
         metric_event::MetricEvent,
         state::State,
     },
-    plan::{schedule::PROBE_GAP, start_calls},
+    plan::{
+        schedule::{JOINING_PROBE_GAP, PROBE_GAP},
+        start_calls,
+    },
     tests::{
         pair::{STEP, UNHOOKED, ago, drain, machine, member, state, weigh},
         world::{World, machine_name},
@@ -309,9 +312,14 @@ fn a_release_that_began_goes_on_before_the_hook_and_none_begins_there() {
 
 #[test]
 fn an_api_server_is_probed_again_after_the_gap_and_not_twice_at_a_time() {
-    let probed = |sent: Option<Duration>, is_under_way: bool| {
+    let probed_if = |joins: bool, sent: Option<Duration>, is_under_way: bool| {
         let (mut state, now) = state();
         state.reads.probes_wanted = true;
+        if joins {
+            weigh(&mut state, 1, 1, 1, false);
+            let detail = member(&mut state, 1, 1).detail.as_mut().unwrap();
+            detail.tags.push(JOINING.to_owned());
+        }
         let cluster = &mut state.desired.as_mut().unwrap().cluster;
         cluster.ca_pem = Lookup::Found("PEM".to_owned());
         cluster.initialised = false;
@@ -328,10 +336,18 @@ fn an_api_server_is_probed_again_after_the_gap_and_not_twice_at_a_time() {
         );
         probes.count()
     };
+    let probed = |sent, is_under_way| probed_if(false, sent, is_under_way);
     assert_eq!(probed(None, false), 1);
     assert_eq!(probed(Some(PROBE_GAP), false), 1);
     assert_eq!(probed(PROBE_GAP.checked_sub(STEP), false), 0);
     assert_eq!(probed(Some(PROBE_GAP), true), 0);
+    // A member that joins is enabled as soon as its API server is up.
+    assert_eq!(probed_if(true, Some(JOINING_PROBE_GAP), false), 1);
+    assert_eq!(
+        probed_if(true, JOINING_PROBE_GAP.checked_sub(STEP), false),
+        0
+    );
+    assert_eq!(probed_if(true, Some(JOINING_PROBE_GAP), true), 0);
 }
 
 #[test]
