@@ -33,6 +33,7 @@ mod tests {
             "42",
             "openstack:",
             "openstack://",
+            "openstack://42",
             "openstack://R1/",
             "aws:///z/i",
             "openstack://a/b/c",

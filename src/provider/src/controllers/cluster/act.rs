@@ -159,7 +159,7 @@ async fn act(
     published: &Published,
     identity: &Identity,
 ) {
-    let context = StepContext::new(pass, identity, desired, GROUP_PAUSE);
+    let context = pass.step_context(identity, desired, GROUP_PAUSE);
     // Gates depend on the load balancer, so nothing else that may fail comes before this lookup.
     let Some(plan) = look_up_and_verify(pass, &context).await else {
         return;

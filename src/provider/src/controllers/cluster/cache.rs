@@ -4,23 +4,14 @@ use super::{
     bastion::observation::SeenBastion,
     delete::progress::DeletionProgress,
     endpoint::name::EndpointName,
-    load_balancer::{KnownLoadBalancer, plan::Replacements},
+    load_balancer::plan::Replacements,
     machine_floating_ip::observation::SeenCarriers,
-    network::NetworkState,
-    networking::Turn,
-    security_groups::Groups,
-    settled_networking::SettledNetworking,
+    observation::{KnownLoadBalancer, Networking, SettledNetworking, Turn},
 };
 use crate::controllers::health::Track;
 use crate::reconcile::ReadAt;
-use capo_core::{
-    Lookup,
-    ids::{ProjectId, SubnetId},
-};
-use capo_openstack::{
-    ApiVersion, Cloud,
-    network::{FloatingIp, Network, Router},
-};
+use capo_core::{Lookup, ids::ProjectId};
+use capo_openstack::{ApiVersion, Cloud, network::FloatingIp};
 
 /// What this process has seen of one cluster.
 #[derive(Debug, Clone, Default)]
@@ -67,21 +58,4 @@ impl CachedCluster {
     pub(crate) fn is_verified(&self, cloud: &Cloud) -> bool {
         self.verified_cloud.as_ref() == Some(cloud)
     }
-}
-
-/// The networking. A part that could not be read again keeps its last value.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Networking {
-    /// The external network.
-    pub external: Lookup<Network>,
-    /// The cluster's network.
-    pub network: Lookup<NetworkState>,
-    /// The subnet of machines and members.
-    pub primary_subnet: Lookup<SubnetId>,
-    /// The router.
-    pub router: Lookup<Router>,
-    /// The managed security groups.
-    pub groups: Lookup<Groups>,
-    /// The load balancer's own network; absent where it is in the cluster's.
-    pub load_balancer_network: Lookup<NetworkState>,
 }

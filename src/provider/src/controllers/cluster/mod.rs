@@ -17,6 +17,7 @@ mod machine_floating_ip;
 mod members;
 mod network;
 mod networking;
+mod observation;
 mod observe;
 mod project;
 mod reconcile;

@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     desired::Reference,
-    network::{self, NetworkState},
+    network,
+    observation::{NetworkState, Turn},
     reconcile::Reconcile,
     router, security_groups, settled_networking,
     step_context::StepContext,
@@ -26,32 +27,6 @@ pub(crate) enum Scope {
     Part(Turn),
     /// All of it.
     All,
-}
-
-/// What hardly ever changes and is read in every fourth pass. The rest of the reads would show it if one of these had
-/// vanished: a network goes only after its subnets, a router only after its interfaces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Turn {
-    /// The external network.
-    #[default]
-    ExternalNetwork,
-    /// The cluster's network and the load balancer's own.
-    Network,
-    /// The router with its gateway.
-    Router,
-    /// The availability zones.
-    Zones,
-}
-
-impl Turn {
-    fn next(self) -> Self {
-        match self {
-            Self::ExternalNetwork => Self::Network,
-            Self::Network => Self::Router,
-            Self::Router => Self::Zones,
-            Self::Zones => Self::ExternalNetwork,
-        }
-    }
 }
 
 impl Scope {

@@ -14,7 +14,7 @@ use crate::controllers::{
     Context,
     capi::{self, Cluster, ContractReference, Machine},
 };
-use crate::reconcile::{ReadAt, finalizer, read_uncached};
+use crate::reconcile::{ReadAt, finalizer, provider_id, read_uncached};
 use capo_api::v1beta2::OpenStackMachine;
 use capo_core::{Endpoint, GateOverride, Lookup, ObjectName, gate_override, ids::ServerId};
 use capo_gate::desired::ClusterFacts;
@@ -103,9 +103,7 @@ impl RelatedObjects {
     pub(crate) fn admitted_servers(&self) -> impl Iterator<Item = ServerId> {
         self.control_plane_machines()
             .filter_map(|machine| machine.spec.provider_id.as_deref())
-            .filter_map(|id| id.strip_prefix("openstack://")?.rsplit('/').next())
-            .filter(|id| !id.is_empty())
-            .map(ServerId::new)
+            .filter_map(provider_id::server_id)
             .take(10)
     }
 

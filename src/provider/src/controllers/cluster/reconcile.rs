@@ -1,6 +1,9 @@
 //! One pass over one object: its inputs, its findings and its outcome.
 
-use std::time::Instant;
+use std::{
+    sync::atomic::AtomicBool,
+    time::{Duration, Instant},
+};
 
 use futures::future::BoxFuture;
 use ipnet::IpNet;
@@ -16,7 +19,7 @@ use super::{
     load_balancer::allowed_cidrs,
     observe::RelatedObjects,
     report::{self, Report},
-    step_context::KnownIds,
+    step_context::{KnownIds, StepContext},
     tracking::{DesiredTracking, is_load_balancer_known},
     validate::problems::Problem,
 };
@@ -172,48 +175,28 @@ impl<'a> Reconcile<'a> {
         self.outcomes.is_empty()
     }
 
-    /// Ids from the status, as hints.
-    pub(crate) fn known_ids(&self) -> KnownIds {
-        let Some(status) = &self.object.status else {
-            return KnownIds::default();
-        };
-        let network = status.network.as_ref();
-        let balancer = status.api_server_managed_load_balancer.as_ref();
-        let floating = balancer
-            .filter(|lb| lb.ip != lb.internal_ip)
-            .and_then(|lb| lb.ip.as_deref());
-        let bastion = status
-            .bastion
-            .as_ref()
-            .and_then(|b| b.floating_ip.as_deref());
-        KnownIds {
-            network: network.and_then(|n| n.id.clone()).map(Into::into),
-            subnet: network
-                .and_then(|n| n.subnets.first())
-                .map(|s| s.id.clone().into()),
-            external_network: status
-                .external_network
-                .as_ref()
-                .map(|n| n.id.clone().into()),
-            router: status.router.as_ref().map(|r| r.id.clone().into()),
-            load_balancer: balancer.and_then(|lb| lb.id.clone()).map(Into::into),
-            vip: balancer
-                .and_then(|lb| lb.internal_ip.as_deref())
-                .and_then(|ip| ip.parse().ok()),
-            floating_ip: floating.and_then(|ip| ip.parse().ok()),
-            control_plane_group: status
-                .control_plane_security_group
-                .as_ref()
-                .map(|g| g.id.clone().into()),
-            worker_group: status
-                .worker_security_group
-                .as_ref()
-                .map(|g| g.id.clone().into()),
-            bastion_group: status
-                .bastion_security_group
-                .as_ref()
-                .map(|g| g.id.clone().into()),
-            bastion_floating_ip: bastion.and_then(|ip| ip.parse().ok()),
+    /// The context of this pass's steps, with the credentials that were found for it. `pause` is how soon to look again for
+    /// what is being deleted.
+    pub(crate) fn step_context<'s>(
+        &self,
+        identity: &'s Identity,
+        desired: &'s DesiredCluster,
+        pause: Duration,
+    ) -> StepContext<'s>
+    where
+        'a: 's,
+    {
+        let status = self.object.status.as_ref();
+        StepContext {
+            cloud: &identity.cloud,
+            project: identity.project.clone(),
+            desired,
+            known: status.map(KnownIds::of).unwrap_or_default(),
+            machine_admitted: self.related.machine_admitted(),
+            pause,
+            events: &self.context.events,
+            object: self.reference(),
+            has_changed: AtomicBool::new(false),
         }
     }
 

@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::Value;
 
 use super::{
-    cache::Networking, failure_domains::plan::Zone, load_balancer::KnownLoadBalancer,
-    security_groups::KnownGroup,
+    failure_domains::plan::Zone,
+    observation::{KnownGroup, KnownLoadBalancer, NetworkState, Networking},
 };
 use crate::{
     controllers::cluster::members,
@@ -278,7 +278,7 @@ fn some(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-fn network_status(state: &super::network::NetworkState) -> NetworkStatusWithSubnets {
+fn network_status(state: &NetworkState) -> NetworkStatusWithSubnets {
     NetworkStatusWithSubnets {
         name: some(&state.network.name),
         id: Some(state.network.id.to_string()),

@@ -6,7 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{cache::CachedCluster, reconcile::Reconcile, step_context::StepContext};
+use super::{
+    cache::CachedCluster, observation::SettledNetworking, reconcile::Reconcile,
+    step_context::StepContext,
+};
 use capo_core::{Lookup, Priority};
 use capo_openstack::network::ProjectNetworking;
 
@@ -16,16 +19,6 @@ const SHARED_BY: usize = 4;
 /// After this number of sync periods a cluster is read by itself all the same: the lists do not show what lies in other projects,
 /// nor a second object of a managed name.
 const PERIODS: u32 = 12;
-
-/// What the lists showed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SettledNetworking {
-    generation: i64,
-    /// The objects of the cluster, as one hash.
-    hash: u64,
-    /// When the pass began that read the cluster by itself and found nothing to change.
-    verified_at: Instant,
-}
 
 impl SettledNetworking {
     /// Whether lists with this hash say that nothing has changed since then.

@@ -1,6 +1,6 @@
-//! What the steps of one pass share: the cloud, what is desired, what is known, and where events go. It is apart from the
-//! pass itself, [`Reconcile`], because a pass changes what it has seen and reports while it holds what its steps share, and
-//! because a pass without credentials has none of this.
+//! What the steps of one pass share: the cloud, what is desired, what is known, and where events go. The pass builds it and
+//! is no part of it, because a pass changes what it has seen and reports while it holds what its steps share, and because a
+//! pass without credentials has none of this.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -9,9 +9,10 @@ use std::{
 
 use k8s_openapi::api::core::v1::ObjectReference;
 
-use super::{desired::DesiredCluster, reconcile::Reconcile};
+use super::desired::DesiredCluster;
 use crate::kubernetes::events::{CloudObject, Events, Verb};
-use crate::reconcile::{StepError, StepResult, identity::Identity};
+use crate::reconcile::{StepError, StepResult};
+use capo_api::v1beta2::OpenStackClusterStatus;
 use capo_core::Priority;
 use capo_core::Reason;
 use capo_core::ids::{LoadBalancerId, NetworkId, ProjectId, RouterId, SecurityGroupId, SubnetId};
@@ -66,27 +67,51 @@ pub(crate) struct KnownIds {
     pub bastion_floating_ip: Option<std::net::IpAddr>,
 }
 
-impl<'a> StepContext<'a> {
-    /// The context of the steps of `pass`, with the credentials that were found for it.
-    pub(crate) fn new<'p: 'a>(
-        pass: &Reconcile<'p>,
-        identity: &'a Identity,
-        desired: &'a DesiredCluster,
-        pause: Duration,
-    ) -> Self {
+impl KnownIds {
+    /// The ids in this status.
+    pub(crate) fn of(status: &OpenStackClusterStatus) -> Self {
+        let network = status.network.as_ref();
+        let balancer = status.api_server_managed_load_balancer.as_ref();
+        let floating = balancer
+            .filter(|lb| lb.ip != lb.internal_ip)
+            .and_then(|lb| lb.ip.as_deref());
+        let bastion = status
+            .bastion
+            .as_ref()
+            .and_then(|b| b.floating_ip.as_deref());
         Self {
-            cloud: &identity.cloud,
-            project: identity.project.clone(),
-            desired,
-            known: pass.known_ids(),
-            machine_admitted: pass.related.machine_admitted(),
-            pause,
-            events: &pass.context.events,
-            object: pass.reference(),
-            has_changed: AtomicBool::new(false),
+            network: network.and_then(|n| n.id.clone()).map(Into::into),
+            subnet: network
+                .and_then(|n| n.subnets.first())
+                .map(|s| s.id.clone().into()),
+            external_network: status
+                .external_network
+                .as_ref()
+                .map(|n| n.id.clone().into()),
+            router: status.router.as_ref().map(|r| r.id.clone().into()),
+            load_balancer: balancer.and_then(|lb| lb.id.clone()).map(Into::into),
+            vip: balancer
+                .and_then(|lb| lb.internal_ip.as_deref())
+                .and_then(|ip| ip.parse().ok()),
+            floating_ip: floating.and_then(|ip| ip.parse().ok()),
+            control_plane_group: status
+                .control_plane_security_group
+                .as_ref()
+                .map(|g| g.id.clone().into()),
+            worker_group: status
+                .worker_security_group
+                .as_ref()
+                .map(|g| g.id.clone().into()),
+            bastion_group: status
+                .bastion_security_group
+                .as_ref()
+                .map(|g| g.id.clone().into()),
+            bastion_floating_ip: bastion.and_then(|ip| ip.parse().ok()),
         }
     }
+}
 
+impl StepContext<'_> {
     /// The wait for an object whose deletion is under way.
     pub(crate) fn still_deleting(
         &self,

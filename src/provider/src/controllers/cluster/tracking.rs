@@ -5,7 +5,8 @@ use ipnet::IpNet;
 use super::{
     cache::CachedCluster,
     desired::{DesiredCluster, DesiredLoadBalancer},
-    load_balancer::{KnownLoadBalancer, allowed_cidrs::can_hold},
+    load_balancer::allowed_cidrs::can_hold,
+    observation::KnownLoadBalancer,
 };
 use capo_core::{Lookup, Provider, ids::SubnetId, octavia::MonitorNumbers};
 use capo_gate::desired::{self as tracker, ClusterFacts};
@@ -125,9 +126,7 @@ fn member_subnet(seen: &CachedCluster) -> Option<SubnetId> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controllers::cluster::{
-        desired::Reference, load_balancer::KnownLoadBalancer, network::NetworkState,
-    };
+    use crate::controllers::cluster::{desired::Reference, observation::NetworkState};
     use serde_json::{from_value, json};
 
     fn network(id: &str) -> NetworkState {

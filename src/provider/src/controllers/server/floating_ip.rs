@@ -19,7 +19,7 @@ use crate::{
         ipam::{IPAddress, IPAddressClaim, IPAddressClaimSpec, PoolReference},
     },
 };
-use capo_api::v1alpha1::OpenStackServer;
+use capo_api::{GROUP, v1alpha1::OpenStackServer};
 use capo_core::ids::PortId;
 use capo_core::{ConditionState, FailureClass, Priority, Reason};
 use capo_openstack::{
@@ -29,9 +29,6 @@ use capo_openstack::{
 
 /// Keeps a claim as long as its server exists. CAPO's.
 const CLAIM_FINALIZER: &str = "openstackmachine.infrastructure.cluster.x-k8s.io/ip-claim";
-
-/// The group that a reference without one means.
-const OUR_GROUP: &str = "infrastructure.cluster.x-k8s.io";
 
 /// What is known of the floating IP after a pass.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -147,11 +144,12 @@ async fn create_claim(
     let spec = IPAddressClaimSpec {
         cluster_name: String::new(),
         pool_ref: PoolReference {
+            // A reference without a group is to one of our own kinds.
             api_group: pool
                 .api_group
                 .clone()
                 .filter(|group| !group.is_empty())
-                .unwrap_or_else(|| OUR_GROUP.to_owned()),
+                .unwrap_or_else(|| GROUP.to_owned()),
             kind: pool.kind.clone(),
             name: pool.name.clone(),
         },

@@ -15,6 +15,7 @@ mod floating_ip;
 mod instance;
 mod observe;
 mod ownership;
+mod pass;
 mod plan;
 mod ports;
 mod reconcile;

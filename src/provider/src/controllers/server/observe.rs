@@ -9,7 +9,7 @@ use std::{
 use kube::ResourceExt;
 
 use super::{
-    Claims, StepError, StepResult, creations::IN_DOUBT, failed, reconcile::Pass, server_state, wait,
+    Claims, StepError, StepResult, creations::IN_DOUBT, failed, pass::Pass, server_state, wait,
 };
 use crate::controllers::{
     Outcome,

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use futures::{FutureExt, future::BoxFuture};
 use jiff::Timestamp;
-use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
+use kube::{Resource, ResourceExt};
 
 use super::{
-    FINALIZER, Progress, StepResult, address_pairs,
+    FINALIZER, StepResult, address_pairs,
     creations::described,
     delete::{Deletion, Leftover},
     floating_ip::{self, FloatingAddress},
@@ -15,6 +15,7 @@ use super::{
     observe::wishes,
     ownership,
     ownership::can_be_its_server,
+    pass::Pass,
     plan::{ServerPlan, server_plan},
     report::{self, Report},
     server_state::{self, being_built},
@@ -23,7 +24,6 @@ use super::{
 use crate::{
     controllers::{
         Context, Outcome,
-        capi::{CLUSTER_NAME_LABEL, Cluster},
         identity::Identity,
         project_match::{ProjectMatch, project_match},
     },
@@ -34,10 +34,8 @@ use crate::{
     reconcile::start::Start,
 };
 use capo_api::v1alpha1::OpenStackServer;
-use capo_core::ids::ServerId;
 use capo_core::{ConditionState, FailureClass, ObjectName};
 use capo_gate::desired::ServerState;
-use capo_openstack::compute::Server;
 
 /// A pass over `object`.
 pub(in crate::controllers) fn pass(
@@ -67,27 +65,6 @@ pub(in crate::controllers) fn pass(
     .boxed()
 }
 
-pub(super) struct Pass<'a> {
-    pub(super) name: ObjectName,
-    pub(super) context: &'a Context,
-    pub(super) object: OpenStackServer,
-    pub(super) progress: Progress,
-    /// Another object has the server that this one names: its id, and whose it is.
-    pub(super) holder: Option<(ServerId, ObjectName)>,
-    /// Whether OpenStack takes the credentials.
-    pub(super) authentication: Option<ConditionState>,
-    /// The server as read in this pass.
-    pub(super) server: Option<Server>,
-    /// The server known by its id is not there.
-    pub(super) lost: bool,
-    /// The machine's controller waits for what was read.
-    pub(super) wakes_machine: bool,
-    /// What is known of the floating IP from a pool.
-    pub(super) floating: FloatingAddress,
-    /// Whether the ports of a server that exists are as they are to be.
-    pub(super) ports: Option<StepResult<()>>,
-}
-
 impl Pass<'_> {
     async fn run(mut self) -> Outcome {
         if !ownership::is_watched(&self.object, self.context) {
@@ -114,18 +91,6 @@ impl Pass<'_> {
             Ok(()) => self.report(false, Outcome::Done).await,
             Err(error) => self.report(false, error.outcome).await,
         }
-    }
-
-    pub(super) fn cluster_name(&self) -> Option<&str> {
-        self.object
-            .labels()
-            .get(CLUSTER_NAME_LABEL)
-            .map(String::as_str)
-    }
-
-    pub(super) fn cluster(&self) -> Option<Arc<Cluster>> {
-        let key = ObjectRef::new(self.cluster_name()?).within(&self.name.namespace);
-        self.context.stores.clusters.get(&key)
     }
 
     /// Creates what is missing, as far as one pass gets.

@@ -89,7 +89,7 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
             pass.good(kind::OPENSTACK_AUTHENTICATION_SUCCEEDED);
             // The bastion's server is deleted by its own controller, in this project.
             pass.seen.project = Some(identity.project.clone());
-            let context = StepContext::new(&pass, identity, &desired, SOON);
+            let context = pass.step_context(identity, &desired, SOON);
             match take_down(&mut pass, &context).await {
                 Ok(()) => {
                     let context = pass.context;
@@ -118,7 +118,7 @@ fn deleting(pass: &mut Reconcile<'_>, message: impl Into<String>) {
 /// Finds out whether the credentials lead to the project of the cluster that is being deleted. Its servers are deleted there
 /// alone, and a process that has just started does not know it yet.
 async fn verify_project(pass: &mut Reconcile<'_>, desired: &DesiredCluster, identity: &Identity) {
-    let context = StepContext::new(pass, identity, desired, SOON);
+    let context = pass.step_context(identity, desired, SOON);
     // What becomes of the load balancer is decided once no Machine is left.
     if let Some(found) = look_up_and_verify(pass, &context).await {
         pass.settle(found);

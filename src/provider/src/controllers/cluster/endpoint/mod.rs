@@ -5,11 +5,8 @@ pub(crate) mod plan;
 
 use self::plan::EndpointPlan;
 use super::{
-    desired::DesiredCluster,
-    floating_ip,
-    load_balancer::{KnownLoadBalancer, reconcile as load_balancer_step},
-    machine_floating_ip,
-    reconcile::Reconcile,
+    desired::DesiredCluster, floating_ip, load_balancer::reconcile as load_balancer_step,
+    machine_floating_ip, observation::KnownLoadBalancer, reconcile::Reconcile,
     step_context::StepContext,
 };
 use crate::kubernetes::conditions::kind;

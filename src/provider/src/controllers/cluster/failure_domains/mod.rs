@@ -3,9 +3,7 @@
 pub(crate) mod plan;
 
 use super::{
-    networking::{Scope, Turn},
-    reconcile::Reconcile,
-    step_context::StepContext,
+    networking::Scope, observation::Turn, reconcile::Reconcile, step_context::StepContext,
 };
 use crate::kubernetes::conditions::kind;
 use crate::reconcile::ReadAt;

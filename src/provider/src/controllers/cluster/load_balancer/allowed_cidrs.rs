@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, net::IpAddr};
 
 use ipnet::IpNet;
 
-use crate::controllers::cluster::cache::Networking;
+use crate::controllers::cluster::observation::Networking;
 use capo_core::Lookup;
 
 /// The ranges of the spec and those of the cluster itself, in order, as far as they are of the family of `vip`: Octavia refuses
@@ -54,7 +54,7 @@ pub(crate) fn can_hold(range: IpNet, vip: IpAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controllers::cluster::network::NetworkState;
+    use crate::controllers::cluster::observation::NetworkState;
     use capo_openstack::network::Router;
     use serde_json::{from_value, json};
 

@@ -7,50 +7,20 @@ pub(crate) mod reconcile;
 use std::net::IpAddr;
 
 use self::plan::FoundLoadBalancer;
-use super::{desired::DesiredLoadBalancer, network::NetworkState, step_context::StepContext};
+use super::{desired::DesiredLoadBalancer, observation::NetworkState, step_context::StepContext};
 use crate::kubernetes::conditions::kind::API_SERVER_LOAD_BALANCER_READY;
 use crate::kubernetes::events::{CloudObject, Verb};
 use crate::reconcile::{StepError, StepResult};
 use capo_core::Reason;
 use capo_core::{
     FailureClass, Priority, ProvisioningStatus,
-    ids::{LoadBalancerFlavorId, LoadBalancerId, PortId, ProjectId, SubnetId},
+    ids::{LoadBalancerFlavorId, LoadBalancerId, ProjectId, SubnetId},
 };
 use capo_openstack::{
     Error,
     load_balancer::{LoadBalancer, LoadBalancerFilter, NewLoadBalancer},
     network::Subnet,
 };
-
-/// A load balancer that this process has read and found to be ours.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct KnownLoadBalancer {
-    /// Octavia's id.
-    pub id: LoadBalancerId,
-    /// Its name.
-    pub name: String,
-    /// Its provider, empty where Octavia shows none.
-    pub provider: String,
-    /// Its address.
-    pub vip: Option<IpAddr>,
-    /// The port of its address.
-    pub vip_port: Option<PortId>,
-    /// Its tags.
-    pub tags: Vec<String>,
-}
-
-impl From<&LoadBalancer> for KnownLoadBalancer {
-    fn from(lb: &LoadBalancer) -> Self {
-        Self {
-            id: lb.id.clone(),
-            name: lb.name.clone(),
-            provider: lb.provider.clone().unwrap_or_default(),
-            vip: lb.vip_address,
-            vip_port: lb.vip_port_id.clone(),
-            tags: lb.tags.clone(),
-        }
-    }
-}
 
 impl From<&LoadBalancer> for FoundLoadBalancer {
     fn from(lb: &LoadBalancer) -> Self {

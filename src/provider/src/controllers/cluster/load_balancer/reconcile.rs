@@ -2,17 +2,15 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use super::{
-    KnownLoadBalancer,
-    plan::{self, FoundLoadBalancer, LoadBalancerInputs, LoadBalancerPlan, Replacements},
-};
+use super::plan::{self, FoundLoadBalancer, LoadBalancerInputs, LoadBalancerPlan, Replacements};
 use crate::reconcile::{ReadAt, StepError, StepResult};
 use crate::{
     controllers::{
         Outcome,
         cluster::{
-            desired::DesiredLoadBalancer, floating_ip as fips, load_balancer, observe,
-            reconcile::Reconcile, report::in_closed_set, resolve::Match, step_context::StepContext,
+            desired::DesiredLoadBalancer, floating_ip as fips, load_balancer,
+            observation::KnownLoadBalancer, observe, reconcile::Reconcile, report::in_closed_set,
+            resolve::Match, step_context::StepContext,
         },
     },
     kubernetes::conditions::kind,

@@ -1,7 +1,5 @@
 //! External network, network and subnets.
 
-use ipnet::IpNet;
-
 mod plan;
 mod references;
 
@@ -12,6 +10,7 @@ use self::{
 };
 use super::{
     desired::{DesiredExternalNetwork, DesiredNetwork, ManagedNetwork},
+    observation::NetworkState,
     resolve::resolve,
     step_context::StepContext,
 };
@@ -27,25 +26,6 @@ use capo_openstack::{
         SubnetFilter, SubnetUpdate, Tagged,
     },
 };
-
-/// A network with those of its subnets that the cluster uses.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct NetworkState {
-    /// The network.
-    pub network: Network,
-    /// Its subnets, the one that matters most first.
-    pub subnets: Vec<Subnet>,
-}
-
-impl NetworkState {
-    /// The subnets' ranges.
-    pub(crate) fn ranges(&self) -> Vec<IpNet> {
-        self.subnets
-            .iter()
-            .filter_map(|subnet| subnet.cidr)
-            .collect()
-    }
-}
 
 fn failed(ordinary: Reason, doing: &str, error: &Error) -> StepError {
     StepError::cloud(NETWORK_READY, ordinary, doing, error)

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use super::{NetworkState, failed, subnets_of};
+use super::{failed, subnets_of};
 use crate::controllers::cluster::{
     desired::{DesiredLoadBalancer, NetworkReference, Reference, SubnetReference},
+    observation::NetworkState,
     resolve::{Match, resolve},
     step_context::StepContext,
 };

@@ -5,7 +5,8 @@ mod plan;
 use self::plan::RouterPlan;
 use super::{
     desired::{DesiredNetwork, Reference, RouterReference},
-    network::{NetworkState, subnet_by},
+    network::subnet_by,
+    observation::NetworkState,
     resolve::resolve,
     step_context::StepContext,
 };

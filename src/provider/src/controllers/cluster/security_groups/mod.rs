@@ -16,6 +16,7 @@ use self::{
 };
 use super::{
     desired::{DesiredSecurityGroups, DesiredUserRule},
+    observation::{Groups, KnownGroup},
     resolve::resolve,
     step_context::StepContext,
 };
@@ -30,22 +31,6 @@ use capo_openstack::{
     Error,
     network::{NewSecurityGroup, SecurityGroup, SecurityGroupFilter, Tagged},
 };
-
-/// The managed groups.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Groups {
-    pub control_plane: KnownGroup,
-    pub worker: KnownGroup,
-    /// After the bastion is disabled, its group stays until its server is deleted.
-    pub bastion: Option<KnownGroup>,
-}
-
-/// What status and ports need of a managed group.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct KnownGroup {
-    pub id: SecurityGroupId,
-    pub name: String,
-}
 
 /// The managed groups as they were found.
 #[derive(Debug, Default)]

@@ -1,0 +1,56 @@
+//! What one pass over an `OpenStackServer` holds from its beginning to its end.
+
+use std::sync::Arc;
+
+use kube::{ResourceExt, runtime::reflector::ObjectRef};
+
+use super::{Progress, StepResult, floating_ip::FloatingAddress};
+use crate::controllers::{
+    Context,
+    capi::{CLUSTER_NAME_LABEL, Cluster},
+};
+use capo_api::v1alpha1::OpenStackServer;
+use capo_core::{ConditionState, ObjectName, ids::ServerId};
+use capo_openstack::compute::Server;
+
+/// One pass over one `OpenStackServer`.
+pub(super) struct Pass<'a> {
+    /// The name of the object.
+    pub(super) name: ObjectName,
+    /// What every pass has at hand.
+    pub(super) context: &'a Context,
+    /// The object as it was last read or written.
+    pub(super) object: OpenStackServer,
+    /// What is known of the OpenStack objects of the server.
+    pub(super) progress: Progress,
+    /// Another object has the server that this one names: its id, and whose it is.
+    pub(super) holder: Option<(ServerId, ObjectName)>,
+    /// Whether OpenStack takes the credentials.
+    pub(super) authentication: Option<ConditionState>,
+    /// The server as read in this pass.
+    pub(super) server: Option<Server>,
+    /// The server known by its id is not there.
+    pub(super) lost: bool,
+    /// The machine's controller waits for what was read.
+    pub(super) wakes_machine: bool,
+    /// What is known of the floating IP from a pool.
+    pub(super) floating: FloatingAddress,
+    /// Whether the ports of a server that exists are as they are to be.
+    pub(super) ports: Option<StepResult<()>>,
+}
+
+impl Pass<'_> {
+    /// The name of the Cluster that the object belongs to, by its label.
+    pub(super) fn cluster_name(&self) -> Option<&str> {
+        self.object
+            .labels()
+            .get(CLUSTER_NAME_LABEL)
+            .map(String::as_str)
+    }
+
+    /// The Cluster that the object belongs to, as the store has it.
+    pub(super) fn cluster(&self) -> Option<Arc<Cluster>> {
+        let key = ObjectRef::new(self.cluster_name()?).within(&self.name.namespace);
+        self.context.stores.clusters.get(&key)
+    }
+}
