@@ -12,8 +12,9 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 
-use capo_core::ObjectName;
+use capo_core::{ObjectName, ids::NetworkId};
 use capo_gate::desired::{ObservedServer, ServerState};
+use capo_openstack::network::Port;
 
 /// The last look at each server, by the name of its `OpenStackServer`. Cheap to clone.
 #[derive(Debug, Clone, Default)]
@@ -22,6 +23,7 @@ pub(crate) struct Observations(Arc<Mutex<Shared>>);
 #[derive(Debug, Default)]
 struct Shared {
     seen: HashMap<ObjectName, Observation>,
+    expected: HashMap<ObjectName, Vec<PortAddress>>,
     wanted: HashMap<ObjectName, Instant>,
     wishes: HashMap<ObjectName, u64>,
 }
@@ -48,7 +50,37 @@ pub(crate) struct ServerAddress {
     pub floating: bool,
 }
 
+/// An address of a port of a server that Nova has not shown yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PortAddress {
+    /// Neutron's id of the network.
+    pub network: NetworkId,
+    /// The address.
+    pub address: IpAddr,
+}
+
+impl PortAddress {
+    /// The addresses of a port.
+    pub(crate) fn all_of(port: &Port) -> impl Iterator<Item = Self> {
+        let addresses = port.fixed_ips.iter().filter_map(|fixed| fixed.ip_address);
+        addresses.map(|address| Self {
+            network: port.network_id.clone(),
+            address,
+        })
+    }
+}
+
 impl Observations {
+    /// Notes which addresses a server gets that was just created.
+    pub(crate) fn expect(&self, name: &ObjectName, addresses: Vec<PortAddress>) {
+        self.lock().expected.insert(name.clone(), addresses);
+    }
+
+    /// The addresses of a server that this process has created, until Nova shows them.
+    pub(crate) fn expected(&self, name: &ObjectName) -> Vec<PortAddress> {
+        self.lock().expected.get(name).cloned().unwrap_or_default()
+    }
+
     /// Stores what a read that began at `read_at` saw, without addresses where it found no server. Returns whether the
     /// machine has to be woken: because more than the time is new, or because a new read was requested.
     pub(crate) fn record(
@@ -59,6 +91,9 @@ impl Observations {
         read_at: Instant,
     ) -> bool {
         let mut shared = self.lock();
+        if addresses.as_ref().is_some_and(|shown| !shown.is_empty()) {
+            shared.expected.remove(name);
+        }
         let before = shared.seen.get(name);
         let next = next(before, state, addresses, read_at);
         let changed = before.is_none_or(|before| differs(before, &next));
@@ -103,6 +138,7 @@ impl Observations {
     pub(crate) fn forget(&self, name: &ObjectName) {
         let mut shared = self.lock();
         shared.seen.remove(name);
+        shared.expected.remove(name);
         shared.wanted.remove(name);
         shared.wishes.remove(name);
     }
@@ -187,6 +223,33 @@ mod tests {
         assert!(observations.record(&name, ServerState::Active, None, Instant::now()));
         assert_eq!(observations.wanted_since(&name), None);
         assert!(!observations.record(&name, ServerState::Active, None, Instant::now()));
+    }
+
+    #[test]
+    fn the_addresses_of_ports_count_until_nova_shows_its_own() {
+        let observations = Observations::default();
+        let name = ObjectName::new("default", "m1");
+        let expected = vec![PortAddress {
+            network: NetworkId::from("n"),
+            address: IpAddr::from([10, 0, 0, 5]),
+        }];
+        let shown = ServerAddress {
+            network: "n".to_owned(),
+            address: IpAddr::from([10, 0, 0, 5]),
+            floating: false,
+        };
+        observations.expect(&name, expected.clone());
+        for (addresses, left) in [
+            (None, &expected),
+            (Some(Vec::new()), &expected),
+            (Some(vec![shown]), &Vec::new()),
+        ] {
+            observations.record(&name, ServerState::Other, addresses, Instant::now());
+            assert_eq!(observations.expected(&name), *left);
+        }
+        observations.expect(&name, expected);
+        observations.forget(&name);
+        assert!(observations.expected(&name).is_empty());
     }
 
     #[test]

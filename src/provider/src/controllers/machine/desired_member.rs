@@ -13,7 +13,7 @@ use crate::{
     kubernetes::conditions::{self, kind},
     reconcile::{
         deletion_hooks::{Hooks, deletion},
-        server_observation::ServerAddress,
+        server_observation::{PortAddress, ServerAddress},
     },
 };
 use capo_api::v1alpha1::OpenStackServer;
@@ -40,7 +40,23 @@ fn member_address(addresses: &[ServerAddress], network: &str) -> Option<IpAddr> 
             .filter(|seen| !seen.floating && seen.network == network)
             .map(|seen| seen.address)
     };
-    fixed().find(IpAddr::is_ipv4).or_else(|| fixed().next())
+    preferred(fixed)
+}
+
+/// The same of a server that is being built, from its ports.
+fn expected_address(addresses: &[PortAddress], network: &str) -> Option<IpAddr> {
+    preferred(|| {
+        let there = addresses
+            .iter()
+            .filter(|port| port.network.as_str() == network);
+        there.map(|port| port.address)
+    })
+}
+
+fn preferred<I: Iterator<Item = IpAddr>>(addresses: impl Fn() -> I) -> Option<IpAddr> {
+    addresses()
+        .find(IpAddr::is_ipv4)
+        .or_else(|| addresses().next())
 }
 
 impl Pass<'_> {
@@ -67,19 +83,25 @@ impl Pass<'_> {
             .related
             .openstack_cluster
             .as_ref()
-            .and_then(|cluster| cluster.status.as_ref()?.network.as_ref()?.name.clone());
+            .and_then(|cluster| cluster.status.as_ref()?.network.clone())
+            .unwrap_or_default();
         let addresses = self
             .observation
             .as_ref()
             .map(|seen| seen.addresses.as_slice());
+        let expected = self.context.servers.observations.expected(&self.name);
+        let address = member_address(
+            addresses.unwrap_or_default(),
+            network.name.as_deref().unwrap_or_default(),
+        );
         let desired = DesiredMachine {
             cluster: cluster.clone(),
             uid: self.object.metadata.uid.clone(),
             machine: machine.map(ResourceExt::name_any),
-            address: member_address(
-                addresses.unwrap_or_default(),
-                network.as_deref().unwrap_or_default(),
-            ),
+            address: address.or_else(|| {
+                let network = network.id.as_deref().unwrap_or_default();
+                expected_address(&expected, network)
+            }),
             admitted: self.is_admitted(),
             paused: self.is_paused_or_moved(),
             server: self.observed_server(),
@@ -244,5 +266,17 @@ mod tests {
             Some("fd00::5".parse().unwrap())
         );
         assert_eq!(member_address(&addresses, "none"), None);
+        let of_ports: Vec<PortAddress> = addresses
+            .iter()
+            .filter(|seen| !seen.floating)
+            .map(|seen| PortAddress {
+                network: seen.network.as_str().into(),
+                address: seen.address,
+            })
+            .collect();
+        let of_port = |network| expected_address(&of_ports, network);
+        assert_eq!(of_port("cluster"), Some(expected));
+        assert_eq!(of_port("other"), Some("192.168.0.1".parse().unwrap()));
+        assert_eq!(of_port("none"), None);
     }
 }

@@ -14,6 +14,7 @@ use super::{
 use crate::{
     controllers::{Outcome, identity::Identity},
     kubernetes::events::CloudObject,
+    reconcile::server_observation::PortAddress,
 };
 use capo_core::Reason;
 use capo_openstack::{Read, compute::Server};
@@ -108,13 +109,12 @@ impl Pass<'_> {
             server_id: None,
         };
         let mut port_ids = Vec::with_capacity(resolved.ports.len());
+        let mut addresses = Vec::new();
         for port in &resolved.ports {
-            let made = ports.ensure(port, extensions, creations).await;
-            if let Ok(id) = &made {
-                port_ids.push(id.clone());
-                self.progress.port_ids.clone_from(&port_ids);
-            }
-            made?;
+            let port = ports.ensure(port, extensions, creations).await?;
+            addresses.extend(PortAddress::all_of(&port));
+            port_ids.push(port.id);
+            self.progress.port_ids.clone_from(&port_ids);
         }
         let attached = block_devices::ensure(cloud, &disks, creations).await?;
         if let Some(group) = &self.object.spec.managed_server_group {
@@ -139,6 +139,10 @@ impl Pass<'_> {
         let id = made?;
         cloud.shared_reads().expect_server(&id);
         self.progress.instance_id = Some(id);
+        // The members of a control-plane machine are created while its server is built.
+        let observations = &self.context.servers.observations;
+        observations.expect(&self.name, addresses);
+        self.wakes_machine = true;
         Ok(())
     }
 }

@@ -79,13 +79,13 @@ impl Ports<'_> {
         Ok(port_plan(found, wanted, self.claims, self.server_id))
     }
 
-    /// Finds or creates one port with its tags and trunk, and returns its id.
+    /// Finds or creates one port with its tags and trunk.
     pub(super) async fn ensure(
         &self,
         wanted: &ResolvedPortSpec,
         extensions: Extensions,
         creations: &Creations,
-    ) -> StepResult<PortId> {
+    ) -> StepResult<Port> {
         let name = &wanted.name;
         let port = match self.plan(wanted).await? {
             PortPlan::Use(port) => {
@@ -112,7 +112,7 @@ impl Ports<'_> {
             self.ensure_trunk(wanted, &port, extensions, creations)
                 .await?;
         }
-        Ok(port.id)
+        Ok(port)
     }
 
     async fn create(
