@@ -2,9 +2,13 @@
 
 use serde::Deserialize;
 
-use crate::{Cloud, Error, Service, request::Call, wire::null_as_default};
+use crate::{
+    Service,
+    request::{Call, calls},
+    wire::null_as_default,
+};
 use capo_core::ids::ImageId;
-use capo_core::{Priority, wire_enum};
+use capo_core::wire_enum;
 
 wire_enum! {
     /// An image's status.
@@ -54,32 +58,25 @@ pub struct ImageFilter {
     pub tags: Vec<String>,
 }
 
-impl Cloud {
-    /// Images that match.
-    pub async fn images(
-        &self,
-        filter: &ImageFilter,
-        priority: Priority,
-    ) -> Result<Vec<Image>, Error> {
-        let mut call = Call::get(Service::Image, "image_list", ["images"]).at(priority);
-        if let Some(name) = &filter.name {
-            // Glance reads a leading `in:` as the start of a list, so a name that starts with it is sent as a list of
-            // one name.
-            call = if name.starts_with("in:") {
-                call.query("name", format!("in:\"{name}\""))
-            } else {
-                call.query("name", name.clone())
-            };
-        }
-        for tag in &filter.tags {
-            call = call.query("tag", tag.clone());
-        }
-        self.list(call, "images").await
+/// Glance reads a leading `in:` as the start of a list, so a name that starts with it is sent as a list of one name.
+fn sent_name(name: &str) -> String {
+    if name.starts_with("in:") {
+        format!("in:\"{name}\"")
+    } else {
+        name.to_owned()
     }
+}
+
+calls! {
+    /// Images that match.
+    fn images(filter: &ImageFilter) -> Vec<Image> = list(
+        Call::get(Service::Image, "image_list", ["images"])
+            .each("name", filter.name.as_deref().map(sent_name))
+            .each("tag", &filter.tags),
+        "images"
+    );
 
     /// One image.
-    pub async fn image(&self, id: &ImageId, priority: Priority) -> Result<Image, Error> {
-        let call = Call::get(Service::Image, "image_get", ["images", id.as_str()]).at(priority);
-        self.whole(call).await
-    }
+    fn image(id: &ImageId) -> Image =
+        whole(Call::get(Service::Image, "image_get", ["images", id.as_str()]));
 }

@@ -5,11 +5,7 @@ use std::{collections::BTreeMap, fmt};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{
-    Cloud, Error, Service,
-    load_balancer::{LoadBalancerFilter, Pool},
-    request::Call,
-};
+use crate::{Cloud, Error, Service, load_balancer::LoadBalancerFilter, request::Call};
 use capo_core::Priority;
 
 /// What a quota limits.
@@ -187,10 +183,7 @@ impl Cloud {
             add(Limited::LoadBalancers, used, limit);
         }
         if let Some(limit) = limits.member.filter(is_limited) {
-            let call = Call::get(Service::LoadBalancer, "loadbalancer_pool_list", ["pools"])
-                .query("project_id", project.as_str())
-                .at(priority);
-            let pools: Vec<Pool> = self.list(call, "pools").await?;
+            let pools = self.pools_of_project(&project, priority).await?;
             let used = pools.iter().map(|pool| pool.members.len()).sum();
             add(Limited::Members, used, limit);
         }

@@ -1,13 +1,39 @@
 //! One call as data: method, address, body, name and priority.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use bytes::Bytes;
 use reqwest::Method;
 use serde::Serialize;
 
-use crate::service::{ApiVersion, Service};
+use crate::{
+    service::{ApiVersion, Service},
+    wire::TagFilter,
+};
 use capo_core::Priority;
+
+/// Defines methods of [`Cloud`](crate::Cloud) that make one call each. After the `=` stand the method of `Cloud` that reads the
+/// answer, the call, and the key under which the answer is read. Each method takes the priority of its call as the last argument.
+macro_rules! calls {
+    ($(
+        $(#[$doc:meta])*
+        fn $name:ident($($argument:ident: $type:ty),*) -> $answer:ty =
+            $read:ident($call:expr $(, $key:literal)?);
+    )+) => {
+        impl $crate::Cloud {$(
+            $(#[$doc])*
+            pub async fn $name(
+                &self,
+                $($argument: $type,)*
+                priority: ::capo_core::Priority,
+            ) -> Result<$answer, $crate::Error> {
+                let call = $call.at(priority);
+                self.$read(call $(, $key)?).await
+            }
+        )+}
+    };
+}
+pub(crate) use calls;
 
 /// A body that can't be written as JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -89,6 +115,24 @@ impl Call {
 
     pub(crate) fn query(mut self, key: &'static str, value: impl Into<String>) -> Self {
         self.query.push((key, value.into()));
+        self
+    }
+
+    /// Adds `key=value` to the query for every value, and nothing for an absent one. Neutron reads a repeated key as a list of
+    /// alternatives.
+    pub(crate) fn each<V: fmt::Display>(
+        mut self,
+        key: &'static str,
+        values: impl IntoIterator<Item = V>,
+    ) -> Self {
+        let pairs = values.into_iter().map(|value| (key, value.to_string()));
+        self.query.extend(pairs);
+        self
+    }
+
+    /// Adds the conditions on tags to the query.
+    pub(crate) fn tags(mut self, filter: &TagFilter) -> Self {
+        filter.query(&mut self.query);
         self
     }
 

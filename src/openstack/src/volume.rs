@@ -2,9 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Cloud, Error, Service, request::Call, wire::null_as_default};
+use crate::{
+    Service,
+    request::{Call, calls},
+    wire::null_as_default,
+};
 use capo_core::ids::{ImageId, ServerId, VolumeId};
-use capo_core::{Priority, wire_enum};
+use capo_core::wire_enum;
 
 const CINDER: Service = Service::Volume;
 
@@ -88,36 +92,20 @@ pub struct NewVolume {
     pub image_id: Option<ImageId>,
 }
 
-impl Cloud {
+calls! {
     /// Volumes of this exact name, of this project only.
-    pub async fn volumes(&self, name: &str, priority: Priority) -> Result<Vec<Volume>, Error> {
-        let call = Call::get(CINDER, "volume_list", ["volumes", "detail"])
-            .query("name", name)
-            .at(priority);
-        self.list(call, "volumes").await
-    }
+    fn volumes(name: &str) -> Vec<Volume> =
+        list(Call::get(CINDER, "volume_list", ["volumes", "detail"]).query("name", name), "volumes");
 
     /// One volume.
-    pub async fn volume(&self, id: &VolumeId, priority: Priority) -> Result<Volume, Error> {
-        let call = Call::get(CINDER, "volume_get", ["volumes", id.as_str()]).at(priority);
-        self.one(call, "volume").await
-    }
+    fn volume(id: &VolumeId) -> Volume =
+        one(Call::get(CINDER, "volume_get", ["volumes", id.as_str()]), "volume");
 
     /// Requests the creation of a volume. It is `creating` in the answer.
-    pub async fn create_volume(
-        &self,
-        new: &NewVolume,
-        priority: Priority,
-    ) -> Result<Volume, Error> {
-        let call = Call::post(CINDER, "volume_create", ["volumes"])
-            .json("volume", new)
-            .at(priority);
-        self.one(call, "volume").await
-    }
+    fn create_volume(new: &NewVolume) -> Volume =
+        one(Call::post(CINDER, "volume_create", ["volumes"]).json("volume", new), "volume");
 
     /// Requests the deletion of a volume. The volume is deleted when Cinder answers 404.
-    pub async fn delete_volume(&self, id: &VolumeId, priority: Priority) -> Result<(), Error> {
-        let call = Call::delete(CINDER, "volume_delete", ["volumes", id.as_str()]).at(priority);
-        self.done(call).await
-    }
+    fn delete_volume(id: &VolumeId) -> () =
+        done(Call::delete(CINDER, "volume_delete", ["volumes", id.as_str()]));
 }

@@ -53,17 +53,6 @@ impl TagFilter {
     }
 }
 
-/// Adds `key=value` for every value that is set.
-pub(crate) fn push_some<T: fmt::Display>(
-    query: &mut Vec<(&'static str, String)>,
-    key: &'static str,
-    value: Option<&T>,
-) {
-    if let Some(value) = value {
-        query.push((key, value.to_string()));
-    }
-}
-
 /// The value under one key of an answer. Other keys are ignored.
 pub(crate) struct Keyed<T> {
     pub(crate) key: &'static str,

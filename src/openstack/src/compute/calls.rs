@@ -8,7 +8,11 @@ use super::types::{
     AvailabilityZone, Encoded, Flavor, NewServer, Server, ServerFilter, ServerGroup, WireNewServer,
     WireServer, WireZone,
 };
-use crate::{ApiVersion, Cloud, Error, Service, request::Call, wire::Reference};
+use crate::{
+    ApiVersion, Cloud, Error, Service,
+    request::{Call, calls},
+    wire::Reference,
+};
 use capo_core::Priority;
 use capo_core::ids::{FlavorId, ImageId, ServerGroupId, ServerId};
 
@@ -20,6 +24,44 @@ const BASE: ApiVersion = ApiVersion::new(2, 38);
 const TAGS: ApiVersion = ApiVersion::new(2, 53);
 /// The first microversion that accepts volumes of a multiattach type.
 const MULTIATTACH: ApiVersion = ApiVersion::new(2, 60);
+
+calls! {
+    /// One server.
+    fn server(id: &ServerId) -> Server =
+        one(Call::get(NOVA, "server_get", ["servers", id.as_str()]).version(BASE), "server");
+
+    /// Requests the deletion of a server. The server is gone when Nova answers 404.
+    fn delete_server(id: &ServerId) -> () =
+        done(Call::delete(NOVA, "server_delete", ["servers", id.as_str()]).version(BASE));
+
+    /// All flavors this project may use.
+    fn flavors() -> Vec<Flavor> =
+        list(Call::get(NOVA, "flavor_list", ["flavors", "detail"]).version(BASE), "flavors");
+
+    /// One flavor by id.
+    fn flavor(id: &FlavorId) -> Flavor =
+        one(Call::get(NOVA, "flavor_get", ["flavors", id.as_str()]).version(BASE), "flavor");
+
+    /// The project's server groups.
+    fn server_groups() -> Vec<ServerGroup> = list_by_offset(
+        Call::get(NOVA, "server_group_list", ["os-server-groups"]).version(BASE),
+        "server_groups"
+    );
+
+    /// Creates a server group with one policy, such as `soft-anti-affinity`.
+    fn create_server_group(name: &str, policy: &str) -> ServerGroup = one(
+        // From microversion 2.64 on, the policy is no list.
+        Call::post(NOVA, "server_group_create", ["os-server-groups"])
+            .body(&json!({"server_group": {"name": name, "policies": [policy]}}))
+            .version(BASE),
+        "server_group"
+    );
+
+    /// Deletes a server group. Nova deletes one that has servers too.
+    fn delete_server_group(id: &ServerGroupId) -> () = done(
+        Call::delete(NOVA, "server_group_delete", ["os-server-groups", id.as_str()]).version(BASE)
+    );
+}
 
 impl Cloud {
     /// Servers that match, of this project only.
@@ -42,14 +84,6 @@ impl Cloud {
             servers.retain(|server| &server.name == name);
         }
         Ok(servers)
-    }
-
-    /// One server.
-    pub async fn server(&self, id: &ServerId, priority: Priority) -> Result<Server, Error> {
-        let call = Call::get(NOVA, "server_get", ["servers", id.as_str()])
-            .version(BASE)
-            .at(priority);
-        self.one(call, "server").await
     }
 
     /// Requests the creation of a server and returns its id. The server is in BUILD then.
@@ -105,30 +139,6 @@ impl Cloud {
         Ok(created.id)
     }
 
-    /// Requests the deletion of a server. The server is gone when Nova answers 404.
-    pub async fn delete_server(&self, id: &ServerId, priority: Priority) -> Result<(), Error> {
-        let call = Call::delete(NOVA, "server_delete", ["servers", id.as_str()])
-            .version(BASE)
-            .at(priority);
-        self.done(call).await
-    }
-
-    /// All flavors this project may use.
-    pub async fn flavors(&self, priority: Priority) -> Result<Vec<Flavor>, Error> {
-        let call = Call::get(NOVA, "flavor_list", ["flavors", "detail"])
-            .version(BASE)
-            .at(priority);
-        self.list(call, "flavors").await
-    }
-
-    /// One flavor by id.
-    pub async fn flavor(&self, id: &FlavorId, priority: Priority) -> Result<Flavor, Error> {
-        let call = Call::get(NOVA, "flavor_get", ["flavors", id.as_str()])
-            .version(BASE)
-            .at(priority);
-        self.one(call, "flavor").await
-    }
-
     /// The availability zones.
     pub async fn availability_zones(
         &self,
@@ -145,46 +155,6 @@ impl Cloud {
                 available: zone.state.available,
             })
             .collect())
-    }
-
-    /// The project's server groups.
-    pub async fn server_groups(&self, priority: Priority) -> Result<Vec<ServerGroup>, Error> {
-        let call = Call::get(NOVA, "server_group_list", ["os-server-groups"])
-            .version(BASE)
-            .at(priority);
-        self.list_by_offset(call, "server_groups").await
-    }
-
-    /// Creates a server group with one policy, such as `soft-anti-affinity`.
-    pub async fn create_server_group(
-        &self,
-        name: &str,
-        policy: &str,
-        priority: Priority,
-    ) -> Result<ServerGroup, Error> {
-        // From microversion 2.64 on, the policy is no list.
-        let body = json!({"server_group": {"name": name, "policies": [policy]}});
-        let call = Call::post(NOVA, "server_group_create", ["os-server-groups"])
-            .body(&body)
-            .version(BASE)
-            .at(priority);
-        self.one(call, "server_group").await
-    }
-
-    /// Deletes a server group. Nova deletes one that has servers too.
-    pub async fn delete_server_group(
-        &self,
-        id: &ServerGroupId,
-        priority: Priority,
-    ) -> Result<(), Error> {
-        let call = Call::delete(
-            NOVA,
-            "server_group_delete",
-            ["os-server-groups", id.as_str()],
-        )
-        .version(BASE)
-        .at(priority);
-        self.done(call).await
     }
 }
 

@@ -5,11 +5,10 @@ use std::{collections::BTreeMap, net::IpAddr};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Cloud, Error, Service,
-    request::Call,
-    wire::{TagFilter, null_as_default, parsed, push_some},
+    Service,
+    request::{Call, calls},
+    wire::{TagFilter, null_as_default, parsed},
 };
-use capo_core::Priority;
 use capo_core::ids::{FloatingIpId, NetworkId, PortId, ProjectId, RouterId};
 
 const NEUTRON: Service = Service::Network;
@@ -80,79 +79,38 @@ pub struct NewFloatingIp {
     pub description: String,
 }
 
-impl Cloud {
+calls! {
     /// Floating IPs that match.
-    pub async fn floating_ips(
-        &self,
-        filter: &FloatingIpFilter,
-        priority: Priority,
-    ) -> Result<Vec<FloatingIp>, Error> {
-        let mut call = Call::get(NEUTRON, "floating_ip_list", ["floatingips"]).at(priority);
-        let query = &mut call.query;
-        push_some(
-            query,
-            "floating_ip_address",
-            filter.floating_ip_address.as_ref(),
-        );
-        // Neutron reads a repeated key as a list of alternatives.
-        for address in &filter.floating_ip_addresses {
-            push_some(query, "floating_ip_address", Some(address));
-        }
-        push_some(query, "port_id", filter.port_id.as_ref());
-        push_some(
-            query,
-            "floating_network_id",
-            filter.floating_network_id.as_ref(),
-        );
-        push_some(query, "description", filter.description.as_ref());
-        push_some(query, "project_id", filter.project_id.as_ref());
-        filter.tags.query(query);
-        self.list(call, "floatingips").await
-    }
+    fn floating_ips(filter: &FloatingIpFilter) -> Vec<FloatingIp> = list(
+        Call::get(NEUTRON, "floating_ip_list", ["floatingips"])
+            .each("floating_ip_address", filter.floating_ip_address)
+            .each("floating_ip_address", &filter.floating_ip_addresses)
+            .each("port_id", &filter.port_id)
+            .each("floating_network_id", &filter.floating_network_id)
+            .each("description", &filter.description)
+            .each("project_id", &filter.project_id)
+            .tags(&filter.tags),
+        "floatingips"
+    );
 
     /// One floating IP.
-    pub async fn floating_ip(
-        &self,
-        id: &FloatingIpId,
-        priority: Priority,
-    ) -> Result<FloatingIp, Error> {
-        let call = Call::get(NEUTRON, "floating_ip_get", ["floatingips", id.as_str()]).at(priority);
-        self.one(call, "floatingip").await
-    }
+    fn floating_ip(id: &FloatingIpId) -> FloatingIp =
+        one(Call::get(NEUTRON, "floating_ip_get", ["floatingips", id.as_str()]), "floatingip");
 
     /// Allocates a floating IP.
-    pub async fn create_floating_ip(
-        &self,
-        new: &NewFloatingIp,
-        priority: Priority,
-    ) -> Result<FloatingIp, Error> {
-        let call = Call::post(NEUTRON, "floating_ip_create", ["floatingips"])
-            .json("floatingip", new)
-            .at(priority);
-        self.one(call, "floatingip").await
-    }
+    fn create_floating_ip(new: &NewFloatingIp) -> FloatingIp = one(
+        Call::post(NEUTRON, "floating_ip_create", ["floatingips"]).json("floatingip", new),
+        "floatingip"
+    );
 
     /// Associates a floating IP with a port; `None` removes it from its port.
-    pub async fn associate_floating_ip(
-        &self,
-        id: &FloatingIpId,
-        port_id: Option<&PortId>,
-        priority: Priority,
-    ) -> Result<FloatingIp, Error> {
-        let call = Call::put(NEUTRON, "floating_ip_update", ["floatingips", id.as_str()])
-            .json("floatingip", &BTreeMap::from([("port_id", port_id)]))
-            .at(priority);
-        self.one(call, "floatingip").await
-    }
+    fn associate_floating_ip(id: &FloatingIpId, port_id: Option<&PortId>) -> FloatingIp = one(
+        Call::put(NEUTRON, "floating_ip_update", ["floatingips", id.as_str()])
+            .json("floatingip", &BTreeMap::from([("port_id", port_id)])),
+        "floatingip"
+    );
 
     /// Releases a floating IP.
-    pub async fn delete_floating_ip(
-        &self,
-        id: &FloatingIpId,
-        priority: Priority,
-    ) -> Result<(), Error> {
-        let call =
-            Call::delete(NEUTRON, "floating_ip_delete", ["floatingips", id.as_str()]).at(priority);
-        self.done(call).await
-    }
+    fn delete_floating_ip(id: &FloatingIpId) -> () =
+        done(Call::delete(NEUTRON, "floating_ip_delete", ["floatingips", id.as_str()]));
 }

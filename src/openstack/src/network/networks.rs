@@ -6,11 +6,10 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Cloud, Error, Service,
-    request::Call,
-    wire::{TagFilter, null_as_default, parsed, parsed_list, push_some},
+    Service,
+    request::{Call, calls},
+    wire::{TagFilter, null_as_default, parsed, parsed_list},
 };
-use capo_core::Priority;
 use capo_core::ids::{NetworkId, ProjectId, SubnetId};
 
 const NEUTRON: Service = Service::Network;
@@ -203,101 +202,59 @@ pub struct SubnetUpdate {
     pub dns_nameservers: Option<Vec<String>>,
 }
 
-impl Cloud {
+calls! {
     /// Networks that match.
-    pub async fn networks(
-        &self,
-        filter: &NetworkFilter,
-        priority: Priority,
-    ) -> Result<Vec<Network>, Error> {
-        let mut call = Call::get(NEUTRON, "network_list", ["networks"]).at(priority);
-        push_some(&mut call.query, "id", filter.id.as_ref());
-        push_some(&mut call.query, "name", filter.name.as_ref());
-        push_some(&mut call.query, "description", filter.description.as_ref());
-        push_some(&mut call.query, "project_id", filter.project_id.as_ref());
-        push_some(&mut call.query, "router:external", filter.external.as_ref());
-        filter.tags.query(&mut call.query);
-        self.list(call, "networks").await
-    }
+    fn networks(filter: &NetworkFilter) -> Vec<Network> = list(
+        Call::get(NEUTRON, "network_list", ["networks"])
+            .each("id", &filter.id)
+            .each("name", &filter.name)
+            .each("description", &filter.description)
+            .each("project_id", &filter.project_id)
+            .each("router:external", filter.external)
+            .tags(&filter.tags),
+        "networks"
+    );
 
     /// One network.
-    pub async fn network(&self, id: &NetworkId, priority: Priority) -> Result<Network, Error> {
-        let call = Call::get(NEUTRON, "network_get", ["networks", id.as_str()]).at(priority);
-        self.one(call, "network").await
-    }
+    fn network(id: &NetworkId) -> Network =
+        one(Call::get(NEUTRON, "network_get", ["networks", id.as_str()]), "network");
 
     /// Creates a network.
-    pub async fn create_network(
-        &self,
-        new: &NewNetwork,
-        priority: Priority,
-    ) -> Result<Network, Error> {
-        let call = Call::post(NEUTRON, "network_create", ["networks"])
-            .json("network", new)
-            .at(priority);
-        self.one(call, "network").await
-    }
+    fn create_network(new: &NewNetwork) -> Network =
+        one(Call::post(NEUTRON, "network_create", ["networks"]).json("network", new), "network");
 
     /// Deletes a network and its subnets. While it has ports, Neutron answers 409.
-    pub async fn delete_network(&self, id: &NetworkId, priority: Priority) -> Result<(), Error> {
-        let call = Call::delete(NEUTRON, "network_delete", ["networks", id.as_str()]).at(priority);
-        self.done(call).await
-    }
+    fn delete_network(id: &NetworkId) -> () =
+        done(Call::delete(NEUTRON, "network_delete", ["networks", id.as_str()]));
 
     /// Subnets that match.
-    pub async fn subnets(
-        &self,
-        filter: &SubnetFilter,
-        priority: Priority,
-    ) -> Result<Vec<Subnet>, Error> {
-        let mut call = Call::get(NEUTRON, "subnet_list", ["subnets"]).at(priority);
-        let query = &mut call.query;
-        push_some(query, "id", filter.id.as_ref());
-        push_some(query, "network_id", filter.network_id.as_ref());
-        push_some(query, "name", filter.name.as_ref());
-        push_some(query, "description", filter.description.as_ref());
-        push_some(query, "project_id", filter.project_id.as_ref());
-        push_some(query, "ip_version", filter.ip_version.as_ref());
-        push_some(query, "gateway_ip", filter.gateway_ip.as_ref());
-        push_some(query, "cidr", filter.cidr.as_ref());
-        push_some(
-            query,
-            "ipv6_address_mode",
-            filter.ipv6_address_mode.as_ref(),
-        );
-        push_some(query, "ipv6_ra_mode", filter.ipv6_ra_mode.as_ref());
-        filter.tags.query(query);
-        self.list(call, "subnets").await
-    }
+    fn subnets(filter: &SubnetFilter) -> Vec<Subnet> = list(
+        Call::get(NEUTRON, "subnet_list", ["subnets"])
+            .each("id", &filter.id)
+            .each("network_id", &filter.network_id)
+            .each("name", &filter.name)
+            .each("description", &filter.description)
+            .each("project_id", &filter.project_id)
+            .each("ip_version", filter.ip_version)
+            .each("gateway_ip", filter.gateway_ip)
+            .each("cidr", filter.cidr)
+            .each("ipv6_address_mode", &filter.ipv6_address_mode)
+            .each("ipv6_ra_mode", &filter.ipv6_ra_mode)
+            .tags(&filter.tags),
+        "subnets"
+    );
 
     /// One subnet.
-    pub async fn subnet(&self, id: &SubnetId, priority: Priority) -> Result<Subnet, Error> {
-        let call = Call::get(NEUTRON, "subnet_get", ["subnets", id.as_str()]).at(priority);
-        self.one(call, "subnet").await
-    }
+    fn subnet(id: &SubnetId) -> Subnet =
+        one(Call::get(NEUTRON, "subnet_get", ["subnets", id.as_str()]), "subnet");
 
     /// Creates a subnet.
-    pub async fn create_subnet(
-        &self,
-        new: &NewSubnet,
-        priority: Priority,
-    ) -> Result<Subnet, Error> {
-        let call = Call::post(NEUTRON, "subnet_create", ["subnets"])
-            .json("subnet", new)
-            .at(priority);
-        self.one(call, "subnet").await
-    }
+    fn create_subnet(new: &NewSubnet) -> Subnet =
+        one(Call::post(NEUTRON, "subnet_create", ["subnets"]).json("subnet", new), "subnet");
 
     /// Changes a subnet.
-    pub async fn update_subnet(
-        &self,
-        id: &SubnetId,
-        update: &SubnetUpdate,
-        priority: Priority,
-    ) -> Result<Subnet, Error> {
-        let call = Call::put(NEUTRON, "subnet_update", ["subnets", id.as_str()])
-            .json("subnet", update)
-            .at(priority);
-        self.one(call, "subnet").await
-    }
+    fn update_subnet(id: &SubnetId, update: &SubnetUpdate) -> Subnet = one(
+        Call::put(NEUTRON, "subnet_update", ["subnets", id.as_str()]).json("subnet", update),
+        "subnet"
+    );
 }

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::{
     Cloud, Error, Service,
-    request::Call,
-    wire::{FixedIp, TagFilter, null_as_default, push_some},
+    request::{Call, calls},
+    wire::{FixedIp, TagFilter, null_as_default},
 };
 use capo_core::ids::{NetworkId, PortId, ProjectId, SecurityGroupId};
 use capo_core::wire_enum;
@@ -177,63 +177,40 @@ pub struct PortUpdate {
     pub device_owner: Option<String>,
 }
 
-impl Cloud {
+calls! {
     /// Ports that match.
-    pub async fn ports(&self, filter: &PortFilter, priority: Priority) -> Result<Vec<Port>, Error> {
-        let mut call = Call::get(NEUTRON, "port_list", ["ports"]).at(priority);
-        for id in &filter.ids {
-            call = call.query("id", id.clone());
-        }
-        let query = &mut call.query;
-        push_some(query, "name", filter.name.as_ref());
-        push_some(query, "description", filter.description.as_ref());
-        push_some(query, "project_id", filter.project_id.as_ref());
-        push_some(query, "network_id", filter.network_id.as_ref());
-        push_some(query, "device_id", filter.device_id.as_ref());
-        // Neutron reads a repeated key as a list of alternatives.
-        for owner in &filter.device_owners {
-            push_some(query, "device_owner", Some(owner));
-        }
-        if let Some(address) = filter.ip_address {
-            query.push(("fixed_ips", format!("ip_address={address}")));
-        }
-        filter.tags.query(query);
-        self.list(call, "ports").await
-    }
+    fn ports(filter: &PortFilter) -> Vec<Port> = list(
+        Call::get(NEUTRON, "port_list", ["ports"])
+            .each("id", &filter.ids)
+            .each("name", &filter.name)
+            .each("description", &filter.description)
+            .each("project_id", &filter.project_id)
+            .each("network_id", &filter.network_id)
+            .each("device_id", &filter.device_id)
+            .each("device_owner", &filter.device_owners)
+            .each("fixed_ips", filter.ip_address.map(|address| format!("ip_address={address}")))
+            .tags(&filter.tags),
+        "ports"
+    );
 
     /// One port.
-    pub async fn port(&self, id: &PortId, priority: Priority) -> Result<Port, Error> {
-        let call = Call::get(NEUTRON, "port_get", ["ports", id.as_str()]).at(priority);
-        self.one(call, "port").await
-    }
+    fn port(id: &PortId) -> Port =
+        one(Call::get(NEUTRON, "port_get", ["ports", id.as_str()]), "port");
 
     /// Creates a port.
-    pub async fn create_port(&self, new: &NewPort, priority: Priority) -> Result<Port, Error> {
-        let call = Call::post(NEUTRON, "port_create", ["ports"])
-            .json("port", new)
-            .at(priority);
-        self.one(call, "port").await
-    }
+    fn create_port(new: &NewPort) -> Port =
+        one(Call::post(NEUTRON, "port_create", ["ports"]).json("port", new), "port");
 
     /// Changes a port.
-    pub async fn update_port(
-        &self,
-        id: &PortId,
-        update: &PortUpdate,
-        priority: Priority,
-    ) -> Result<Port, Error> {
-        let call = Call::put(NEUTRON, "port_update", ["ports", id.as_str()])
-            .json("port", update)
-            .at(priority);
-        self.one(call, "port").await
-    }
+    fn update_port(id: &PortId, update: &PortUpdate) -> Port =
+        one(Call::put(NEUTRON, "port_update", ["ports", id.as_str()]).json("port", update), "port");
 
     /// Deletes a port.
-    pub async fn delete_port(&self, id: &PortId, priority: Priority) -> Result<(), Error> {
-        let call = Call::delete(NEUTRON, "port_delete", ["ports", id.as_str()]).at(priority);
-        self.done(call).await
-    }
+    fn delete_port(id: &PortId) -> () =
+        done(Call::delete(NEUTRON, "port_delete", ["ports", id.as_str()]));
+}
 
+impl Cloud {
     /// Deletes a port whose server is gone or was deleted softly. Neutron's policy denies members of a project the deletion of a
     /// port that is on a server (`delete_port`, since 2026.2 at the latest), but not to take it off the server.
     pub async fn delete_abandoned_port(

@@ -3,11 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Cloud, Error, Service,
-    request::Call,
-    wire::{FixedIp, TagFilter, null_as_default, push_some},
+    Service,
+    request::{Call, calls},
+    wire::{FixedIp, TagFilter, null_as_default},
 };
-use capo_core::Priority;
 use capo_core::ids::{NetworkId, PortId, ProjectId, RouterId, SubnetId};
 
 const NEUTRON: Service = Service::Network;
@@ -95,84 +94,49 @@ pub enum RouterInterface<'a> {
     Port(&'a PortId),
 }
 
-impl Cloud {
+calls! {
     /// Routers that match.
-    pub async fn routers(
-        &self,
-        filter: &RouterFilter,
-        priority: Priority,
-    ) -> Result<Vec<Router>, Error> {
-        let mut call = Call::get(NEUTRON, "router_list", ["routers"]).at(priority);
-        push_some(&mut call.query, "id", filter.id.as_ref());
-        push_some(&mut call.query, "name", filter.name.as_ref());
-        push_some(&mut call.query, "description", filter.description.as_ref());
-        push_some(&mut call.query, "project_id", filter.project_id.as_ref());
-        filter.tags.query(&mut call.query);
-        self.list(call, "routers").await
-    }
+    fn routers(filter: &RouterFilter) -> Vec<Router> = list(
+        Call::get(NEUTRON, "router_list", ["routers"])
+            .each("id", &filter.id)
+            .each("name", &filter.name)
+            .each("description", &filter.description)
+            .each("project_id", &filter.project_id)
+            .tags(&filter.tags),
+        "routers"
+    );
 
     /// One router.
-    pub async fn router(&self, id: &RouterId, priority: Priority) -> Result<Router, Error> {
-        let call = Call::get(NEUTRON, "router_get", ["routers", id.as_str()]).at(priority);
-        self.one(call, "router").await
-    }
+    fn router(id: &RouterId) -> Router =
+        one(Call::get(NEUTRON, "router_get", ["routers", id.as_str()]), "router");
 
     /// Creates a router.
-    pub async fn create_router(
-        &self,
-        new: &NewRouter,
-        priority: Priority,
-    ) -> Result<Router, Error> {
-        let call = Call::post(NEUTRON, "router_create", ["routers"])
-            .json("router", new)
-            .at(priority);
-        self.one(call, "router").await
-    }
+    fn create_router(new: &NewRouter) -> Router =
+        one(Call::post(NEUTRON, "router_create", ["routers"]).json("router", new), "router");
 
     /// Changes a router.
-    pub async fn update_router(
-        &self,
-        id: &RouterId,
-        update: &RouterUpdate,
-        priority: Priority,
-    ) -> Result<Router, Error> {
-        let call = Call::put(NEUTRON, "router_update", ["routers", id.as_str()])
-            .json("router", update)
-            .at(priority);
-        self.one(call, "router").await
-    }
+    fn update_router(id: &RouterId, update: &RouterUpdate) -> Router = one(
+        Call::put(NEUTRON, "router_update", ["routers", id.as_str()]).json("router", update),
+        "router"
+    );
 
     /// Adds an interface to a router. Where it exists already, Neutron answers 409 or 400, depending on its release.
-    pub async fn add_router_interface(
-        &self,
-        router_id: &RouterId,
-        interface: RouterInterface<'_>,
-        priority: Priority,
-    ) -> Result<(), Error> {
-        let path = ["routers", router_id.as_str(), "add_router_interface"];
-        let call = Call::put(NEUTRON, "router_interface_add", path)
+    fn add_router_interface(id: &RouterId, interface: RouterInterface<'_>) -> () = done(
+        Call::put(NEUTRON, "router_interface_add", ["routers", id.as_str(), "add_router_interface"])
             .body(&interface)
-            .at(priority);
-        self.done(call).await
-    }
+    );
 
     /// Removes an interface from a router.
-    pub async fn remove_router_interface(
-        &self,
-        router_id: &RouterId,
-        interface: RouterInterface<'_>,
-        priority: Priority,
-    ) -> Result<(), Error> {
-        let path = ["routers", router_id.as_str(), "remove_router_interface"];
-        let call = Call::put(NEUTRON, "router_interface_remove", path)
-            .body(&interface)
-            .at(priority);
-        self.done(call).await
-    }
+    fn remove_router_interface(id: &RouterId, interface: RouterInterface<'_>) -> () = done(
+        Call::put(
+            NEUTRON,
+            "router_interface_remove",
+            ["routers", id.as_str(), "remove_router_interface"]
+        )
+        .body(&interface)
+    );
 
     /// Deletes a router without interfaces.
-    pub async fn delete_router(&self, id: &RouterId, priority: Priority) -> Result<(), Error> {
-        let call = Call::delete(NEUTRON, "router_delete", ["routers", id.as_str()]).at(priority);
-        self.done(call).await
-    }
+    fn delete_router(id: &RouterId) -> () =
+        done(Call::delete(NEUTRON, "router_delete", ["routers", id.as_str()]));
 }

@@ -3,11 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Cloud, Error, Service,
-    request::Call,
-    wire::{TagFilter, null_as_default, push_some},
+    Service,
+    request::{Call, calls},
+    wire::{TagFilter, null_as_default},
 };
-use capo_core::Priority;
 use capo_core::ids::{ProjectId, SecurityGroupId, SecurityGroupRuleId};
 use capo_core::wire_enum;
 
@@ -153,86 +152,45 @@ pub struct NewSecurityGroupRule {
     pub remote_address_group_id: Option<String>,
 }
 
-impl Cloud {
+calls! {
     /// Security groups that match, with their rules.
-    pub async fn security_groups(
-        &self,
-        filter: &SecurityGroupFilter,
-        priority: Priority,
-    ) -> Result<Vec<SecurityGroup>, Error> {
-        let mut call = Call::get(NEUTRON, "group_list", ["security-groups"]).at(priority);
-        push_some(&mut call.query, "id", filter.id.as_ref());
-        for name in filter.name.iter().chain(&filter.names) {
-            call.query.push(("name", name.clone()));
-        }
-        push_some(&mut call.query, "description", filter.description.as_ref());
-        push_some(&mut call.query, "project_id", filter.project_id.as_ref());
-        filter.tags.query(&mut call.query);
-        self.list(call, "security_groups").await
-    }
+    fn security_groups(filter: &SecurityGroupFilter) -> Vec<SecurityGroup> = list(
+        Call::get(NEUTRON, "group_list", ["security-groups"])
+            .each("id", &filter.id)
+            .each("name", &filter.name)
+            .each("name", &filter.names)
+            .each("description", &filter.description)
+            .each("project_id", &filter.project_id)
+            .tags(&filter.tags),
+        "security_groups"
+    );
 
     /// One security group with its rules.
-    pub async fn security_group(
-        &self,
-        id: &SecurityGroupId,
-        priority: Priority,
-    ) -> Result<SecurityGroup, Error> {
-        let call = Call::get(
-            NEUTRON,
-            "security_group_get",
-            ["security-groups", id.as_str()],
-        )
-        .at(priority);
-        self.one(call, "security_group").await
-    }
+    fn security_group(id: &SecurityGroupId) -> SecurityGroup = one(
+        Call::get(NEUTRON, "security_group_get", ["security-groups", id.as_str()]),
+        "security_group"
+    );
 
     /// Creates a security group. Neutron gives it two rules that allow all outgoing traffic.
-    pub async fn create_security_group(
-        &self,
-        new: &NewSecurityGroup,
-        priority: Priority,
-    ) -> Result<SecurityGroup, Error> {
-        let call = Call::post(NEUTRON, "security_group_create", ["security-groups"])
-            .json("security_group", new)
-            .at(priority);
-        self.one(call, "security_group").await
-    }
+    fn create_security_group(new: &NewSecurityGroup) -> SecurityGroup = one(
+        Call::post(NEUTRON, "security_group_create", ["security-groups"])
+            .json("security_group", new),
+        "security_group"
+    );
 
     /// Deletes a security group. While a port uses it, Neutron answers 409.
-    pub async fn delete_security_group(
-        &self,
-        id: &SecurityGroupId,
-        priority: Priority,
-    ) -> Result<(), Error> {
-        let path = ["security-groups", id.as_str()];
-        let call = Call::delete(NEUTRON, "security_group_delete", path).at(priority);
-        self.done(call).await
-    }
+    fn delete_security_group(id: &SecurityGroupId) -> () =
+        done(Call::delete(NEUTRON, "security_group_delete", ["security-groups", id.as_str()]));
 
     /// Creates rules in one call, all of them or none.
-    pub async fn create_security_group_rules(
-        &self,
-        new: &[NewSecurityGroupRule],
-        priority: Priority,
-    ) -> Result<Vec<SecurityGroupRule>, Error> {
-        let call = Call::post(
-            NEUTRON,
-            "security_group_rule_create",
-            ["security-group-rules"],
-        )
-        .json("security_group_rules", new)
-        .at(priority);
-        self.one(call, "security_group_rules").await
-    }
+    fn create_security_group_rules(new: &[NewSecurityGroupRule]) -> Vec<SecurityGroupRule> = one(
+        Call::post(NEUTRON, "security_group_rule_create", ["security-group-rules"])
+            .json("security_group_rules", new),
+        "security_group_rules"
+    );
 
     /// Deletes a rule.
-    pub async fn delete_security_group_rule(
-        &self,
-        id: &SecurityGroupRuleId,
-        priority: Priority,
-    ) -> Result<(), Error> {
-        let path = ["security-group-rules", id.as_str()];
-        let call = Call::delete(NEUTRON, "security_group_rule_delete", path).at(priority);
-        self.done(call).await
-    }
+    fn delete_security_group_rule(id: &SecurityGroupRuleId) -> () = done(
+        Call::delete(NEUTRON, "security_group_rule_delete", ["security-group-rules", id.as_str()])
+    );
 }

@@ -1,11 +1,13 @@
 //! Tags of Neutron objects.
 
-use capo_core::Priority;
 use capo_core::ids::{
     FloatingIpId, NetworkId, PortId, RouterId, SecurityGroupId, SubnetId, TrunkId,
 };
 
-use crate::{Cloud, Error, Service, request::Call};
+use crate::{
+    Service,
+    request::{Call, calls},
+};
 
 /// An object that has tags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -41,21 +43,10 @@ impl Tagged<'_> {
     }
 }
 
-impl Cloud {
-    /// Replaces the tags of an object. Needs the extension `standard-attr-tag` ([`Cloud::network_extensions`]).
-    pub async fn replace_tags(
-        &self,
-        object: Tagged<'_>,
-        tags: &[String],
-        priority: Priority,
-    ) -> Result<(), Error> {
-        let call = Call::put(
-            Service::Network,
-            "attributes_tags_replace_all",
-            object.path(),
-        )
-        .json("tags", tags)
-        .at(priority);
-        self.done(call).await
-    }
+calls! {
+    /// Replaces the tags of an object. Needs the extension `standard-attr-tag`
+    /// ([`Cloud::network_extensions`](crate::Cloud::network_extensions)).
+    fn replace_tags(object: Tagged<'_>, tags: &[String]) -> () = done(
+        Call::put(Service::Network, "attributes_tags_replace_all", object.path()).json("tags", tags)
+    );
 }

@@ -2,8 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Cloud, Error, Service, request::Call, wire::null_as_default};
-use capo_core::Priority;
+use crate::{
+    Service,
+    request::{Call, calls},
+    wire::null_as_default,
+};
 use capo_core::ids::{PortId, TrunkId};
 
 const NEUTRON: Service = Service::Network;
@@ -45,40 +48,22 @@ pub struct NewTrunk {
     pub description: String,
 }
 
-impl Cloud {
+calls! {
     /// The trunks of a port.
-    pub async fn trunks(&self, port_id: &PortId, priority: Priority) -> Result<Vec<Trunk>, Error> {
-        let call = Call::get(NEUTRON, "trunk_list", ["trunks"])
-            .query("port_id", port_id.as_str())
-            .at(priority);
-        self.list(call, "trunks").await
-    }
+    fn trunks(port: &PortId) -> Vec<Trunk> =
+        list(Call::get(NEUTRON, "trunk_list", ["trunks"]).query("port_id", port.as_str()), "trunks");
 
     /// Creates a trunk.
-    pub async fn create_trunk(&self, new: &NewTrunk, priority: Priority) -> Result<Trunk, Error> {
-        let call = Call::post(NEUTRON, "trunk_create", ["trunks"])
-            .json("trunk", new)
-            .at(priority);
-        self.one(call, "trunk").await
-    }
+    fn create_trunk(new: &NewTrunk) -> Trunk =
+        one(Call::post(NEUTRON, "trunk_create", ["trunks"]).json("trunk", new), "trunk");
 
     /// Removes sub-ports from a trunk. The ports stay.
-    pub async fn remove_sub_ports(
-        &self,
-        trunk_id: &TrunkId,
-        sub_ports: &[SubPort],
-        priority: Priority,
-    ) -> Result<(), Error> {
-        let path = ["trunks", trunk_id.as_str(), "remove_subports"];
-        let call = Call::put(NEUTRON, "trunk_deletesubports", path)
+    fn remove_sub_ports(id: &TrunkId, sub_ports: &[SubPort]) -> () = done(
+        Call::put(NEUTRON, "trunk_deletesubports", ["trunks", id.as_str(), "remove_subports"])
             .json("sub_ports", sub_ports)
-            .at(priority);
-        self.done(call).await
-    }
+    );
 
     /// Deletes a trunk; its parent port stays.
-    pub async fn delete_trunk(&self, id: &TrunkId, priority: Priority) -> Result<(), Error> {
-        let call = Call::delete(NEUTRON, "trunk_delete", ["trunks", id.as_str()]).at(priority);
-        self.done(call).await
-    }
+    fn delete_trunk(id: &TrunkId) -> () =
+        done(Call::delete(NEUTRON, "trunk_delete", ["trunks", id.as_str()]));
 }

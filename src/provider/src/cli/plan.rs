@@ -1,8 +1,12 @@
 //! `plan` and the manager's `--dry-run`: what the manager would change, and nothing is changed.
 
-use std::{fmt::Write as _, process::ExitCode};
+use std::{
+    fmt::{self, Write as _},
+    process::ExitCode,
+};
 
 use clap::{Args, ValueEnum};
+use serde::Serialize;
 
 use crate::manager::{
     self, Settings,
@@ -28,6 +32,9 @@ pub(super) enum Form {
     Json,
 }
 
+/// The exit code where not everything is known.
+pub(super) const NOT_KNOWN: u8 = 2;
+
 /// Ends with 0 where nothing would be changed, 1 where something would, 2 where this is not known of every object.
 pub(super) fn run(choices: &Choices) -> ExitCode {
     print_plan(&choices.settings, choices.output)
@@ -35,33 +42,40 @@ pub(super) fn run(choices: &Choices) -> ExitCode {
 
 /// Plans with the settings of the manager.
 pub(super) fn print_plan(settings: &Settings, form: Form) -> ExitCode {
-    const NOT_KNOWN: u8 = 2;
-    if let Err(contradiction) = settings.check() {
-        super::complain(&contradiction.to_string());
-        return ExitCode::from(NOT_KNOWN);
+    let plan = printed(settings, form, manager::plan::plan(settings), text);
+    match plan.map(|plan| (plan.unknown(), plan.changes())) {
+        Some((0, (0, 0))) => ExitCode::SUCCESS,
+        Some((0, _)) => ExitCode::FAILURE,
+        _ => ExitCode::from(NOT_KNOWN),
     }
-    // Warnings and errors only: the plan has the rest.
-    manager::start_logging(0, settings.logging_format);
-    let plan = match super::wait_for(manager::plan::plan(settings)) {
-        Ok(plan) => plan,
+}
+
+/// Does `work` with the settings of the manager, and prints what comes out of it; `text` writes it for people. `None` where
+/// the work or the printing failed.
+pub(super) fn printed<T: Serialize, E: fmt::Display>(
+    settings: &Settings,
+    form: Form,
+    work: impl Future<Output = Result<T, E>>,
+    text: fn(&T) -> String,
+) -> Option<T> {
+    let checked = settings.check().map_err(|error| error.to_string());
+    let done = checked.and_then(|()| {
+        // Warnings and errors only: what is printed has the rest.
+        manager::start_logging(0, settings.logging_format);
+        super::wait_for(work).map_err(|error| error.to_string())
+    });
+    let report = match done {
+        Ok(report) => report,
         Err(error) => {
-            super::complain(&error.to_string());
-            return ExitCode::from(NOT_KNOWN);
+            super::complain(&error);
+            return None;
         }
     };
     let shown = match form {
-        Form::Text => text(&plan),
-        Form::Json => serde_json::to_string_pretty(&plan).unwrap_or_default() + "\n",
+        Form::Text => text(&report),
+        Form::Json => serde_json::to_string_pretty(&report).unwrap_or_default() + "\n",
     };
-    let printed = super::print(&shown);
-    if printed != ExitCode::SUCCESS {
-        return ExitCode::from(NOT_KNOWN);
-    }
-    match (plan.unknown(), plan.changes()) {
-        (0, (0, 0)) => ExitCode::SUCCESS,
-        (0, _) => ExitCode::FAILURE,
-        _ => ExitCode::from(NOT_KNOWN),
-    }
+    (super::print(&shown) == ExitCode::SUCCESS).then_some(report)
 }
 
 fn text(plan: &Plan) -> String {

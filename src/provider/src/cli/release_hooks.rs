@@ -10,7 +10,7 @@ use crate::{
         connect,
         leader::{LEASE_NAME, Leader, leader},
     },
-    manager::namespace_or_own,
+    manager::{ManagerError, namespace_or_own, with_authorities},
     reconcile::deletion_hooks::{Released, release_all},
 };
 use capo_core::GateMode;
@@ -55,7 +55,7 @@ pub(super) fn run(choices: &Choices) -> ExitCode {
 }
 
 async fn released(choices: &Choices) -> Result<Released, String> {
-    let clouds = clouds(&choices.ca_certs)?;
+    let clouds = clouds(&choices.ca_certs).map_err(|error| error.to_string())?;
     let client = connect(choices.kubeconfig.as_deref())
         .await
         .map_err(|error| error.to_string())?;
@@ -64,20 +64,8 @@ async fn released(choices: &Choices) -> Result<Released, String> {
     Ok(release_all(&client, &clouds, namespace).await)
 }
 
-fn clouds(ca_certs: &str) -> Result<Clouds, String> {
-    let trusted = match ca_certs {
-        "" => None,
-        path => Some(
-            std::fs::read_to_string(path).map_err(|error| format!("--ca-certs {path}: {error}"))?,
-        ),
-    };
-    let settings = ClientSettings {
-        ca_certs: trusted,
-        ..ClientSettings::default()
-    };
-    settings
-        .validate()
-        .map_err(|error| format!("--ca-certs {ca_certs}: {error}"))?;
+fn clouds(ca_certs: &str) -> Result<Clouds, ManagerError> {
+    let settings = with_authorities(ClientSettings::default(), ca_certs)?;
     Ok(Clouds::new(
         settings,
         LeaseToken::unlimited(),

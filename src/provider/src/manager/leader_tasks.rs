@@ -152,30 +152,35 @@ pub(super) async fn run(parts: Parts, halt: CancellationToken) {
 /// # Errors
 /// When the file of `--ca-certs` can't be read or holds no certificates.
 pub(crate) fn of_clients(settings: &Settings) -> Result<ClientSettings, ManagerError> {
-    let path = &settings.ca_certs;
-    let ca_certs = if path.is_empty() {
-        None
-    } else {
-        let read = std::fs::read_to_string(path);
-        Some(read.map_err(|source| ManagerError::AuthoritiesUnreadable {
-            path: path.clone(),
-            source,
-        })?)
-    };
     let clients = ClientSettings {
         qps: settings.openstack_qps,
         burst: settings.openstack_burst,
         max_in_flight: settings.openstack_max_in_flight as usize,
-        ca_certs,
         ..ClientSettings::default()
     };
-    clients
-        .validate()
-        .map_err(|source| ManagerError::AuthoritiesUnusable {
-            path: path.clone(),
-            source,
-        })?;
-    Ok(clients)
+    with_authorities(clients, &settings.ca_certs)
+}
+
+/// The same settings with the certificate authorities in the file at `path`, or without any where the path is empty.
+///
+/// # Errors
+/// When the file can't be read or holds no certificates.
+pub(crate) fn with_authorities(
+    mut clients: ClientSettings,
+    path: &str,
+) -> Result<ClientSettings, ManagerError> {
+    let path = path.to_owned();
+    clients.ca_certs = match path.as_str() {
+        "" => None,
+        file => match std::fs::read_to_string(file) {
+            Ok(text) => Some(text),
+            Err(source) => return Err(ManagerError::AuthoritiesUnreadable { path, source }),
+        },
+    };
+    match clients.validate() {
+        Ok(()) => Ok(clients),
+        Err(source) => Err(ManagerError::AuthoritiesUnusable { path, source }),
+    }
 }
 
 pub(super) fn tracker_settings(settings: &Settings) -> capo_gate::Settings {

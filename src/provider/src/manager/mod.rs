@@ -22,7 +22,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 pub use error::ManagerError;
-pub(crate) use leader_tasks::of_clients as clients;
+pub(crate) use leader_tasks::{of_clients as clients, with_authorities};
 pub use logging::start as start_logging;
 pub use settings::Settings;
 

@@ -132,10 +132,7 @@ impl SharedContext {
     where
         K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
     {
-        settings.namespace.as_deref().map_or_else(
-            || Api::all(client.clone()),
-            |namespace| Api::namespaced(client.clone(), namespace),
-        )
+        api_in(client, settings.namespace.as_deref())
     }
 
     /// An API for `K` in `namespace`.
@@ -145,4 +142,15 @@ impl SharedContext {
     {
         Api::namespaced(self.client.clone(), namespace)
     }
+}
+
+/// An API for `K` in this namespace, or in all of them.
+pub(crate) fn api_in<K>(client: &Client, namespace: Option<&str>) -> Api<K>
+where
+    K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+{
+    namespace.map_or_else(
+        || Api::all(client.clone()),
+        |namespace| Api::namespaced(client.clone(), namespace),
+    )
 }

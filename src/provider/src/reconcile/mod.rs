@@ -35,6 +35,7 @@ pub(crate) mod transition_events;
 mod uncached;
 pub(crate) mod watches;
 
+pub(crate) use context::api_in;
 pub use context::{ClusterIdentityDefault, Settings, SharedContext, Stores};
 pub use object_cache::ObjectCache;
 pub(crate) use object_cache::ReadAt;

@@ -10,7 +10,7 @@ use std::{fmt::Write as _, process::ExitCode};
 use clap::Args;
 use serde::Serialize;
 
-use super::plan::Form;
+use super::plan::{Form, NOT_KNOWN, printed};
 use crate::manager::{self, Settings};
 use facts::Facts;
 use finding::{Finding, Level};
@@ -34,15 +34,8 @@ struct PreflightReport {
 
 /// Ends with 0 where nothing stands in the way, 1 where something does, 2 where not everything could be read.
 pub(super) fn run(choices: &Choices) -> ExitCode {
-    const NOT_KNOWN: u8 = 2;
     let settings = &choices.settings;
-    if let Err(contradiction) = settings.check() {
-        super::complain(&contradiction.to_string());
-        return ExitCode::from(NOT_KNOWN);
-    }
-    // Warnings and errors only: the report has the rest.
-    manager::start_logging(0, settings.logging_format);
-    let gathered = super::wait_for(async {
+    let gathered = async {
         let facts = Facts::gather(settings).await?;
         // Without that version, Cluster API's objects can't be listed, and the plan would only fail.
         let listable = facts.cluster_api.iter().any(|one| one == CLUSTER_API);
@@ -53,33 +46,20 @@ pub(super) fn run(choices: &Choices) -> ExitCode {
             manager::plan::Plan::default()
         };
         let reach = managers::Reach::of(settings);
-        Ok::<_, String>(findings::judge(&facts, &reach, &plan))
-    });
-    let findings = match gathered {
-        Ok(findings) => findings,
-        Err(error) => {
-            super::complain(&error.to_string());
-            return ExitCode::from(NOT_KNOWN);
-        }
+        let findings = findings::judge(&facts, &reach, &plan);
+        Ok::<_, String>(PreflightReport { findings })
     };
-    let worst = findings.iter().map(|finding| finding.level).max();
-    let report = PreflightReport { findings };
-    let shown = match choices.output {
-        Form::Text => text(&report.findings),
-        Form::Json => serde_json::to_string_pretty(&report).unwrap_or_default() + "\n",
-    };
-    if super::print(&shown) != ExitCode::SUCCESS {
-        return ExitCode::from(NOT_KNOWN);
-    }
-    match worst {
-        None | Some(Level::Note) => ExitCode::SUCCESS,
-        Some(Level::Problem) => ExitCode::FAILURE,
-        Some(Level::Unknown) => ExitCode::from(NOT_KNOWN),
+    let report = printed(settings, choices.output, gathered, text);
+    let worst = |report: PreflightReport| report.findings.iter().map(|it| it.level).max();
+    match report.map(worst) {
+        Some(None | Some(Level::Note)) => ExitCode::SUCCESS,
+        Some(Some(Level::Problem)) => ExitCode::FAILURE,
+        None | Some(Some(Level::Unknown)) => ExitCode::from(NOT_KNOWN),
     }
 }
 
 /// The findings below the object that they are about.
-fn text(findings: &[Finding]) -> String {
+fn text(PreflightReport { findings }: &PreflightReport) -> String {
     let mut out = String::new();
     let mut about = None;
     for finding in findings {

@@ -1,12 +1,11 @@
-//! Carries out what a machine needs: its `OpenStackServer`, which is created once and kept owned and in credentials, its
-//! finalizer, its provider id, and the deletion hooks of its Machine.
+//! Carries out what a machine needs: its `OpenStackServer` ([`server_object`](super::server_object)), its finalizer, its
+//! provider id, and the deletion hooks of its Machine.
 
 use std::{sync::Arc, time::Duration};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{
     Resource, ResourceExt,
-    api::{Patch, PatchParams, PostParams},
+    api::{Patch, PatchParams},
 };
 use serde_json::json;
 
@@ -15,11 +14,11 @@ use super::{
     reconcile::{Pass, WATCHED, waiting},
 };
 use crate::{
-    controllers::capi::{self, CLUSTER_NAME_LABEL, Machine},
-    kubernetes::{conditions::kind, patch::is_conflict},
+    controllers::capi::{self, Machine},
+    kubernetes::conditions::kind,
     reconcile::{
         deletion_hooks::{self, HookChange},
-        provider_id, server_spec,
+        provider_id,
     },
 };
 use capo_api::{
@@ -50,13 +49,7 @@ impl Pass<'_> {
                 "Waiting for the Cluster's infrastructure",
             ));
         };
-        let server = match self.related.server.clone() {
-            Some(server) => {
-                self.keep_finalizer().await?;
-                server
-            }
-            None => self.make_server(&machine, &cluster).await?,
-        };
+        let server = self.ensure_server_object(&machine, &cluster).await?;
         // Neither of the two steps depends on the other one.
         let identified = self.set_provider_id(&server).await;
         let updated = self.update_server_object(&server, &cluster).await;
@@ -137,123 +130,6 @@ impl Pass<'_> {
         }
     }
 
-    /// Makes the server's object.
-    pub(super) async fn make_server(
-        &mut self,
-        machine: &Machine,
-        cluster: &OpenStackCluster,
-    ) -> StepResult<Arc<OpenStackServer>> {
-        if machine.spec.bootstrap.data_secret_name.is_none() {
-            return Err(waiting(
-                Reason::WaitingForBootstrapData,
-                "Waiting for the bootstrap data secret",
-            ));
-        }
-        let network = cluster
-            .status
-            .as_ref()
-            .and_then(|status| status.network.as_ref());
-        if needs_cluster_network(&self.object.spec)
-            && network.and_then(|network| network.id.as_ref()).is_none()
-        {
-            return Err(waiting(
-                Reason::WaitingForClusterInfrastructure,
-                "Waiting for the cluster's network to be known",
-            ));
-        }
-        self.keep_finalizer().await?;
-        let wanted = self.server_object(machine, cluster);
-        let servers = self.context.api::<OpenStackServer>(&self.name.namespace);
-        match servers.create(&PostParams::default(), &wanted).await {
-            Ok(made) => {
-                tracing::info!("Creating the OpenStackServer");
-                Ok(Arc::new(made))
-            }
-            // The watch has not shown it yet.
-            Err(error) if is_conflict(&error) => match servers.get_opt(&self.name.name).await {
-                Ok(Some(found)) => Ok(Arc::new(found)),
-                Ok(None) => Err(waiting(
-                    Reason::InstanceNotReady,
-                    "Waiting for the OpenStackServer",
-                )),
-                Err(error) => Err(kubernetes_failed("Reading the OpenStackServer", &error)),
-            },
-            Err(error) => Err(kubernetes_failed("Creating the OpenStackServer", &error)),
-        }
-    }
-
-    fn server_object(&self, machine: &Machine, cluster: &OpenStackCluster) -> OpenStackServer {
-        let inputs = server_spec::ServerInputs::of_machine(
-            &self.object.spec,
-            cluster,
-            machine,
-            self.related.control_plane,
-        );
-        let spec = server_spec::server_spec(&self.object.spec, inputs);
-        let mut server = OpenStackServer::new(&self.name.name, spec);
-        server.metadata.namespace = Some(self.name.namespace.clone());
-        let labels = server.metadata.labels.get_or_insert_default();
-        labels.insert(
-            CLUSTER_NAME_LABEL.to_owned(),
-            machine.spec.cluster_name.clone(),
-        );
-        // A manager that reconciles only a part of all objects must see this one too.
-        if let Some(filter) = self.object.labels().get(capi::WATCH_FILTER_LABEL) {
-            labels.insert(capi::WATCH_FILTER_LABEL.to_owned(), filter.clone());
-        }
-        server.metadata.owner_references = Some(vec![self.owner_reference()]);
-        server
-    }
-
-    fn owner_reference(&self) -> OwnerReference {
-        OwnerReference {
-            api_version: OpenStackMachine::api_version(&()).into_owned(),
-            kind: OpenStackMachine::kind(&()).into_owned(),
-            name: self.name.name.clone(),
-            uid: self.object.uid().unwrap_or_default(),
-            block_owner_deletion: None,
-            controller: None,
-        }
-    }
-
-    /// Updates what may change in a server's object after its creation: its owner and its credentials.
-    pub(super) async fn update_server_object(
-        &self,
-        server: &OpenStackServer,
-        cluster: &OpenStackCluster,
-    ) -> StepResult<()> {
-        let mut patch = serde_json::Map::new();
-        let uid = self.object.uid().unwrap_or_default();
-        let mut owners = server.metadata.owner_references.clone().unwrap_or_default();
-        if !owners.iter().any(|owner| owner.uid == uid) {
-            owners.retain(|owner| owner.kind != "OpenStackMachine");
-            owners.push(self.owner_reference());
-            patch.insert(
-                "metadata".to_owned(),
-                json!({
-                    "resourceVersion": server.resource_version(),
-                    "ownerReferences": owners,
-                }),
-            );
-        }
-        let identity = server_spec::identity(&self.object.spec, cluster);
-        if let Some(identity) = server_spec::identity_to_set(&server.spec.identity_ref, identity) {
-            patch.insert("spec".to_owned(), json!({ "identityRef": identity }));
-        }
-        if patch.is_empty() || server.metadata.deletion_timestamp.is_some() {
-            return Ok(());
-        }
-        let api = self.context.api::<OpenStackServer>(&self.name.namespace);
-        let patch = Patch::Merge(serde_json::Value::Object(patch));
-        match api
-            .patch(&self.name.name, &PatchParams::default(), &patch)
-            .await
-        {
-            Ok(_) => Ok(()),
-            Err(error) => Err(kubernetes_failed("Updating the OpenStackServer", &error)),
-        }
-    }
-
     /// Sets `spec.providerID` as soon as the server exists: a deletion finds its Node by it. One that names
     /// this server already is never rewritten, whatever its region.
     pub(super) async fn set_provider_id(&mut self, server: &OpenStackServer) -> StepResult<()> {
@@ -291,11 +167,6 @@ fn provider_id_to_set(spec: &OpenStackMachineSpec, id: &ServerId) -> Option<Stri
     let identity = spec.identity_ref.as_ref();
     let region = identity.and_then(|identity| identity.region.as_deref());
     Some(provider_id::provider_id(region, id))
-}
-
-/// Whether a machine needs the cluster's network: for ports that name none.
-fn needs_cluster_network(spec: &OpenStackMachineSpec) -> bool {
-    spec.ports.is_empty() || spec.ports.iter().any(|port| port.network.is_none())
 }
 
 #[cfg(test)]
@@ -338,20 +209,6 @@ mod tests {
                 expected,
                 "{more}"
             );
-        }
-    }
-
-    #[test]
-    fn only_ports_without_a_network_need_the_clusters() {
-        let port = json!({"network": {"id": "n"}});
-        for (ports, expected) in [
-            (json!([]), true),
-            (json!([{}]), true),
-            (json!([port.clone(), {}]), true),
-            (json!([port]), false),
-        ] {
-            let spec = spec(&json!({"ports": ports}));
-            assert_eq!(needs_cluster_network(&spec), expected, "{ports}");
         }
     }
 }

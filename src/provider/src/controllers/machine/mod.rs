@@ -1,7 +1,7 @@
 //! `OpenStackMachine`: the server of one Machine, and this machine's side of the gates.
 //!
 //! A pass ([`reconcile`]) reads the objects around the machine ([`observe`]), publishes the member that the machine needs to the
-//! load balancer's worker ([`desired_member`]), creates and updates its `OpenStackServer` ([`act`]),
+//! load balancer's worker ([`desired_member`]), creates and updates its `OpenStackServer` ([`act`], [`server_object`]),
 //! carries out what the gates decided ([`plan`]) and writes the status ([`status`], [`report`]). It makes no OpenStack call of
 //! its own, so that a slow cloud slows down no machine.
 
@@ -15,6 +15,7 @@ mod observe;
 mod plan;
 mod reconcile;
 mod report;
+mod server_object;
 mod status;
 
 pub(super) use health::MachineHealth;

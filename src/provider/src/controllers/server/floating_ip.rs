@@ -1,6 +1,8 @@
 //! The floating IP that a server gets from a pool: a claim before the server is created, the address on one of its
 //! ports once the server exists, and the claim's release at the end. Names and finalizers are CAPO's.
 
+mod plan;
+
 use std::{net::IpAddr, time::Duration};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -10,7 +12,7 @@ use kube::{
 };
 use serde_json::json;
 
-use super::{StepResult, failed, failure, kubernetes_failed, wait};
+use super::{StepError, StepResult, failed, failure, kubernetes_failed, wait};
 use crate::{
     controllers::{Context, Outcome, capi::CLUSTER_NAME_LABEL},
     kubernetes::patch::{is_conflict, set_finalizer},
@@ -20,12 +22,14 @@ use crate::{
     },
 };
 use capo_api::{GROUP, v1alpha1::OpenStackServer};
-use capo_core::ids::PortId;
+use capo_core::ids::{FloatingIpId, PortId};
 use capo_core::{ConditionState, FailureClass, Priority, Reason};
 use capo_openstack::{
+    Cloud,
     compute::Server,
     network::{FloatingIp, FloatingIpFilter},
 };
+use plan::{AttachmentPlan, ClaimPlan, attachment_plan, claim_plan, is_shown};
 
 /// Keeps a claim as long as its server exists. CAPO's.
 const CLAIM_FINALIZER: &str = "openstackmachine.infrastructure.cluster.x-k8s.io/ip-claim";
@@ -84,51 +88,54 @@ pub(super) async fn claimed(
     };
     let namespace = object.namespace().unwrap_or_default();
     let name = claim_name(&object.name_any());
-    let claims = context.api::<IPAddressClaim>(&namespace);
-    let found = claims
-        .get_opt(&name)
-        .await
-        .map_err(|error| kubernetes_failed(&format!("Reading IPAddressClaim {name}"), &error))?;
-    let waiting = || {
-        let message = format!(
-            "IPAddressClaim {name} has no address yet; {} {} gives it one",
-            pool.kind, pool.name
-        );
-        // A watch shows the answer.
-        wait(
-            Reason::WaitingForIPAMProvider,
-            message,
-            Duration::from_mins(1),
-        )
-    };
-    let Some(claim) = found else {
-        create_claim(object, &name, &namespace, context).await?;
-        return Err(waiting());
-    };
-    let answer = &claim.status.address_ref.name;
-    if answer.is_empty() {
-        return Err(waiting());
-    }
-    let addresses = context.api::<IPAddress>(&namespace);
-    let address = addresses
-        .get_opt(answer)
-        .await
-        .map_err(|error| kubernetes_failed(&format!("Reading IPAddress {answer}"), &error))?;
-    let refused = |message: String| {
+    let (claim, address) = observe_claim(&name, &namespace, context).await?;
+    let bad_answer = |answer: &str, message: &str| {
         failure(
             FailureClass::NotFound,
             Reason::FloatingIPError,
             format!("IPAddressClaim {name} names IPAddress {answer}, {message}"),
         )
     };
-    let address = address.ok_or_else(|| refused("which does not exist".to_owned()))?;
-    let text = &address.spec.address;
-    let ip = text.parse().map_err(|_| {
-        refused(format!(
-            "whose address is \"{text}\"; an IP address is needed"
-        ))
-    })?;
-    Ok(Some(ip))
+    match claim_plan(claim.as_ref(), address.as_ref()) {
+        ClaimPlan::Use(ip) => return Ok(Some(ip)),
+        ClaimPlan::Create => create_claim(object, &name, &namespace, context).await?,
+        ClaimPlan::Wait => {}
+        ClaimPlan::NoAddress { answer } => return Err(bad_answer(&answer, "which does not exist")),
+        ClaimPlan::UnusableAddress { answer, text } => {
+            let message = format!("whose address is \"{text}\"; an IP address is needed");
+            return Err(bad_answer(&answer, &message));
+        }
+    }
+    let message = format!(
+        "IPAddressClaim {name} has no address yet; {} {} gives it one",
+        pool.kind, pool.name
+    );
+    // A watch shows the answer.
+    let (reason, pause) = (Reason::WaitingForIPAMProvider, Duration::from_mins(1));
+    Err(wait(reason, message, pause))
+}
+
+/// Reads the claim of this name, and the `IPAddress` that it names.
+async fn observe_claim(
+    name: &str,
+    namespace: &str,
+    context: &Context,
+) -> StepResult<(Option<IPAddressClaim>, Option<IPAddress>)> {
+    let claims = context.api::<IPAddressClaim>(namespace);
+    let claim = claims
+        .get_opt(name)
+        .await
+        .map_err(|error| kubernetes_failed(&format!("Reading IPAddressClaim {name}"), &error))?;
+    let answer = claim.as_ref().map(|claim| &claim.status.address_ref.name);
+    let Some(answer) = answer.filter(|answer| !answer.is_empty()) else {
+        return Ok((claim, None));
+    };
+    let addresses = context.api::<IPAddress>(namespace);
+    let address = addresses
+        .get_opt(answer)
+        .await
+        .map_err(|error| kubernetes_failed(&format!("Reading IPAddress {answer}"), &error))?;
+    Ok((claim, address))
 }
 
 async fn create_claim(
@@ -190,38 +197,49 @@ pub(super) async fn attach(
     ip: IpAddr,
     floating: &mut FloatingAddress,
 ) -> StepResult<()> {
-    let shown = server.addresses.values().flatten();
-    if shown.into_iter().any(|seen| seen.address == Some(ip)) {
+    if is_shown(server, ip) {
         floating.met(ip);
         return Ok(());
     }
-    let cloud = &identity.cloud;
-    let refused =
-        |message: String| failure(FailureClass::Invalid, Reason::FloatingIPError, message);
-    let fip = find(identity, ip).await?.ok_or_else(|| {
-        refused(format!(
-            "Floating IP {ip} does not exist in OpenStack any more; delete the IPAddressClaim to get another one, or the \
-             Machine to replace it"
-        ))
-    })?;
-    if let Some(there) = &fip.port_id {
-        if ports.contains(there) {
-            floating.met(ip);
-            return Ok(());
+    match attachment_plan(find(identity, ip).await?, &identity.project, ports) {
+        AttachmentPlan::Attached => {}
+        AttachmentPlan::Gone => {
+            return Err(refused(format!(
+                "Floating IP {ip} does not exist in OpenStack any more; delete the IPAddressClaim to get another one, or the \
+                 Machine to replace it"
+            )));
         }
-        return Err(refused(format!(
-            "Floating IP {ip} is on port {there}, which is not this server's; it is put on this server once it is on no port"
-        )));
+        AttachmentPlan::OnAnotherPort(there) => {
+            return Err(refused(format!(
+                "Floating IP {ip} is on port {there}, which is not this server's; it is put on this server once it is on no port"
+            )));
+        }
+        AttachmentPlan::Attach(id) => associate(&identity.cloud, &id, server, ports, ip).await?,
     }
+    floating.met(ip);
+    Ok(())
+}
+
+fn refused(message: String) -> StepError {
+    failure(FailureClass::Invalid, Reason::FloatingIPError, message)
+}
+
+/// Puts the floating IP on the first of the ports on which Neutron allows it.
+async fn associate(
+    cloud: &Cloud,
+    id: &FloatingIpId,
+    server: &Server,
+    ports: &[PortId],
+    ip: IpAddr,
+) -> StepResult<()> {
     let mut last = "the server has no ports".to_owned();
     for port in ports {
         match cloud
-            .associate_floating_ip(&fip.id, Some(port), Priority::Gate)
+            .associate_floating_ip(id, Some(port), Priority::Gate)
             .await
         {
             Ok(_) => {
                 tracing::info!(%ip, %port, instance = %server.id, "Putting a floating IP on a server");
-                floating.met(ip);
                 return Ok(());
             }
             // This port has no IPv4 address, or no router leads from its subnet to the external network.
@@ -241,18 +259,17 @@ pub(super) async fn attach(
     )))
 }
 
-async fn find(identity: &Identity, ip: IpAddr) -> StepResult<Option<FloatingIp>> {
+/// The floating IPs with this address that the credentials show.
+async fn find(identity: &Identity, ip: IpAddr) -> StepResult<Vec<FloatingIp>> {
     let filter = FloatingIpFilter {
         floating_ip_address: Some(ip),
         ..FloatingIpFilter::default()
     };
-    let found = identity
+    identity
         .cloud
         .floating_ips(&filter, Priority::Settling)
         .await
-        .map_err(|error| failed(&error, Reason::FloatingIPError))?;
-    let own = |fip: &&FloatingIp| fip.project_id.as_ref() == Some(&identity.project);
-    Ok(found.iter().find(own).or(found.first()).cloned())
+        .map_err(|error| failed(&error, Reason::FloatingIPError))
 }
 
 /// Lets the claim go once nothing of the server is left. Its owner reference, or its own deletion, does the rest.

@@ -3,6 +3,8 @@
 //! Nova's groups have no tags and their names are not unique, so a group is found by its name and policy in the project of
 //! the credentials. Several objects share a group. Only one of them at a time looks for it, creates it or deletes it.
 
+mod plan;
+
 use std::{
     collections::HashMap,
     sync::Arc,
@@ -28,9 +30,10 @@ use capo_core::{
     Priority, Reason,
     ids::{ServerGroupId, ServerId},
 };
-use capo_openstack::{
-    Cloud,
-    compute::{ServerGroup, ServerStatus},
+use capo_openstack::{Cloud, compute::ServerGroup};
+use plan::{
+    ServerGroupDeletionPlan, ServerGroupPlan, is_in_use_by, matching, server_group_deletion_plan,
+    server_group_plan,
 };
 
 /// How long a group that was found is used without another look-up.
@@ -86,7 +89,6 @@ impl ServerGroups {
     }
 }
 
-/// What the creation of a group is called in messages and records.
 /// The id of the group, which is created where there is none.
 pub(super) async fn ensure(
     context: &Context,
@@ -100,28 +102,39 @@ pub(super) async fn ensure(
     if let Some(id) = groups.seen(&group.name) {
         return Ok(id);
     }
-    let (object, name) = (CloudObject::ServerGroup, group.name.as_str());
-    let id = if let Some(found) = choose(find(cloud, group).await?) {
-        creations.found(object, name);
-        found.id
-    } else {
-        // A creation for another object may still be carried out, also one that an earlier process has recorded.
-        let doubts = &context.servers.doubts;
-        for other in named(context, &group.name) {
-            doubts.load(&other, &name_of(&*other));
+    let id = match server_group_plan(all(cloud).await?, group) {
+        ServerGroupPlan::Use(id) => {
+            creations.found(CloudObject::ServerGroup, &group.name);
+            id
         }
-        doubts.check_for_all(&described(object, name))?;
-        creations.begin(object, name).await?;
-        let policy = group.policy.as_str();
-        let answer = cloud
-            .create_server_group(name, policy, Priority::Gate)
-            .await
-            .map(|created| created.id);
-        let refused = Reason::InstanceCreateFailed;
-        creations.end(object, name, answer, ServerGroupId::as_str, refused)?
+        ServerGroupPlan::Create => create(context, cloud, group, creations).await?,
     };
     groups.see(&group.name, &id);
     Ok(id)
+}
+
+/// Creates the group, unless an earlier creation of it may still be carried out.
+async fn create(
+    context: &Context,
+    cloud: &Cloud,
+    group: &NamedServerGroup,
+    creations: &Creations,
+) -> StepResult<ServerGroupId> {
+    let (object, name) = (CloudObject::ServerGroup, group.name.as_str());
+    // The creation for another object may be in doubt, also one that an earlier process has recorded.
+    let doubts = &context.servers.doubts;
+    for other in named(context, name) {
+        doubts.load(&other, &name_of(&*other));
+    }
+    doubts.check_for_all(&described(object, name))?;
+    creations.begin(object, name).await?;
+    let policy = group.policy.as_str();
+    let answer = cloud
+        .create_server_group(name, policy, Priority::Gate)
+        .await
+        .map(|created| created.id);
+    let refused = Reason::InstanceCreateFailed;
+    creations.end(object, name, answer, ServerGroupId::as_str, refused)
 }
 
 /// The objects that name the group, in any namespace: two clusters can compute one name.
@@ -133,24 +146,12 @@ fn named(context: &Context, group: &str) -> Vec<Arc<OpenStackServer>> {
     context.stores.openstack_servers.state_filter(names_it)
 }
 
-/// The groups of this name and policy.
-async fn find(cloud: &Cloud, group: &NamedServerGroup) -> StepResult<Vec<ServerGroup>> {
-    let mut found = cloud
+/// All groups of the project.
+async fn all(cloud: &Cloud) -> StepResult<Vec<ServerGroup>> {
+    cloud
         .server_groups(Priority::Settling)
         .await
-        .map_err(|error| failed(&error, Reason::DependencyFailed))?;
-    let policy = group.policy.as_str();
-    found.retain(|it| it.name == group.name && it.policies.iter().any(|it| it == policy));
-    Ok(found)
-}
-
-/// Of several groups, the one with most servers: the others are deleted with the last server.
-fn choose(mut found: Vec<ServerGroup>) -> Option<ServerGroup> {
-    found.sort_by(|one, other| {
-        let by_members = other.members.len().cmp(&one.members.len());
-        by_members.then_with(|| one.id.cmp(&other.id))
-    });
-    found.into_iter().next()
+        .map_err(|error| failed(&error, Reason::DependencyFailed))
 }
 
 impl Deletion<'_> {
@@ -163,13 +164,19 @@ impl Deletion<'_> {
         let turn = groups.turn(&group.name);
         let _turn = turn.lock().await;
         // An object that is created later looks for the group after this turn.
-        let is_needed = named(self.context, &group.name).iter().any(|other| {
-            other.metadata.deletion_timestamp.is_none() && other.uid() != self.object.uid()
-        });
-        if is_needed {
-            return Ok(());
+        let naming = named(self.context, &group.name);
+        match server_group_deletion_plan(&naming, self.object.uid().as_deref()) {
+            ServerGroupDeletionPlan::Keep => Ok(()),
+            ServerGroupDeletionPlan::DeleteUnused => {
+                self.unused_server_groups(group).await?;
+                groups.remove(&group.name);
+                Ok(())
+            }
         }
-        let found = find(self.cloud, group).await?;
+    }
+
+    async fn unused_server_groups(&self, group: &NamedServerGroup) -> StepResult<()> {
+        let found = matching(all(self.cloud).await?, group);
         let what = described(CloudObject::ServerGroup, &group.name);
         if found.is_empty() {
             self.context.servers.doubts.check(self.owner, &what)?;
@@ -191,25 +198,19 @@ impl Deletion<'_> {
                 answer,
             )?;
         }
-        groups.remove(&group.name);
         Ok(())
     }
 
-    /// Whether one of these servers exists. A group still shows those that are deleted softly.
+    /// Whether one of these servers exists.
     async fn has_servers(&self, members: &[ServerId]) -> StepResult<bool> {
         for id in members {
-            match self.cloud.server(id, Priority::Settling).await {
-                Ok(server) => {
-                    let is_gone = matches!(
-                        server.status,
-                        ServerStatus::Deleted | ServerStatus::SoftDeleted
-                    );
-                    if !is_gone {
-                        return Ok(true);
-                    }
-                }
-                Err(error) if error.is_not_found() => {}
+            let status = match self.cloud.server(id, Priority::Settling).await {
+                Ok(server) => Some(server.status),
+                Err(error) if error.is_not_found() => None,
                 Err(error) => return Err(failed(&error, Reason::InstanceDeleteFailed)),
+            };
+            if is_in_use_by(status.as_ref()) {
+                return Ok(true);
             }
         }
         Ok(false)
@@ -219,21 +220,6 @@ impl Deletion<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn of_several_groups_the_one_with_servers_is_used() {
-        let group = |id: &str, members: &[&str]| ServerGroup {
-            id: id.into(),
-            name: "g".to_owned(),
-            policies: vec!["soft-anti-affinity".to_owned()],
-            members: members.iter().map(|id| (*id).into()).collect(),
-        };
-        let chosen = |found: Vec<ServerGroup>| choose(found).map(|group| group.id.to_string());
-        assert_eq!(chosen(vec![]), None);
-        let (a, b, used) = (group("a", &[]), group("b", &[]), group("c", &["1"]));
-        assert_eq!(chosen(vec![b.clone(), a.clone()]).as_deref(), Some("a"));
-        assert_eq!(chosen(vec![b, used, a]).as_deref(), Some("c"));
-    }
 
     #[test]
     fn a_group_is_known_until_it_is_forgotten() {

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::{HookChange, Hooks, apply};
 use crate::reconcile::{
-    ClusterIdentityDefault, StepError,
+    ClusterIdentityDefault, StepError, api_in,
     capi::{self, Machine},
     cluster_names::Names,
     identity,
@@ -64,7 +64,7 @@ pub async fn release_all(client: &Client, clouds: &Clouds, namespace: Option<&st
     if let Err(error) = remove_hooks(client, namespace, &mut released).await {
         released.failed.push(format!("listing Machines: {error}"));
     }
-    let clusters: Api<OpenStackCluster> = api(client, namespace);
+    let clusters: Api<OpenStackCluster> = api_in(client, namespace);
     match pages(&clusters).await {
         Ok(clusters) => {
             for cluster in clusters {
@@ -85,16 +85,6 @@ pub async fn release_all(client: &Client, clouds: &Clouds, namespace: Option<&st
             .push(format!("listing OpenStackClusters: {error}")),
     }
     released
-}
-
-fn api<K>(client: &Client, namespace: Option<&str>) -> Api<K>
-where
-    K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
-{
-    namespace.map_or_else(
-        || Api::all(client.clone()),
-        |namespace| Api::namespaced(client.clone(), namespace),
-    )
 }
 
 async fn pages<K>(api: &Api<K>) -> Result<Vec<K>, kube::Error>
@@ -119,7 +109,7 @@ async fn remove_hooks(
     namespace: Option<&str>,
     released: &mut Released,
 ) -> Result<(), kube::Error> {
-    let machines: Api<Machine> = api(client, namespace);
+    let machines: Api<Machine> = api_in(client, namespace);
     for machine in pages(&machines).await? {
         let carried = Hooks::on(&machine.metadata);
         if !carried.any() {
