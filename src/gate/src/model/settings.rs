@@ -91,7 +91,7 @@ impl Default for Schedule {
         Self {
             // An operation takes a second at best: the first read should come right after that, and the fourth,
             // however jitter shortens the gaps, not before one of five seconds has ended.
-            first: [1_100, 1_650, 1_650, 1_650, 2_000, 2_000, 2_500]
+            first: [1_050, 1_650, 1_650, 1_650, 2_000, 2_000, 2_500]
                 .map(Duration::from_millis)
                 .to_vec(),
             settling: Duration::from_secs(5),

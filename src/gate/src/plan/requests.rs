@@ -14,7 +14,7 @@ use crate::{
 use capo_core::Endpoint;
 
 /// The pause between an answer and the next request to that port.
-pub(crate) const GAP: Duration = Duration::from_millis(50);
+pub(crate) const GAP: Duration = Duration::from_millis(40);
 
 /// Sends what is due: one request to a port at a time.
 pub(crate) fn send(state: &mut State, now: &Now, effects: &mut Vec<Effect>) {

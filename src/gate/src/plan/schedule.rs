@@ -158,12 +158,10 @@ fn due(state: &State, gap: Duration) -> Option<Instant> {
         .reads
         .ladder
         .map_or(tried, |ladder| tried.max(ladder.start));
-    let mut factor = state.reads.factor.clamp(0.5, 1.5);
-    if state.reads.ladder.is_some_and(|ladder| ladder.reads == 0) {
-        // The first gap is as short as the shortest operation, and an earlier read would only cost a call.
-        factor = factor.max(1.0);
-    }
-    let mut gap = gap.mul_f64(factor);
+    // The first gap is just longer than the shortest operation: a shorter one costs a call, and a longer one is waited for.
+    let is_first = state.reads.ladder.is_some_and(|ladder| ladder.reads == 0);
+    let factor = if is_first { 1.0 } else { state.reads.factor };
+    let mut gap = gap.mul_f64(factor.clamp(0.5, 1.5));
     if state.reads.wanted || state.reads.nudged {
         // What Octavia is still changing is read soon anyway; what it has changed is read at once, but never in a hot loop.
         let soon = if state.reads.ladder.is_some() && !has_applied_all(state) {

@@ -177,12 +177,14 @@ fn while_something_settles_reads_follow_the_ladder() {
         })
     };
     let (first, state) = settling(|_, _| ());
-    assert_eq!(first, Some(Duration::from_millis(1_100)));
-    // Jitter never moves the first read to an earlier time, because no operation has ended by then.
-    let (early, _) = settling(|state, _| state.reads.factor = 0.8);
-    assert_eq!(early, Some(Duration::from_millis(1_100)));
-    let (late, _) = settling(|state, _| state.reads.factor = 1.2);
-    assert_eq!(late, Some(Duration::from_millis(1_320)));
+    assert_eq!(first, Some(Duration::from_millis(1_050)));
+    // Jitter leaves the first read where it is, right after the shortest operation.
+    for change in [
+        |state: &mut State, _: &Now| state.reads.factor = 0.8,
+        |state: &mut State, _: &Now| state.reads.factor = 1.2,
+    ] {
+        assert_eq!(settling(change).0, first);
+    }
     assert_eq!(state.reads.ladder.map(|ladder| ladder.reads), Some(0));
     let second = |state: &mut State, now: &Now| {
         state.reads.ladder = Some(Ladder {
@@ -193,7 +195,7 @@ fn while_something_settles_reads_follow_the_ladder() {
     };
     assert_eq!(settling(second).0, Some(Duration::from_millis(1_650)));
     // Nothing waits for the end of an enabling: its second read comes late.
-    for (reads, gap) in [(0, Duration::from_millis(1_100)), (1, SECOND * 5)] {
+    for (reads, gap) in [(0, Duration::from_millis(1_050)), (1, SECOND * 5)] {
         let (patient, _) = due(|state, now| {
             state.balancer.provisioning = Some(ProvisioningStatus::PendingUpdate);
             state.reads.ladder = Some(Ladder {
@@ -232,7 +234,7 @@ fn while_something_settles_reads_follow_the_ladder() {
         state.reads.tried = Some(ago(now, SECOND * 10));
         state.reads.ladder = Some(Ladder::from(now.instant));
     };
-    assert_eq!(settling(written).0, Some(Duration::from_millis(1_100)));
+    assert_eq!(settling(written).0, Some(Duration::from_millis(1_050)));
     let (_, settled) = due(second);
     assert!(settled.reads.ladder.is_none());
 }

@@ -209,7 +209,7 @@ fn gaps_after_a_write() {
         at += ladder_gap(&schedule, Provider::Amphora, false, read, at);
         times.push(at.as_secs_f64());
     }
-    let expected = [1.1, 2.75, 4.4, 6.05, 8.05, 10.05, 12.55, 17.55, 22.55];
+    let expected = [1.05, 2.7, 4.35, 6.0, 8.0, 10.0, 12.5, 17.5, 22.5];
     assert_eq!(times.get(..9), Some(&expected[..]));
     for (seconds, gap) in [
         (119, 5),
@@ -228,7 +228,7 @@ fn gaps_after_a_write() {
     assert_eq!(first(Provider::Amphora, true), Duration::from_secs(10));
     assert_eq!(
         first(Provider::Unknown, false),
-        Duration::from_millis(1_100)
+        Duration::from_millis(1_050)
     );
 }
 
