@@ -89,13 +89,7 @@ pub(crate) fn enable(state: &State, now: &Now) -> Option<Todo> {
         if place.slot.is_backing_off(now.instant) {
             return None;
         }
-        let may = state.settings.mode != GateMode::Enforce
-            || serving::is_known_to_be_up(state, place.machine, now)
-            || serving::any_release_is_open(state)
-            || others_in_service(state, place) == InService::None
-            || serving::none_is_reached(state, place.port)
-            || is_enabled_elsewhere(state, place);
-        if !may {
+        if !may_enable(state, place, now) {
             return None;
         }
         let detail = member.detail.as_ref();
@@ -106,6 +100,16 @@ pub(crate) fn enable(state: &State, now: &Now) -> Option<Todo> {
         };
         Some(place.write(Operation::Enable, update(pool, member, enabled)))
     })
+}
+
+/// A member that joined may get clients: its API server is up, or no other member gets them.
+pub(crate) fn may_enable(state: &State, place: MemberPlace<'_>, now: &Now) -> bool {
+    state.settings.mode != GateMode::Enforce
+        || serving::is_known_to_be_up(state, place.machine, now)
+        || serving::any_release_is_open(state)
+        || others_in_service(state, place) == InService::None
+        || serving::none_is_reached(state, place.port)
+        || is_enabled_elsewhere(state, place)
 }
 
 /// No monitor tells whether the machine serves this port, its Node has joined, and its member of another port is enabled.

@@ -9,7 +9,12 @@ use crate::{
         member::{Class, Owner},
         state::State,
     },
+    plan::{
+        members::may_enable,
+        todo::{MemberPlace, places},
+    },
 };
+use capo_core::ObjectName;
 
 /// Whether the call under way would still be made. A call waits for the request budget for up to a minute, and a write must
 /// not be sent when the cluster was paused or the release was called off in the meantime.
@@ -28,10 +33,13 @@ pub fn is_call_wanted(state: &State) -> bool {
                 machine,
                 port,
                 operation,
-            } => state
-                .machines
-                .get(machine)
-                .is_some_and(|machine| is_operation_wanted(state, machine, *port, *operation)),
+            } => {
+                state
+                    .machines
+                    .get(machine)
+                    .is_some_and(|machine| is_operation_wanted(state, machine, *port, *operation))
+                    && (*operation != Operation::Enable || may_be_enabled(state, machine, *port))
+            }
             Write::Prune { port, member } => {
                 let port = state.ports.iter().find(|known| known.number == *port);
                 let members = port.into_iter().flat_map(|port| &port.members);
@@ -60,6 +68,15 @@ fn is_operation_wanted(state: &State, machine: &Machine, port: u16, operation: O
             }
             Operation::Restore | Operation::Repair => true,
         }
+}
+
+/// There still is a reason to enable a member that joined.
+fn may_be_enabled(state: &State, machine: &ObjectName, port: u16) -> bool {
+    let Some(now) = &state.last_step else {
+        return false;
+    };
+    let is_there = |place: MemberPlace<'_>| place.name == machine && place.port.number == port;
+    places(state).any(|(place, _)| is_there(place) && may_enable(state, place, now))
 }
 
 /// The machine's member of a port is to be replaced.

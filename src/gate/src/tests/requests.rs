@@ -1,11 +1,13 @@
 //! Which requests through the endpoint are sent, and which call that waits for the budget may still be sent.
 
+use std::time::Instant;
+
 use crate::{
     model::{
         call::{InFlight, Operation, Purpose, Write},
         clock::Now,
         decision::{GateCause, GateDecision},
-        desired::Deletion,
+        desired::{Deletion, Health},
         effect::Effect,
         evidence::{Lack, Others},
         machine::Stage,
@@ -177,12 +179,30 @@ fn a_left_over_member_is_deleted_only_while_it_is_one() {
 fn a_write_of_a_member_that_waits_is_sent_only_while_its_machine_needs_it() {
     use Operation::{Adopt, Create, Delete, Drain, Enable, Repair, Replace, Restore};
     let all = |change: fn(&mut State)| {
-        let wanted = |operation: &Operation| wanted(write_of(*operation), change);
+        let wanted = |operation: &Operation| {
+            wanted(write_of(*operation), |state| {
+                machine(state, 1).want.api_server_pod = Health::Good(Instant::now());
+                change(state);
+            })
+        };
         let operations = Operation::ALL.into_iter();
         operations.filter(wanted).collect::<Vec<_>>()
     };
     let stays = [Create, Replace, Adopt, Restore, Repair, Enable];
     assert_eq!(all(|_| ()), stays);
+    // A newcomer is enabled only while there is a reason for it.
+    fn is_not_known_to_be_up(state: &mut State) {
+        machine(state, 1).want.api_server_pod = Health::Unknown;
+        machine(state, 1).want.node = Health::Unknown;
+        machine(state, 1).probe.seen = None;
+    }
+    let disabled = [Create, Replace, Adopt, Restore, Repair];
+    assert_eq!(all(is_not_known_to_be_up), disabled);
+    let and_no_other_one_serves = |state: &mut State| {
+        is_not_known_to_be_up(state);
+        member(state, 2, 0).provisioning = ProvisioningStatus::Error;
+    };
+    assert_eq!(all(and_no_other_one_serves), stays);
     // A member that is to be replaced is deleted before.
     let broken = |state: &mut State| {
         member(state, 1, 0).provisioning = ProvisioningStatus::Error;
