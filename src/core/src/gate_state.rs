@@ -14,7 +14,7 @@ label_enum! {
         Held = "Held",
         /// The gate holds no machine, because the operator bypasses it.
         Bypassed = "Bypassed",
-        /// The load balancer was not observed yet, or the last observation is too old.
+        /// The load balancer was not observed yet, or the last observation is too old. Of one gate: it was not evaluated.
         Unknown = "Unknown",
     }
 }

@@ -10,7 +10,6 @@ use capo_core::{ObjectName, Priority, Reason};
 use capo_gate::{
     Settings, Unobserved, builders,
     desired::{DesiredLoadBalancer, DesiredMachine, ObservedServer, ServerState},
-    findings::Gate,
 };
 use capo_openstack::{
     ClientSettings, Cloud, CloudProfile, Clouds, LeaseToken, NoObserver,
@@ -212,7 +211,7 @@ impl Process {
         let findings = self.tracker.findings(cluster);
         findings.is_some_and(|findings| {
             let newcomer = findings.machines.get(&name(cluster, "m1"));
-            newcomer.is_some_and(|finding| matches!(finding.admission, Gate::Open { .. }))
+            newcomer.is_some_and(|finding| finding.admission.is_open())
         })
     }
 

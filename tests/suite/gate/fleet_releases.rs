@@ -13,7 +13,7 @@ use capo_core::{Endpoint, Lookup, ObjectName, Reason, octavia::MonitorNumbers};
 use capo_gate::{
     Settings, Unobserved,
     desired::{Deletion, DesiredLoadBalancer, DesiredMachine, Health},
-    findings::{Findings, Gate},
+    findings::Findings,
 };
 use capo_openstack::Cloud;
 use capo_rs::tracker::{OctaviaClient, Tracker};
@@ -126,8 +126,7 @@ impl Process {
 fn may_go(findings: &Findings, cluster: &ObjectName) -> bool {
     let going = findings.machines.get(&name(cluster, GOES.0));
     going.is_some_and(|going| {
-        matches!(going.release, Gate::Open { .. })
-            && findings.may_act_on(&going.release, Instant::now())
+        going.release.is_open() && findings.may_act_on(&going.release, Instant::now())
     })
 }
 

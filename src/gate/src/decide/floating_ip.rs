@@ -8,11 +8,12 @@ use jiff::Timestamp;
 use crate::{
     apply::reply::Shown,
     decide::{
-        precedence::{first_bypass, first_hold},
+        precedence::{self, override_text},
         proof::{self, WITHOUT_PROOF},
     },
     model::{
         clock::Now,
+        decision::{CLUSTER_DELETING, GateCause, GateDecision, NEVER_INITIALISED, SERVER_DOWN},
         desired::{ClusterFacts, ObservedServer},
         findings::{Gate, MachineFinding},
         floating_ip::{Carrier, CarrierDeletion, CarrierProof, Holder, ProofOutcome},
@@ -21,7 +22,7 @@ use crate::{
         state::State,
     },
 };
-use capo_core::{ConditionState, GateOverride, ObjectName, Reason};
+use capo_core::{ConditionState, GateMode, ObjectName, Reason};
 
 /// A row of requests through the endpoint for a machine that is being deleted, judged by the rules of the gates of load
 /// balancers.
@@ -126,30 +127,27 @@ pub fn carrier_findings(
         .iter()
         .map(|carrier| {
             let is_next = next.is_some_and(|next| next.machine == carrier.machine);
+            let decided = |by_rules: &dyn Fn() -> Gate| {
+                before_rules(inputs, carrier, now).unwrap_or_else(by_rules)
+            };
             let mut gate = match carrier.deletion {
                 CarrierDeletion::Since(_) if inputs.asked.contains_key(&carrier.machine) => {
-                    before_rules(inputs, carrier, now)
-                        .unwrap_or_else(|| by_rules(inputs, carrier, is_next, now))
+                    decided(&|| by_rules(inputs, carrier, is_next, now))
                 }
-                CarrierDeletion::No | CarrierDeletion::Since(_) => Gate::NotAsked,
-                CarrierDeletion::WithoutHook => {
-                    before_rules(inputs, carrier, now).unwrap_or_else(|| {
-                        open(
-                            Reason::MachineReleased,
-                            "The deletion hook was removed from the Machine",
-                        )
-                    })
-                }
+                CarrierDeletion::No | CarrierDeletion::Since(_) => Gate::NOT_ASKED,
+                CarrierDeletion::WithoutHook => decided(&|| {
+                    let text = "The deletion hook was removed from the Machine";
+                    Gate::open(Reason::MachineReleased, text)
+                }),
             };
-            let previous = before.get(&carrier.machine).map(|finding| &finding.release);
-            if let (Gate::Held { since, .. }, Some(Gate::Held { since: known, .. })) =
-                (&mut gate, previous)
-            {
-                *since = *known;
+            let previous = before.get(&carrier.machine);
+            if gate.is_held() {
+                let since = previous.and_then(|finding| finding.release.since);
+                gate.since = since.or(gate.since);
             }
             let finding = MachineFinding {
                 verdict: inputs.ingress.clone(),
-                admission: open(Reason::LoadBalancerDisabled, "No load balancer is managed"),
+                admission: Gate::open(Reason::LoadBalancerDisabled, "No load balancer is managed"),
                 release: gate.clone(),
                 finalizer: gate,
                 server_wanted: is_server_wanted(inputs, carrier),
@@ -159,48 +157,33 @@ pub fn carrier_findings(
         .collect()
 }
 
-fn open(reason: Reason, message: impl Into<String>) -> Gate {
-    Gate::Open {
-        reason,
-        message: message.into(),
-    }
-}
-
 /// What decides before the rules. `None` leaves the decision to them.
 fn before_rules(inputs: &ReleaseInputs<'_>, carrier: &Carrier, now: Timestamp) -> Option<Gate> {
-    if inputs.cluster.cluster_deleting {
-        return Some(open(
-            Reason::ClusterDeleting,
-            "The Cluster or its control plane is being deleted, or was deleted",
-        ));
-    }
-    let operators = || [&carrier.operator, &inputs.cluster.operator].into_iter();
-    if let Some(GateOverride::Bypass { reason, .. }) = first_bypass(operators(), now) {
-        return Some(Gate::Bypassed {
-            message: format!("The operator bypasses the gate: {reason}"),
-        });
-    }
-    if let Some(GateOverride::Hold { reason }) = first_hold(operators()) {
-        let message = format!("The operator holds the gate: {reason}");
-        return Some(Gate::Held {
-            reason: Reason::OperatorHold,
+    let cluster = inputs.cluster;
+    if let Some(decision) = precedence::of_facts(cluster, &carrier.operator, GateMode::Enforce, now)
+    {
+        let overrides = [&carrier.operator, &cluster.operator].into_iter();
+        let message = match decision {
+            GateDecision::Open(_) => CLUSTER_DELETING.to_owned(),
+            _ => override_text(overrides, now).unwrap_or_default(),
+        };
+        return Some(Gate {
+            state: decision.state(),
+            reason: decision.reason()?,
             message,
-            since: now,
+            since: matches!(decision, GateDecision::Held(_)).then_some(now),
         });
     }
-    if !inputs.cluster.initialised {
-        return Some(open(
-            Reason::ControlPlaneNotInitialized,
-            "The control plane was never initialised",
-        ));
+    if !cluster.initialised {
+        let reason = GateCause::NeverInitialised.reason();
+        return Some(Gate::open(reason, NEVER_INITIALISED));
     }
     // The absence of a server counts only in the project in which the floating IP was found. If the floating IP is still on this
-    // machine, no other one can take it, and nobody answers there.
+    // machine, no other one can take it, and no API server answers there.
     let server = inputs.asked.get(&carrier.machine).copied().flatten();
-    if server.is_some_and(|server| server.is_down_for_good() && !server.is_due(inputs.now)) {
-        return Some(open(Reason::ServerGone, "Its server is absent or SHUTOFF"));
-    }
-    None
+    let is_down =
+        server.is_some_and(|server| server.is_down_for_good() && !server.is_due(inputs.now));
+    is_down.then(|| Gate::open(GateCause::ServerDown.reason(), SERVER_DOWN))
 }
 
 /// The last read showed the server of a machine as down whose release is asked for, and is too old to decide on.
@@ -211,11 +194,7 @@ fn is_server_wanted(inputs: &ReleaseInputs<'_>, carrier: &Carrier) -> bool {
 
 /// What the rules decide.
 fn by_rules(inputs: &ReleaseInputs<'_>, carrier: &Carrier, is_next: bool, now: Timestamp) -> Gate {
-    let held = |message: String| Gate::Held {
-        reason: Reason::FloatingIPError,
-        message,
-        since: now,
-    };
+    let held = |message: String| Gate::held(Reason::FloatingIPError, message, now);
     let address = inputs.address;
     let holder = match inputs.holder {
         Holder::Machine(holder) if *holder == carrier.machine => {
@@ -238,7 +217,7 @@ fn by_rules(inputs: &ReleaseInputs<'_>, carrier: &Carrier, is_next: bool, now: T
         .proof
         .filter(|proof| proof.leaving == carrier.machine && proof.holder == *holder);
     match proof.map(|proof| (proof, &proof.outcome)) {
-        Some((_, Some(ProofOutcome::Served))) => open(
+        Some((_, Some(ProofOutcome::Served))) => Gate::open(
             Reason::MachineReleased,
             format!(
                 "The API server answers at {address}, which is on machine {}",
@@ -260,7 +239,7 @@ fn by_rules(inputs: &ReleaseInputs<'_>, carrier: &Carrier, is_next: bool, now: T
             let is_reached = reached_since
                 .is_some_and(|since| inputs.now.saturating_duration_since(since) >= WITHOUT_PROOF);
             if *is_unreachable && is_reached {
-                return open(
+                return Gate::open(
                     Reason::MachineReleased,
                     format!(
                         "Cluster API has reached the API server for {} s since floating IP {address} is on machine {}; \

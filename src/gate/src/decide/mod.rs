@@ -250,9 +250,11 @@ fn settle(
             }
         }
     }
-    let labels = |decision: GateDecision| (decision.label(), decision.reason());
-    if new != GateDecision::NotAsked && labels(old) != labels(new) {
-        effects.push(Effect::Record(MetricEvent::Decision(gate, new)));
+    let labels = |decision: GateDecision| (decision.state(), decision.reason());
+    if let (state, Some(reason)) = labels(new)
+        && labels(old) != labels(new)
+    {
+        effects.push(Effect::Record(MetricEvent::Decision(gate, state, reason)));
     }
 }
 

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use crate::model::{
     clock::Now,
     decision::{GateCause, GateDecision},
+    desired::ClusterFacts,
     machine::Machine,
     state::State,
 };
@@ -16,23 +17,37 @@ pub(crate) fn precedence(state: &State, machine: &Machine, now: &Now) -> Option<
     let Some(desired) = &state.desired else {
         return Some(GateDecision::Held(GateCause::NotObserved));
     };
-    if desired.cluster.paused || machine.want.paused {
+    if machine.want.paused {
         return Some(GateDecision::Held(GateCause::Paused));
     }
-    if desired.cluster.cluster_deleting {
+    let mode = state.settings.mode;
+    of_facts(&desired.cluster, &machine.want.operator, mode, now.wall)
+        .or_else(|| (!desired.enabled).then_some(GateDecision::Open(GateCause::Disabled)))
+}
+
+/// The same list without a load balancer, for a machine with this annotation of the operator.
+pub(crate) fn of_facts(
+    cluster: &ClusterFacts,
+    operator: &GateOverride,
+    mode: GateMode,
+    now: Timestamp,
+) -> Option<GateDecision> {
+    let overrides = || [operator, &cluster.operator].into_iter();
+    if cluster.paused {
+        return Some(GateDecision::Held(GateCause::Paused));
+    }
+    if cluster.cluster_deleting {
         return Some(GateDecision::Open(GateCause::ClusterDeleting));
     }
-    if bypass(state, Some(machine), now).is_some() {
+    if first_bypass(overrides(), now).is_some() {
         return Some(GateDecision::Bypassed);
     }
-    if hold(state, Some(machine)).is_some() {
-        match state.settings.mode {
-            GateMode::Enforce => return Some(GateDecision::Held(GateCause::OperatorHold)),
-            GateMode::Observe => return Some(GateDecision::Observed(GateCause::OperatorHold)),
-            GateMode::Off => {}
-        }
+    first_hold(overrides())?;
+    match mode {
+        GateMode::Enforce => Some(GateDecision::Held(GateCause::OperatorHold)),
+        GateMode::Observe => Some(GateDecision::Observed(GateCause::OperatorHold)),
+        GateMode::Off => None,
     }
-    (!desired.enabled).then_some(GateDecision::Open(GateCause::Disabled))
 }
 
 /// The operator's valid bypass, on machine or cluster.
@@ -52,11 +67,6 @@ pub(crate) fn first_bypass<'a>(
     overrides.find(|found| matches!(found, GateOverride::Bypass { until, .. } if *until > now))
 }
 
-/// The operator's hold, on machine or cluster.
-pub(crate) fn hold<'a>(state: &'a State, machine: Option<&'a Machine>) -> Option<&'a GateOverride> {
-    first_hold(overrides(state, machine))
-}
-
 /// The first hold.
 pub(crate) fn first_hold<'a>(
     mut overrides: impl Iterator<Item = &'a GateOverride>,
@@ -68,10 +78,36 @@ pub(crate) fn first_hold<'a>(
 pub(crate) fn overrides<'a>(
     state: &'a State,
     machine: Option<&'a Machine>,
-) -> impl Iterator<Item = &'a GateOverride> {
+) -> impl Iterator<Item = &'a GateOverride> + Clone {
     let of_the_machine = machine.map(|machine| &machine.want.operator);
     let of_the_cluster = state.cluster().map(|cluster| &cluster.operator);
     of_the_machine.into_iter().chain(of_the_cluster)
+}
+
+/// What the first of these says that counts, as a clause for messages.
+pub(crate) fn override_text<'a>(
+    overrides: impl Iterator<Item = &'a GateOverride> + Clone,
+    now: Timestamp,
+) -> Option<String> {
+    if let Some(GateOverride::Bypass { until, reason }) = first_bypass(overrides.clone(), now) {
+        return Some(format!("bypassed by the operator until {until}: {reason}"));
+    }
+    if let Some(GateOverride::Hold { reason }) = first_hold(overrides.clone()) {
+        return Some(format!("held by the operator: {reason}"));
+    }
+    let refused = overrides.clone().find_map(|found| match found {
+        GateOverride::Refused { message } => {
+            Some(format!("the operator's annotation is refused: {message}"))
+        }
+        _ => None,
+    });
+    let mut ended = overrides.filter_map(|found| match found {
+        GateOverride::Bypass { until, .. } => {
+            Some(format!("the operator's bypass has ended at {until}"))
+        }
+        _ => None,
+    });
+    refused.or_else(|| ended.next())
 }
 
 /// What keeps every observation from being decided on.

@@ -6,7 +6,7 @@ use crate::model::{
     member::Class,
     part::PartKind,
 };
-use capo_core::{FailureClass, Reason, label_enum};
+use capo_core::{FailureClass, GateState, Reason, label_enum};
 
 label_enum! {
     /// The three gates, as metrics and the command line name them.
@@ -53,13 +53,13 @@ impl GateDecision {
         matches!(self, Self::Open(_) | Self::Bypassed | Self::Observed(_))
     }
 
-    /// As metrics name it.
-    pub fn label(self) -> &'static str {
+    /// The state that metrics and conditions show.
+    pub fn state(self) -> GateState {
         match self {
-            Self::NotAsked => "NotAsked",
-            Self::Open(_) | Self::Observed(_) => "Open",
-            Self::Bypassed => "Bypassed",
-            Self::Held(_) => "Held",
+            Self::NotAsked => GateState::Unknown,
+            Self::Open(_) | Self::Observed(_) => GateState::Open,
+            Self::Bypassed => GateState::Bypassed,
+            Self::Held(_) => GateState::Held,
         }
     }
 
@@ -170,6 +170,14 @@ pub enum GateCause {
     /// Its members are being removed.
     Removing,
 }
+
+/// The sentence of [`GateCause::ClusterDeleting`].
+pub(crate) const CLUSTER_DELETING: &str =
+    "The Cluster or its control plane is being deleted, or was deleted";
+/// The sentence of [`GateCause::NeverInitialised`].
+pub(crate) const NEVER_INITIALISED: &str = "The control plane was never initialised";
+/// The sentence of [`GateCause::ServerDown`].
+pub(crate) const SERVER_DOWN: &str = "Its server is absent or SHUTOFF";
 
 impl GateCause {
     /// The reason that conditions, events and metrics show.

@@ -6,7 +6,8 @@ use ipnet::IpNet;
 use jiff::Timestamp;
 
 use capo_core::{
-    ConditionState, MemberStatus, ObjectName, OperatingStatus, ProvisioningStatus, Reason,
+    ConditionState, GateState, MemberStatus, ObjectName, OperatingStatus, ProvisioningStatus,
+    Reason,
     ids::{MemberId, PoolId},
 };
 
@@ -81,17 +82,13 @@ impl Findings {
     /// contradicts it, but acted on only while the read behind it is fresh: Kubernetes may have been unreachable for
     /// minutes in between.
     pub fn may_act_on(&self, gate: &Gate, now: Instant) -> bool {
-        match gate {
-            Gate::Open {
-                reason: Reason::MembersActive | Reason::MachineReleased,
-                ..
-            } => self.fresh_until.is_some_and(|until| now <= until),
+        let is_fresh = self.fresh_until.map(|until| now <= until);
+        match gate.reason {
+            _ if gate.state != GateState::Open => gate.is_open(),
+            Reason::MembersActive | Reason::MachineReleased => is_fresh == Some(true),
             // Without a load balancer there is nothing to read.
-            Gate::Open {
-                reason: Reason::MachineDoesNotServe | Reason::MachineNeverServed,
-                ..
-            } => self.fresh_until.is_none_or(|until| now <= until),
-            gate => gate.is_open(),
+            Reason::MachineDoesNotServe | Reason::MachineNeverServed => is_fresh != Some(false),
+            _ => true,
         }
     }
 }
@@ -149,37 +146,62 @@ pub struct MachineFinding {
     pub server_wanted: bool,
 }
 
-/// One gate's state.
+/// One gate of one machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Gate {
-    /// It was not evaluated, because nothing waits for it at the moment.
-    NotAsked,
-    /// It holds nothing.
-    Open {
-        /// Why it is open.
-        reason: Reason,
-        /// On what evidence.
-        message: String,
-    },
-    /// It holds nothing, because the operator bypasses it.
-    Bypassed {
-        /// The operator's reason and expiry.
-        message: String,
-    },
-    /// It holds the machine.
-    Held {
-        /// Why it holds.
-        reason: Reason,
-        /// What was seen, and what opens it.
-        message: String,
-        /// Since when it is held.
-        since: Timestamp,
-    },
+pub struct Gate {
+    /// Whether it holds the machine; [`GateState::Unknown`] where nothing waits for it at the moment, so that it was not evaluated.
+    pub state: GateState,
+    /// Why.
+    pub reason: Reason,
+    /// What was seen and, where the gate holds, what opens it.
+    pub message: String,
+    /// Since when it holds the machine; `None` where it does not.
+    pub since: Option<Timestamp>,
 }
 
 impl Gate {
+    /// A gate that was not evaluated.
+    pub const NOT_ASKED: Self = Self {
+        state: GateState::Unknown,
+        reason: Reason::NotYetObserved,
+        message: String::new(),
+        since: None,
+    };
+
+    /// A gate that holds nothing.
+    pub fn open(reason: Reason, message: impl Into<String>) -> Self {
+        Self {
+            state: GateState::Open,
+            reason,
+            message: message.into(),
+            since: None,
+        }
+    }
+
+    /// A gate that holds nothing, because the operator bypasses it.
+    pub fn bypassed(message: impl Into<String>) -> Self {
+        Self {
+            state: GateState::Bypassed,
+            ..Self::open(Reason::OperatorBypass, message)
+        }
+    }
+
+    /// A gate that holds the machine.
+    pub fn held(reason: Reason, message: impl Into<String>, since: Timestamp) -> Self {
+        Self {
+            state: GateState::Held,
+            since: Some(since),
+            ..Self::open(reason, message)
+        }
+    }
+
     /// Open or bypassed.
     pub fn is_open(&self) -> bool {
-        matches!(self, Self::Open { .. } | Self::Bypassed { .. })
+        matches!(self.state, GateState::Open | GateState::Bypassed)
+    }
+
+    /// Whether it holds the machine.
+    pub fn is_held(&self) -> bool {
+        self.state == GateState::Held
     }
 }

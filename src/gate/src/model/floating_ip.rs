@@ -90,7 +90,7 @@ pub struct CarrierProof {
     pub leaving: ObjectName,
     /// The machine that the floating IP is on.
     pub holder: ObjectName,
-    /// When the first request was made with the floating IP there.
+    /// When the first of the requests was made that have had no answer since, with the floating IP there.
     pub since: Instant,
     /// What came of them; `None` while they are under way.
     pub outcome: Option<ProofOutcome>,

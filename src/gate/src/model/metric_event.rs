@@ -2,11 +2,8 @@
 
 use std::time::Duration;
 
-use crate::model::{
-    call::Operation,
-    decision::{GateDecision, GateName},
-};
-use capo_core::{MemberStatus, Reason, label_enum};
+use crate::model::{call::Operation, decision::GateName};
+use capo_core::{GateState, MemberStatus, Reason, label_enum};
 
 /// Something to count. Labels are as the metrics name them.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,7 +20,7 @@ pub enum MetricEvent {
     /// Octavia answered a member operation.
     Operation(Operation, OperationOutcome),
     /// A gate decided otherwise than before.
-    Decision(GateName, GateDecision),
+    Decision(GateName, GateState, Reason),
     /// A hold ended after this long.
     HoldEnded(GateName, Reason, Duration),
     /// A member was read ACTIVE for the first time, this long after its POST was sent.

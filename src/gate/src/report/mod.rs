@@ -1,7 +1,8 @@
 //! Makes the findings of a state, for controllers, metrics and the command line. Their texts have no counters and no ages,
 //! so that they are stable while nothing changes.
 
-pub(crate) mod messages;
+mod member_messages;
+mod messages;
 
 use std::time::Duration;
 
@@ -137,28 +138,26 @@ fn machine_finding(
     now: &Now,
 ) -> MachineFinding {
     let gates = &machine.gates;
-    let shown = |decision: GateDecision, since: Option<Stamp>, more: &str| match decision {
-        GateDecision::NotAsked => Gate::NotAsked,
-        GateDecision::Open(cause) => Gate::Open {
-            reason: cause.reason(),
-            message: messages::cause(state, Some((name, machine)), cause),
-        },
-        GateDecision::Observed(cause) => Gate::Open {
-            reason: cause.reason(),
-            message: messages::observed(state, name, machine)
-                .trim_start_matches("; ")
-                .to_owned(),
-        },
-        GateDecision::Bypassed => Gate::Bypassed {
-            message: messages::operator(state, Some(machine), now)
-                .trim_start_matches("; ")
-                .to_owned(),
-        },
-        GateDecision::Held(cause) => Gate::Held {
-            reason: cause.reason(),
-            message: messages::cause(state, Some((name, machine)), cause) + more,
-            since: since.map_or(now.wall, |since| since.wall),
-        },
+    let cause = |cause| messages::cause(state, Some((name, machine)), cause);
+    let shown = |decision: GateDecision, since: Option<Stamp>, more: &str| {
+        let message = match decision {
+            GateDecision::NotAsked => return Gate::NOT_ASKED,
+            GateDecision::Open(open) => cause(open),
+            GateDecision::Observed(_) => {
+                without_semicolon(&messages::observed(state, name, machine))
+            }
+            GateDecision::Bypassed => {
+                without_semicolon(&messages::operator(state, Some(machine), now))
+            }
+            GateDecision::Held(held) => cause(held) + more,
+        };
+        let begun = || since.map_or(now.wall, |since| since.wall);
+        Gate {
+            state: decision.state(),
+            reason: decision.reason().unwrap_or(Reason::NotYetObserved),
+            message,
+            since: matches!(decision, GateDecision::Held(_)).then(begun),
+        }
     };
     MachineFinding {
         verdict: machine_verdict(state, name, machine, now),
@@ -171,6 +170,11 @@ fn machine_finding(
         finalizer: shown(gates.finalizer, gates.finalizer_since, ""),
         server_wanted: machine.server_wanted,
     }
+}
+
+/// A subordinate clause as a sentence of its own.
+fn without_semicolon(clause: &str) -> String {
+    clause.trim_start_matches("; ").to_owned()
 }
 
 /// The condition of one machine: its own members, and why it is held if it is.
@@ -257,7 +261,7 @@ fn expected_member(
     let leaving = serving::is_leaving(machine);
     let message = match class {
         _ if leaving || machine.want.address.is_none() => String::new(),
-        Class::Foreign => messages::member_class(port.number, class),
+        Class::Foreign => member_messages::member_class(port.number, class),
         _ => slot.and_then(|slot| slot.refusal.as_ref()).map_or_else(
             || "It does not exist yet".to_owned(),
             |refusal| format!("Octavia did not create it: {}", refusal.message),

@@ -19,7 +19,7 @@ use crate::{
         world::{CONNECTION_GRACE, NAME, World},
     },
 };
-use capo_core::{GateMode, GateOverride, ObjectName, ProvisioningStatus};
+use capo_core::{GateMode, GateOverride, GateState, ObjectName, ProvisioningStatus};
 
 impl World {
     pub(crate) fn owner(&self, member: &ModelMember) -> Option<(&ObjectName, &Node)> {
@@ -300,10 +300,7 @@ impl World {
 
     /// I1: each port's member was read ACTIVE at the current address.
     pub(crate) fn check_admission(&self, name: &ObjectName, gate: &Gate) {
-        let Gate::Open { message, .. } = gate else {
-            return;
-        };
-        if !message.contains("read ACTIVE") {
+        if gate.state != GateState::Open || !gate.message.contains("read ACTIVE") {
             return;
         }
         let address = self.nodes.get(name).and_then(|node| node.want.address);
@@ -323,10 +320,8 @@ impl World {
 
     /// By the rules, somebody else's member takes traffic and is ACTIVE, and its API server was up a moment ago.
     pub(crate) fn check_release(&self, name: &ObjectName, gate: &Gate) {
-        let Gate::Open { message, .. } = gate else {
-            return;
-        };
-        if !message.contains("Its members are removed") {
+        let message = &gate.message;
+        if gate.state != GateState::Open || !message.contains("Its members are removed") {
             return;
         }
         let answers = |replied| self.now - replied < Duration::from_secs(60);

@@ -8,7 +8,6 @@ use crate::{
         clock::Now,
         desired::{Deletion, DesiredMachine, Health, ObservedServer, ServerState},
         event::{Answered, Event},
-        findings::Gate,
     },
     plan::withdrawal::is_call_wanted,
     report::report,
@@ -276,7 +275,7 @@ impl World {
                     machine.admission, machine.release, machine.finalizer, machine.server_wanted
                 ));
             }
-            self.tally.holds += u32::from(matches!(machine.release, Gate::Held { .. }));
+            self.tally.holds += u32::from(machine.release.is_held());
             if machine.admission.is_open() {
                 self.offered.insert(name.clone());
             }

@@ -39,7 +39,7 @@ fn metrics_and_the_command_line_have_a_word_for_everything() {
     );
     let cause = GateCause::Draining;
     for (decision, label, reason) in [
-        (GateDecision::NotAsked, "NotAsked", None),
+        (GateDecision::NotAsked, "Unknown", None),
         (GateDecision::Open(cause), "Open", Some(cause.reason())),
         (GateDecision::Observed(cause), "Open", Some(cause.reason())),
         (
@@ -49,7 +49,10 @@ fn metrics_and_the_command_line_have_a_word_for_everything() {
         ),
         (GateDecision::Held(cause), "Held", Some(cause.reason())),
     ] {
-        assert_eq!((decision.label(), decision.reason()), (label, reason));
+        assert_eq!(
+            (decision.state().as_str(), decision.reason()),
+            (label, reason)
+        );
         assert_eq!(decision.is_open(), matches!(label, "Open" | "Bypassed"));
     }
 }

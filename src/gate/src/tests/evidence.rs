@@ -6,11 +6,11 @@ use std::time::Duration;
 use crate::{
     model::{
         desired::{Deletion, DesiredMachine, Health},
-        findings::{Gate, MachineFinding},
+        findings::MachineFinding,
     },
     tests::world::{AtEndpoint, World, machine_name},
 };
-use capo_core::{GateMode, Reason};
+use capo_core::{GateMode, GateState, Reason};
 
 fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
@@ -49,12 +49,9 @@ fn gone(world: &World) -> bool {
 }
 
 fn held(world: &World) -> (Reason, String) {
-    match &finding(world, 1).release {
-        Gate::Held {
-            reason, message, ..
-        } => (*reason, message.clone()),
-        other => panic!("not held: {other:?}"),
-    }
+    let release = finding(world, 1).release.clone();
+    assert!(release.is_held(), "{release:?}");
+    (release.reason, release.message)
 }
 
 #[test]
@@ -145,14 +142,11 @@ fn observing_tells_a_release_that_would_be_held_and_lets_it_go() {
     world.change(&machine_name(1), |want| {
         want.deletion = Deletion::Unhooked { since };
     });
-    match &finding(&world, 1).release {
-        Gate::Open { reason, message } => {
-            assert_eq!(*reason, Reason::NoOtherMemberServing);
-            for words in ["only observes", "It is the only member of port 6443"] {
-                assert!(message.contains(words), "{message}");
-            }
-        }
-        other => panic!("{other:?}"),
+    let release = &finding(&world, 1).release;
+    assert_eq!(release.state, GateState::Open);
+    assert_eq!(release.reason, Reason::NoOtherMemberServing);
+    for words in ["only observes", "It is the only member of port 6443"] {
+        assert!(release.message.contains(words), "{release:?}");
     }
     // Its member goes, then its server, as without any gate.
     world.run(seconds(30));

@@ -15,7 +15,7 @@ use crate::{
         world::{Line, World, machine_name},
     },
 };
-use capo_core::{FailureClass, ProvisioningStatus, Reason};
+use capo_core::{FailureClass, GateState, ProvisioningStatus, Reason};
 
 #[test]
 fn a_held_admission_names_what_the_new_machine_lacks() {
@@ -45,7 +45,8 @@ fn a_held_admission_names_what_the_new_machine_lacks() {
         let finding = world.findings.machines.get(&name).cloned();
         let admission = finding.map(|finding| finding.admission);
         assert!(
-            matches!(&admission, Some(Gate::Held { reason, .. }) if *reason == expected),
+            matches!(&admission, Some(Gate {
+state: GateState::Held, reason, .. }) if *reason == expected),
             "{has_address} {refused:?}: {admission:?}"
         );
     }
@@ -74,7 +75,8 @@ fn admission_opens_on_a_fresh_read_only() {
     assert!(
         matches!(
             admission(&world),
-            Some(Gate::Held {
+            Some(Gate {
+                state: GateState::Held,
                 reason: Reason::NotYetObserved,
                 ..
             })
@@ -83,7 +85,13 @@ fn admission_opens_on_a_fresh_read_only() {
         admission(&world)
     );
     world.run(Duration::from_secs(2));
-    assert!(matches!(admission(&world), Some(Gate::Open { .. })));
+    assert!(matches!(
+        admission(&world),
+        Some(Gate {
+            state: GateState::Open,
+            ..
+        })
+    ));
     assert_eq!(world.tally.trees, trees + 1);
     // It closes again when the member fails before Cluster API has admitted the machine.
     world.model.fates = vec![Fate::Fails; 9];
@@ -95,7 +103,8 @@ fn admission_opens_on_a_fresh_read_only() {
     assert!(
         matches!(
             admission(&world),
-            Some(Gate::Held {
+            Some(Gate {
+                state: GateState::Held,
                 reason: Reason::MemberError,
                 ..
             })

@@ -10,7 +10,7 @@ use crate::{
     },
     tests::world::{World, machine_name},
 };
-use capo_core::{GateOverride, Reason};
+use capo_core::{GateOverride, GateState, Reason};
 
 /// The release gate of the machine that leaves, as soon as everything that holds is known.
 fn release(change: impl Fn(&mut World)) -> Option<(bool, Option<Reason>)> {
@@ -28,11 +28,8 @@ fn release(change: impl Fn(&mut World)) -> Option<(bool, Option<Reason>)> {
 
 /// Whether a gate is open, and why.
 fn summary(gate: &Gate) -> (bool, Option<Reason>) {
-    match gate {
-        Gate::Held { reason, .. } | Gate::Open { reason, .. } => (gate.is_open(), Some(*reason)),
-        Gate::Bypassed { .. } => (true, Some(Reason::OperatorBypass)),
-        Gate::NotAsked => (false, None),
-    }
+    let was_asked = gate.state != GateState::Unknown;
+    (gate.is_open(), was_asked.then_some(gate.reason))
 }
 
 fn bypass(world: &mut World) {

@@ -23,7 +23,7 @@ use crate::{
         world::{World, machine_name},
     },
 };
-use capo_core::{GateOverride, Lookup, ProvisioningStatus};
+use capo_core::{GateOverride, GateState, Lookup, ProvisioningStatus, Reason};
 
 const BEFORE_HOOK: Deletion = Deletion::BeforeHook {
     since: jiff::Timestamp::UNIX_EPOCH,
@@ -256,7 +256,7 @@ fn a_decision_is_recorded_when_its_label_or_reason_changes() {
         let mut effects = Vec::new();
         evaluate(state, now, &mut effects);
         let found = effects.into_iter().filter_map(|effect| match effect {
-            Effect::Record(MetricEvent::Decision(GateName::Release, decision)) => Some(decision),
+            Effect::Record(MetricEvent::Decision(GateName::Release, state, _)) => Some(state),
             _ => None,
         });
         found.collect::<Vec<_>>()
@@ -269,7 +269,7 @@ fn a_decision_is_recorded_when_its_label_or_reason_changes() {
     };
     no_other(&mut state, 1);
     let first = decisions(&mut state, &now);
-    assert!(matches!(first[..], [GateDecision::Held(_)]), "{first:?}");
+    assert_eq!(first, [GateState::Held]);
     assert_eq!(decisions(&mut state, &now), []);
     // The same reason on another port is no new decision for the metrics.
     no_other(&mut state, 0);
@@ -280,7 +280,11 @@ fn a_decision_is_recorded_when_its_label_or_reason_changes() {
     bypass(machine(&mut state, 1), &now);
     let mut effects = Vec::new();
     evaluate(&mut state, &now, &mut effects);
-    let opened = MetricEvent::Decision(GateName::Release, GateDecision::Bypassed);
+    let opened = MetricEvent::Decision(
+        GateName::Release,
+        GateState::Bypassed,
+        Reason::OperatorBypass,
+    );
     assert!(effects.contains(&Effect::Record(opened)));
     let ended = effects.iter().any(|effect| {
         matches!(

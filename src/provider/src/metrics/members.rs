@@ -8,7 +8,6 @@ use super::{
     Metrics, catalogue,
     families::{Result, counters, histograms},
 };
-use capo_core::Reason;
 use capo_gate::{GateObserver, MetricEvent, Operation, OperationOutcome};
 
 /// The kinds of OpenStack objects that are read regularly, because they change by themselves.
@@ -86,13 +85,9 @@ impl GateObserver for Metrics {
                 .operations
                 .with_label_values(&[operation.as_str(), outcome.as_str()])
                 .inc(),
-            MetricEvent::Decision(gate, decision) => families
+            MetricEvent::Decision(gate, state, reason) => families
                 .decisions
-                .with_label_values(&[
-                    gate.as_str(),
-                    decision.label(),
-                    decision.reason().map_or("", Reason::as_str),
-                ])
+                .with_label_values(&[gate.as_str(), state.as_str(), reason.as_str()])
                 .inc(),
             MetricEvent::HoldEnded(gate, reason, held) => families
                 .holds

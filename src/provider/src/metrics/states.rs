@@ -86,15 +86,11 @@ fn gates(all: All<'_>) -> [Samples; 3] {
             let gate = gate.as_str();
             state.add_states(&[namespace, name, gate], &states, current.as_str());
             for (machine, finding) in &findings.machines {
-                if let Gate::Held {
-                    reason: why,
-                    since: begun,
-                    ..
-                } = of(finding)
-                {
+                let held = of(finding);
+                if let Some(begun) = held.since {
                     let machine = label(&machine.name);
-                    since.add(&[namespace, name, machine, gate], seconds(*begun));
-                    reason.add(&[namespace, name, machine, gate, why.as_str()], 1.0);
+                    since.add(&[namespace, name, machine, gate], seconds(begun));
+                    reason.add(&[namespace, name, machine, gate, held.reason.as_str()], 1.0);
                 }
             }
         }
@@ -113,10 +109,10 @@ const GATES: [(GateName, StateOf); 3] = [
 
 /// The most restrictive state of any machine; a cluster without a machine at the gate is open.
 fn overall(gates: &[&Gate], observed: bool) -> GateState {
-    let any = |wanted: fn(&Gate) -> bool| gates.iter().any(|gate| wanted(gate));
-    if any(|gate| matches!(gate, Gate::Held { .. })) {
+    let any = |state| gates.iter().any(|gate| gate.state == state);
+    if any(GateState::Held) {
         GateState::Held
-    } else if any(|gate| matches!(gate, Gate::Bypassed { .. })) {
+    } else if any(GateState::Bypassed) {
         GateState::Bypassed
     } else if observed {
         GateState::Open

@@ -101,16 +101,12 @@ fn a_member_has_one_status_of_each_kind() {
 
 #[test]
 fn a_held_gate_has_its_reason_and_time() {
-    let held = |since| Gate::Held {
-        reason: Reason::MemberPending,
-        message: String::new(),
-        since,
-    };
+    let held = |since| Gate::held(Reason::MemberPending, "", since);
     let machine = |admission| MachineFinding {
         verdict: ConditionState::default(),
         admission,
-        release: Gate::NotAsked,
-        finalizer: Gate::NotAsked,
+        release: Gate::NOT_ASKED,
+        finalizer: Gate::NOT_ASKED,
         server_wanted: false,
     };
     let later = Timestamp::from_second(100).unwrap();

@@ -11,8 +11,8 @@ use crate::{
     status::transitions::{SeenMember, Transition, transitions},
     tracker::{PartChange, TrackerOutput},
 };
-use capo_core::{ObjectName, Reason};
-use capo_gate::{Publication, findings::Gate};
+use capo_core::{GateState, ObjectName};
+use capo_gate::Publication;
 
 /// Reports the transitions until `shutdown`.
 pub(crate) async fn run(context: &SharedContext, shutdown: CancellationToken) {
@@ -111,24 +111,18 @@ fn log(cluster: &ObjectName, change: &Transition) {
             );
         }
         Transition::Gate { gate, state, .. } => {
-            let (text, reason, why) = match state {
-                Gate::NotAsked => return,
-                Gate::Held {
-                    reason, message, ..
-                } => ("Holding", *reason, message),
-                Gate::Open { reason, message } => ("Opening", *reason, message),
-                Gate::Bypassed { message } => (
-                    "Opening because the operator bypasses the gate",
-                    Reason::OperatorBypass,
-                    message,
-                ),
+            let text = match state.state {
+                GateState::Unknown => return,
+                GateState::Held => "Holding",
+                GateState::Open => "Opening",
+                GateState::Bypassed => "Opening because the operator bypasses the gate",
             };
             tracing::info!(
                 OpenStackCluster = %cluster,
                 OpenStackMachine = %machine,
                 gate = gate.as_str(),
-                reason = reason.as_str(),
-                why,
+                reason = state.reason.as_str(),
+                why = state.message,
                 "{text}"
             );
         }

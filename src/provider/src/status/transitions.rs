@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use capo_core::{MemberStatus, ObjectName, OperatingStatus, Reason, ids::MemberId};
+use capo_core::{GateState, MemberStatus, ObjectName, OperatingStatus, Reason, ids::MemberId};
 use capo_gate::{
     GateName,
     findings::{Findings, Gate, MemberFinding},
@@ -28,7 +28,7 @@ pub enum Transition {
         machine: ObjectName,
         /// The gate.
         gate: GateName,
-        /// Its new state, which is never [`Gate::NotAsked`].
+        /// Its new state.
         state: Gate,
     },
 }
@@ -123,13 +123,17 @@ fn gates(before: Option<&Findings>, after: &Findings, transitions: &mut Vec<Tran
         let each = [
             (
                 GateName::Admission,
-                then.map(|t| &t.admission),
+                then.map(|then| &then.admission),
                 &now.admission,
             ),
-            (GateName::Release, then.map(|t| &t.release), &now.release),
+            (
+                GateName::Release,
+                then.map(|then| &then.release),
+                &now.release,
+            ),
             (
                 GateName::Finalizer,
-                then.map(|t| &t.finalizer),
+                then.map(|then| &then.finalizer),
                 &now.finalizer,
             ),
         ];
@@ -147,14 +151,15 @@ fn gates(before: Option<&Findings>, after: &Findings, transitions: &mut Vec<Tran
 
 /// Whether a gate has a new state. A gate that continues to hold for another ordinary reason has none.
 fn turns(then: Option<&Gate>, now: &Gate) -> bool {
-    match (then, now) {
-        (Some(Gate::Held { reason: was, .. }), Gate::Held { reason, .. }) => {
-            was != reason && !reason.is_step_of_change()
+    match (then.map(|then| then.state), now.state) {
+        (Some(GateState::Held), GateState::Held) => {
+            let is_another = then.is_some_and(|then| then.reason != now.reason);
+            is_another && !now.reason.is_step_of_change()
         }
-        (Some(Gate::Bypassed { .. }), Gate::Bypassed { .. }) | (_, Gate::NotAsked) => false,
-        (_, Gate::Held { .. } | Gate::Bypassed { .. }) => true,
-        (then, Gate::Open { .. }) => {
-            matches!(then, Some(Gate::Held { .. } | Gate::Bypassed { .. }))
+        (Some(GateState::Bypassed), GateState::Bypassed) | (_, GateState::Unknown) => false,
+        (_, GateState::Held | GateState::Bypassed) => true,
+        (then, GateState::Open) => {
+            matches!(then, Some(GateState::Held | GateState::Bypassed))
         }
     }
 }
@@ -239,25 +244,21 @@ fn member_event(
     }
 }
 
-fn gate_event(gate: GateName, state: &Gate) -> Option<EventText> {
-    let (warning, reason, action, message) = match state {
-        Gate::NotAsked => return None,
-        Gate::Held {
-            reason, message, ..
-        } => (
-            !reason.is_step_of_change(),
-            Reason::GateHeld,
-            "Hold",
-            message,
-        ),
-        Gate::Open { message, .. } => (false, Reason::GateOpened, "Open", message),
-        Gate::Bypassed { message } => (true, Reason::GateBypassed, "Bypass", message),
+fn gate_event(gate: GateName, now: &Gate) -> Option<EventText> {
+    let (warning, reason, action) = match now.state {
+        GateState::Unknown => return None,
+        GateState::Held => {
+            let is_trouble = !now.reason.is_step_of_change();
+            (is_trouble, Reason::GateHeld, "Hold")
+        }
+        GateState::Open => (false, Reason::GateOpened, "Open"),
+        GateState::Bypassed => (true, Reason::GateBypassed, "Bypass"),
     };
     Some(EventText {
         warning,
         reason,
         action,
-        note: format!("{}: {message}", gate.as_str()),
+        note: format!("{}: {}", gate.as_str(), now.message),
     })
 }
 

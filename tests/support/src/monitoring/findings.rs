@@ -55,16 +55,12 @@ fn found(pending: bool) -> MachineFinding {
     MachineFinding {
         verdict: ConditionState::default(),
         admission: if pending {
-            Gate::Held {
-                reason: Reason::MemberPending,
-                message: String::new(),
-                since: Timestamp::UNIX_EPOCH,
-            }
+            Gate::held(Reason::MemberPending, "", Timestamp::UNIX_EPOCH)
         } else {
-            Gate::NotAsked
+            Gate::NOT_ASKED
         },
-        release: Gate::NotAsked,
-        finalizer: Gate::NotAsked,
+        release: Gate::NOT_ASKED,
+        finalizer: Gate::NOT_ASKED,
         server_wanted: false,
     }
 }

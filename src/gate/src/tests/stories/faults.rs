@@ -2,7 +2,7 @@
 
 use super::{SECOND, gone, held, member_of, seconds, world};
 use crate::{
-    model::{call::Call, desired::Deletion, event::Event, findings::Gate, octavia::Change},
+    model::{call::Call, desired::Deletion, event::Event, octavia::Change},
     tests::{
         model::Fate,
         world::{Line, World, address, machine_name},
@@ -76,10 +76,9 @@ fn deletions_are_denied(call: &Call) -> Option<Line> {
 }
 
 fn message(world: &World, index: u8) -> String {
-    match &world.findings.machines[&machine_name(index)].release {
-        Gate::Held { message, .. } => message.clone(),
-        gate => format!("{gate:?}"),
-    }
+    let release = &world.findings.machines[&machine_name(index)].release;
+    assert!(release.is_held(), "{release:?}");
+    release.message.clone()
 }
 
 #[test]
@@ -140,8 +139,9 @@ fn a_member_whose_post_keeps_failing_is_posted_at_most_six_times_in_ten_minutes(
     assert!((4..=6).contains(&writes), "{writes}");
     let admission = &world.findings.machines[&machine_name(3)].admission;
     assert!(
-        matches!(admission, Gate::Held { reason: Reason::MemberMissing, message, .. }
-            if message.contains("the model answers Transient")),
+        admission.is_held()
+            && admission.reason == Reason::MemberMissing
+            && admission.message.contains("the model answers Transient"),
         "{admission:?}"
     );
     world.fault = |_| None;
@@ -342,10 +342,11 @@ fn a_write_that_keeps_meeting_a_lock_is_made_ever_less_often_and_named() {
     world.run(seconds(10 * MINUTE));
     let writes = world.tally.writes - writes;
     assert!((10..=15).contains(&writes), "{writes}");
-    let Gate::Held { message, .. } = &world.findings.machines[&machine_name(3)].admission else {
-        panic!("not held");
-    };
-    assert!(message.contains("the model answers Conflict"), "{message}");
+    let admission = &world.findings.machines[&machine_name(3)].admission;
+    assert!(
+        admission.is_held() && admission.message.contains("the model answers Conflict"),
+        "{admission:?}"
+    );
     world.fault = |_| None;
     world.run(seconds(10 * MINUTE));
     assert!(world.nodes[&machine_name(3)].want.admitted);

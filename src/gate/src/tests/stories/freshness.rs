@@ -128,10 +128,7 @@ fn every_gate_that_rests_on_members_is_acted_on_while_they_are_fresh_only() {
     let mut findings = report(&world(1).state, &world(1).present());
     let now = findings.fresh_until.unwrap();
     let later = now + SECOND;
-    let open = |reason| Gate::Open {
-        reason,
-        message: String::new(),
-    };
+    let open = |reason| Gate::open(reason, "");
     for (reason, acts) in [
         (Reason::MembersActive, false),
         (Reason::MachineReleased, false),
@@ -163,7 +160,7 @@ fn a_gate_that_opened_long_ago_is_not_acted_on_before_a_new_read() {
         let now = world.present();
         let findings = report(&world.state, &now);
         let gate = &findings.machines[&name].admission;
-        assert!(matches!(gate, Gate::Open { .. }), "{gate:?}");
+        assert!(gate.is_open(), "{gate:?}");
         findings.may_act_on(gate, now.instant)
     };
     assert!(may_act(&mut world));

@@ -10,7 +10,9 @@ use crate::{
         world::{Line, NAME, Todo, World, address, machine_name},
     },
 };
-use capo_core::{ConditionStatus, FailureClass, ProvisioningStatus, Reason, octavia::NewMember};
+use capo_core::{
+    ConditionStatus, FailureClass, GateState, ProvisioningStatus, Reason, octavia::NewMember,
+};
 
 /// The member that another client adds at the address of a machine.
 fn somebody(index: u8) -> NewMember {
@@ -36,7 +38,8 @@ fn a_member_that_stays_pending_under_an_active_load_balancer_holds_its_machine()
     assert!(
         matches!(
             admission,
-            Some(Gate::Held {
+            Some(Gate {
+                state: GateState::Held,
                 reason: Reason::MemberPending,
                 ..
             })
@@ -253,7 +256,8 @@ fn a_foreign_member_with_our_address_or_name_is_reported_and_left_alone() {
     assert!(
         matches!(
             admission,
-            Some(Gate::Held {
+            Some(Gate {
+                state: GateState::Held,
                 reason: Reason::MemberUnknown,
                 ..
             })

@@ -20,10 +20,7 @@ mod withdrawal;
 
 use std::time::Duration;
 
-use crate::{
-    model::findings::Gate,
-    tests::world::{Todo, World, address, machine_name},
-};
+use crate::tests::world::{Todo, World, address, machine_name};
 use capo_core::{ProvisioningStatus, Reason};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -55,10 +52,8 @@ fn world_of(machines: &[u8]) -> World {
 
 fn held(world: &World, index: u8) -> Option<Reason> {
     let finding = world.findings.machines.get(&machine_name(index))?;
-    match &finding.release {
-        Gate::Held { reason, .. } => Some(*reason),
-        _ => None,
-    }
+    let release = &finding.release;
+    release.is_held().then_some(release.reason)
 }
 
 fn gone(world: &World, index: u8) -> bool {

@@ -12,7 +12,7 @@ use crate::{
     },
 };
 use capo_core::{
-    ConditionStatus, FailureClass, GateMode, GateOverride, ProvisioningStatus, Reason,
+    ConditionStatus, FailureClass, GateMode, GateOverride, GateState, ProvisioningStatus, Reason,
 };
 
 #[test]
@@ -201,7 +201,8 @@ fn admission_has_the_precedence_of_every_gate_and_observe_reports_a_hold() {
     assert!(
         matches!(
             under_hold,
-            Some(Gate::Held {
+            Some(Gate {
+                state: GateState::Held,
                 reason: Reason::OperatorHold,
                 ..
             })
@@ -220,7 +221,8 @@ fn admission_has_the_precedence_of_every_gate_and_observe_reports_a_hold() {
     assert!(
         matches!(
             paused,
-            Some(Gate::Held {
+            Some(Gate {
+                state: GateState::Held,
                 reason: Reason::Paused,
                 ..
             })
@@ -231,7 +233,12 @@ fn admission_has_the_precedence_of_every_gate_and_observe_reports_a_hold() {
         world.desired.cluster.operator = hold.clone();
         world.state.settings.mode = GateMode::Observe;
     });
-    let Some(Gate::Open { message, .. }) = observed else {
+    let Some(Gate {
+        state: GateState::Open,
+        message,
+        ..
+    }) = observed
+    else {
         panic!("{observed:?}");
     };
     assert!(

@@ -3,7 +3,6 @@
 use crate::{
     model::{
         desired::Health,
-        findings::Gate,
         machine::Stage,
         octavia::Change,
         proof::{EndpointReply, EndpointResult},
@@ -19,12 +18,7 @@ use super::{SECOND, gone, held, member_of, seconds, world};
 
 fn message(world: &World) -> String {
     let finding = world.findings.machines.get(&machine_name(1)).unwrap();
-    match &finding.release {
-        Gate::Held { message, .. } | Gate::Open { message, .. } | Gate::Bypassed { message } => {
-            message.clone()
-        }
-        Gate::NotAsked => String::new(),
-    }
+    finding.release.message.clone()
 }
 
 fn stage(world: &World) -> Stage {

@@ -64,7 +64,7 @@ impl Pass<'_> {
             return;
         }
         let is_undecided = match self.finding() {
-            Some(finding) => self.is_deleting() && finding.finalizer == Gate::NotAsked,
+            Some(finding) => self.is_deleting() && finding.finalizer == Gate::NOT_ASKED,
             None => true,
         };
         if is_undecided {

@@ -99,12 +99,14 @@ pub(super) fn hook(inputs: &GateInputs<'_>) -> HookChange {
         return HookChange::Keep;
     }
     let holds = inputs.is_release_gated();
-    let release = inputs.finding.is_some_and(|f| f.release.is_open());
+    let is_released = inputs
+        .finding
+        .is_some_and(|finding| finding.release.is_open());
     match (machine.carried.any(), machine.deleting) {
         (_, false) if holds && machine.carried != machine.wanted => HookChange::Put(machine.wanted),
         (true, false) if inputs.mode == GateMode::Off => HookChange::Remove,
         (true, true) if !holds => HookChange::Remove,
-        (true, true) if release => release_hooks(machine),
+        (true, true) if is_released => release_hooks(machine),
         _ => HookChange::Keep,
     }
 }
@@ -140,11 +142,9 @@ pub(super) fn may_delete_server(inputs: &GateInputs<'_>) -> Result<(), Hold> {
 
 fn decided(gate: Option<&Gate>) -> Result<(), Hold> {
     match gate {
-        Some(Gate::Open { .. } | Gate::Bypassed { .. }) => Ok(()),
-        Some(Gate::Held {
-            reason, message, ..
-        }) => Err(Hold::new(*reason, message)),
-        Some(Gate::NotAsked) | None => Err(Hold::new(
+        Some(gate) if gate.is_open() => Ok(()),
+        Some(gate) if gate.is_held() => Err(Hold::new(gate.reason, &gate.message)),
+        Some(_) | None => Err(Hold::new(
             Reason::NotYetObserved,
             "The machine's load balancer members were not read yet",
         )),

@@ -111,7 +111,7 @@ impl Pass<'_> {
     fn deadline(&self) -> Option<Deadline> {
         let held = self
             .finding()
-            .is_some_and(|finding| matches!(finding.admission, Gate::Held { .. }));
+            .is_some_and(|finding| finding.admission.is_held());
         let machine = self.related.machine.as_deref().filter(|_| held)?;
         let checks = self.context.stores.health_checks.state();
         health_check::deadline(&checks, machine, self.related.cluster.as_deref())

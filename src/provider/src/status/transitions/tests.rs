@@ -22,8 +22,8 @@ fn findings(members: &[(&str, &str)], admission: Option<Gate>) -> Findings {
         let finding = MachineFinding {
             verdict: ConditionState::default(),
             admission,
-            release: Gate::NotAsked,
-            finalizer: Gate::NotAsked,
+            release: Gate::NOT_ASKED,
+            finalizer: Gate::NOT_ASKED,
             server_wanted: false,
         };
         (ObjectName::new("n", "m"), finding)
@@ -37,18 +37,11 @@ fn findings(members: &[(&str, &str)], admission: Option<Gate>) -> Findings {
 }
 
 fn held(reason: Reason) -> Gate {
-    Gate::Held {
-        reason,
-        message: reason.meaning().to_owned(),
-        since: Timestamp::UNIX_EPOCH,
-    }
+    Gate::held(reason, reason.meaning(), Timestamp::UNIX_EPOCH)
 }
 
 fn open() -> Gate {
-    Gate::Open {
-        reason: Reason::MembersActive,
-        message: "good".to_owned(),
-    }
+    Gate::open(Reason::MembersActive, "good")
 }
 
 fn reasons(before: Option<&Findings>, after: &Findings) -> Vec<Reason> {
@@ -109,9 +102,7 @@ fn a_gate_has_an_event_when_it_changes_and_when_a_wait_becomes_a_problem() {
     assert_eq!(event.reason, Reason::GateHeld);
     assert_eq!(event.note, "admission: A member is in ERROR.");
     assert_eq!(reasons(Some(&trouble), &at(open())), [Reason::GateOpened]);
-    let bypassed = at(Gate::Bypassed {
-        message: "bypassed until then".to_owned(),
-    });
+    let bypassed = at(Gate::bypassed("bypassed until then"));
     assert_eq!(reasons(Some(&trouble), &bypassed), [Reason::GateBypassed]);
     assert_eq!(reasons(Some(&bypassed), &bypassed), []);
     assert_eq!(reasons(None, &at(open())), []);

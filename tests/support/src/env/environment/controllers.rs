@@ -11,7 +11,7 @@ use std::{
 use capo_core::ObjectName;
 use capo_gate::{
     Schedule, Settings, Unobserved,
-    findings::{Findings, Gate, MachineFinding},
+    findings::{Findings, MachineFinding},
 };
 use capo_openstack::{ClientSettings, Clouds, LeaseToken, NoObserver};
 use capo_rs::{
@@ -160,16 +160,12 @@ impl Environment {
 
     /// Whether the release gate of a machine is open, before that is carried out in Kubernetes.
     pub fn is_release_open(&self, cluster: &str, machine: &str) -> bool {
-        self.finding(cluster, machine, |_, gates| {
-            matches!(gates.release, Gate::Open { .. })
-        })
+        self.finding(cluster, machine, |_, gates| gates.release.is_open())
     }
 
     /// Whether the admission gate of a machine is open, before that is carried out in Kubernetes.
     pub fn is_admission_open(&self, cluster: &str, machine: &str) -> bool {
-        self.finding(cluster, machine, |_, gates| {
-            matches!(gates.admission, Gate::Open { .. })
-        })
+        self.finding(cluster, machine, |_, gates| gates.admission.is_open())
     }
 
     /// Whether the last read of the load balancer is new enough to act on a gate that it opens.

@@ -2,19 +2,18 @@
 //! moved to another one before its machine goes.
 
 mod carrier;
+mod gates;
 pub(crate) mod observation;
 mod plan;
 mod proof;
 
-use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
-
-use jiff::Timestamp;
+use std::{net::IpAddr, time::Duration};
 
 use self::{
     carrier::{Carriers, carriers},
+    gates::{decide_gates, prove_next, set_gates},
     observation::PortOwner,
     plan::MovePlan,
-    proof::{Proof, ProofRequest},
 };
 use super::{
     floating_ip::{self as floating_ips, Purpose},
@@ -29,11 +28,9 @@ use capo_core::{
     ids::{PortId, ServerId},
 };
 use capo_gate::{
-    ReleaseInputs, carrier_findings,
+    ReleaseInputs,
     desired::ClusterFacts,
-    findings::Findings,
-    floating_ip::{Carrier, CarrierProof, Holder},
-    next_release,
+    floating_ip::{Carrier, Holder},
 };
 use capo_openstack::network::{FloatingIp, PortFilter};
 
@@ -321,84 +318,4 @@ fn no_machine(shown: &str, carriers: &[Carrier]) -> StepError {
     );
     let pause = if carriers.is_empty() { WATCHED } else { SOON };
     StepError::wait(API_ENDPOINT_READY, Reason::ServerNotReady, message, pause)
-}
-
-/// Makes requests through the endpoint for the machine that is released next, and returns what is known of them.
-fn prove_next(
-    pass: &mut Reconcile<'_>,
-    facts: &ClusterFacts,
-    inputs: &ReleaseInputs<'_>,
-    carriers: &[Carrier],
-) -> Option<CarrierProof> {
-    let before = pass.seen.carriers.proof.take();
-    let next = next_release(inputs, carriers, Timestamp::now())?;
-    let Holder::Machine(on) = inputs.holder else {
-        return None;
-    };
-    let before = before.filter(|proof| proof.leaving == next.machine && proof.holder == *on);
-    let proof = match before {
-        Some(proof) if !proof.is_due(pass.now) => proof,
-        before => {
-            // The endpoint is out of reach only where nothing answers without a break.
-            let since = before.and_then(|proof| proof.unanswered_since());
-            let since = since.unwrap_or(pass.now);
-            let request = proof_request(pass, facts, next, carriers)?;
-            Proof::start(next.machine.clone(), on.clone(), since, request)
-        }
-    };
-    let seen = proof.seen();
-    pass.seen.carriers.proof = Some(proof);
-    Some(seen)
-}
-
-/// The requests for the machine `leaving`; `None` while the endpoint is not known.
-fn proof_request(
-    pass: &Reconcile<'_>,
-    facts: &ClusterFacts,
-    leaving: &Carrier,
-    carriers: &[Carrier],
-) -> Option<ProofRequest> {
-    let tracker = &pass.context.tracker;
-    Some(ProofRequest {
-        prober: tracker.prober(),
-        endpoint: facts.endpoint.clone()?,
-        authority: facts.ca_pem.clone(),
-        leaving: leaving.addresses.clone(),
-        addresses: carriers
-            .iter()
-            .flat_map(|carrier| carrier.addresses.clone())
-            .collect(),
-        settings: tracker.settings().clone(),
-        queue: pass.context.queues.clusters.clone(),
-        cluster: pass.name.clone(),
-    })
-}
-
-fn decide_gates(pass: &mut Reconcile<'_>, inputs: &ReleaseInputs<'_>, carriers: &[Carrier]) {
-    let none = BTreeMap::new();
-    let gates = &pass.seen.carriers.gates;
-    let before = gates.found().map_or(&none, |gates| &gates.machines);
-    let machines = carrier_findings(inputs, carriers, before, Timestamp::now());
-    let findings = Findings {
-        machines,
-        fresh_until: pass
-            .seen
-            .carriers
-            .proof
-            .as_ref()
-            .and_then(Proof::counts_until),
-        ..Findings::default()
-    };
-    set_gates(pass, Lookup::Found(Arc::new(findings)));
-}
-
-/// Keeps the gates, and wakes the machines where they changed.
-fn set_gates(pass: &mut Reconcile<'_>, gates: Lookup<Arc<Findings>>) {
-    let machines =
-        |gates: &Lookup<Arc<Findings>>| gates.found().map(|gates| gates.machines.clone());
-    let before = &pass.seen.carriers.gates;
-    if before.is_absent() != gates.is_absent() || machines(before) != machines(&gates) {
-        pass.wake_machines = true;
-    }
-    pass.seen.carriers.gates = gates;
 }

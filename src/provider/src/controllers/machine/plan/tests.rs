@@ -3,29 +3,22 @@ use jiff::Timestamp;
 use super::*;
 use capo_core::ConditionState;
 
-const OPEN: Gate = Gate::Open {
-    reason: Reason::MembersActive,
-    message: String::new(),
-};
-const BYPASSED: Gate = Gate::Bypassed {
-    message: String::new(),
-};
+fn open() -> Gate {
+    Gate::open(Reason::MembersActive, "")
+}
 
 fn held() -> Gate {
-    Gate::Held {
-        reason: Reason::MemberPending,
-        message: "port 6443: PENDING_CREATE".to_owned(),
-        since: Timestamp::UNIX_EPOCH,
-    }
+    let message = "port 6443: PENDING_CREATE";
+    Gate::held(Reason::MemberPending, message, Timestamp::UNIX_EPOCH)
 }
 
 /// Every kind of gate, and whether it is open.
 fn gates() -> [(Gate, bool); 4] {
     [
-        (OPEN, true),
-        (BYPASSED, true),
+        (open(), true),
+        (Gate::bypassed(""), true),
         (held(), false),
-        (Gate::NotAsked, false),
+        (Gate::NOT_ASKED, false),
     ]
 }
 
@@ -74,7 +67,7 @@ fn a_control_plane_machine_is_admitted_by_its_members_only() {
         );
     }
     assert_ne!(admission(&inputs(None)), Ok(()));
-    let open = finding(&OPEN);
+    let open = finding(&open());
     let mut early = inputs(Some(&open));
     early.server_active = false;
     assert_ne!(admission(&early), Ok(()));
@@ -126,7 +119,11 @@ fn observing_never_holds_and_off_takes_hooks_away() {
 fn the_hook_through_its_life() {
     use HookChange::{Keep, Release};
     let put = HookChange::Put(Hooks::wanted(Some("v1.34.0")));
-    let (open, held, not_asked) = (finding(&OPEN), finding(&held()), finding(&Gate::NotAsked));
+    let (open, held, not_asked) = (
+        finding(&open()),
+        finding(&held()),
+        finding(&Gate::NOT_ASKED),
+    );
     let cases = [
         // hooked, deleting, finding, change
         (false, false, None, put),
@@ -180,7 +177,7 @@ fn a_machine_carries_the_hooks_that_its_version_needs() {
 
 #[test]
 fn a_release_before_the_drain_leaves_the_hook_after_it() {
-    let open = finding(&OPEN);
+    let open = finding(&open());
     let both = Hooks::wanted(Some("v1.30.9"));
     let late = Hooks::wanted(Some("v1.31.0"));
     for (carried, held_at, infrastructure_deleting, expected) in [
@@ -227,7 +224,7 @@ fn a_cluster_that_goes_waits_for_nothing() {
 
 #[test]
 fn paused_goes_before_everything_else() {
-    let open = finding(&OPEN);
+    let open = finding(&open());
     let mut inputs = inputs(Some(&open));
     inputs.paused = true;
     for (mode, cluster_deleting) in [

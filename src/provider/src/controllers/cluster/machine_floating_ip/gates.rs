@@ -1,0 +1,102 @@
+//! The gates of control-plane machines where the API server is reached by a floating IP on one of them: asks for the requests
+//! that the next release needs, and keeps what `capo-gate` decides.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use jiff::Timestamp;
+
+use super::proof::{Proof, ProofRequest};
+use crate::controllers::cluster::reconcile::Reconcile;
+use capo_core::Lookup;
+use capo_gate::{
+    ReleaseInputs, carrier_findings,
+    desired::ClusterFacts,
+    findings::Findings,
+    floating_ip::{Carrier, CarrierProof, Holder},
+    next_release,
+};
+
+/// Makes requests through the endpoint for the machine that is released next, and returns what is known of them.
+pub(super) fn prove_next(
+    pass: &mut Reconcile<'_>,
+    facts: &ClusterFacts,
+    inputs: &ReleaseInputs<'_>,
+    carriers: &[Carrier],
+) -> Option<CarrierProof> {
+    let before = pass.seen.carriers.proof.take();
+    let next = next_release(inputs, carriers, Timestamp::now())?;
+    let Holder::Machine(on) = inputs.holder else {
+        return None;
+    };
+    let before = before.filter(|proof| proof.leaving == next.machine && proof.holder == *on);
+    let proof = match before {
+        Some(proof) if !proof.is_due(pass.now) => proof,
+        before => {
+            // The endpoint is out of reach only where nothing answers without a break.
+            let since = before.and_then(|proof| proof.unanswered_since());
+            let since = since.unwrap_or(pass.now);
+            let request = proof_request(pass, facts, next, carriers)?;
+            Proof::start(next.machine.clone(), on.clone(), since, request)
+        }
+    };
+    let seen = proof.seen();
+    pass.seen.carriers.proof = Some(proof);
+    Some(seen)
+}
+
+/// The requests for the machine `leaving`; `None` while the endpoint is not known.
+fn proof_request(
+    pass: &Reconcile<'_>,
+    facts: &ClusterFacts,
+    leaving: &Carrier,
+    carriers: &[Carrier],
+) -> Option<ProofRequest> {
+    let tracker = &pass.context.tracker;
+    Some(ProofRequest {
+        prober: tracker.prober(),
+        endpoint: facts.endpoint.clone()?,
+        authority: facts.ca_pem.clone(),
+        leaving: leaving.addresses.clone(),
+        addresses: carriers
+            .iter()
+            .flat_map(|carrier| carrier.addresses.clone())
+            .collect(),
+        settings: tracker.settings().clone(),
+        queue: pass.context.queues.clusters.clone(),
+        cluster: pass.name.clone(),
+    })
+}
+
+/// Decides on the gates of every machine and keeps them.
+pub(super) fn decide_gates(
+    pass: &mut Reconcile<'_>,
+    inputs: &ReleaseInputs<'_>,
+    carriers: &[Carrier],
+) {
+    let none = BTreeMap::new();
+    let gates = &pass.seen.carriers.gates;
+    let before = gates.found().map_or(&none, |gates| &gates.machines);
+    let machines = carrier_findings(inputs, carriers, before, Timestamp::now());
+    let findings = Findings {
+        machines,
+        fresh_until: pass
+            .seen
+            .carriers
+            .proof
+            .as_ref()
+            .and_then(Proof::counts_until),
+        ..Findings::default()
+    };
+    set_gates(pass, Lookup::Found(Arc::new(findings)));
+}
+
+/// Keeps the gates, and wakes the machines where they changed.
+pub(super) fn set_gates(pass: &mut Reconcile<'_>, gates: Lookup<Arc<Findings>>) {
+    let machines =
+        |gates: &Lookup<Arc<Findings>>| gates.found().map(|gates| gates.machines.clone());
+    let before = &pass.seen.carriers.gates;
+    if before.is_absent() != gates.is_absent() || machines(before) != machines(&gates) {
+        pass.wake_machines = true;
+    }
+    pass.seen.carriers.gates = gates;
+}
