@@ -1,7 +1,7 @@
 //! Rules of the source tree that the compiler does not check, and paths that pages name.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
 };
@@ -106,6 +106,77 @@ fn named_paths(module: &[&str], text: &str) -> Vec<String> {
     paths.iter().filter_map(from_root).collect()
 }
 
+/// The module that a file of a crate holds, as the parts of its path from the crate's root.
+fn module_of(source: &Path, path: &Path) -> Vec<String> {
+    let module = path.strip_prefix(source).unwrap().with_extension("");
+    let parts = module
+        .iter()
+        .map(|part| part.to_string_lossy().into_owned());
+    parts.filter(|part| part != "mod").collect()
+}
+
+/// The modules of a crate, each with those that it names. What a module takes from the modules around it does not count.
+fn imports(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
+    let is_test = |module: &[String]| {
+        let mut parts = module.iter();
+        parts.any(|part| part == "tests" || part.ends_with("_tests"))
+    };
+    let modules: Vec<(Vec<String>, String)> = files(source, "rs")
+        .into_iter()
+        .map(|path| (module_of(source, &path), fs::read_to_string(path).unwrap()))
+        .filter(|(module, _)| !is_test(module))
+        .collect();
+    let names: BTreeSet<String> = modules.iter().map(|(name, _)| name.join("::")).collect();
+    let named = |module: &[String], text: &str| -> BTreeSet<String> {
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let parts: Vec<&str> = module.iter().map(String::as_str).collect();
+        let around = module.join("::");
+        named_paths(&parts, code)
+            .into_iter()
+            .filter_map(|path| {
+                let parts: Vec<&str> = path.split("::").collect();
+                let prefixes = (1..=parts.len()).rev().map(|end| parts[..end].join("::"));
+                prefixes.into_iter().find(|prefix| names.contains(prefix))
+            })
+            .filter(|name| *name != around && !around.starts_with(&format!("{name}::")))
+            .collect()
+    };
+    modules
+        .iter()
+        .map(|(module, text)| (module.join("::"), named(module, text)))
+        .collect()
+}
+
+/// What is left when modules that name none of the others are taken away again and again: circles, and what leads to them.
+fn circles(mut imports: BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
+    loop {
+        let left: BTreeSet<String> = imports.keys().cloned().collect();
+        imports.retain(|_, named| named.intersection(&left).next().is_some());
+        if imports.len() == left.len() {
+            return left.into_iter().collect();
+        }
+    }
+}
+
+#[test]
+fn no_modules_import_each_other_in_a_circle() {
+    for name in ["api", "core", "gate", "openstack", "provider"] {
+        let imports = imports(&repository("src").join(name).join("src"));
+        let arrows: usize = imports.values().map(BTreeSet::len).sum();
+        assert!(arrows > 5, "{name}: {imports:?}");
+        assert_eq!(circles(imports), [""; 0], "{name}");
+    }
+    let of = |arrows: &[(&str, &str)]| {
+        let arrows = arrows.iter().map(|(from, to)| {
+            let to = BTreeSet::from([(*to).to_owned()]);
+            ((*from).to_owned(), to)
+        });
+        circles(arrows.collect())
+    };
+    assert_eq!(of(&[("a", "b"), ("b", "c")]), [""; 0]);
+    assert_eq!(of(&[("a", "b"), ("b", "c"), ("c", "b")]), ["a", "b", "c"]);
+}
+
 /// The first other controller that a module of a controller names.
 fn named_sibling(module: &[&str], text: &str, controllers: &[String]) -> Option<String> {
     named_paths(module, text).into_iter().find(|path| {
@@ -130,12 +201,8 @@ fn no_controller_imports_another_one() {
     for controller in &controllers {
         for path in files(&source.join("controllers").join(controller), "rs") {
             let text = fs::read_to_string(&path).unwrap();
-            let module = path.strip_prefix(&source).unwrap().with_extension("");
-            let module: Vec<&str> = module
-                .iter()
-                .filter_map(|part| part.to_str())
-                .filter(|part| *part != "mod")
-                .collect();
+            let module = module_of(&source, &path);
+            let module: Vec<&str> = module.iter().map(String::as_str).collect();
             let named = named_sibling(&module, &text, &controllers);
             assert_eq!(named, None, "{}", path.display());
         }

@@ -2,7 +2,7 @@
 
 mod plan;
 
-use self::plan::RouterPlan;
+use self::plan::{RouterPlan, subnets_to_join};
 use super::{
     desired::{DesiredNetwork, Reference, RouterReference},
     network::subnet_by,
@@ -20,7 +20,7 @@ use capo_openstack::{
     Error,
     network::{
         ExternalGateway, FixedIp, Network, NewRouter, Port, PortFilter, ROUTER_INTERFACE_OWNERS,
-        Router, RouterFilter, RouterInterface, RouterUpdate, Subnet, Tagged,
+        Router, RouterFilter, RouterInterface, RouterUpdate, Tagged,
     },
 };
 
@@ -39,11 +39,7 @@ pub(crate) async fn router(
     let managed_network = matches!(context.desired.network, DesiredNetwork::Managed(_));
     if let Some(kept) = kept.filter(|_| managed_network && external.is_some()) {
         let there = interfaces(context, &kept.id).await?;
-        if network
-            .subnets
-            .iter()
-            .all(|subnet| is_joined(subnet, &there))
-        {
+        if subnets_to_join(&network.subnets, &there).is_empty() {
             return Ok(Some(kept.clone()));
         }
     }
@@ -263,23 +259,13 @@ pub(crate) fn is_interface(device_owner: &str) -> bool {
     ROUTER_INTERFACE_OWNERS.contains(&device_owner)
 }
 
-fn is_joined(subnet: &Subnet, there: &[Port]) -> bool {
-    there
-        .iter()
-        .flat_map(|port| &port.fixed_ips)
-        .any(|ip| ip.subnet_id.as_ref() == Some(&subnet.id))
-}
-
 async fn join(
     context: &StepContext<'_>,
     router: &Router,
     network: &NetworkState,
     there: &[Port],
 ) -> StepResult<()> {
-    for subnet in &network.subnets {
-        if is_joined(subnet, there) {
-            continue;
-        }
+    for subnet in subnets_to_join(&network.subnets, there) {
         let doing = format!("Joining router {} to subnet {}", router.name, subnet.name);
         context
             .cloud

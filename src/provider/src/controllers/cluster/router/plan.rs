@@ -1,6 +1,7 @@
 //! What to do about the managed router. The decisions are pure functions of what was read.
 
-use capo_openstack::network::{ExternalGateway, Router};
+use capo_core::ids::SubnetId;
+use capo_openstack::network::{ExternalGateway, Port, Router, Subnet};
 
 /// What to do about the managed router.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +36,17 @@ pub(crate) fn plan(found: Option<Router>, desired: &ExternalGateway) -> RouterPl
     }
 }
 
+/// The subnets to which none of the router's interfaces joins it yet, in the order of the network.
+pub(crate) fn subnets_to_join<'a>(subnets: &'a [Subnet], interfaces: &[Port]) -> Vec<&'a Subnet> {
+    let joined: Vec<&SubnetId> = interfaces
+        .iter()
+        .flat_map(|port| &port.fixed_ips)
+        .filter_map(|address| address.subnet_id.as_ref())
+        .collect();
+    let is_missing = |subnet: &&Subnet| !joined.contains(&&subnet.id);
+    subnets.iter().filter(is_missing).collect()
+}
+
 fn has_every_address(present: &ExternalGateway, desired: &ExternalGateway) -> bool {
     desired.external_fixed_ips.iter().all(|ip| {
         present.external_fixed_ips.iter().any(|there| {
@@ -66,6 +78,32 @@ mod tests {
         Router {
             external_gateway_info: gateway,
             ..router
+        }
+    }
+
+    #[test]
+    fn a_subnet_without_an_interface_is_joined() {
+        let subnets: Vec<Subnet> = ["a", "b"]
+            .map(|id| {
+                from_value(json!({"id": id, "network_id": "n", "cidr": "10.0.0.0/24"})).unwrap()
+            })
+            .into();
+        let interface = |subnet: &str| -> Port {
+            let port = json!({"id": "p", "network_id": "n", "fixed_ips": [{"subnet_id": subnet}]});
+            from_value(port).unwrap()
+        };
+        let cases: [(&[&str], &[&str]); 5] = [
+            (&[], &["a", "b"]),
+            (&["a"], &["b"]),
+            (&["b"], &["a"]),
+            (&["b", "a"], &[]),
+            (&["other"], &["a", "b"]),
+        ];
+        for (joined, expected) in cases {
+            let there: Vec<Port> = joined.iter().map(|subnet| interface(subnet)).collect();
+            let missing = subnets_to_join(&subnets, &there);
+            let missing: Vec<&str> = missing.iter().map(|subnet| subnet.id.as_str()).collect();
+            assert_eq!(missing, expected, "{joined:?}");
         }
     }
 
