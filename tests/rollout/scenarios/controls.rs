@@ -15,8 +15,6 @@ use crate::{
 
 /// The number of failed requests that counts as an outage.
 const OUTAGE: usize = 100;
-/// How long the outage may take to come: about a minute and a half on a quiet machine.
-const PATIENCE: Duration = Duration::from_mins(8);
 /// What Octavia answers where a provider lacks something.
 const NOT_SUPPORTED: &str = r#"{"faultcode": "Server", "faultstring": "Provider does not support a requested option", "debuginfo": null}"#;
 
@@ -71,14 +69,13 @@ async fn off_line(options: RolloutOptions, meanwhile: impl Fn(&Rollout)) {
         "operation": "member-create", "fail": true, "stage": "network",
     }}));
     rollout.roll().await;
-    let outage = async {
-        while failed(&rollout) < OUTAGE {
+    // That takes about a minute and a half on a quiet machine.
+    rollout
+        .until("there is an outage", async || {
             meanwhile(&rollout);
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    let came = tokio::time::timeout(PATIENCE, outage).await;
-    assert!(came.is_ok(), "no outage:\n{}", rollout.state().await);
+            (failed(&rollout) >= OUTAGE).then_some(())
+        })
+        .await;
     let mut world = World::default();
     for entry in rollout.timeline.entries() {
         world.learn(&entry.what);

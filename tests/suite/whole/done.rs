@@ -12,10 +12,10 @@ use kube::{
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use test_support::waiting::until_ok;
+use test_support::waiting::{PATIENCE, until_ok};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::isolated::{IsolatedEnvironment, PATIENCE};
+use super::isolated::IsolatedEnvironment;
 use crate::env::{
     cluster_api::{api, condition},
     kstatus,

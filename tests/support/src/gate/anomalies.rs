@@ -6,8 +6,9 @@ use capo_openstack::load_balancer::{LoadBalancerFilter, StatusTree, TreeMember};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{ControlPlane, PATIENCE, condition, provisioned};
-use crate::contract::{CloudUnderTest, Contract, GATE, Kind, Pushes, Raw, until};
+use super::{ControlPlane, condition, provisioned};
+use crate::contract::{CloudUnderTest, Contract, GATE, Kind, Pushes, Raw};
+use crate::waiting::{PATIENCE, until_true};
 
 impl ControlPlane {
     /// Four machines are admitted; three more join.
@@ -160,7 +161,7 @@ impl ControlPlane {
         let pool = &self.tree(contract).await.pools[0].id;
         let path = format!("pools/{pool}/members?additive_only=true");
         let url = contract.raw.address("load-balancer", &path);
-        until("the batch is accepted", async || {
+        until_true("the batch is accepted", async || {
             let body = json!({"members": []});
             let (status, _) = contract.raw.send(Method::PUT, &url, Some(body)).await;
             assert!(status == 202 || status == 409, "{status}");
@@ -188,7 +189,7 @@ impl ControlPlane {
         what: &str,
         wanted: impl Fn(&StatusTree) -> bool,
     ) {
-        until(what, async || wanted(&self.tree(contract).await)).await;
+        until_true(what, async || wanted(&self.tree(contract).await)).await;
     }
 
     pub(super) async fn until_all_active(&self, contract: &Contract) {
