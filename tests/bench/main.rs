@@ -124,7 +124,7 @@ async fn measure(clusters: usize) -> (Vec<Duration>, u64) {
         .map(|name| scene.provisioned("OpenStackCluster", name));
     join_all(provisioned).await;
     let mut lags = Vec::new();
-    // The first machine of a cluster waits for nobody else's word, so it is not measured.
+    // The first machine of a cluster waits for no other member, so it is not measured.
     for round in 0..=if clusters < 50 { AGAIN } else { 1 } {
         let machines: Vec<String> = names
             .iter()

@@ -7,7 +7,7 @@
 //!
 //! A target is a function of bytes that panics when it finds something, as libFuzzer's are (see
 //! `targets.rs`). What differs is who calls it: no nightly compiler and no instrumentation, so new code
-//! reached can't be seen. In its place stands what a target answers: an input that gets an answer nobody
+//! reached can't be seen. The answer of a target stands in its place: an input that gets an answer that no input
 //! got before joins the corpus and is damaged further.
 //!
 //! A finding is written to `target/fuzz/<target>`, and is to be put into `corpus/<target>` with its mending:

@@ -366,7 +366,7 @@ async fn serving(host: String, wrong: Arc<Mutex<BTreeSet<String>>>) {
     loop {
         for (namespace, truth) in balancers(&host).await {
             if truth.in_data_path.is_empty() {
-                let what = format!("{namespace}: nobody serves: {truth:?}");
+                let what = format!("{namespace}: no member serves: {truth:?}");
                 wrong.lock().insert(what);
             }
         }

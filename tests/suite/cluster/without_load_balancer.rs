@@ -107,7 +107,7 @@ async fn the_floating_ip_is_on_a_machine_and_moves_before_that_machine_goes() {
         .await;
     assert!(
         is(&waits, "Ready", "False"),
-        "nobody can reach the API server yet"
+        "no client can reach the API server yet"
     );
 
     machine(&stage, "cp-0").await;
@@ -303,7 +303,7 @@ async fn a_floating_ip_that_the_user_brought_is_put_on_a_machine_and_stays_when_
     assert_eq!(carrier(&stage), Value::Null, "it is free, and still there");
 }
 
-/// A host that every resolver of the C library knows without asking anybody, and that is no IP address for Rust.
+/// A host that every resolver of the C library knows without asking a name server, and that is no IP address for Rust.
 fn name_of(address: &str) -> String {
     let address: std::net::Ipv4Addr = address.parse().unwrap();
     let [a, b, c, d] = address.octets();

@@ -178,7 +178,7 @@ async fn held(scene: &Scene, way: Way, cloud: &FakeCloud) {
         .unwrap();
 }
 
-/// The outage. The member turns ACTIVE at its beginning, and nobody can see it before its end.
+/// The outage. The member turns ACTIVE at its beginning, and the manager can't see that before its end.
 async fn suffer(scene: &Scene, writes: &Writes, way: Way, control: &Control) {
     let promise = promise();
     let since = control.last_call();

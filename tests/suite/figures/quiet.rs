@@ -1,4 +1,4 @@
-//! What load balancers cost while nothing is wrong, and that a hung one costs nobody else anything.
+//! What load balancers cost while nothing is wrong, and that a hung one costs the others nothing.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ const fn plan<'a>(name: &'a str, provider: &'a str, additional_ports: &'a [u16])
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn few_calls_while_nothing_is_wrong_and_nobody_waits_for_a_hung_load_balancer() {
+async fn few_calls_while_nothing_is_wrong_and_no_cluster_waits_for_a_hung_load_balancer() {
     let cloud = FakeCloud::start(Options {
         durations: Durations::instant(),
         data_path: false,

@@ -130,7 +130,7 @@ fn bodies() -> Vec<(&'static str, Vec<u8>, u16, &'static str)> {
             "1e999",
         ),
         (
-            "a deep value nobody looks at",
+            "a deep value that no reader looks at",
             conversion(&cluster(
                 "v1beta1",
                 &format!(r#","spec":{{"later":{closed}}}"#),
@@ -151,7 +151,7 @@ fn bodies() -> Vec<(&'static str, Vec<u8>, u16, &'static str)> {
             "Success",
         ),
         (
-            "more values than anybody needs",
+            "more values than any object needs",
             conversion(&format!("[{}0]", "{},".repeat(400_000))),
             200,
             "values, allowed are",

@@ -1,4 +1,4 @@
-//! The listener as anybody who reaches its port meets it.
+//! The listener, as any client that reaches its port meets it.
 
 use std::{
     sync::{

@@ -267,7 +267,7 @@ async fn nothing_reads_as_done_before_it_is() {
             .unwrap();
         patched.metadata.generation.unwrap()
     };
-    let wrong = name_secret("nobodys").await;
+    let wrong = name_secret("absent").await;
     stage
         .cluster_api
         .wait_for("OpenStackMachine", "done-cp", PATIENCE, |machine| {

@@ -63,7 +63,7 @@ pub fn write_pair(authority: &Authority, folder: &Path) -> Result<(), Error> {
     write_at_once(&folder.join("tls.key"), &pair.key)
 }
 
-/// Writes a file so that nobody reads half of it.
+/// Writes a file so that no reader sees half of it.
 pub fn write_at_once(path: &Path, content: &str) -> Result<(), Error> {
     let new = path.with_extension("new");
     std::fs::write(&new, content)?;

@@ -203,7 +203,7 @@ impl ClusterUnderTest {
             .unwrap();
     }
 
-    /// Deletes a Machine, as anybody may.
+    /// Deletes a Machine, as any user may.
     pub async fn leave(&self, index: usize) {
         self.cluster_api
             .delete("Machine", &format!("cp-{index}"))

@@ -231,7 +231,7 @@ pub async fn a_failed_push_leaves_the_member_in_error_and_the_rest_active(
     balancer.delete(&contract).await;
 }
 
-pub async fn a_held_member_blocks_nobody(under: &impl CloudUnderTest) {
+pub async fn a_held_member_blocks_no_other_one(under: &impl CloudUnderTest) {
     let contract = Contract::with(under).await;
     let cloud = &contract.cloud;
     let balancer = Balancer::with(&contract, "10.71.0.0/24").await;

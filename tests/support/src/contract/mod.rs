@@ -127,7 +127,7 @@ macro_rules! contract_tests {
             load_balancer::what_octavia_refuses,
             members::statuses_turn_in_order_and_writes_wait,
             members::a_failed_push_leaves_the_member_in_error_and_the_rest_active,
-            members::a_held_member_blocks_nobody,
+            members::a_held_member_blocks_no_other_one,
             members::an_additive_batch_whitewashes,
         }
     };

@@ -20,7 +20,7 @@ impl ControlPlane {
         self.a_failed_creation_was_repaired(contract).await;
         self.a_lost_creation_is_repaired(under, contract).await;
         self.an_additive_batch_whitewashes(under, contract).await;
-        self.a_failed_additive_batch_removes_nobody(under, contract)
+        self.a_failed_additive_batch_removes_no_member(under, contract)
             .await;
         self.a_settled_member_turns_error(under, contract).await;
         self.a_worker_dies_and_a_failover_frees(under, contract)
@@ -62,11 +62,15 @@ impl ControlPlane {
         let lost = self.id(contract, 5).await;
         self.additive_batch(contract).await;
         self.until_admitted(5).await;
-        assert_eq!(self.id(contract, 5).await, lost, "nobody had to repair it");
+        assert_eq!(
+            self.id(contract, 5).await,
+            lost,
+            "the member was created again"
+        );
     }
 
     /// F: every member is in ERROR while all of them serve.
-    async fn a_failed_additive_batch_removes_nobody(
+    async fn a_failed_additive_batch_removes_no_member(
         &self,
         under: &impl CloudUnderTest,
         contract: &Contract,

@@ -156,7 +156,7 @@ impl Orphaned {
             assert!(!provisioned(&machine), "{name} was admitted: {machine:#}");
             let (_, reason, message) = condition(&machine, "APIServerLoadBalancerReady").unwrap();
             assert_eq!(reason, "MemberPending", "{message}");
-            assert!(elapsed < RESUMED_BEFORE, "nobody resumes the creation");
+            assert!(elapsed < RESUMED_BEFORE, "no worker resumes the creation");
             tokio::time::sleep(Duration::from_millis(250)).await;
         }
     }

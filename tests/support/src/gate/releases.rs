@@ -20,7 +20,7 @@ use crate::{
     waiting::{PATIENCE, until_true},
 };
 
-/// Two of three machines go one after the other. While the second one goes, the changes of its member reach nobody.
+/// Two of three machines go one after the other. While the second one goes, the changes of its member don't reach the data path.
 pub async fn lets_machines_go(under: &impl CloudUnderTest, provider: &str) {
     let contract = Contract::with(under).await;
     let data_path = DataPath::start(contract.cloud.clone(), &contract.name, provider)

@@ -54,7 +54,7 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
     let check = |identity: &Identity| project::check_recorded(&pass, &identity.project);
     let plan = deletion_plan(&left, identity.as_ref(), check);
     if !matches!(plan, DeletionPlan::WaitForMachines(_)) {
-        // From here on nobody else writes to the load balancer.
+        // From here on only the deletion writes to the load balancer.
         pass.context.tracker.forget_load_balancer(&pass.name);
     }
     match plan {
