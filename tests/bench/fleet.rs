@@ -6,7 +6,7 @@
 //! multiplied by six. `CAPO_RS_BENCH_CLUSTERS` measures fewer clusters, and then records nothing.
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::panic)]
 
-use test_support::{figures, scene};
+use test_support::{figures, scene, waiting::Wait};
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -34,7 +34,7 @@ const CALLS_OF_A_RESTART: usize = 2_000;
 const PERIOD: Duration = Duration::from_mins(10);
 const PERIODS_AN_HOUR: usize = 6;
 /// How long the preparation may take for each cluster.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PREPARED_WITHIN: Duration = Duration::from_secs(30);
 /// How many objects are created at the same time.
 const AT_ONCE: usize = 8;
 
@@ -130,9 +130,9 @@ async fn prepare(scene: &Scene, clusters: usize) {
     let names: Vec<String> = (0..clusters).map(|index| format!("c{index:03}x")).collect();
     let created = stream::iter(&names).map(|name| scene.cluster(plan(name)));
     created.buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
-    let patience = PATIENCE.saturating_mul(u32::try_from(clusters.max(4)).unwrap());
+    let at_most = PREPARED_WITHIN.saturating_mul(u32::try_from(clusters.max(4)).unwrap());
     scene
-        .until_all("OpenStackCluster", clusters, patience, is_provisioned)
+        .until_all("OpenStackCluster", clusters, at_most, is_provisioned)
         .await;
     for index in 0..MACHINES {
         let created = stream::iter(&names).map(|name| async move {
@@ -143,7 +143,7 @@ async fn prepare(scene: &Scene, clusters: usize) {
         created.buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
         let machines = clusters * (index + 1);
         scene
-            .until_all("OpenStackMachine", machines, patience, is_provisioned)
+            .until_all("OpenStackMachine", machines, at_most, is_provisioned)
             .await;
     }
 }
@@ -176,7 +176,10 @@ async fn until_observed(
     begun: Instant,
 ) -> Duration {
     let servers = clusters * MACHINES;
-    loop {
+    let wait = Wait::default()
+        .at_most(PERIOD)
+        .between(Duration::from_millis(500));
+    let seen = wait.ok(async || {
         let calls = control.calls_since(since);
         let trees = calls
             .iter()
@@ -191,15 +194,14 @@ async fn until_observed(
                 .zip(wanted)
                 .all(|(done, wanted)| *done >= wanted)
         {
-            return begun.elapsed();
+            return Ok(begun.elapsed());
         }
         let read = trees.len();
-        assert!(
-            begun.elapsed() < PERIOD,
+        Err(format!(
             "{read} load balancers; passes of {controllers:?}: {passes:?}"
-        );
-        tokio::time::sleep(Duration::from_millis(500)).await;
-    }
+        ))
+    });
+    seen.await.unwrap()
 }
 
 /// The number of calls by their label, most first.

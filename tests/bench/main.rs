@@ -5,7 +5,7 @@
 //! Run by `make bench`; prints the numbers and fails when a promise is broken. Operations take 1 s, load balancers 8 s.
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::panic)]
 
-use test_support::{env, figures, scene};
+use test_support::{env, figures, scene, waiting::PATIENCE};
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ use kube::{
     ResourceExt as _,
     api::{WatchEvent, WatchParams},
 };
-use scene::{NAMESPACE, PATIENCE, Plan, Scene, is_provisioned};
+use scene::{NAMESPACE, Plan, Scene, is_provisioned};
 use tokio::runtime::Runtime;
 
 /// How many at once, and what is promised for the median and the slowest hundredth.
@@ -124,7 +124,7 @@ async fn measure(clusters: usize) -> (Vec<Duration>, u64) {
         .map(|name| scene.provisioned("OpenStackCluster", name));
     join_all(provisioned).await;
     let mut lags = Vec::new();
-    // The first machine of a cluster waits for nobody else's word, so it is not measured.
+    // The first machine of a cluster waits for no other member, so it is not measured.
     for round in 0..=if clusters < 50 { AGAIN } else { 1 } {
         let machines: Vec<String> = names
             .iter()

@@ -20,7 +20,8 @@ const RATE: usize = 50;
 const MORE: f64 = 1.25;
 /// How long each number of servers is measured, in sync periods of the larger one.
 const MEASURED: Duration = Duration::from_mins(1);
-const PATIENCE: Duration = Duration::from_mins(15);
+/// How long the servers may take to become ready.
+const READY_WITHIN: Duration = Duration::from_mins(15);
 
 fn main() -> ExitCode {
     figures::benchmark(keeps_the_promises)
@@ -68,7 +69,7 @@ async fn with(scene: &mut Scene, existing: usize, servers: usize) -> f64 {
     }
     let is_ready = |server: &Value| server["status"]["ready"] == true;
     scene
-        .until_all("OpenStackServer", servers, PATIENCE, is_ready)
+        .until_all("OpenStackServer", servers, READY_WITHIN, is_ready)
         .await;
     scene.stop().await;
     let period = format!("--sync-period={}s", servers / RATE);

@@ -7,7 +7,7 @@
 //!
 //! A target is a function of bytes that panics when it finds something, as libFuzzer's are (see
 //! `targets.rs`). What differs is who calls it: no nightly compiler and no instrumentation, so new code
-//! reached can't be seen. In its place stands what a target answers: an input that gets an answer nobody
+//! reached can't be seen. The answer of a target stands in its place: an input that gets an answer that no input
 //! got before joins the corpus and is damaged further.
 //!
 //! A finding is written to `target/fuzz/<target>`, and is to be put into `corpus/<target>` with its mending:
@@ -39,7 +39,7 @@ use damage::damaged;
 use targets::{TARGETS, Target};
 
 /// The longest that one input of at most [`LONGEST`] bytes may take, on a busy machine, without optimisation.
-const PATIENCE: Duration = Duration::from_secs(5);
+const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 /// The longest input that is tried.
 const LONGEST: usize = 64 * 1024;
 /// Memory that a whole run may take.
@@ -97,9 +97,9 @@ fn tried(target: &Target, input: &[u8]) -> String {
     let begun = Instant::now();
     let answer = catch_unwind(AssertUnwindSafe(|| (target.run)(input)));
     let took = begun.elapsed();
-    let Some(answer) = answer.ok().filter(|_| took < PATIENCE) else {
+    let Some(answer) = answer.ok().filter(|_| took < ANSWERS_WITHIN) else {
         panic!(
-            "{}: panicked, or took longer than {PATIENCE:?} ({took:?}): {}",
+            "{}: panicked, or took longer than {ANSWERS_WITHIN:?} ({took:?}): {}",
             target.name,
             kept(target, input).display()
         );

@@ -81,7 +81,7 @@ fn conversion(input: &[u8]) -> String {
 }
 
 fn conversion_review(input: &[u8]) -> String {
-    /// Objects stay unread: what nobody looks at may be deeper than any reader goes, or half a surrogate.
+    /// Objects stay unread: a part that no reader looks at may be deeper than any reader goes, or half a surrogate.
     #[derive(Deserialize)]
     struct Answer<'a> {
         #[serde(borrow)]
@@ -148,7 +148,7 @@ fn stored_objects(input: &[u8]) -> String {
     .concat()
 }
 
-/// A Secret that somebody wrote.
+/// A Secret with this content, as a user writes it.
 fn credentials(input: &[u8]) -> String {
     let data = BTreeMap::from([
         ("clouds.yaml".to_owned(), ByteString(input.to_vec())),

@@ -10,7 +10,7 @@ use std::{path::PathBuf, process::Stdio};
 
 use contract::{Access, CloudUnderTest, Kind, Pushes, ServerState};
 use gate::Jobboard;
-use test_support::{contract, contract_tests, gate};
+use test_support::{contract, contract_tests, gate, waiting::until_true};
 use tokio::process::Command;
 
 contract_tests!(real);
@@ -143,7 +143,7 @@ impl CloudUnderTest for RealOpenStack {
     }
 
     async fn worker_died(&self) {
-        contract::until("the worker pushes", async || {
+        until_true("the worker pushes", async || {
             self.worker_log().await.contains(" sleeps 120")
         })
         .await;

@@ -140,7 +140,7 @@ async fn the_gate_holds_as_long_as_octavia_lies() {
     .await;
 }
 
-/// Behind amphorae that do not run, as those of the real services that tests use: nobody sends clients or health.
+/// Behind amphorae that do not run, as those of the real services that tests use: no clients are served and no health is reported.
 async fn lets_machines_go(provider: &str) {
     let options = Options {
         data_path: false,

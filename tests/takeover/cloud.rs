@@ -7,12 +7,13 @@ use serde_json::{Value, json};
 use test_support::{
     contract::{Access, Raw},
     rollout::machines,
+    waiting::{PATIENCE, Wait},
 };
 
 use crate::{
     asking::{Asking, Question},
     moment::{Moment, Statuses},
-    site::{PATIENCE, Site, Version},
+    site::{CHECK, Site, Version},
 };
 
 impl Site {
@@ -111,7 +112,7 @@ impl Site {
             .collect()
     }
 
-    /// Waits until nobody has changed anything in the cloud for so long.
+    /// Waits until nothing has been changed in the cloud for so long.
     pub(crate) async fn until_quiet(&self, quiet: Duration) {
         let begun = tokio::time::Instant::now();
         loop {
@@ -144,8 +145,8 @@ impl Site {
         what: &str,
         wanted: impl Fn(&Statuses) -> bool,
     ) -> Result<(), String> {
-        let begun = tokio::time::Instant::now();
-        loop {
+        let wait = Wait::default().between(Duration::from_millis(100));
+        wait.ok(async || {
             let (_, found) = self.cloud.control().load_balancers(&self.balancer());
             let mut statuses = Statuses::new();
             for (balancer, _) in &found {
@@ -155,13 +156,12 @@ impl Site {
                 }
             }
             if wanted(&statuses) {
-                return Ok(());
+                Ok(())
+            } else {
+                Err(format!("it is not so that {what}: {statuses:?}"))
             }
-            if begun.elapsed() > PATIENCE {
-                return Err(format!("it is not so that {what}: {statuses:?}"));
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        })
+        .await
     }
 
     /// Waits until nothing is left of it, neither in Kubernetes nor in the cloud.
@@ -195,8 +195,7 @@ impl Site {
     /// Checks that the load balancer has a member of the machine in ACTIVE on every port.
     pub(crate) async fn members_of(&self, machine: &str) -> Result<(), String> {
         let balancer = self.balancer();
-        let begun = tokio::time::Instant::now();
-        loop {
+        let seen = CHECK.ok(async || {
             let (_, found) = self.cloud.control().load_balancers(&balancer);
             let missing: Vec<u16> = self
                 .kind
@@ -217,14 +216,13 @@ impl Site {
                 })
                 .collect();
             if missing.is_empty() {
-                return Ok(());
-            }
-            if begun.elapsed() > PATIENCE {
-                return Err(format!(
+                Ok(())
+            } else {
+                Err(format!(
                     "{machine} is no ACTIVE member of ports {missing:?}"
-                ));
+                ))
             }
-            tokio::time::sleep(Duration::from_millis(250)).await;
-        }
+        });
+        seen.await
     }
 }

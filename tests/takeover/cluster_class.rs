@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::site::{PATIENCE, Site, Version};
+use crate::site::{CHECK, Site, Version};
 
 /// The class of the workers, and the name of their group.
 const WORKERS: &str = "workers";
@@ -86,15 +86,7 @@ fn workers(replicas: usize) -> Value {
 impl Site {
     /// Applies them until none is refused: a Cluster is admitted once Cluster API has looked at its ClusterClass.
     pub(crate) async fn until_applied(&self, documents: &[Value]) -> Result<(), String> {
-        let begun = tokio::time::Instant::now();
-        loop {
-            match self.apply(documents).await {
-                Err(_) if begun.elapsed() < PATIENCE => {
-                    tokio::time::sleep(Duration::from_millis(250)).await;
-                }
-                outcome => return outcome,
-            }
-        }
+        CHECK.ok(async || self.apply(documents).await).await
     }
 
     /// Gives the Cluster another number of workers.
@@ -107,8 +99,7 @@ impl Site {
 
     /// Waits until its MachineDeployment has so many Machines, all of them ready and none deleting.
     pub(crate) async fn until_workers(&self, replicas: usize) -> Result<(), String> {
-        let begun = tokio::time::Instant::now();
-        loop {
+        let seen = CHECK.ok(async || {
             let listed = self.list("MachineDeployment", Version::V1Beta2).await;
             let deployments: Vec<&Value> = listed.iter().map(|one| &one.data).collect();
             let machines = self.list("OpenStackMachine", Version::V1Beta1).await;
@@ -127,15 +118,14 @@ impl Site {
                 && deployments.iter().all(complete)
                 && machines.count() == replicas
             {
-                return Ok(());
-            }
-            if begun.elapsed() > PATIENCE {
-                return Err(format!(
+                Ok(())
+            } else {
+                Err(format!(
                     "there are no {replicas} ready workers: {deployments:#?}"
-                ));
+                ))
             }
-            tokio::time::sleep(Duration::from_millis(250)).await;
-        }
+        });
+        seen.await
     }
 
     /// The names of its Machines and templates.

@@ -23,7 +23,7 @@ use crate::{
     site::{Site, Version},
 };
 
-/// A hook of somebody else: its Machine stays, deleting, and its API server serves, until it is taken off.
+/// The hook of another program. Until it is removed, its Machine stays in deletion and its API server serves.
 const HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/of-the-test";
 
 /// The workload cluster of a site, and what its machines do by themselves.

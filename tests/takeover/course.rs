@@ -4,7 +4,10 @@ use std::{path::PathBuf, time::Duration};
 
 use futures::future::join_all;
 use serde_json::{Value, json};
-use test_support::env::{Capo, ClusterApiManagers, Installation, Kubernetes, Manager};
+use test_support::{
+    env::{Capo, ClusterApiManagers, Installation, Kubernetes, Manager},
+    waiting::PATIENCE,
+};
 
 use crate::{
     kinds::Kind,
@@ -12,7 +15,7 @@ use crate::{
     moment::Moment,
     planned::planned,
     report::Found,
-    site::{PATIENCE, Site, Version},
+    site::{CHECK, Site, Version},
     swap::{self, Home},
 };
 
@@ -353,16 +356,16 @@ pub(crate) fn last_calls(sites: &[(Site, Found)]) -> Vec<u64> {
 
 /// The time of the first call to its cloud after this one; of a paused cluster there is none.
 async fn first_call(site: &Site, mark: u64) -> Option<f64> {
-    let begun = tokio::time::Instant::now();
-    loop {
-        if let Some(call) = site.cloud.control().calls_since(mark).first() {
-            return Some(call.at);
-        }
-        if site.kind == Kind::HeldMember || begun.elapsed() > PATIENCE {
-            return None;
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    let at_most = match site.kind {
+        Kind::HeldMember => Duration::ZERO,
+        _ => PATIENCE,
+    };
+    let wait = CHECK.at_most(at_most);
+    wait.some(async || {
+        let calls = site.cloud.control().calls_since(mark);
+        calls.first().map(|call| call.at)
+    })
+    .await
 }
 
 /// Does something with every site side by side.

@@ -53,7 +53,7 @@ pub(crate) enum Kind {
     Trunks,
     /// Machines with addresses of an OpenStackFloatingIPPool.
     FloatingIpPool,
-    /// Somebody renamed the router in OpenStack.
+    /// A user renamed the router in OpenStack.
     RenamedRouter,
     /// A real control plane and workers that Cluster API's topology controller makes from a ClusterClass.
     ClusterClass,

@@ -30,7 +30,7 @@ pub(crate) async fn planned(sites: &mut [(Site, Found)], home: &Home) {
         };
     }
     let report = home.preflight().await.unwrap();
-    // Nobody issues certificates here.
+    // No cert-manager issues certificates here.
     let missing = report.to_string().contains("CertManagerMissing");
     for (site, found) in sites.iter_mut() {
         let problems = swap::problems(&report, &site.name);

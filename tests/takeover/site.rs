@@ -9,8 +9,11 @@ use kube::{
     core::GroupVersionKind,
 };
 use serde_json::{Value, json};
-pub(crate) use test_support::waiting::PATIENCE;
-use test_support::{env::apply, rollout::subnet};
+use test_support::{
+    env::apply,
+    rollout::subnet,
+    waiting::{PATIENCE, Wait},
+};
 use tokio::{io::AsyncWriteExt as _, sync::Mutex};
 
 use crate::{
@@ -22,6 +25,11 @@ use crate::{
 
 const NAME: &str = "cluster.x-k8s.io/cluster-name";
 const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
+/// Many sites are looked at side by side, so each less often.
+pub(crate) const CHECK: Wait = Wait {
+    at_most: PATIENCE,
+    between: Duration::from_millis(250),
+};
 
 /// The two versions of CAPO's kinds.
 #[derive(Debug, Clone, Copy)]
@@ -344,25 +352,20 @@ impl Site {
         version: Version,
         wanted: impl Fn(&Value) -> bool,
     ) -> Result<(), String> {
-        let patience = match kind {
+        let at_most = match kind {
             // All of its machines, one after the other.
             "KubeadmControlPlane" => 3 * PATIENCE,
             _ => PATIENCE,
         };
-        let begun = tokio::time::Instant::now();
-        loop {
+        let wait = CHECK.at_most(at_most);
+        let seen = wait.ok(async || {
             let object = self.get(kind, name, version).await;
-            if wanted(&object) {
-                return Ok(());
-            }
-            if begun.elapsed() > patience {
-                let shown = json!({"spec": object["spec"], "status": object["status"], "metadata": object["metadata"]});
-                return Err(format!(
-                    "{kind} {name} is not as wanted after {patience:?}: {shown:#}"
-                ));
-            }
-            tokio::time::sleep(Duration::from_millis(250)).await;
-        }
+            if wanted(&object) { Ok(()) } else { Err(object) }
+        });
+        seen.await.map_err(|object| {
+            let shown = json!({"spec": object["spec"], "status": object["status"], "metadata": object["metadata"]});
+            format!("{kind} {name} is not as wanted after {at_most:?}: {shown:#}")
+        })
     }
 
     /// Its control-plane Machines.
@@ -379,17 +382,15 @@ impl Site {
         what: &str,
         wanted: impl Fn(&Value) -> bool,
     ) -> Result<(), String> {
-        let begun = tokio::time::Instant::now();
-        while begun.elapsed() < PATIENCE {
+        let seen = CHECK.some(async || {
             for name in self.control_plane_machines().await {
                 if wanted(&self.get("Machine", &name, Version::V1Beta2).await) {
-                    return Ok(());
+                    return Some(());
                 }
             }
-            tokio::time::sleep(Duration::from_millis(250)).await;
-        }
-        Err(format!(
-            "no control-plane Machine {what} after {PATIENCE:?}"
-        ))
+            None
+        });
+        seen.await
+            .ok_or_else(|| format!("no control-plane Machine {what} after {PATIENCE:?}"))
     }
 }

@@ -168,7 +168,7 @@ async fn resets_cause_no_storm_and_one_text() {
 }
 
 #[tokio::test]
-async fn nobody_there() {
+async fn a_port_without_a_listener() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);

@@ -135,7 +135,7 @@ fn say(text: &str) {
     use std::io::Write as _;
     print!("{text}");
     if std::io::stdout().flush().is_err() {
-        tracing::debug!("nobody reads the clouds.yaml");
+        tracing::debug!("the clouds.yaml could not be written to standard output");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Deletions that nobody but the gate checks, and what they do to everything else.
+//! Deletions that only the gate checks, and what they do to everything else.
 
 use std::time::{Duration, Instant};
 
@@ -148,7 +148,7 @@ async fn a_dead_machine_is_let_go_and_replaced() {
 }
 
 /// The same while the members of the others are in ERROR, so that the gate can't tell whether any of them serves. Nothing gets
-/// worse when the dead one goes, so KubeadmControlPlane replaces it and nobody has to bypass the gate.
+/// worse when the dead one goes, so KubeadmControlPlane replaces it and no operator has to bypass the gate.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_machine_is_let_go_though_the_members_of_the_others_are_in_error() {
     let rollout = Rollout::start(RolloutOptions {

@@ -11,7 +11,7 @@ use crate::{
 /// How long the new API server accepts connections before it answers. On a slow machine this is what an API server does that starts.
 const SILENCE: Duration = Duration::from_secs(3);
 
-/// One machine is replaced with the gate, and one without, side by side on equally busy processors. Nobody but the gate looks
+/// One machine is replaced with the gate, and one without, side by side on equally busy processors. Only the gate looks
 /// whether a member answers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_that_joins_before_its_api_server_is_up_delays_requests() {
@@ -29,7 +29,7 @@ async fn a_member_that_joins_before_its_api_server_is_up_delays_requests() {
     let broken = &result.broken;
     assert!(
         broken.iter().any(|broken| broken.rule == Rule::Prompt),
-        "nobody noticed: {broken:?}\n{}",
+        "no request was slow: {broken:?}\n{}",
         result.page
     );
 }

@@ -66,7 +66,7 @@ async fn a_cluster_goes_without_its_load_balancer() {
     rollout.end().await;
 }
 
-/// Somebody has taken the finalizers off the Cluster: nothing of Cluster API goes on, and still no hook of ours stays.
+/// A user has removed the finalizers of the Cluster. Cluster API does nothing more for it, and still no hook of ours stays.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_cluster_no_hook_stays() {
     let rollout = Rollout::start(one("gone-cluster")).await;

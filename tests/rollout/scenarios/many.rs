@@ -25,7 +25,7 @@ use crate::{
         ClusterApi, Guarded, Installation, Kubernetes, Manager, apply::apply, cluster_api::api,
         guarded::Program, manager,
     },
-    rollout::folder,
+    rollout::{ROLLOUT_AT_MOST, folder},
 };
 
 const CLUSTERS: usize = 20;
@@ -34,7 +34,6 @@ const REPLICAS: usize = 3;
 const QPS: u32 = 5;
 /// The slowest cluster may take so many times as long as the one in the middle.
 const STARVED: f64 = 2.0;
-const PATIENCE: Duration = Duration::from_mins(8);
 /// The pace of Cluster API's script: sixty machines are looked at in each interval.
 const INTERVAL: Duration = Duration::from_secs(2);
 
@@ -274,7 +273,7 @@ impl Cluster {
     async fn until(&self, machine: &str, wanted: impl Fn(&Value) -> bool) {
         let seen = self
             .cluster_api
-            .wait_for("Machine", machine, PATIENCE, wanted)
+            .wait_for("Machine", machine, ROLLOUT_AT_MOST, wanted)
             .await;
         if let Err(error) = seen {
             panic!("{}: {error}", self.namespace);
@@ -367,7 +366,7 @@ async fn serving(host: String, wrong: Arc<Mutex<BTreeSet<String>>>) {
     loop {
         for (namespace, truth) in balancers(&host).await {
             if truth.in_data_path.is_empty() {
-                let what = format!("{namespace}: nobody serves: {truth:?}");
+                let what = format!("{namespace}: no member serves: {truth:?}");
                 wrong.lock().insert(what);
             }
         }

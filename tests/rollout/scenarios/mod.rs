@@ -70,8 +70,8 @@ async fn stays_hooked(rollout: &Rollout, machine: &str, how_long: Duration) {
 
 /// A machine that is replaced may cost 16 calls to Octavia: 8 until its successor's member is enabled and 8 for its own release.
 /// Each further port may cost 10 more: a write and a read each for the creation, the enabling, the draining and the removal of
-/// its member, and its member list for the first and for the last decision about the release. One more is allowed for every 5 s in which somebody's health, or an end to PENDING, was
-/// waited for.
+/// its member, and its member list for the first and for the last decision about the release. One more is
+/// allowed for every 5 s in which the gate waited for a member's health, or for the end of PENDING.
 fn assert_calls(figures: &Figures, ports: usize) {
     let for_each = 16 + 10 * (u64::try_from(ports).unwrap() - 1);
     let waits = |hold: &&Hold| {

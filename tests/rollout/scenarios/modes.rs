@@ -26,7 +26,7 @@ async fn held(name: &'static str) -> (Rollout, String) {
     (rollout, machine)
 }
 
-/// With this mode the held Machine goes, though nobody serves any more, and its successor gets no hook.
+/// With this mode the held Machine goes, though no API server serves any more, and its successor gets no hook.
 async fn lets_go(name: &'static str, mode: &str) {
     let (rollout, machine) = held(name).await;
     rollout.start_manager(&[mode]).await;
@@ -81,7 +81,8 @@ async fn released_hooks_let_a_held_machine_go() {
     assert!(output.status.success(), "{said}{complaints}");
     let expected = "Machines released: 1, members enabled: 0, failures: 0";
     assert!(said.contains(expected), "{said}{complaints}");
-    // KubeadmControlPlane drops its own hook when ours is gone, and core comes to the infrastructure, which nobody deletes now.
+    // KubeadmControlPlane removes its own hook when ours is gone, and Cluster API comes to the infrastructure. No manager runs
+    // that deletes it.
     rollout
         .until_object(
             "Machine",

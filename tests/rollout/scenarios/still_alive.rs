@@ -8,10 +8,10 @@ use crate::{
     rollout::{HOOK, Rollout, RolloutOptions},
 };
 
-/// A hook behind which somebody keeps a machine that nothing else holds any more.
+/// The hook of another program. It keeps a machine that nothing else holds any more.
 const ANOTHER_HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/backup";
 
-/// Our hook has gone and the old API server lives on, because a hook of somebody else holds its Machine. Then the new member
+/// Our hook has gone and the old API server lives on, because the hook of another program holds its Machine. Then the new member
 /// fails: the old one is created again, and goes when the new one serves again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_is_created_again_after_the_hook_while_no_other_one_serves() {
@@ -22,7 +22,7 @@ async fn a_member_is_created_again_after_the_hook_while_no_other_one_serves() {
     })
     .await;
     let old = rollout.machines().await.remove(0);
-    annotate(&rollout, &old, json!("somebody")).await;
+    annotate(&rollout, &old, json!("backup")).await;
     rollout.roll().await;
     let new = rollout.machine_after(std::slice::from_ref(&old)).await;
     rollout.until_admitted(&new).await;
@@ -32,7 +32,7 @@ async fn a_member_is_created_again_after_the_hook_while_no_other_one_serves() {
         })
         .await;
     assert!(!has_member(&rollout, &old));
-    // The member still works, but nobody who looks at its status can know that.
+    // The member still works, but its status does not show that.
     rollout.breaks(json!({"hold": {"member": new, "status": "ERROR", "now": true}}));
     rollout
         .until("the member is created again", async || {

@@ -28,7 +28,7 @@ async fn a_release_ends_though_every_answer_of_octavia_takes_8_s() {
     assert_eq!(figures.failed, 0);
 }
 
-/// Nobody knows whether there is a load balancer: Octavia has not answered this process yet. That is not the same as having
+/// The manager does not know whether there is a load balancer: Octavia has not answered this process yet. That is not the same as having
 /// none, so the Machine is held until Octavia answers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_load_balancer_that_was_not_looked_up_yet_is_not_absent() {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use test_support::{
     env::{Environment, environment::is},
-    waiting::PATIENCE,
+    waiting::{PATIENCE, until_true},
 };
 
 use super::{
@@ -12,7 +12,7 @@ use super::{
     quick,
 };
 use crate::{
-    contract::{Access, Raw, until},
+    contract::{Access, Raw},
     env::apply::apply,
 };
 
@@ -167,7 +167,7 @@ async fn take_over(namespace: &str, with_bastion: bool) {
         "networks": [{"port": port["id"]}]});
     let server = capo.make("compute", "servers", "server", server).await;
     let server_path = format!("servers/{}", server["id"].as_str().unwrap());
-    until("the server is ACTIVE", async || {
+    until_true("the server is ACTIVE", async || {
         capo.raw.get("compute", &server_path).await.1["server"]["status"] == "ACTIVE"
     })
     .await;

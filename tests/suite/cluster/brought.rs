@@ -172,7 +172,7 @@ async fn a_router_takes_the_external_addresses_it_is_given() {
         .cloud(quick())
         .start()
         .await;
-    // Nobody else sees the subnets of an external network, or may choose addresses there.
+    // Only an administrator sees the subnets of an external network, and may choose addresses there.
     let raw = user(&stage, "admin").await;
     let public = raw.get("network", "networks?name=public").await.1["networks"][0]["id"].clone();
     let path = format!("subnets?network_id={}", public.as_str().unwrap());

@@ -156,7 +156,7 @@ async fn a_pass_over_a_cluster_in_which_nothing_changes_takes_few_calls() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_somebody_changed_by_hand_is_seen_by_passes_that_read_little() {
+async fn a_change_by_hand_is_seen_by_passes_that_read_little() {
     let mut stage = Environment::in_namespace("steady-drift").start().await;
     let cluster = stage.cluster("c1", json!({"apiServer": {"enableFloatingIP": false}}));
     stage

@@ -73,7 +73,7 @@ async fn a_rule_takes_the_place_of_one_that_neutron_does_not_tell_from_it() {
     json_patch::merge(&mut spec, &rule(&json!({})));
     let (stage, made) = start("changed-rule", spec).await;
     let group = &made["status"]["controlPlaneSecurityGroup"]["id"];
-    // The ports that everybody may reach.
+    // The ports that every address may reach.
     let open = || {
         let cloud = stage.cloud.control().dump();
         let rules = cloud["network"]["security_group_rules"].as_array().unwrap();

@@ -53,7 +53,7 @@ async fn ready(stage: &Environment, change: Value) -> Value {
     stage.until_ready("c1").await
 }
 
-/// A host that every resolver of the C library knows without asking anybody, and that is no IP address for Rust.
+/// A host that every resolver of the C library knows without asking a name server, and that is no IP address for Rust.
 fn name_of(address: Ipv4Addr) -> String {
     let [a, b, c, d] = address.octets();
     format!("{a}.{b}.{}", u32::from(c) * 256 + u32::from(d))
@@ -89,7 +89,7 @@ async fn the_name_of_the_endpoint_chooses_the_floating_ip_which_outlives_the_clu
     let shown = format!("floating IP {address} with id");
     until_reported(&stage, "Successfulassociatefloatingip", &shown).await;
 
-    // Somebody puts another floating IP on the load balancer, to which the name does not lead.
+    // A user puts another floating IP on the load balancer, to which the name does not lead.
     for (one, port) in [(chosen, Value::Null), (&floating[0], balancer_port(&stage))] {
         let path = format!("floatingips/{}", one["id"].as_str().unwrap());
         let body = json!({"floatingip": {"port_id": port}});
@@ -168,7 +168,7 @@ async fn a_floating_ip_by_address_is_looked_for_in_the_clusters_project() {
     let made = ready(&stage, json!({})).await;
     let address = made["status"]["apiServerManagedLoadBalancer"]["ip"].clone();
     stage.stop().await;
-    // Somebody takes it off the load balancer.
+    // A user takes it off the load balancer.
     let cloud = stage.cloud.control().dump();
     let id = cloud["network"]["floatingips"][0]["id"]
         .as_str()

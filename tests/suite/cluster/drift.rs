@@ -1,4 +1,4 @@
-//! What somebody changed by hand, and services that fail after a restart.
+//! Objects that a user changed by hand, and services that fail after a restart.
 
 use std::time::Duration;
 
@@ -158,7 +158,7 @@ async fn after_a_restart_a_service_that_fails_takes_nothing_back_that_was_known(
     }
     stage.until_ready("c1").await;
     stage.command(json!({"remove_fault": faults[2]}));
-    // No listener was opened to everybody, for one.
+    // For one, no listener was opened to every address.
     assert_eq!(stage.writes_since(mark), Vec::<String>::new());
 
     // The load balancer is looked up whatever happens to the network.

@@ -3,7 +3,8 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::contract::{Raw, until};
+use crate::contract::Raw;
+use test_support::waiting::until_true;
 
 /// A user of the cloud who creates things as CAPO does.
 pub(super) struct Capo {
@@ -28,7 +29,7 @@ impl Capo {
     }
 
     pub(super) async fn balancer_is_active(&self, id: &str) {
-        until("the load balancer is ACTIVE", async || {
+        until_true("the load balancer is ACTIVE", async || {
             let path = format!("loadbalancers/{id}");
             let (_, found) = self.raw.get("load-balancer", &path).await;
             found["loadbalancer"]["provisioning_status"] == "ACTIVE"
@@ -173,7 +174,7 @@ impl Capo {
             "networks": [{"port": port["id"]}]});
         let server = self.make("compute", "servers", "server", server).await;
         let path = format!("servers/{}", server["id"].as_str().unwrap());
-        until("the bastion is ACTIVE", async || {
+        until_true("the bastion is ACTIVE", async || {
             self.raw.get("compute", &path).await.1["server"]["status"] == "ACTIVE"
         })
         .await;

@@ -15,6 +15,7 @@ mod killed;
 mod life;
 mod load_balancer;
 mod made_by_capo;
+mod old_proof;
 mod without_load_balancer;
 
 use fake_cloud::{Durations, Options};

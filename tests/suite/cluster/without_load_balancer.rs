@@ -21,9 +21,10 @@ use crate::env::{
     cluster_api::{api, condition},
 };
 
-const HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/capo-load-balancer-member";
+pub(super) const HOOK: &str =
+    "pre-terminate.delete.hook.machine.cluster.x-k8s.io/capo-load-balancer-member";
 
-async fn start(namespace: &str) -> Environment {
+pub(super) async fn start(namespace: &str) -> Environment {
     let gate = capo_gate::Settings {
         proof_window: Duration::from_secs(1),
         ..quick_gate()
@@ -35,7 +36,7 @@ async fn start(namespace: &str) -> Environment {
         .await
 }
 
-async fn create(stage: &Environment, change: Value) {
+pub(super) async fn create(stage: &Environment, change: Value) {
     let mut all = json!({"apiServer": {"managedLoadBalancer": {"enabled": false}}});
     json_patch::merge(&mut all, &change);
     stage
@@ -53,7 +54,7 @@ async fn provisioned(stage: &Environment) -> Value {
         .await
 }
 
-async fn machine(stage: &Environment, name: &str) {
+pub(super) async fn machine(stage: &Environment, name: &str) {
     let spec = json!({"identityRef": {"type": "Secret", "name": "cloud-config", "cloudName": "demo"},
         "flavor": {"filter": {"name": "m1.small"}}, "image": {"filter": {"name": "cirros"}}});
     stage
@@ -64,7 +65,7 @@ async fn machine(stage: &Environment, name: &str) {
 }
 
 /// Waits until the node of a machine has joined, and our hook is on the Machine.
-async fn joined(stage: &Environment, name: &str) {
+pub(super) async fn joined(stage: &Environment, name: &str) {
     stage
         .until("Machine", name, |machine| {
             !machine["status"]["nodeRef"].is_null()
@@ -80,7 +81,7 @@ fn of_kind(stage: &Environment, kind: &str) -> Vec<Value> {
 }
 
 /// The name of the port with the only floating IP; null while it is on none.
-fn carrier(stage: &Environment) -> Value {
+pub(super) fn carrier(stage: &Environment) -> Value {
     let floating = of_kind(stage, "floatingips");
     assert_eq!(floating.len(), 1, "{floating:#?}");
     let port = of_kind(stage, "ports")
@@ -106,7 +107,7 @@ async fn the_floating_ip_is_on_a_machine_and_moves_before_that_machine_goes() {
         .await;
     assert!(
         is(&waits, "Ready", "False"),
-        "nobody can reach the API server yet"
+        "no client can reach the API server yet"
     );
 
     machine(&stage, "cp-0").await;
@@ -302,7 +303,7 @@ async fn a_floating_ip_that_the_user_brought_is_put_on_a_machine_and_stays_when_
     assert_eq!(carrier(&stage), Value::Null, "it is free, and still there");
 }
 
-/// A host that every resolver of the C library knows without asking anybody, and that is no IP address for Rust.
+/// A host that every resolver of the C library knows without asking a name server, and that is no IP address for Rust.
 fn name_of(address: &str) -> String {
     let address: std::net::Ipv4Addr = address.parse().unwrap();
     let [a, b, c, d] = address.octets();

@@ -1,7 +1,6 @@
 //! What a cloud was asked, counted.
 
 use fake_cloud::{Call, Control, Service};
-use test_support::waiting;
 
 /// The calls to Octavia after number `since`. Discovery doesn't count.
 pub(crate) fn octavia(cloud: &Control, since: u64) -> Vec<Call> {
@@ -31,9 +30,4 @@ pub(crate) fn load_balancer(cloud: &Control, text: &str) -> String {
                 .is_some_and(|name| name.contains(text))
         });
     found.unwrap()["id"].as_str().unwrap().to_owned()
-}
-
-/// Waits until `wanted` holds.
-pub(crate) async fn until(what: &str, wanted: impl Fn() -> bool) {
-    waiting::until(what, async || wanted().then_some(())).await;
 }

@@ -9,10 +9,11 @@ use fake_cloud::{
     CallMatch, Command, Control, Durations, FakeCloud, Fault, Hold, Options, Provisioning, Service,
 };
 use futures::future::join_all;
+use test_support::waiting::{PATIENCE, until_true};
 
 use super::{
-    calls::{labels, octavia, until},
-    scene::{PATIENCE, Plan, Scene},
+    calls::{labels, octavia},
+    scene::{Plan, Scene},
     writes::{Counts, Writes},
 };
 use crate::env::cluster_api::condition;
@@ -177,7 +178,7 @@ async fn held(scene: &Scene, way: Way, cloud: &FakeCloud) {
         .unwrap();
 }
 
-/// The outage. The member turns ACTIVE at its beginning, and nobody can see it before its end.
+/// The outage. The member turns ACTIVE at its beginning, and the manager can't see that before its end.
 async fn suffer(scene: &Scene, writes: &Writes, way: Way, control: &Control) {
     let promise = promise();
     let since = control.last_call();
@@ -206,7 +207,10 @@ async fn suffer(scene: &Scene, writes: &Writes, way: Way, control: &Control) {
         let mut calls = calls.filter(|call| call.at > over && call.fault.is_none());
         calls.find(|call| call.status.is_some_and(|status| status < 300))
     };
-    until(&format!("{way:?} is served again"), || served().is_some()).await;
+    until_true(&format!("{way:?} is served again"), async || {
+        served().is_some()
+    })
+    .await;
     let back = served().map_or(f64::INFINITY, |call| call.at - over);
     let most = (way.aftermath() + promise.back).as_secs_f64();
     let calls = octavia(control, since);
@@ -230,7 +234,7 @@ async fn stops_during_a_hang(scene: &mut Scene, control: &Control) {
         .unwrap();
     let since = control.last_call();
     scene.machine(Way::Hang.plan(), &Way::Hang.machine(2)).await;
-    until("a call hangs", || {
+    until_true("a call hangs", async || {
         let calls = octavia(control, since);
         calls.iter().any(|call| call.fault.is_some())
     })

@@ -1,4 +1,4 @@
-//! What load balancers cost while nothing is wrong, and that a hung one costs nobody else anything.
+//! What load balancers cost while nothing is wrong, and that a hung one costs the others nothing.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use fake_cloud::{
     Call, CallMatch, Command, Control, Durations, FakeCloud, Fault, OperationRule, Options,
 };
 use futures::future::join_all;
-use test_support::waiting;
+use test_support::waiting::{until, until_true};
 
 use super::{
-    calls::{labels, load_balancer, octavia, until},
+    calls::{labels, load_balancer, octavia},
     scene::{Plan, Scene},
 };
 
@@ -31,7 +31,7 @@ const fn plan<'a>(name: &'a str, provider: &'a str, additional_ports: &'a [u16])
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn few_calls_while_nothing_is_wrong_and_nobody_waits_for_a_hung_load_balancer() {
+async fn few_calls_while_nothing_is_wrong_and_no_cluster_waits_for_a_hung_load_balancer() {
     let cloud = FakeCloud::start(Options {
         durations: Durations::instant(),
         data_path: false,
@@ -52,7 +52,7 @@ async fn few_calls_while_nothing_is_wrong_and_nobody_waits_for_a_hung_load_balan
     scene.credentials("cloud", &cloud).await;
     settled_control_planes(&scene).await;
     // Members that join others are created disabled, and enabled some seconds later.
-    until("every member is enabled", || {
+    until_true("every member is enabled", async || {
         are_all_enabled(&control.dump())
     })
     .await;
@@ -124,7 +124,7 @@ async fn adding_a_member_beside_a_hung_load_balancer(scene: &Scene, control: &Co
         .unwrap();
     let since = control.last_call();
     scene.machine(HUNG, "hung-cp-1").await;
-    until("a call about the first load balancer hangs", || {
+    until_true("a call about the first load balancer hangs", async || {
         octavia(control, since).iter().any(is_hung)
     })
     .await;
@@ -165,7 +165,10 @@ async fn a_pass_costs_one_call(control: &Control, plan: Plan<'_>) {
         runs.next_back();
         runs.find(|run| run.len() >= PASSES).map(<[Call]>::to_vec)
     };
-    until("some passes", || passes().is_some() || calls().len() > 60).await;
+    until_true("some passes", async || {
+        passes().is_some() || calls().len() > 60
+    })
+    .await;
     let passes = passes().unwrap_or_default();
     assert!(passes.len() >= PASSES, "{:?}", labels(&calls()));
     // Each was a pass of its own: a second of waiting, a fifth more or less, lies between any two.
@@ -178,7 +181,7 @@ async fn a_pass_costs_one_call(control: &Control, plan: Plan<'_>) {
 
 /// Waits until the reads that follow the last change are over.
 async fn until_quiet(control: &Control) {
-    waiting::until("Octavia is not called any more", async || {
+    until("Octavia is not called any more", async || {
         let since = control.last_call();
         tokio::time::sleep(Duration::from_secs(4)).await;
         octavia(control, since).is_empty().then_some(())

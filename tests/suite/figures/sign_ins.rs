@@ -1,11 +1,9 @@
 //! How often a credential is shown to Keystone.
 
 use fake_cloud::{Durations, FakeCloud, Options};
+use test_support::waiting::until_true;
 
-use super::{
-    calls::until,
-    scene::{Plan, Scene},
-};
+use super::scene::{Plan, Scene};
 
 const CLUSTERS: usize = 20;
 
@@ -42,7 +40,7 @@ async fn twenty_clusters_sign_in_once_at_a_cold_start() {
 
     let quick = ["--openstack-qps=1000", "--openstack-burst=1000"];
     scene.start(&quick).await;
-    until("every cluster asked for its load balancer", || {
+    until_true("every cluster asked for its load balancer", async || {
         count("loadbalancer_create") == CLUSTERS
     })
     .await;

@@ -32,7 +32,7 @@ async fn a_real_kube_apiserver_is_ready_under_its_own_authority_only() {
         .unwrap();
     let ours = kubernetes.authority();
     assert_eq!(probe(port, ours).await, ProbeOutcome::Ready);
-    let other = Authority::new("somebody else").unwrap();
+    let other = Authority::new("another authority").unwrap();
     assert_eq!(probe(port, &other).await, ProbeOutcome::WrongCertificate);
     assert_eq!(
         probe(free_port().unwrap(), ours).await,
@@ -87,7 +87,7 @@ async fn without_a_monitor_what_cluster_api_finds_wrong_holds_and_nothing_else_d
     .await;
     // An answer at a machine's own address is no evidence for or against any machine.
     let own = address(&stage, "m1").await;
-    let foreign = Authority::new("somebody else").unwrap();
+    let foreign = Authority::new("another authority").unwrap();
     let _stranger = ApiServer::listen((own, 6443), &foreign, &["kubernetes"], 200).await;
     pod_health(&stage, "m1", "Unknown").await;
     stage.until("Machine", "m0", Value::is_null).await;

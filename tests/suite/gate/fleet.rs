@@ -72,9 +72,9 @@ impl Fleet {
 const STARVED: f64 = 3.0;
 
 /// Every machine whose member is found in a load balancer was handed over.
-pub(super) struct Nobody;
+pub(super) struct NoMachines;
 
-impl MachineLookup for Nobody {
+impl MachineLookup for NoMachines {
     fn exists(&self, _: ObjectName) -> BoxFuture<'static, Result<bool, LookupError>> {
         std::future::ready(Ok(true)).boxed()
     }
@@ -174,7 +174,7 @@ impl Process {
         fleet: &[DesiredLoadBalancer],
         newcomers: bool,
     ) -> Self {
-        let tracker = Tracker::new(settings, Arc::new(Nobody), Arc::new(Unobserved));
+        let tracker = Tracker::new(settings, Arc::new(NoMachines), Arc::new(Unobserved));
         let clusters = fleet
             .iter()
             .map(|desired| {

@@ -29,7 +29,7 @@ use test_support::{
 
 use super::{
     api_server::ApiServer,
-    fleet::{Fleet, LARGE, Nobody, WAITING, balancers, client, machine, name, unhurried},
+    fleet::{Fleet, LARGE, NoMachines, WAITING, balancers, client, machine, name, unhurried},
 };
 
 /// Where the API server of all clusters answers, one for each test.
@@ -65,7 +65,7 @@ impl Process {
         deletion: Deletion,
     ) -> Self {
         let process = Self {
-            tracker: Tracker::new(settings, Arc::new(Nobody), Arc::new(Unobserved)),
+            tracker: Tracker::new(settings, Arc::new(NoMachines), Arc::new(Unobserved)),
             clusters: fleet
                 .iter()
                 .map(|desired| ObjectName::new("fleet", &desired.name))

@@ -21,4 +21,4 @@ mod pre_drain;
 mod release;
 mod release_hooks;
 mod scene;
-mod writing;
+pub(crate) mod writing;

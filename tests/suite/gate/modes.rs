@@ -28,7 +28,7 @@ async fn held_and_joining(namespace: &str, range: &str) -> (Environment, ApiServ
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn off_takes_every_hook_off_and_lets_everybody_in() {
+async fn off_removes_every_hook_and_admits_every_machine() {
     let (mut stage, _m0) = held_and_joining("mode-off", "127.93.0.0/24").await;
     stage.settings.mode = GateMode::Off;
     stage.start().await;

@@ -14,7 +14,7 @@ use super::scene::{
 };
 use crate::{env::Environment, env::apply::apply};
 
-/// Somebody with exactly the shipped role for this command.
+/// The kubeconfig of a user with exactly the shipped role for this command.
 async fn releaser(stage: &Environment) -> std::path::PathBuf {
     let name = format!("releaser-of-{}", stage.namespace);
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount",

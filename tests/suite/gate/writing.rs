@@ -26,7 +26,9 @@ fn is_status_of(machine: &str, path: &str) -> bool {
 }
 
 /// The removal of our hook from a Machine.
-fn releases(machine: &'static str) -> impl Fn(&str, &Value) -> bool + Copy + Send + 'static {
+pub(crate) fn releases(
+    machine: &'static str,
+) -> impl Fn(&str, &Value) -> bool + Copy + Send + 'static {
     move |path, body| {
         let annotations = body["metadata"]["annotations"].as_object();
         path.ends_with(&format!("/machines/{machine}"))
@@ -37,7 +39,7 @@ fn releases(machine: &'static str) -> impl Fn(&str, &Value) -> bool + Copy + Sen
 }
 
 /// The writes of this kind that reached the API server.
-fn sent(stage: &Environment, wanted: impl Fn(&str, &Value) -> bool) -> Vec<Write> {
+pub(crate) fn sent(stage: &Environment, wanted: impl Fn(&str, &Value) -> bool) -> Vec<Write> {
     let mut sent = stage.writes.sent();
     sent.retain(|write| wanted(&write.path, &write.body));
     sent

@@ -1,4 +1,4 @@
-//! The metrics as anybody who reaches their port meets them.
+//! The metrics, as any client that reaches their port gets them.
 
 use std::path::Path;
 

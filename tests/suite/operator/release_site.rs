@@ -19,7 +19,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::env::{Kubernetes, programs};
 
-/// The kinds of cert-manager that both releases have objects of. Nobody issues certificates here.
+/// The kinds of cert-manager that both releases have objects of. No cert-manager issues certificates here.
 const CERT_MANAGER: [(&str, &str); 2] = [("Certificate", "certificates"), ("Issuer", "issuers")];
 
 /// The commands of a block of docs/migrate-from-capo.md.
@@ -193,7 +193,7 @@ impl Site {
             let path = entry["clientConfig"]["service"]["path"].as_str().unwrap();
             assert!(served.contains(&path), "{path} is not served");
         }
-        // Nobody gets rights by the swap who did not have them.
+        // The swap gives no user a right that the user did not have.
         for role in ["capo-editor-role", "capo-viewer-role"] {
             let role = self.get(&format!("clusterrole {role}")).await;
             let labels = role["metadata"]["labels"].to_string();

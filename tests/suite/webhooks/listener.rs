@@ -1,4 +1,4 @@
-//! The listener as anybody who reaches its port meets it.
+//! The listener, as any client that reaches its port meets it.
 
 use std::{
     sync::{
@@ -18,7 +18,7 @@ use tokio::{
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use test_support::{
-    waiting::{self, PATIENCE},
+    waiting::{PATIENCE, until_true},
     webhooks::{Listening, write_at_once, write_pair},
 };
 
@@ -260,10 +260,6 @@ impl WebhookObserver for Counts {
     }
 }
 
-async fn until(what: &str, holds: impl Fn() -> bool) {
-    waiting::until(what, async || holds().then_some(())).await;
-}
-
 #[tokio::test]
 async fn a_new_certificate_is_taken_and_a_broken_one_is_not() {
     let counts = Arc::new(Counts::default());
@@ -277,7 +273,7 @@ async fn a_new_certificate_is_taken_and_a_broken_one_is_not() {
     let first = shown().await;
 
     write_pair(&listening.authority, listening.folder.path()).unwrap();
-    until("the new certificate is read", || {
+    until_true("the new certificate is read", async || {
         counts.read.load(Ordering::SeqCst) == 2
     })
     .await;
@@ -291,21 +287,21 @@ async fn a_new_certificate_is_taken_and_a_broken_one_is_not() {
     let other = listening.authority.server(&["localhost"]).unwrap().key;
     for (number, content) in [other.as_str(), "no PEM"].into_iter().enumerate() {
         write_at_once(&key, content).unwrap();
-        until("the broken key is noticed", || {
+        until_true("the broken key is noticed", async || {
             counts.failed.load(Ordering::SeqCst) == before + number + 1
         })
         .await;
         assert_eq!(shown().await, second);
     }
     std::fs::remove_file(&key).unwrap();
-    until("the absent key is noticed", || {
+    until_true("the absent key is noticed", async || {
         counts.failed.load(Ordering::SeqCst) == before + 3
     })
     .await;
     assert_eq!(shown().await, second);
 
     write_pair(&listening.authority, listening.folder.path()).unwrap();
-    until("the last certificate is read", || {
+    until_true("the last certificate is read", async || {
         counts.read.load(Ordering::SeqCst) == 3
     })
     .await;
@@ -329,12 +325,12 @@ async fn a_stop_lets_open_requests_end() {
     open.write_all(&body.as_bytes()[..1]).await.unwrap();
     open.flush().await.unwrap();
     let idle = connect(&listening).await.unwrap();
-    until("the request has begun", || {
+    until_true("the request has begun", async || {
         counts.begun.load(Ordering::SeqCst) == 1
     })
     .await;
     listening.stop.cancel();
-    until("it is not ready any more", || !listening.ready.get()).await;
+    until_true("it is not ready any more", async || !listening.ready.get()).await;
     open.write_all(&body.as_bytes()[1..]).await.unwrap();
     let mut answer = Vec::new();
     let _ = open.read_to_end(&mut answer).await;

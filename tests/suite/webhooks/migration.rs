@@ -102,7 +102,7 @@ async fn what_capo_stored_is_rewritten() {
     assert_eq!(report.cleaned, [DEFINITION]);
     assert_eq!(stored_versions(&client).await, ["v1beta2"]);
 
-    // Nothing changed for anybody, and CAPO's copy is gone with what it knew kept.
+    // No object has changed for its readers. CAPO's copy is gone, and what only the copy had is kept.
     let after = contents(&new, &names).await;
     assert_eq!(after, before);
     let first = new.get("t-0").await.unwrap();
@@ -133,7 +133,7 @@ async fn what_capo_stored_is_rewritten() {
     }
 }
 
-/// Somebody with no more than the shipped role for it.
+/// The client of a user with no more than the shipped role for it.
 async fn migrator(served: &Served) -> Client {
     let admin = served.client().await;
     let role = "capo-storage-migration-role";

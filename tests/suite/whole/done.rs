@@ -12,10 +12,10 @@ use kube::{
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use test_support::waiting::until_ok;
+use test_support::waiting::{PATIENCE, until_ok};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::isolated::{IsolatedEnvironment, PATIENCE};
+use super::isolated::IsolatedEnvironment;
 use crate::env::{
     cluster_api::{api, condition},
     kstatus,
@@ -267,7 +267,7 @@ async fn nothing_reads_as_done_before_it_is() {
             .unwrap();
         patched.metadata.generation.unwrap()
     };
-    let wrong = name_secret("nobodys").await;
+    let wrong = name_secret("absent").await;
     stage
         .cluster_api
         .wait_for("OpenStackMachine", "done-cp", PATIENCE, |machine| {

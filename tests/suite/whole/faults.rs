@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use fake_cloud::{CallMatch, Command, Fault, Service};
 use serde_json::json;
-use test_support::waiting::until;
+use test_support::waiting::{PATIENCE, until};
 
-use super::isolated::{IsolatedEnvironment, PATIENCE, SHORT_LEASE};
+use super::isolated::{IsolatedEnvironment, SHORT_LEASE};
 use crate::env::{apply::apply, cluster_api::condition};
 
 /// Shorter than the 30 s of a hanging call, so that a manager that waits for it fails. The promise is 3 s (`make deep`).

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 use fake_cloud::{Durations, FakeCloud, Options};
 use kube::Client;
 use serde_json::{Value, json};
-pub(crate) use test_support::waiting::PATIENCE;
+use test_support::waiting::PATIENCE;
 use tokio::net::TcpListener;
 use tokio_util::task::AbortOnDropHandle;
 

@@ -8,8 +8,11 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::isolated::{IsolatedEnvironment, PATIENCE};
-use test_support::{anomalies::truth::Truth, waiting::until};
+use super::isolated::IsolatedEnvironment;
+use test_support::{
+    anomalies::truth::Truth,
+    waiting::{PATIENCE, until},
+};
 
 use crate::env::cluster_api::{api, condition};
 

@@ -176,8 +176,8 @@ async fn machine_templates(stage: &IsolatedEnvironment) {
     patch(stage, MACHINE_TEMPLATE, "one", touched).await;
     let admin = stage.kubernetes.admin().await.unwrap();
     let unknown = machine_template("unknown", "m1.huge", Some(credentials()));
-    let nobody = machine_template("nobody", "m1.small", None);
-    apply(&admin, &[unknown, nobody]).await.unwrap();
+    let anonymous = machine_template("anonymous", "m1.small", None);
+    apply(&admin, &[unknown, anonymous]).await.unwrap();
 
     let told = until(stage, MACHINE_TEMPLATE, "unknown", "is ready", |object| {
         ready(object).0 == "False"
@@ -191,7 +191,7 @@ async fn machine_templates(stage: &IsolatedEnvironment) {
     );
     assert_eq!(verdict(&told), "InProgress");
 
-    let told = until_seen(stage, MACHINE_TEMPLATE, "nobody").await;
+    let told = until_seen(stage, MACHINE_TEMPLATE, "anonymous").await;
     assert!(ready(&told).2.contains("spec.template.spec.identityRef"));
     assert_eq!(told["status"].get("capacity"), None);
     // The flavors for "unknown"; the image beside them, unless the flavors were back first. The pause before the next

@@ -3,7 +3,9 @@
 
 use serde_json::{Value, json};
 
-use super::isolated::{IsolatedEnvironment, PATIENCE};
+use test_support::waiting::PATIENCE;
+
+use super::isolated::IsolatedEnvironment;
 use crate::env::cluster_api::condition;
 
 pub(super) fn open_stack_cluster(name: &str, namespace: &str, filter: Option<&str>) -> Value {

@@ -6,8 +6,8 @@ use fake_cloud::{CallMatch, Command, Fault};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use serde_json::Value;
 
-use super::isolated::{IsolatedEnvironment, PATIENCE, SHORT_LEASE};
-use test_support::waiting::until;
+use super::isolated::{IsolatedEnvironment, SHORT_LEASE};
+use test_support::waiting::{PATIENCE, until};
 
 /// The longest that a cluster or machine takes although its managers are killed: a creation that a kill leaves in doubt
 /// is repeated after 130 s, and the kills go on meanwhile.

@@ -5,12 +5,9 @@ use std::{collections::BTreeSet, fmt, process::Command};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use serde_json::Value;
+use test_support::waiting::PATIENCE;
 
-use super::{
-    isolated::{IsolatedEnvironment, PATIENCE},
-    others,
-    reach::open_stack_cluster,
-};
+use super::{isolated::IsolatedEnvironment, others, reach::open_stack_cluster};
 use crate::env::{Manager, apply::documents};
 
 /// One right: what may be done to what.

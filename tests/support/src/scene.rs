@@ -6,14 +6,13 @@ use fake_cloud::{Durations, FakeCloud, Options};
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
-pub use crate::waiting::PATIENCE;
-
 use crate::env::{
     ClusterApi, Installation, Kubernetes,
     apply::apply,
     cluster_api::api,
     manager::{self, Manager},
 };
+use crate::waiting::{PATIENCE, Wait};
 
 /// Where everything happens.
 pub const NAMESPACE: &str = "default";
@@ -133,19 +132,21 @@ impl Scene {
         &self,
         kind: &str,
         wanted: usize,
-        patience: Duration,
+        at_most: Duration,
         is_good: impl Fn(&Value) -> bool,
     ) {
         let objects = api(&self.admin, NAMESPACE, kind);
-        let begun = Instant::now();
-        loop {
+        // A list of thousands of objects costs what a benchmark measures.
+        let wait = Wait::default()
+            .at_most(at_most)
+            .between(Duration::from_secs(2));
+        let seen = wait.ok(async || {
             let list = objects.list(&ListParams::default()).await.unwrap();
             let good = list.iter().filter(|object| is_good(&object.data)).count();
-            if good == wanted {
-                return;
-            }
-            assert!(begun.elapsed() < patience, "{good} of {wanted} {kind}");
-            tokio::time::sleep(Duration::from_secs(2)).await;
+            if good == wanted { Ok(()) } else { Err(good) }
+        });
+        if let Err(good) = seen.await {
+            panic!("{good} of {wanted} {kind}");
         }
     }
 

@@ -3,7 +3,7 @@
 use std::{
     path::Path,
     sync::{Arc, OnceLock},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use capo_api::{ConversionTarget, crds};
@@ -17,7 +17,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
     env::{Authority, Error, Kubernetes, apply},
-    waiting::PATIENCE,
+    waiting::{PATIENCE, Wait},
 };
 
 /// A listener that ends with the test.
@@ -63,7 +63,7 @@ pub fn write_pair(authority: &Authority, folder: &Path) -> Result<(), Error> {
     write_at_once(&folder.join("tls.key"), &pair.key)
 }
 
-/// Writes a file so that nobody reads half of it.
+/// Writes a file so that no reader sees half of it.
 pub fn write_at_once(path: &Path, content: &str) -> Result<(), Error> {
     let new = path.with_extension("new");
     std::fs::write(&new, content)?;
@@ -156,20 +156,15 @@ async fn until_refused(client: &Client) -> Result<(), Error> {
         dry_run: true,
         ..PostParams::default()
     };
-    let begun = Instant::now();
-    loop {
-        let last = match api.create(&parameters, &wrong).await {
-            Err(kube::Error::Api(status)) if status.message.contains("providerID") => return Ok(()),
-            Err(other) => other.to_string(),
-            Ok(_) => "an invalid object was accepted".to_owned(),
-        };
-        if begun.elapsed() > PATIENCE {
-            let error =
-                format!("the validating webhooks are not in force after {PATIENCE:?}: {last}");
-            return Err(error.into());
-        }
-        tokio::time::sleep(Duration::from_millis(25)).await;
-    }
+    let wait = Wait::default().between(Duration::from_millis(25));
+    let seen = wait.ok(async || match api.create(&parameters, &wrong).await {
+        Err(kube::Error::Api(status)) if status.message.contains("providerID") => Ok(()),
+        Err(other) => Err(other.to_string()),
+        Ok(_) => Err("an invalid object was accepted".to_owned()),
+    });
+    seen.await.map_err(|last| {
+        format!("the validating webhooks are not in force after {PATIENCE:?}: {last}").into()
+    })
 }
 
 /// Creates a namespace if it does not exist.

@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn conditions_of_others_stay_and_ready_comes_first() {
         let foreign = Condition {
-            type_: "SomebodyElses".to_owned(),
+            type_: "OfAnotherController".to_owned(),
             status: "False".to_owned(),
             reason: "Theirs".to_owned(),
             message: String::new(),
@@ -321,7 +321,10 @@ mod tests {
         conditions.sum_up(&[kind::NETWORK_READY]);
         let list = conditions.into_list();
         let types: Vec<&str> = list.iter().map(|c| c.type_.as_str()).collect();
-        assert_eq!(types, ["Ready", "SomebodyElses", "NetworkReady", "Paused"]);
+        assert_eq!(
+            types,
+            ["Ready", "OfAnotherController", "NetworkReady", "Paused"]
+        );
         assert!(list.contains(&foreign));
     }
 

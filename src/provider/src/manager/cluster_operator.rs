@@ -71,7 +71,7 @@ pub(super) struct OperatorReport {
 
 impl OperatorReport {
     /// Reports until it is dropped.
-    pub(super) async fn keep(self) {
+    pub(super) async fn run(self) {
         let mut writer = self.name.as_deref().map(|name| Writer::new(&self, name));
         // The result is shown only for as long as it is kept up to date.
         let _end = Forget(self.last.clone());

@@ -123,7 +123,7 @@ pub(super) async fn run(parts: Parts, halt: CancellationToken) {
                     name,
                     namespace,
                 };
-                report.keep().await;
+                report.run().await;
             }
         }
     };

@@ -147,7 +147,7 @@ pub async fn run(settings: Settings) -> Result<(), ManagerError> {
     ));
     let lease = async {
         if let Some(election) = &mut election {
-            election.keep(&stop.requested).await
+            election.hold(&stop.requested).await
         } else {
             stop.requested.cancelled().await;
             Ended::Stopped

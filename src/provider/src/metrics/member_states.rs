@@ -50,7 +50,7 @@ pub(super) fn one_by_one(settings: &Settings, all: All<'_>) -> [Samples; 5] {
     let mut info = Samples::of(&catalogue::MEMBER_INFO);
     let (provisioning, operating_statuses) = (provisioning_labels(), operating_labels());
     let mut are_suppressed = Samples::of(&catalogue::SUPPRESSED);
-    let (shown, suppressed) = shown(settings, all);
+    let (shown, suppressed) = members_with_series(settings, all);
     are_suppressed.add(&[], truth(suppressed));
     for (cluster, member) in shown {
         let port = member.port.to_string();
@@ -73,7 +73,7 @@ pub(super) fn one_by_one(settings: &Settings, all: All<'_>) -> [Samples; 5] {
 
 /// The members with series of their own, and whether there are further members. If several members have one machine's
 /// name on one port, the machine's own member is chosen, which comes first, because a series can't have two values.
-fn shown<'a>(
+fn members_with_series<'a>(
     settings: &Settings,
     all: All<'a>,
 ) -> (Vec<(&'a ObjectName, &'a MemberFinding)>, bool) {

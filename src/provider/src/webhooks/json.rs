@@ -59,7 +59,7 @@ impl fmt::Display for Path<'_> {
             Segment::Root(name) => f.write_str(name),
             Segment::Field(name) => write!(f, ".{name}"),
             Segment::Index(index) => write!(f, "[{index}]"),
-            Segment::Key(key) => write!(f, "[{}]", shown(&Value::from(key))),
+            Segment::Key(key) => write!(f, "[{}]", excerpt(&Value::from(key))),
         }
     }
 }
@@ -89,7 +89,7 @@ pub(super) fn type_name(value: &Value) -> &'static str {
 }
 
 /// A value for an error: JSON, cut after 120 characters.
-pub(super) fn shown(value: &Value) -> String {
+pub(super) fn excerpt(value: &Value) -> String {
     /// A few times the length of an id or a name, so that the rest of the message stays easy to find.
     const LIMIT: usize = 120;
     let text = value.to_string();

@@ -319,7 +319,7 @@ fn quotas_are_forbidden_with_their_own_text() {
         (status, body["faultstring"].as_str()),
         (403, Some("Quota has been met for resources: Member"))
     );
-    cloud.caller.project = "somebody-else".into();
+    cloud.caller.project = "another-project".into();
     let (status, body) = cloud.lb("GET", &format!("loadbalancers/{}", at.lb), Value::Null);
     assert_eq!(
         (status, body["faultstring"].as_str()),

@@ -335,7 +335,7 @@ async fn a_floating_ip_listens_too_and_monitors_really_check() {
             "ERROR",
         )
         .await;
-    assert_eq!(ask(at.vip).await, None, "nobody is up");
+    assert_eq!(ask(at.vip).await, None, "no backend is up");
     let _b = at.backend("b", 202).await;
     client
         .until(&path, "/members/0/operating_status", "ONLINE")

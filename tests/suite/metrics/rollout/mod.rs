@@ -15,7 +15,7 @@ use fake_cloud::FakeCloud;
 use futures::future::join_all;
 use serde_json::{Value, json};
 
-use monitored::{MonitoredClusters, PATIENCE, cloud};
+use monitored::{MonitoredClusters, WAIT, cloud};
 use test_support::monitoring::{
     boards,
     exposition::{families, matches_the_catalogue},
@@ -221,8 +221,7 @@ async fn until_fired(
     begun: f64,
     wanted: &BTreeSet<(String, String)>,
 ) -> BTreeSet<(String, String)> {
-    let deadline = now() + PATIENCE.as_secs_f64();
-    loop {
+    let seen = WAIT.ok(async || {
         let alerts = stage
             .prometheus
             .range(r#"ALERTS{alertstate="firing"}"#, (begun, now()), 1.0)
@@ -234,11 +233,13 @@ async fn until_fired(
             .iter()
             .map(|series| told(&series["metric"]))
             .collect();
-        if wanted.is_subset(&fired) || now() > deadline {
-            return fired;
+        if wanted.is_subset(&fired) {
+            Ok(fired)
+        } else {
+            Err(fired)
         }
-        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-    }
+    });
+    seen.await.unwrap_or_else(|fired| fired)
 }
 
 fn told(labels: &Value) -> (String, String) {

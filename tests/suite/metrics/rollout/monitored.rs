@@ -1,10 +1,11 @@
 //! One manager, one real Prometheus that scrapes it every two seconds, and clusters on clouds that each go wrong in
 //! their own way.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fake_cloud::{Durations, FakeCloud, Options};
 use serde_json::{Value, json};
+use test_support::waiting::Wait;
 
 use super::quick;
 use crate::{
@@ -12,8 +13,11 @@ use crate::{
     metrics::serving::reader,
 };
 
-/// More than anything takes on a busy machine.
-pub(super) const PATIENCE: Duration = Duration::from_mins(10);
+/// More than an alert takes to fire, or a rollout, on a busy machine.
+pub(super) const WAIT: Wait = Wait {
+    at_most: Duration::from_mins(10),
+    between: Duration::from_secs(1),
+};
 
 pub(super) struct MonitoredClusters {
     // Dropped in this order.
@@ -123,14 +127,16 @@ impl MonitoredClusters {
 
     /// Returns when no alert fires or is about to.
     pub(super) async fn until_all_is_quiet(&self) {
-        let begun = Instant::now();
-        loop {
+        let seen = WAIT.ok(async || {
             let alerts = self.prometheus.at("ALERTS", super::now()).await.unwrap();
             if alerts["result"] == json!([]) {
-                return;
+                Ok(())
+            } else {
+                Err(alerts)
             }
-            assert!(begun.elapsed() < PATIENCE, "{alerts}");
-            tokio::time::sleep(Duration::from_secs(1)).await;
+        });
+        if let Err(alerts) = seen.await {
+            panic!("{alerts}");
         }
     }
 
@@ -161,7 +167,7 @@ impl MonitoredClusters {
 
     async fn until(&self, name: &str, kind: &str, wanted: impl Fn(&Value) -> bool) {
         self.cluster_api
-            .wait_for(kind, name, PATIENCE, wanted)
+            .wait_for(kind, name, WAIT.at_most, wanted)
             .await
             .unwrap();
     }

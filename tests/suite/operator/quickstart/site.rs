@@ -1,4 +1,4 @@
-//! A management cluster on which somebody types the commands of a page.
+//! A management cluster on which the commands of a page are run.
 
 use std::{path::Path, sync::Arc};
 

@@ -1,9 +1,6 @@
 //! The state and the controls of one scenario.
 
-use std::{
-    sync::atomic::Ordering,
-    time::{Duration, Instant},
-};
+use std::{sync::atomic::Ordering, time::Duration};
 
 use fake_cloud::{Control, Durations, FakeCloud, Options};
 use kube::{
@@ -25,10 +22,8 @@ use crate::{
         apply::apply,
         cluster_api::{api, condition},
     },
+    waiting::Wait,
 };
-
-/// More time than any step takes while many scenarios share two cores.
-pub const PATIENCE: Duration = Duration::from_mins(4);
 
 /// The interval of Cluster API's script, and of repeated checks.
 pub const INTERVAL: Duration = Duration::from_secs(1);
@@ -188,12 +183,11 @@ impl ClusterUnderTest {
     ) -> Value {
         let raw = self.user(user).await;
         let url = raw.address("load-balancer", path);
-        let begun = Instant::now();
+        let waiting = Wait::default().start();
         loop {
             let (status, answer) = raw.send(method.clone(), &url, body.clone()).await;
             // The manager may be changing the load balancer.
-            if status == 409 && begun.elapsed() < PATIENCE {
-                tokio::time::sleep(Duration::from_millis(100)).await;
+            if status == 409 && waiting.again().await {
                 continue;
             }
             assert!(status < 300, "{path}: {status} {answer}");
@@ -209,7 +203,7 @@ impl ClusterUnderTest {
             .unwrap();
     }
 
-    /// Deletes a Machine, as anybody may.
+    /// Deletes a Machine, as any user may.
     pub async fn leave(&self, index: usize) {
         self.cluster_api
             .delete("Machine", &format!("cp-{index}"))

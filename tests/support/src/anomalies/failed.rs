@@ -18,7 +18,7 @@ pub(super) fn all() -> Vec<Scenario> {
         "a-delete": a_deletion_fails,
         "a-settled": a_settled_member_turns_error,
         "b-batch": a_batch_fails_group_by_group,
-        "f-additive": a_failed_additive_batch_removes_nobody,
+        "f-additive": a_failed_additive_batch_removes_no_member,
         "h-load-balancer": the_load_balancer_fails,
     ]
 }
@@ -187,7 +187,7 @@ async fn a_batch_fails_group_by_group(name: &'static str) {
 }
 
 /// F: every member is in ERROR while all of them serve. A deletion that is requested in the meantime waits.
-async fn a_failed_additive_batch_removes_nobody(name: &'static str) {
+async fn a_failed_additive_batch_removes_no_member(name: &'static str) {
     let scenario = ClusterUnderTest::with(name, Shape::default(), 3).await;
     scenario
         .command(json!({"operation": {"operation": "member-batch", "anomaly": "F", "count": 1}}));
@@ -227,7 +227,7 @@ async fn a_failed_additive_batch_removes_nobody(name: &'static str) {
         .count();
     assert_eq!(
         deleted, 1,
-        "the one that leaves, and nobody else: {writes:?}"
+        "only the member that leaves is deleted: {writes:?}"
     );
     println!("{name}: {writes:?}");
     scenario.end().await;

@@ -1,13 +1,12 @@
 //! The conditions that a scenario waits for.
 
-use std::time::Duration;
-
 use serde_json::Value;
 
 use super::{
-    cluster_under_test::{ClusterUnderTest, INTERVAL, PATIENCE, is_provisioned, shows_condition},
+    cluster_under_test::{ClusterUnderTest, INTERVAL, is_provisioned, shows_condition},
     truth::Truth,
 };
+use crate::waiting::{PATIENCE, Wait};
 
 impl ClusterUnderTest {
     /// The `OpenStackMachine` as soon as `wanted` holds for it.
@@ -52,19 +51,17 @@ impl ClusterUnderTest {
 
     /// Returns when the condition holds in the cloud.
     pub async fn until_true(&self, what: &str, wanted: impl Fn(&Truth) -> bool) {
-        let seen = tokio::time::timeout(PATIENCE, async {
-            while !wanted(&self.truth()) {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        });
-        assert!(
-            seen.await.is_ok(),
-            "{}: {what}: {:?}\n{:?}\n{}",
-            self.namespace,
-            self.truth(),
-            self.writes(0),
-            self.plane.logged(&self.namespace)
-        );
+        let waiting = Wait::default().start();
+        while !wanted(&self.truth()) {
+            assert!(
+                waiting.again().await,
+                "{}: {what}: {:?}\n{:?}\n{}",
+                self.namespace,
+                self.truth(),
+                self.writes(0),
+                self.plane.logged(&self.namespace)
+            );
+        }
     }
 
     /// Waits until Cluster API has admitted the machine.
@@ -92,23 +89,17 @@ impl ClusterUnderTest {
     /// Waits until the load balancer's condition of an object (`c`, `cp-1`) has had this content, however briefly.
     pub async fn until_reported(&self, name: &str, reason: &str, text: &str) {
         let reason = format!("{reason}: ");
-        let seen = tokio::time::timeout(PATIENCE, async {
-            while !self
-                .watch
-                .reported(name)
-                .iter()
-                .any(|content| content.starts_with(&reason) && content.contains(text))
-            {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        });
-        assert!(
-            seen.await.is_ok(),
-            "{}: {name} never reported {reason}{text:?} but {:#?}\n{:?}",
-            self.namespace,
-            self.watch.reported(name),
-            self.writes(0)
-        );
+        let is_reported = |content: &String| content.starts_with(&reason) && content.contains(text);
+        let waiting = Wait::default().start();
+        while !self.watch.reported(name).iter().any(is_reported) {
+            assert!(
+                waiting.again().await,
+                "{}: {name} never reported {reason}{text:?} but {:#?}\n{:?}",
+                self.namespace,
+                self.watch.reported(name),
+                self.writes(0)
+            );
+        }
     }
 
     /// Deletes the first machine's Machine and waits until it is held, because the second one does not read ONLINE.
@@ -140,15 +131,10 @@ impl ClusterUnderTest {
                 && labels.split(',').all(|label| line.contains(label))
                 && !line.ends_with(" 0")
         };
-        let seen = tokio::time::timeout(PATIENCE, async {
-            loop {
-                if self.plane.metrics().await.lines().any(is_asked_for) {
-                    return;
-                }
-                tokio::time::sleep(INTERVAL).await;
-            }
-        });
-        assert!(seen.await.is_ok(), "{}: no {series}", self.namespace);
+        let waiting = Wait::default().between(INTERVAL).start();
+        while !self.plane.metrics().await.lines().any(is_asked_for) {
+            assert!(waiting.again().await, "{}: no {series}", self.namespace);
+        }
     }
 
     /// Waits until all objects are ACTIVE, in the cloud and in the cluster's condition.

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_serves_fails_nobody() {
+    async fn a_server_that_serves_fails_no_request() {
         assert_eq!(asked_of(Behaviour::Serves).await, Vec::<String>::new());
     }
 
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn somebody_elses_object_is_seen() {
+    async fn an_object_that_was_not_asked_for_is_seen() {
         let failures = asked_of(Behaviour::AnswersForeign).await;
         assert!(
             failures[0].starts_with("not what was asked for: "),
@@ -256,13 +256,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_listening_is_seen() {
+    async fn a_port_without_a_listener_is_seen() {
         let server = Server::start().await;
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        let nobody = server.target().at(free.local_addr().unwrap());
+        let unserved = server.target().at(free.local_addr().unwrap());
         drop(free);
         assert_eq!(
-            nobody.read().await.unwrap_err().to_string(),
+            unserved.read().await.unwrap_err().to_string(),
             "no connection: connection refused"
         );
     }

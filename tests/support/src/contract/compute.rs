@@ -8,7 +8,8 @@ use capo_openstack::{
     volume::{NewVolume, VolumeStatus},
 };
 
-use super::{CloudUnderTest, Contract, GATE, refused, until};
+use super::{CloudUnderTest, Contract, GATE, refused};
+use crate::waiting::until_true;
 
 async fn image_and_flavor(contract: &Contract) -> (String, String) {
     let filter = ImageFilter {
@@ -59,7 +60,7 @@ pub async fn a_server_on_a_port(under: &impl CloudUnderTest) {
         born.status,
         ServerStatus::Build | ServerStatus::Active
     ));
-    until("the server is ACTIVE", async || {
+    until_true("the server is ACTIVE", async || {
         let server = cloud.server(&id, GATE).await.unwrap();
         assert_ne!(server.status, ServerStatus::Error, "{:?}", server.fault);
         server.status == ServerStatus::Active
@@ -109,7 +110,7 @@ pub async fn a_server_on_a_port(under: &impl CloudUnderTest) {
     let ports = cloud.ports(&of_server, GATE).await.unwrap();
     assert_eq!(ports.len(), 1);
     assert!(ports[0].device_owner.starts_with("compute:"));
-    until("the port is ACTIVE", async || {
+    until_true("the port is ACTIVE", async || {
         cloud.port(&port.id, GATE).await.unwrap().status == PortStatus::Active
     })
     .await;
@@ -122,7 +123,7 @@ pub async fn a_server_on_a_port(under: &impl CloudUnderTest) {
     );
 
     cloud.delete_server(&id, GATE).await.unwrap();
-    until("the server is gone", async || {
+    until_true("the server is gone", async || {
         cloud
             .server(&id, GATE)
             .await
@@ -131,7 +132,7 @@ pub async fn a_server_on_a_port(under: &impl CloudUnderTest) {
     .await;
     assert!(refused(cloud.delete_server(&id, GATE).await).is_not_found());
     // A port that was made before its server stays after it.
-    until("the port is free", async || {
+    until_true("the port is free", async || {
         cloud
             .port(&port.id, GATE)
             .await
@@ -185,7 +186,7 @@ pub async fn volumes_by_name(under: &impl CloudUnderTest) {
         ..NewVolume::default()
     };
     let volume = cloud.create_volume(&new, GATE).await.unwrap();
-    until("the volume is available", async || {
+    until_true("the volume is available", async || {
         let volume = cloud.volume(&volume.id, GATE).await.unwrap();
         assert_ne!(volume.status, VolumeStatus::Error);
         volume.status == VolumeStatus::Available
@@ -202,7 +203,7 @@ pub async fn volumes_by_name(under: &impl CloudUnderTest) {
             .is_empty()
     );
     cloud.delete_volume(&volume.id, GATE).await.unwrap();
-    until("the volume is gone", async || {
+    until_true("the volume is gone", async || {
         cloud
             .volume(&volume.id, GATE)
             .await

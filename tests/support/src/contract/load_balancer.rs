@@ -13,7 +13,8 @@ use capo_openstack::{
     network::{Network, Subnet},
 };
 
-use super::{CloudUnderTest, Contract, GATE, refused, until};
+use super::{CloudUnderTest, Contract, GATE, refused};
+use crate::waiting::until_true;
 
 /// A load balancer with one listener and pool, all ACTIVE.
 pub struct Balancer {
@@ -58,7 +59,7 @@ impl Balancer {
     }
 
     pub async fn delete(self, contract: &Contract) {
-        until("the deletion is accepted", async || {
+        until_true("the deletion is accepted", async || {
             contract
                 .cloud
                 .delete_load_balancer(&self.lb.id, GATE)
@@ -101,7 +102,7 @@ pub async fn tree(contract: &Contract, lb: &LoadBalancerId) -> StatusTree {
 /// Octavia turns a load balancer ACTIVE a moment before its listeners. A client that writes within that moment sees
 /// them turn ACTIVE during its own change.
 async fn settled(contract: &Contract, lb: &LoadBalancerId) {
-    until(
+    until_true(
         "load balancer, listeners and pools are ACTIVE",
         async || {
             let tree = tree(contract, lb).await;
@@ -118,7 +119,7 @@ async fn settled(contract: &Contract, lb: &LoadBalancerId) {
 
 /// Waits until the load balancer accepts writes.
 pub async fn active(contract: &Contract, lb: &LoadBalancerId) {
-    until("the load balancer is ACTIVE", async || {
+    until_true("the load balancer is ACTIVE", async || {
         let status = contract
             .cloud
             .load_balancer(lb, GATE)
@@ -132,7 +133,7 @@ pub async fn active(contract: &Contract, lb: &LoadBalancerId) {
 }
 
 pub async fn gone(contract: &Contract, lb: &LoadBalancerId) {
-    until("the load balancer is gone", async || {
+    until_true("the load balancer is gone", async || {
         contract
             .cloud
             .load_balancer(lb, GATE)

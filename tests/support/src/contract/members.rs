@@ -11,8 +11,9 @@ use serde_json::json;
 use super::{
     CloudUnderTest, Contract, GATE, Pushes,
     load_balancer::{Balancer, active, tree},
-    refused, until,
+    refused,
 };
+use crate::waiting::until_true;
 
 fn new_member(contract: &Contract, balancer: &Balancer, last: u8) -> NewMember {
     let Some(IpAddr::V4(vip)) = balancer.lb.vip_address else {
@@ -61,7 +62,7 @@ const ACTIVE: ProvisioningStatus = ProvisioningStatus::Active;
 /// Reads trees until all objects around the members are ACTIVE. Returns all trees.
 async fn settle(contract: &Contract, balancer: &Balancer) -> Vec<StatusTree> {
     let mut seen = Vec::new();
-    until("load balancer, listener and pool are ACTIVE", async || {
+    until_true("load balancer, listener and pool are ACTIVE", async || {
         seen.push(tree(contract, &balancer.lb.id).await);
         around(seen.last().unwrap()) == [&ACTIVE; 3]
     })
@@ -230,7 +231,7 @@ pub async fn a_failed_push_leaves_the_member_in_error_and_the_rest_active(
     balancer.delete(&contract).await;
 }
 
-pub async fn a_held_member_blocks_nobody(under: &impl CloudUnderTest) {
+pub async fn a_held_member_blocks_no_other_one(under: &impl CloudUnderTest) {
     let contract = Contract::with(under).await;
     let cloud = &contract.cloud;
     let balancer = Balancer::with(&contract, "10.71.0.0/24").await;
@@ -306,7 +307,7 @@ pub async fn an_additive_batch_whitewashes(under: &impl CloudUnderTest) {
     active(&contract, &balancer.lb.id).await;
     under.pushes(Pushes::Failing).await;
     assert_eq!(batch(44).await, 202);
-    until("every member is in ERROR", async || {
+    until_true("every member is in ERROR", async || {
         let tree = tree(&contract, &balancer.lb.id).await;
         let all = tree.pools[0].members.iter();
         around(&tree) == [&ACTIVE; 3]

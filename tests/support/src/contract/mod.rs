@@ -17,11 +17,7 @@ pub mod network;
 mod raw;
 pub mod security_groups;
 
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use capo_core::Priority;
 use capo_openstack::{
@@ -29,6 +25,8 @@ use capo_openstack::{
     network::{Network, NewNetwork, NewSubnet, Subnet},
 };
 use k8s_openapi::ByteString;
+
+use crate::waiting::until_true;
 
 pub use raw::{Access, Raw};
 
@@ -129,7 +127,7 @@ macro_rules! contract_tests {
             load_balancer::what_octavia_refuses,
             members::statuses_turn_in_order_and_writes_wait,
             members::a_failed_push_leaves_the_member_in_error_and_the_rest_active,
-            members::a_held_member_blocks_nobody,
+            members::a_held_member_blocks_no_other_one,
             members::an_additive_batch_whitewashes,
         }
     };
@@ -189,7 +187,7 @@ impl Contract {
 
     /// Deletes a network, waiting until the last port on it is deleted.
     pub async fn delete_network(&self, network: &Network) {
-        until("the network is deleted", async || {
+        until_true("the network is deleted", async || {
             let deleted = self.cloud.delete_network(&network.id, GATE).await;
             deleted.is_ok() || deleted.is_err_and(|error| error.is_not_found())
         })
@@ -213,18 +211,6 @@ pub fn cloud(entry: &str) -> Cloud {
     let profile = CloudProfile::from_secret(&data, "test", None).unwrap();
     let clouds = Clouds::new(settings, LeaseToken::unlimited(), Arc::new(NoObserver));
     clouds.cloud(profile).unwrap()
-}
-
-/// Waits for a condition, as long as a slow machine may need.
-pub async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
-    let start = Instant::now();
-    while !condition().await {
-        assert!(
-            start.elapsed() < Duration::from_mins(4),
-            "waited in vain: {what}"
-        );
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
 }
 
 /// The error of a call that must fail.

@@ -71,14 +71,14 @@ pub async fn rules_are_compared_in_neutrons_own_spelling(under: &impl CloudUnder
             .unwrap();
     }
 
-    let everybody = ingress(&group, EtherType::Ipv4, "tcp", None);
+    let anywhere = ingress(&group, EtherType::Ipv4, "tcp", None);
     let the_same = ingress(&group, EtherType::Ipv4, "tcp", Some("0.0.0.0/0"));
     let within = cloud
-        .create_security_group_rules(&[everybody.clone(), the_same.clone()], GATE)
+        .create_security_group_rules(&[anywhere.clone(), the_same.clone()], GATE)
         .await;
     assert!(refused(within).class().is_conflict(), "in one request");
     cloud
-        .create_security_group_rules(&[everybody], GATE)
+        .create_security_group_rules(&[anywhere], GATE)
         .await
         .unwrap();
     let after = cloud.create_security_group_rules(&[the_same], GATE).await;

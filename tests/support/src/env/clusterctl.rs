@@ -39,7 +39,7 @@ const CLUSTER_API: [(&str, &str, &str, &str, &str); 3] = [
 /// The image's repository of the releases.
 const IMAGE: &str = "ghcr.io/capo-rs/capo-rs";
 
-/// A home folder of somebody who uses clusterctl.
+/// The home folder of a user of clusterctl.
 #[derive(Debug)]
 pub struct Clusterctl {
     home: tempfile::TempDir,

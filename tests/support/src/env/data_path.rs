@@ -77,7 +77,7 @@ impl DataPath {
         let accepting = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let played = accepted.clone();
-                // Nobody waits for it longer than the manager's limit of a request.
+                // The manager waits for it no longer than its limit of a request.
                 tokio::spawn(async move { played.serve(stream).await });
             }
         });

@@ -230,7 +230,7 @@ impl Kubernetes {
     }
 
     /// Installs what the manager runs with, as shipped: namespace, ServiceAccount, roles. Returns the
-    /// kubeconfig of that ServiceAccount: the manager never runs as anybody else in tests.
+    /// kubeconfig of that ServiceAccount: the manager never runs as another user in tests.
     pub async fn install_provider(&self) -> Result<PathBuf, Error> {
         let admin = self.admin().await?;
         for file in [
@@ -266,7 +266,7 @@ pub async fn client(kubeconfig: &Path) -> Result<Client, Error> {
 }
 
 /// A port of the loopback address that was free a moment ago. This process gets none twice, and the kernel gives none of them
-/// to whoever asks for any port, so that nobody takes it before the program that it is for.
+/// to a process that asks for any port, so that no other process takes it before the program that it is for.
 pub fn free_port() -> Result<u16, Error> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     // Processes begin at different places.

@@ -6,8 +6,9 @@ use capo_openstack::load_balancer::{LoadBalancerFilter, StatusTree, TreeMember};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{ControlPlane, PATIENCE, condition, provisioned};
-use crate::contract::{CloudUnderTest, Contract, GATE, Kind, Pushes, Raw, until};
+use super::{ControlPlane, condition, provisioned};
+use crate::contract::{CloudUnderTest, Contract, GATE, Kind, Pushes, Raw};
+use crate::waiting::{PATIENCE, until_true};
 
 impl ControlPlane {
     /// Four machines are admitted; three more join.
@@ -19,7 +20,7 @@ impl ControlPlane {
         self.a_failed_creation_was_repaired(contract).await;
         self.a_lost_creation_is_repaired(under, contract).await;
         self.an_additive_batch_whitewashes(under, contract).await;
-        self.a_failed_additive_batch_removes_nobody(under, contract)
+        self.a_failed_additive_batch_removes_no_member(under, contract)
             .await;
         self.a_settled_member_turns_error(under, contract).await;
         self.a_worker_dies_and_a_failover_frees(under, contract)
@@ -61,11 +62,15 @@ impl ControlPlane {
         let lost = self.id(contract, 5).await;
         self.additive_batch(contract).await;
         self.until_admitted(5).await;
-        assert_eq!(self.id(contract, 5).await, lost, "nobody had to repair it");
+        assert_eq!(
+            self.id(contract, 5).await,
+            lost,
+            "the member was created again"
+        );
     }
 
     /// F: every member is in ERROR while all of them serve.
-    async fn a_failed_additive_batch_removes_nobody(
+    async fn a_failed_additive_batch_removes_no_member(
         &self,
         under: &impl CloudUnderTest,
         contract: &Contract,
@@ -160,7 +165,7 @@ impl ControlPlane {
         let pool = &self.tree(contract).await.pools[0].id;
         let path = format!("pools/{pool}/members?additive_only=true");
         let url = contract.raw.address("load-balancer", &path);
-        until("the batch is accepted", async || {
+        until_true("the batch is accepted", async || {
             let body = json!({"members": []});
             let (status, _) = contract.raw.send(Method::PUT, &url, Some(body)).await;
             assert!(status == 202 || status == 409, "{status}");
@@ -188,7 +193,7 @@ impl ControlPlane {
         what: &str,
         wanted: impl Fn(&StatusTree) -> bool,
     ) {
-        until(what, async || wanted(&self.tree(contract).await)).await;
+        until_true(what, async || wanted(&self.tree(contract).await)).await;
     }
 
     pub(super) async fn until_all_active(&self, contract: &Contract) {

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use capo_core::ProvisioningStatus;
 
 use super::{ControlPlane, anomalies::ACTIVE, condition, leftovers, provisioned};
-use crate::contract::{CloudUnderTest, Contract, Kind, until};
+use crate::contract::{CloudUnderTest, Contract, Kind};
+use crate::waiting::until_true;
 
 /// A cloud whose Octavia has a jobboard where a test asks for one.
 pub trait Jobboard: CloudUnderTest {
@@ -47,7 +48,7 @@ pub async fn leaves_it_to_the_jobboard(under: &impl Jobboard) {
     );
     control_plane.until_admitted(1).await;
     assert_eq!(control_plane.id(&contract, 1).await, orphaned.member);
-    until("the other worker has finished the creation", async || {
+    until_true("the other worker has finished the creation", async || {
         let finished = under.finished_jobs().await;
         finished.iter().any(|job| job.contains(CREATION))
     })
@@ -61,7 +62,7 @@ pub async fn repairs_it_before_the_jobboard_resumes_it(under: &impl Jobboard) {
     let orphaned = Orphaned::make(under, &contract, &["--member-orphan-after=1m"]).await;
     let control_plane = &orphaned.control_plane;
 
-    until("the orphaned member is deleted", async || {
+    until_true("the orphaned member is deleted", async || {
         let changes = orphaned.changes(under).await;
         let mut deletions = changes.iter().filter(|one| one.starts_with("DELETE "));
         deletions.any(|deletion| deletion.ends_with(&orphaned.member))
@@ -155,7 +156,7 @@ impl Orphaned {
             assert!(!provisioned(&machine), "{name} was admitted: {machine:#}");
             let (_, reason, message) = condition(&machine, "APIServerLoadBalancerReady").unwrap();
             assert_eq!(reason, "MemberPending", "{message}");
-            assert!(elapsed < RESUMED_BEFORE, "nobody resumes the creation");
+            assert!(elapsed < RESUMED_BEFORE, "no worker resumes the creation");
             tokio::time::sleep(Duration::from_millis(250)).await;
         }
     }

@@ -19,7 +19,8 @@ use serde_json::{Value, json};
 use crate::{
     contract::{CloudUnderTest, Contract, Pushes},
     env::{DataPath, apply::apply, cluster_api::condition},
-    replay::{PATIENCE, Stage, leftovers},
+    replay::{Stage, leftovers},
+    waiting::PATIENCE,
 };
 
 pub use jobboard::{

@@ -9,17 +9,18 @@ use capo_gate::Settings;
 use capo_openstack::load_balancer::Member;
 use serde_json::Value;
 
-use super::{ControlPlane, FLAGS, PATIENCE, WATCHED, condition, leftovers};
+use super::{ControlPlane, FLAGS, WATCHED, condition, leftovers};
 use crate::{
-    contract::{CloudUnderTest, Contract, until},
+    contract::{CloudUnderTest, Contract},
     env::{
         DataPath,
         data_path::{Request, is_in_service},
     },
     rollout::HOOK,
+    waiting::{PATIENCE, until_true},
 };
 
-/// Two of three machines go one after the other. While the second one goes, the changes of its member reach nobody.
+/// Two of three machines go one after the other. While the second one goes, the changes of its member don't reach the data path.
 pub async fn lets_machines_go(under: &impl CloudUnderTest, provider: &str) {
     let contract = Contract::with(under).await;
     let data_path = DataPath::start(contract.cloud.clone(), &contract.name, provider)
@@ -32,7 +33,7 @@ pub async fn lets_machines_go(under: &impl CloudUnderTest, provider: &str) {
         control_plane.until_admitted(index).await;
     }
     // A newcomer is enabled once its API server is known to be up.
-    until("every member is in service", async || {
+    until_true("every member is in service", async || {
         let members = data_path.members().await.unwrap_or_default();
         members.len() == 3 && members.iter().all(is_in_service)
     })
@@ -47,7 +48,7 @@ pub async fn lets_machines_go(under: &impl CloudUnderTest, provider: &str) {
     data_path.stick(Some(second));
     control_plane.delete_machine(1).await;
     control_plane.stays_because_of_an_answer(1, second).await;
-    until("the member is back in service", async || {
+    until_true("the member is back in service", async || {
         let members = data_path.members().await.unwrap_or_default();
         let own = members.iter().find(|one| one.address == Some(second));
         own.is_some_and(is_in_service)

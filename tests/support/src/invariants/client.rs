@@ -31,7 +31,7 @@ pub(super) fn check(entries: &[Entry]) -> Vec<Violation> {
         if matches!(&entry.what, What::RequestFailed(_) | What::Answered(_)) {
             let gap = asked.map_or(Duration::ZERO, |last| at.saturating_sub(last));
             if gap > GAP {
-                let how = format!("nobody asked for {:.1} s", gap.as_secs_f64());
+                let how = format!("no request for {:.1} s", gap.as_secs_f64());
                 found.push(Violation {
                     rule: Rule::Asked,
                     at,
@@ -45,7 +45,7 @@ pub(super) fn check(entries: &[Entry]) -> Vec<Violation> {
         found.push(Violation {
             rule: Rule::Asked,
             at: Duration::ZERO,
-            how: "nobody ever asked".to_owned(),
+            how: "there was no request at all".to_owned(),
         });
     }
     found.extend(failures.into_iter().map(|(at, why, count)| Violation {

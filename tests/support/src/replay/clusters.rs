@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 
 use super::{Brought, Stage, identity, leftovers, list};
 use crate::{
-    contract::{CloudUnderTest, Contract, GATE, until},
+    contract::{CloudUnderTest, Contract, GATE},
     env::cluster_api::condition,
     rollout::HOOK,
+    waiting::until_true,
 };
 
 const FLAGS: [&str; 1] = ["--sync-period=10s"];
@@ -129,7 +130,7 @@ pub async fn a_load_balancer_that_is_deleted_by_hand_is_created_again_with_its_a
     let before = life.load_balancer().await.unwrap();
     let shown = life.until(|_| true).await;
     let id = before["id"].as_str().unwrap().into();
-    until("Octavia takes the deletion", async || {
+    until_true("Octavia takes the deletion", async || {
         let deleted = life.contract.cloud.delete_load_balancer(&id, GATE);
         deleted.await.is_ok()
     })
@@ -235,7 +236,7 @@ pub async fn a_bastion_is_created_replaced_switched_off_and_created_again(
     life.change(json!({"bastion": {"enabled": false}})).await;
     life.until(|cluster| cluster["status"]["bastion"].is_null())
         .await;
-    until("the bastion is gone", async || bastions().await == 0).await;
+    until_true("the bastion is gone", async || bastions().await == 0).await;
     life.change(json!({"bastion": {"enabled": true}})).await;
     life.until(is_up).await;
     assert_eq!(bastions().await, 1);
@@ -263,7 +264,7 @@ pub async fn without_a_load_balancer_the_floating_ip_moves_before_its_machine_go
     let deleted = life.stage.cluster_api.delete("Machine", &first);
     deleted.await.unwrap();
     let new = json!(format!("{second}-0"));
-    until("the floating IP is on the other machine", async || {
+    until_true("the floating IP is on the other machine", async || {
         life.carrier(address).await == new
     })
     .await;
@@ -314,7 +315,7 @@ pub async fn additional_ports_allowed_ranges_and_rules_of_both_families(
         ports.sort_unstable();
         ports
     };
-    until("both listeners are restricted", async || {
+    until_true("both listeners are restricted", async || {
         restricted_to(RANGE).await == [6443, 8132]
     })
     .await;
@@ -334,7 +335,7 @@ pub async fn additional_ports_allowed_ranges_and_rules_of_both_families(
     let other = "198.51.100.0/24";
     life.change(json!({"apiServer": {"managedLoadBalancer": {"allowedCIDRs": [other]}}}))
         .await;
-    until("both listeners have the new range alone", async || {
+    until_true("both listeners have the new range alone", async || {
         restricted_to(other).await == [6443, 8132] && restricted_to(RANGE).await.is_empty()
     })
     .await;

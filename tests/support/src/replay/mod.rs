@@ -7,8 +7,6 @@
 pub mod clusters;
 pub mod servers;
 
-use std::time::Duration;
-
 use capo_openstack::network::{Network, NetworkFilter, Subnet};
 use kube::{
     Client,
@@ -18,16 +16,14 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
-    contract::{CloudUnderTest, Contract, GATE, until},
+    contract::{CloudUnderTest, Contract, GATE},
     env::{
         ClusterApi, Installation, Kubernetes, apply,
         cluster_api::{api, condition},
         manager::{self, Manager},
     },
+    waiting::{PATIENCE, until_true},
 };
-
-/// More time than any step takes on a real OpenStack on two busy cores.
-pub const PATIENCE: Duration = Duration::from_mins(4);
 
 /// Where everything is.
 const NAMESPACE: &str = "default";
@@ -127,7 +123,7 @@ impl Stage {
             counts.sum::<f64>()
         };
         let before = ended().await;
-        until("more passes", async || ended().await >= before + more).await;
+        until_true("more passes", async || ended().await >= before + more).await;
     }
 
     async fn patch(&self, kind: &str, name: &str, change: Value) {

@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 
 use super::{Brought, Stage, identity, leftovers, list};
 use crate::{
-    contract::{CloudUnderTest, Contract, GATE, ServerState, until},
+    contract::{CloudUnderTest, Contract, GATE, ServerState},
     env::{apply::apply, cluster_api::condition, garbage},
+    waiting::until_true,
 };
 
 /// The time between two reads of a settled server.
@@ -121,7 +122,7 @@ pub async fn deleted_by_hand_repaired_and_deleted_softly(under: &impl CloudUnder
     }
     under.write_server_state(softly, ServerState::Active).await;
     delete_by_hand(2).await;
-    until("nothing is left", async || {
+    until_true("nothing is left", async || {
         leftovers(&contract, &contract.name).await == [format!("networks {}", contract.name)]
     })
     .await;

@@ -9,10 +9,11 @@ use super::{GATE, Rollout, name_of};
 use crate::{
     env::cluster_api::{api, condition},
     timeline::render::render,
+    waiting::Wait,
 };
 
 /// More time than a whole control plane needs to start, or to be replaced, on a slow machine.
-const PATIENCE: Duration = Duration::from_mins(8);
+pub const ROLLOUT_AT_MOST: Duration = Duration::from_mins(8);
 /// The label of a control-plane Machine.
 const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
 /// The interval between two checks of a condition.
@@ -144,19 +145,15 @@ impl Rollout {
     }
 
     /// The first result of `look`. If there is none in time, the test fails and prints the whole state.
-    pub async fn until<T>(&self, what: &str, look: impl AsyncFn() -> Option<T>) -> T {
-        let begun = Instant::now();
-        loop {
-            if let Some(found) = look().await {
-                return found;
-            }
-            assert!(
-                begun.elapsed() < PATIENCE,
-                "{}: after {PATIENCE:?} it is not so that {what}\n{}",
+    pub async fn until<T>(&self, what: &str, look: impl AsyncFnMut() -> Option<T>) -> T {
+        let wait = Wait::default().at_most(ROLLOUT_AT_MOST).between(LOOK);
+        match wait.some(look).await {
+            Some(found) => found,
+            None => panic!(
+                "{}: after {ROLLOUT_AT_MOST:?} it is not so that {what}\n{}",
                 self.cluster,
                 self.state().await
-            );
-            tokio::time::sleep(LOOK).await;
+            ),
         }
     }
 

@@ -35,11 +35,11 @@ use crate::{
     timeline::{Timeline, What, cloud::CloudWatch, management::ManagementWatch},
 };
 
-pub use self::manifests::certificates;
 use self::{
     foreign_client::ForeignClient, machines::Machines, management_cluster::ManagementCluster,
     workload_cluster::WorkloadCluster,
 };
+pub use self::{look::ROLLOUT_AT_MOST, manifests::certificates};
 
 /// Our pre-terminate hook.
 pub const HOOK: &str =

@@ -172,7 +172,7 @@ mod tests {
             member("0", "lb-6443-cp-0", "ACTIVE"),
             // This member was created again since.
             member("11", "lb-6443-cp-1", "PENDING_CREATE"),
-            member("7", "somebody", "ERROR"),
+            member("7", "foreign", "ERROR"),
         ]);
         let machines = ["cp-0", "cp-1", "cp-2"].map(str::to_owned);
         take_over(&mut balancer, &tree, &machines, Timestamp::UNIX_EPOCH);
@@ -194,7 +194,7 @@ mod tests {
             ("cp-0", "0", "ACTIVE", true),
             ("cp-1", "11", "PENDING_CREATE", false),
             ("cp-2", "", "", false),
-            ("somebody", "7", "ERROR", false),
+            ("foreign", "7", "ERROR", false),
         ];
         let expected = expected.map(|(machine, id, status, since)| {
             (machine.to_owned(), id.to_owned(), status.to_owned(), since)

@@ -40,7 +40,7 @@ const LOAD_BALANCER_PAUSE: Duration = Duration::from_secs(10);
 
 /// Makes the cloud match the object as far as that is possible without waiting.
 pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
-    let shown = pass.shown();
+    let shown = pass.full_name();
     let (desired, problems) = validate::read(&shown, pass.names(), &pass.object.spec);
     if let Err(step_error) = not_colliding(&pass) {
         pass.note(step_error);
@@ -59,7 +59,7 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
         pass.publish(&desired, &problems, &published);
     }
     let signed_in = pass.sign_in(cloud).await;
-    if let Some(identity) = pass.settle(signed_in) {
+    if let Some(identity) = pass.ok_or_note(signed_in) {
         act(&mut pass, &desired, &problems, &published, &identity).await;
     }
     report_problems(&mut pass, &desired, problems.clone());
@@ -165,10 +165,10 @@ async fn act(
         return;
     };
     let recorded = project::record(pass, &context.project).await;
-    if pass.settle(recorded).is_none() {
+    if pass.ok_or_note(recorded).is_none() {
         return;
     }
-    let plan = pass.settle(plan).flatten();
+    let plan = pass.ok_or_note(plan).flatten();
     pass.publish(desired, problems, published);
     read_octavia_version(pass, &context).await;
     let scope = networking::scope(pass);
@@ -182,18 +182,18 @@ async fn act(
         (Some(_), Some(LoadBalancerPlan::Create)) if !desired.is_port_known(problems) => {}
         (Some(desired), Some(plan)) => {
             let step = load_balancer_step::carry_out(pass, &context, desired, plan).await;
-            pass.settle(step);
+            pass.ok_or_note(step);
         }
     }
     if !has_problem(problems, Part::Endpoint) {
         let step = endpoint(pass, &context, &published.facts).await;
-        pass.settle(step);
+        pass.ok_or_note(step);
     }
     bastion::reconcile(pass, &context).await;
     if context.has_changed.load(Ordering::Relaxed) {
         pass.seen.settled_networking = None;
     } else if let Some(lists) = lists {
-        settled_networking::keep(pass, &lists);
+        settled_networking::remember(pass, &lists);
     }
 }
 
@@ -204,7 +204,7 @@ pub(super) async fn look_up_and_verify(
     context: &StepContext<'_>,
 ) -> Option<StepResult<Option<LoadBalancerPlan>>> {
     let recorded = project::check_recorded(pass, &context.project);
-    pass.settle(recorded)?;
+    pass.ok_or_note(recorded)?;
     let found = match &context.desired.load_balancer {
         Some(_) => load_balancer_step::look_up(pass, context).await,
         None => Ok(None),
@@ -214,7 +214,7 @@ pub(super) async fn look_up_and_verify(
         Ok(None) | Err(_) => &[],
     };
     let verified = project::verify(pass, context, balancers).await;
-    pass.settle(verified)?;
+    pass.ok_or_note(verified)?;
     if !pass.seen.is_verified(context.cloud) {
         // Other credentials may see other networks.
         pass.seen.networking_read = None;

@@ -154,7 +154,7 @@ pub(crate) struct DesiredLoadBalancer {
     pub subnets: Vec<SubnetReference>,
     /// Ports besides the API server's.
     pub additional_ports: Vec<u16>,
-    /// Who may connect besides the cluster itself; `None` is everybody.
+    /// The ranges that may connect besides the cluster itself; with `None` every address may connect.
     pub allowed_cidrs: Option<Vec<IpNet>>,
     /// The health monitors' numbers.
     pub monitor: MonitorNumbers,

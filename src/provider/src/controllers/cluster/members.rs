@@ -26,7 +26,7 @@ pub(crate) fn list(
         .filter(|member| keys.insert((member.machine.clone(), member.port)))
         .take(MOST)
         .map(|member| {
-            let now = shown(member);
+            let now = member_status(member);
             before
                 .iter()
                 .find(|old| has_same_content(old, &now))
@@ -36,7 +36,7 @@ pub(crate) fn list(
         .collect()
 }
 
-fn shown(member: &MemberFinding) -> LoadBalancerMemberStatus {
+fn member_status(member: &MemberFinding) -> LoadBalancerMemberStatus {
     let exists = member.id.is_some();
     LoadBalancerMemberStatus {
         machine: member.machine.clone(),

@@ -165,7 +165,7 @@ fn is_paused_or_moved(object: &OpenStackCluster, related: &RelatedObjects) -> bo
 }
 
 async fn paused(mut pass: Reconcile<'_>) -> Outcome {
-    let shown = pass.shown();
+    let shown = pass.full_name();
     let (desired, problems) = validate::read(&shown, pass.names(), &pass.object.spec);
     let facts = act::gather_facts(&mut pass).await;
     if pass.seen.load_balancer.found().is_some() {

@@ -92,7 +92,7 @@ pub(crate) async fn networking(
     pass.seen.settled_networking = None;
     let external = if scope.includes(Turn::ExternalNetwork) {
         let external = network::external(context, &context.desired.external).await;
-        pass.settle(external).map(Lookup::from)
+        pass.ok_or_note(external).map(Lookup::from)
     } else {
         Some(pass.seen.networking.external.clone())
     };
@@ -103,14 +103,14 @@ pub(crate) async fn networking(
     } else {
         network::network(context, kept.as_ref()).await.map(Some)
     };
-    let network = pass.settle(network).flatten();
+    let network = pass.ok_or_note(network).flatten();
     let mut complete = external.is_some() && network.is_some();
     if let Some(external) = external.clone() {
         pass.seen.networking.external = external;
     }
     if let Some(network) = network {
         let primary = primary_subnet(context, &network).await;
-        let primary = pass.settle(primary);
+        let primary = pass.ok_or_note(primary);
         complete &= primary.is_some();
         if let Some(primary) = primary {
             pass.seen.networking.primary_subnet = Lookup::Found(primary);
@@ -162,7 +162,7 @@ async fn router(
         Some(external) => router::router(context, network, external.found(), kept).await,
         None => router::find(context).await,
     };
-    let Some(router) = pass.settle(step) else {
+    let Some(router) = pass.ok_or_note(step) else {
         return false;
     };
     pass.seen.networking.router = router.into();
@@ -180,7 +180,7 @@ async fn groups(
     let groups = match &context.desired.security {
         Some(desired) => {
             let groups = security_groups::groups(context, desired, &network.ranges()).await;
-            match pass.settle(groups) {
+            match pass.ok_or_note(groups) {
                 Some(groups) => Lookup::Found(groups),
                 None => return false,
             }
@@ -210,7 +210,7 @@ async fn load_balancer_network(
         return false;
     }
     let found = network::of_load_balancer(context, desired).await;
-    match pass.settle(found) {
+    match pass.ok_or_note(found) {
         Some(network) => {
             pass.seen.networking.load_balancer_network = Lookup::Found(network);
             true

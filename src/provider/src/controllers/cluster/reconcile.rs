@@ -93,7 +93,7 @@ impl<'a> Reconcile<'a> {
     }
 
     /// `namespace/name`, for messages.
-    pub(crate) fn shown(&self) -> String {
+    pub(crate) fn full_name(&self) -> String {
         self.name.to_string()
     }
 
@@ -160,7 +160,7 @@ impl<'a> Reconcile<'a> {
     }
 
     /// Returns the value of a step, or records its error and returns `None`.
-    pub(crate) fn settle<T>(&mut self, step: StepResult<T>) -> Option<T> {
+    pub(crate) fn ok_or_note<T>(&mut self, step: StepResult<T>) -> Option<T> {
         step.map_err(|step_error| self.note(step_error)).ok()
     }
 

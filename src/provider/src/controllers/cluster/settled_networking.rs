@@ -62,8 +62,8 @@ pub(crate) fn is_unchanged(pass: &Reconcile<'_>, lists: &ProjectNetworking) -> b
     }
 }
 
-/// Keeps what the lists show after a pass that read all of the cluster's networking and changed nothing.
-pub(crate) fn keep(pass: &mut Reconcile<'_>, lists: &ProjectNetworking) {
+/// Remembers what the lists show after a pass that read all of the cluster's networking and changed nothing.
+pub(crate) fn remember(pass: &mut Reconcile<'_>, lists: &ProjectNetworking) {
     pass.seen.settled_networking = hash(&pass.seen, lists).map(|hash| SettledNetworking {
         generation: pass.generation(),
         hash,

@@ -228,8 +228,8 @@ impl StepContext<'_> {
     }
 }
 
-/// The tags that an object has, and those that it lacks; `None` where it lacks none. CAPO removes further tags of security
-/// groups, which somebody else has set.
+/// The tags that an object has, and those that it lacks; `None` where it lacks none. CAPO also removes the tags of
+/// security groups that a user has added.
 fn with_missing(present: &[String], wanted: &[String]) -> Option<Vec<String>> {
     let missing = || wanted.iter().filter(|tag| !present.contains(tag));
     missing().next()?;

@@ -181,7 +181,7 @@ impl Pass<'_> {
             .await?;
         self.event(
             Verb::Create,
-            &format!("Allocated floating IP {}", shown(&fip)),
+            &format!("Allocated floating IP {}", address_or_id(&fip)),
         );
         Ok(fip)
     }
@@ -211,7 +211,7 @@ impl Pass<'_> {
             .replace_tags(Tagged::FloatingIp(&fip.id), &tags, Priority::Settling)
             .await
             .map_err(|e| {
-                let doing = format!("Tagging floating IP {}", shown(fip));
+                let doing = format!("Tagging floating IP {}", address_or_id(fip));
                 openstack(Reason::OpenStackError, &doing, &e)
             })
     }
@@ -334,7 +334,8 @@ impl Pass<'_> {
     }
 }
 
-fn shown(fip: &FloatingIp) -> String {
+/// The address of a floating IP, or else its id.
+fn address_or_id(fip: &FloatingIp) -> String {
     fip.floating_ip_address
         .map_or_else(|| fip.id.to_string(), |address| address.to_string())
 }

@@ -117,7 +117,7 @@ impl Pass<'_> {
                 return Err(error);
             }
         };
-        self.keep().await?;
+        self.add_finalizer().await?;
         let desired = validate::validate(&self.object.spec);
         let observed = Observed::read(self, &identity, &desired).await?;
         let plan = PoolPlan::of(&observed, &desired, Timestamp::now());
@@ -125,7 +125,7 @@ impl Pass<'_> {
     }
 
     /// Adds the finalizer before anything is allocated.
-    async fn keep(&mut self) -> StepResult<()> {
+    async fn add_finalizer(&mut self) -> StepResult<()> {
         if self.object.metadata.deletion_timestamp.is_some() {
             return Ok(());
         }

@@ -259,7 +259,7 @@ impl Deletion<'_> {
         Ok(left)
     }
 
-    /// Ports that nobody else uses or claims.
+    /// Ports that no other server uses and no other object claims.
     async fn list_ports(&self, filter: &PortFilter) -> StepResult<Vec<Port>> {
         let mut found = self
             .cloud

@@ -240,7 +240,7 @@ mod tests {
         for (found, expected) in [
             (vec![], PortPlan::Create),
             (vec![port("p", "other", "")], PortPlan::Create),
-            (vec![port("p", "n", "somebody")], PortPlan::Create),
+            (vec![port("p", "n", "another")], PortPlan::Create),
             (vec![port("p", "n", "")], used("p", "")),
             (vec![port("p", "n", "server")], used("p", "server")),
             (

@@ -76,7 +76,7 @@ impl ServerGroups {
         }
     }
 
-    /// The group is deleted. It is removed from memory unless somebody waits for a turn.
+    /// The group is deleted. It is removed from memory unless another pass waits for its turn.
     fn remove(&self, name: &str) {
         let mut groups = self.0.lock();
         if let Some(group) = groups.get_mut(name) {
@@ -184,7 +184,7 @@ impl Deletion<'_> {
         for found in found {
             self.found(&what);
             if self.has_servers(&found.members).await? {
-                // Another object that is being deleted has them, or somebody else.
+                // The servers belong to another object that is being deleted, or were not made by capo-rs.
                 continue;
             }
             let answer = self

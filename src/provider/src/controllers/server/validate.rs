@@ -22,7 +22,7 @@ pub(super) fn several_servers(name: &str) -> StepError {
 /// A server of the object's name shows nothing that was created for the object.
 pub(super) fn strangers_server(id: &ServerId, name: &str) -> StepError {
     ambiguous(format!(
-        "the server {id} is named {name} and has no port of this object, so it is taken for somebody else's: it is neither \
+        "the server {id} is named {name} and has no port of this object, so it is taken for another owner's: it is neither \
          used nor deleted. Rename it, or give this object another name"
     ))
 }

@@ -114,7 +114,7 @@ impl Election {
     }
 
     /// Renews until `stop`, or until the lease is lost. The token is revoked either way.
-    pub async fn keep(&mut self, stop: &CancellationToken) -> Ended {
+    pub async fn hold(&mut self, stop: &CancellationToken) -> Ended {
         let ended = tokio::select! {
             () = stop.cancelled() => Ended::Stopped,
             () = self.renew_until_lost() => Ended::Lost,

@@ -220,7 +220,7 @@ fn redact(value: &mut Value) {
     }
 }
 
-/// Whether a write only records where the objects of a cluster are, which changes nothing for anybody.
+/// Whether a write only records where the objects of a cluster are, which changes nothing in the cloud.
 fn records_project_only(content: &Value) -> bool {
     let annotations = content["metadata"]["annotations"].as_object();
     content

@@ -73,7 +73,7 @@ pub(crate) async fn release_orphaned(
             && machine.is_on(name)
             && is_absent(context, &cluster.namespace, name).await
         {
-            settle(context, cluster, machine, name, ungated).await;
+            release_or_warn(context, cluster, machine, name, ungated).await;
         }
     }
 }
@@ -97,7 +97,8 @@ fn has_member(findings: &Findings, openstack_machine: &str) -> Option<bool> {
     Some(members.any(|member| member.machine == openstack_machine && member.id.is_some()))
 }
 
-async fn settle(
+/// Removes the hooks of a Machine without an `OpenStackMachine`, or warns why its deletion waits.
+async fn release_or_warn(
     context: &SharedContext,
     cluster: &ObjectName,
     machine: &Machine,

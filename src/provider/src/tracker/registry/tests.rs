@@ -217,9 +217,9 @@ impl Octavia for PanicsOnce {
     }
 }
 
-struct Nobody;
+struct NoMachines;
 
-impl MachineLookup for Nobody {
+impl MachineLookup for NoMachines {
     fn exists(&self, _: ObjectName) -> BoxFuture<'static, Result<bool, LookupError>> {
         std::future::ready(Ok(false)).boxed()
     }
@@ -242,7 +242,11 @@ fn machine(cluster: &str) -> DesiredMachine {
 
 /// Load balancers named like their clusters, with complete input.
 async fn settled(clusters: &[&str]) -> Tracker {
-    let tracker = Tracker::new(Settings::default(), Arc::new(Nobody), Arc::new(Unobserved));
+    let tracker = Tracker::new(
+        Settings::default(),
+        Arc::new(NoMachines),
+        Arc::new(Unobserved),
+    );
     for cluster in clusters {
         tracker.set_load_balancer(&name(cluster), Some(Quiet), load_balancer(cluster));
     }

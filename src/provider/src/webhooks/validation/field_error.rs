@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::webhooks::json::shown;
+use crate::webhooks::json::excerpt;
 
 /// The field, the value found in it, and the values allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -46,7 +46,7 @@ impl FieldError {
         Self {
             field: field.into(),
             problem: Problem::Forbidden,
-            found: shown(found),
+            found: excerpt(found),
             allowed: allowed.into(),
         }
     }

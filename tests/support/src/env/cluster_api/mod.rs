@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::Error;
+use crate::waiting::Wait;
 use script::Script;
 
 /// The default interval of the script.
@@ -178,20 +179,18 @@ impl ClusterApi {
         wanted: impl Fn(&Value) -> bool,
     ) -> Result<Value, Error> {
         let mut last = Value::Null;
-        let seen = tokio::time::timeout(at_most, async {
-            loop {
-                if let Ok(object) = self.get(kind, name).await {
-                    last = object.unwrap_or_default();
-                    if wanted(&last) {
-                        return;
-                    }
+        let wait = Wait::default().at_most(at_most).between(self.interval / 2);
+        let waiting = wait.start();
+        loop {
+            if let Ok(object) = self.get(kind, name).await {
+                last = object.unwrap_or_default();
+                if wanted(&last) {
+                    return Ok(last);
                 }
-                tokio::time::sleep(self.interval / 2).await;
             }
-        })
-        .await;
-        if seen.is_ok() {
-            return Ok(last);
+            if !waiting.again().await {
+                break;
+            }
         }
         if let Some(metadata) = last["metadata"].as_object_mut() {
             metadata.remove("managedFields");

@@ -18,6 +18,11 @@ impl Asked {
         self.0.lock().clone()
     }
 
+    /// Forgets them, so that those of later requests are seen alone.
+    pub fn forget(&self) {
+        self.0.lock().clear();
+    }
+
     fn note(&self, endpoint: &Endpoint) {
         self.0.lock().insert(endpoint.to_string());
     }

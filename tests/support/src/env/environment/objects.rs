@@ -81,7 +81,7 @@ impl Environment {
                 name,
                 json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackCluster",
                     "metadata": {"name": name, "namespace": self.namespace,
-                        "annotations": {"cluster.x-k8s.io/managed-by": "somebody"}},
+                        "annotations": {"cluster.x-k8s.io/managed-by": "another-program"}},
                     "spec": {"identityRef": identity}}),
             )
             .await

@@ -59,7 +59,7 @@ fn admission_without_the_member_of_every_port() {
 }
 
 #[test]
-fn admission_of_a_machine_that_was_admitted_asks_nobody() {
+fn admission_of_a_machine_that_was_admitted_is_not_checked_again() {
     let wiped = joined()
         .at(250, What::Member(member("b", "ERROR")))
         .at(260, What::OpenStackMachine(infrastructure("b", false)))
@@ -109,7 +109,7 @@ fn a_hook_that_goes_while_no_other_serves() {
 }
 
 #[test]
-fn nobody_is_asked_when_the_cluster_goes_or_somebody_else_decided() {
+fn a_release_breaks_no_rule_when_the_cluster_goes_or_an_operator_decided() {
     let early = || {
         calm()
             .at(100, What::Machine(deleting("a")))

@@ -125,8 +125,8 @@ fn a_write_without_a_lease() {
         }),
     );
     assert_eq!(given_up.at(100, write()).rules_of(&elects), [Rule::Lease]);
-    let nobody = calm().without(|what| matches!(what, What::Lease(_)));
-    assert_eq!(nobody.at(100, write()).rules_of(&elects), [Rule::Lease]);
+    let unled = calm().without(|what| matches!(what, What::Lease(_)));
+    assert_eq!(unled.at(100, write()).rules_of(&elects), [Rule::Lease]);
 }
 
 #[test]

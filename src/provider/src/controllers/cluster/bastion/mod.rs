@@ -74,7 +74,7 @@ impl Bastion {
     async fn observe(pass: &Reconcile<'_>) -> StepResult<Self> {
         let spec = &pass.object.spec;
         let name = server_name(&pass.related.cluster_name);
-        let shown = shown(pass);
+        let shown = last_status(pass);
         let networking = &pass.seen.networking;
         let group = networking.groups.found().and_then(|g| g.bastion.clone());
         let is_recorded = shown.is_some() || group.is_some();
@@ -150,7 +150,7 @@ impl Bastion {
                 Reason::ServerNotReady,
                 "The bastion is created as soon as its network and its security group are known",
             )),
-            BastionPlan::Keep => self.keep(pass, context).await,
+            BastionPlan::Keep => self.update(pass, context).await,
             BastionPlan::Foreign { owner } => Err(StepError::refused(
                 BASTION_READY,
                 Reason::AmbiguousMatch,
@@ -225,13 +225,14 @@ impl Bastion {
         Ok(())
     }
 
-    async fn keep(&self, pass: &mut Reconcile<'_>, context: &StepContext<'_>) -> StepResult<()> {
+    /// Brings the server object and the floating IP up to date, and reports the bastion.
+    async fn update(&self, pass: &mut Reconcile<'_>, context: &StepContext<'_>) -> StepResult<()> {
         let Some(server) = &self.found else {
             return Ok(());
         };
         self.update_server_object(pass, server).await?;
         let status = server.status.clone().unwrap_or_default();
-        let before = shown(pass).cloned().unwrap_or_default();
+        let before = last_status(pass).cloned().unwrap_or_default();
         let is_same = before.id.is_some() && before.id == status.instance_id;
         let mut shown = BastionStatus {
             id: status.instance_id.clone(),
@@ -255,7 +256,7 @@ impl Bastion {
 }
 
 /// The bastion as it was last read, or as the status shows it.
-pub(crate) fn shown<'a>(pass: &'a Reconcile<'_>) -> Option<&'a BastionStatus> {
+pub(crate) fn last_status<'a>(pass: &'a Reconcile<'_>) -> Option<&'a BastionStatus> {
     let seen = pass.seen.bastion.as_ref().map(|seen| &seen.status);
     seen.or(pass.object.status.as_ref()?.bastion.as_ref())
 }

@@ -41,12 +41,12 @@ const MACHINES_PAUSE: Duration = Duration::from_secs(5);
 /// Takes down everything that is ours, once no Machine is left.
 pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
     pass.not_paused();
-    let shown = pass.shown();
+    let shown = pass.full_name();
     let (desired, problems) = validate::read(&shown, pass.names(), &pass.object.spec);
     let facts = gather_facts(&mut pass).await;
     let cloud = pass.cloud().await;
     let identity = pass.sign_in(cloud.clone()).await;
-    let identity = pass.settle(identity);
+    let identity = pass.ok_or_note(identity);
     let left = match machines_left(&pass).await {
         Ok(left) => left,
         Err(error) => return Outcome::kubernetes("Reading the cluster's Machines", &error),
@@ -54,7 +54,7 @@ pub(crate) async fn run(mut pass: Reconcile<'_>) -> Outcome {
     let check = |identity: &Identity| project::check_recorded(&pass, &identity.project);
     let plan = deletion_plan(&left, identity.as_ref(), check);
     if !matches!(plan, DeletionPlan::WaitForMachines(_)) {
-        // From here on nobody else writes to the load balancer.
+        // From here on only the deletion writes to the load balancer.
         pass.context.tracker.forget_load_balancer(&pass.name);
     }
     match plan {
@@ -121,7 +121,7 @@ async fn verify_project(pass: &mut Reconcile<'_>, desired: &DesiredCluster, iden
     let context = pass.step_context(identity, desired, SOON);
     // What becomes of the load balancer is decided once no Machine is left.
     if let Some(found) = look_up_and_verify(pass, &context).await {
-        pass.settle(found);
+        pass.ok_or_note(found);
     }
 }
 

@@ -160,7 +160,7 @@ async fn remove_router(
         (router::find_managed(context).await?, None)
     };
     let interfaces = match (&router, owners) {
-        // Interfaces to networks that are not the cluster's were put there by somebody else.
+        // capo-rs adds no interfaces to networks that are not the cluster's, so a user has added them.
         (Some(router), _) => router::interfaces(context, &router.id)
             .await?
             .into_iter()

@@ -8,7 +8,7 @@ use crate::controllers::cluster::observation::Networking;
 use capo_core::Lookup;
 
 /// The ranges of the spec and those of the cluster itself, in order, as far as they are of the family of `vip`: Octavia refuses
-/// others. Without a restriction in the spec everybody may connect, which is an empty list. `None` as long as the VIP or an
+/// others. Without a restriction in the spec every address may connect, which is an empty list. `None` as long as the VIP or an
 /// address of the cluster itself is unknown: a list without it would lock the cluster out.
 pub(crate) fn ranges(
     allowed: Option<&[IpNet]>,
@@ -40,7 +40,7 @@ pub(crate) fn ranges(
         .map(|range| range.trunc())
         .collect();
     if all.is_empty() {
-        // An empty list would admit everybody.
+        // An empty list would admit every address.
         all.insert(vip.into());
     }
     Some(all.into_iter().collect())
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_restriction_everybody_may_connect_whatever_is_unknown() {
+    fn without_a_restriction_every_address_may_connect_whatever_is_unknown() {
         let networking = Networking::default();
         assert_eq!(ranges(None, &networking, None, None), Some(vec![]));
     }
@@ -139,7 +139,7 @@ mod tests {
             shown(&allowed, &networking, vip),
             Some(vec!["2001:db8:1::/48".to_owned()])
         );
-        // An empty list would admit everybody: without a range of its own the list has the address itself.
+        // An empty list would admit every address: without a range of its own the list has the address itself.
         networking.router = Lookup::Absent;
         assert_eq!(
             shown(&allowed[..1], &networking, vip),

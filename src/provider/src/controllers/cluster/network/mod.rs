@@ -137,7 +137,7 @@ pub(crate) async fn find_managed(context: &StepContext<'_>) -> StepResult<Option
     {
         return Ok(Some(network));
     }
-    // Somebody renamed it: it is the cluster's all the same while it is in the cluster's project.
+    // The network was renamed. It stays the cluster's network while it is in the cluster's project.
     let Some(id) = known else { return Ok(None) };
     match context.cloud.network(id, Priority::Settling).await {
         Ok(network) if network.project_id.as_ref() == Some(&context.project) => Ok(Some(network)),

@@ -17,7 +17,7 @@ pub(crate) enum Direction {
 /// The other end of the traffic.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Remote {
-    /// Everybody.
+    /// Any address.
     Anywhere,
     /// A range of addresses, in canonical form.
     Range(String),
@@ -28,7 +28,7 @@ pub(crate) enum Remote {
 }
 
 impl Remote {
-    /// A range as it is compared. The whole of IPv4 or IPv6 is everybody.
+    /// A range as it is compared. The whole of IPv4 or IPv6 is [`Remote::Anywhere`].
     pub(crate) fn range(text: &str) -> Self {
         match canonical(text) {
             whole if whole == "0.0.0.0/0" || whole == "::/0" => Self::Anywhere,

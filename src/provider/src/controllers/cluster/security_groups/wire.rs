@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn the_other_side_is_everybody_only_where_neutron_names_none() {
+    fn the_other_side_is_any_address_only_where_neutron_names_none() {
         for (field, value, expected) in [
             ("remote_ip_prefix", Value::Null, Remote::Anywhere),
             ("remote_ip_prefix", json!("0.0.0.0/0"), Remote::Anywhere),
