@@ -127,7 +127,7 @@ fn imports(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
         .filter(|(module, _)| !is_test(module))
         .collect();
     let names: BTreeSet<String> = modules.iter().map(|(name, _)| name.join("::")).collect();
-    let named = |module: &[String], text: &str| -> BTreeSet<String> {
+    let imported = |module: &[String], text: &str| -> BTreeSet<String> {
         let code = text.split("#[cfg(test)]").next().unwrap_or_default();
         let parts: Vec<&str> = module.iter().map(String::as_str).collect();
         let around = module.join("::");
@@ -143,7 +143,7 @@ fn imports(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
     };
     modules
         .iter()
-        .map(|(module, text)| (module.join("::"), named(module, text)))
+        .map(|(module, text)| (module.join("::"), imported(module, text)))
         .collect()
 }
 

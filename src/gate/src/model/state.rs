@@ -338,7 +338,7 @@ impl State {
     pub(crate) fn monitor_is_usable(port: &Port) -> bool {
         port.monitor.is_some()
             && port.members.iter().any(|member| {
-                // DRAINING follows from the weight, whether or not anybody checks the member.
+                // DRAINING follows from the weight, whether or not a monitor checks the member.
                 member.admin_up().unwrap_or(true)
                     && !matches!(
                         member.operating,

@@ -202,13 +202,13 @@ fn may_replace(state: &State, port: &Port, id: &PartId, now: &Now) -> bool {
         });
     let loses_nothing = match kind {
         PartKind::Listener | PartKind::Pool => port.members.is_empty(),
-        PartKind::Monitor => nobody_leaves(state),
+        PartKind::Monitor => no_machine_leaves(state),
     };
     was_pushed && loses_nothing
 }
 
 /// No machine is being deleted.
-fn nobody_leaves(state: &State) -> bool {
+fn no_machine_leaves(state: &State) -> bool {
     let mut machines = state.machines.values();
     machines.all(|machine| machine.want.deletion == Deletion::No)
 }
@@ -231,7 +231,7 @@ fn has_other_type(port: &Port, desired: &DesiredLoadBalancer) -> bool {
 /// get traffic whatever their health is.
 fn retype(state: &State, port: &Port, desired: &DesiredLoadBalancer, now: &Now) -> Option<Todo> {
     let monitor = port.monitor.as_ref()?;
-    let may = port.retypes.may(now.instant) && nobody_leaves(state);
+    let may = port.retypes.may(now.instant) && no_machine_leaves(state);
     if !may || !has_other_type(port, desired) {
         return None;
     }

@@ -139,7 +139,7 @@ impl World {
             return;
         }
         let Some((name, node)) = self.owner(victim) else {
-            self.fail("the last member of a port is deleted, and nobody's");
+            self.fail("the last member of a port is deleted, and no machine leaves");
         };
         let bypassed = matches!(node.want.operator, GateOverride::Bypass { .. })
             || matches!(self.desired.cluster.operator, GateOverride::Bypass { .. });
@@ -176,7 +176,7 @@ impl World {
             member.id == *id && !member.tags.iter().any(by_us)
         });
         if is_not_ours {
-            self.fail("a member is put in service that somebody else took out");
+            self.fail("a member is put in service that another client of Octavia took out");
         }
         let joins = |member: &&ModelMember| member.tags.iter().any(|tag| tag == JOINING);
         let joining = self
@@ -318,7 +318,7 @@ impl World {
         }
     }
 
-    /// By the rules, somebody else's member takes traffic and is ACTIVE, and its API server was up a moment ago.
+    /// By the rules, the member of another machine takes traffic and is ACTIVE, and its API server was up a moment ago.
     pub(crate) fn check_release(&self, name: &ObjectName, gate: &Gate) {
         let message = &gate.message;
         if gate.state != GateState::Open || !message.contains("Its members are removed") {

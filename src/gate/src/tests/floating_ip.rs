@@ -198,7 +198,7 @@ fn a_machine_whose_server_is_gone_is_released_without_a_proof() {
             down_since: first.map(at),
         });
         let asked = BTreeMap::from([(name("a"), read)]);
-        // Nobody answers at a floating IP whose machine is down.
+        // No API server answers at a floating IP whose machine is down.
         for holder in [
             Holder::Machine(name("a")),
             Holder::Machine(name("b")),
@@ -303,15 +303,18 @@ fn the_override_of_the_machine_goes_before_that_of_the_cluster_and_a_bypass_befo
         (gate.state, gate.message)
     };
     let later = Timestamp::MAX;
-    let held = |by: &str| (GateState::Held, format!("held by the operator: {by}"));
-    let bypassed = |by: &str| {
+    let shows_hold = |by: &str| (GateState::Held, format!("held by the operator: {by}"));
+    let shows_bypass = |by: &str| {
         let message = format!("bypassed by the operator until {later}: {by}");
         (GateState::Bypassed, message)
     };
-    assert_eq!(shown(hold("m"), hold("c")), held("m"));
-    assert_eq!(shown(bypass(later, "m"), bypass(later, "c")), bypassed("m"));
-    assert_eq!(shown(hold("m"), bypass(later, "c")), bypassed("c"));
+    assert_eq!(shown(hold("m"), hold("c")), shows_hold("m"));
+    assert_eq!(
+        shown(bypass(later, "m"), bypass(later, "c")),
+        shows_bypass("m")
+    );
+    assert_eq!(shown(hold("m"), bypass(later, "c")), shows_bypass("c"));
     // One that has run out is none.
     let over = bypass(Timestamp::UNIX_EPOCH, "m");
-    assert_eq!(shown(over, hold("c")), held("c"));
+    assert_eq!(shown(over, hold("c")), shows_hold("c"));
 }

@@ -64,7 +64,7 @@ fn alone(state: &mut State) {
 }
 
 #[test]
-fn the_last_one_may_go_where_it_serves_nobody_or_its_gate_is_open() {
+fn the_last_one_may_go_where_it_serves_no_client_or_its_gate_is_open() {
     let of_no_use: [fn(&mut State); 3] = [
         |state| weigh(state, 1, 0, 1, false),
         |state| weigh(state, 1, 0, 0, true),
@@ -206,29 +206,29 @@ fn a_machine_that_leaves_serves_at_present_and_does_not_go_on_serving() {
 
 #[test]
 fn a_monitor_of_an_additional_port_counts_where_it_finds_one_that_is_up() {
-    let nobody_is_up = |state: &mut State, now: &Now, port| {
+    let none_is_up = |state: &mut State, now: &Now, port| {
         darken(state, now, port, 2, state.online_span());
     };
     assert_eq!(
-        others(|state, now| nobody_is_up(state, now, 1)),
+        others(|state, now| none_is_up(state, now, 1)),
         Others::Serve
     );
     assert_eq!(
         others(|state, now| {
-            nobody_is_up(state, now, 1);
+            none_is_up(state, now, 1);
             weigh(state, 2, 1, 1, false);
         }),
         Others::None(8132, Lack::AdminDown)
     );
     assert_eq!(
         others(|state, now| {
-            nobody_is_up(state, now, 1);
+            none_is_up(state, now, 1);
             member(state, 1, 1).operating = OperatingStatus::Online;
         }),
         Others::None(8132, Lack::NotOnline)
     );
     assert_eq!(
-        others(|state, now| nobody_is_up(state, now, 0)),
+        others(|state, now| none_is_up(state, now, 0)),
         Others::None(6443, Lack::NotOnline)
     );
 }

@@ -178,7 +178,7 @@ fn a_left_over_member_is_counted_from_the_second_read_on() {
 }
 
 #[test]
-fn a_port_is_dark_while_a_monitor_finds_nobody_online() {
+fn a_port_is_dark_while_a_monitor_finds_no_member_online() {
     let (mut state, mut now) = state();
     let dark = |state: &State| [0, 1].map(|port| state.ports[port].none_online.reads);
     read(&mut state, &mut now, |_| ());

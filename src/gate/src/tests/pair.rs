@@ -65,7 +65,7 @@ pub(crate) fn ago(now: &Now, age: Duration) -> Instant {
     now.instant.checked_sub(age).unwrap()
 }
 
-/// Nobody was ONLINE on this port in so many reads over so long.
+/// No member was ONLINE on this port in so many reads over so long.
 pub(crate) fn darken(state: &mut State, now: &Now, port: usize, reads: u32, span: Duration) {
     for member in &mut state.ports[port].members {
         member.operating = OperatingStatus::Error;

@@ -68,7 +68,7 @@ fn no_other_serves(state: &mut State) {
     member(state, 2, 1).provisioning = ProvisioningStatus::Error;
 }
 
-fn nobody_can_tell(state: &mut State) {
+fn it_is_unclear_whether_others_serve(state: &mut State) {
     member(state, 2, 1).detail = None;
 }
 
@@ -156,7 +156,7 @@ fn it_begins_on_fresh_reads_while_others_serve() {
         (|state, _| no_other_serves(state), (false, false)),
         (
             |state, now| {
-                nobody_can_tell(state);
+                it_is_unclear_whether_others_serve(state);
                 outdate(state, now);
             },
             (false, false),
@@ -290,7 +290,7 @@ fn it_ends_when_every_member_was_read_absent_twice_and_others_still_serve() {
     let not_yet: [fn(&mut State); 4] = [
         |state| machine(state, 1).slots[1].absent_reads = 0,
         |state| machine(state, 1).slots[1].member = Some(0),
-        nobody_can_tell,
+        it_is_unclear_whether_others_serve,
         // Draining leads nowhere but to Removing.
         |state| {
             state.settings.drain_grace = STEP;
@@ -305,7 +305,7 @@ fn it_ends_when_every_member_was_read_absent_twice_and_others_still_serve() {
 }
 
 #[test]
-fn it_is_called_off_when_no_other_serves_or_nobody_can_tell_for_long() {
+fn it_is_called_off_when_no_other_serves_or_that_is_unclear_for_long() {
     let patience = state().0.settings.warn_after;
     for stage in [Stage::Draining, Stage::Removing, Stage::Released] {
         let begun = |unclear: Option<Duration>, change: fn(&mut State, &Now)| {
@@ -346,7 +346,7 @@ fn it_is_called_off_when_no_other_serves_or_nobody_can_tell_for_long() {
         let blind = begun(None, outdated);
         assert!(!is_off(&blind) && blind.machine.unclear.is_some());
         assert!(!is_off(&begun(Some(patience), outdated)));
-        let unclear = |age| begun(age, |state, _| nobody_can_tell(state));
+        let unclear = |age| begun(age, |state, _| it_is_unclear_whether_others_serve(state));
         assert!(!is_off(&unclear(None)) && unclear(None).machine.unclear.is_some());
         assert!(!is_off(&unclear(Some(patience.saturating_sub(STEP)))));
         assert!(is_off(&unclear(Some(patience))));

@@ -181,7 +181,7 @@ fn never_admitted(machine: &mut Machine) {
 }
 
 #[test]
-fn one_that_was_never_admitted_is_made_anew_as_soon_as_nobody_needs_it() {
+fn one_that_was_never_admitted_is_made_anew_as_soon_as_no_client_needs_it() {
     let newcomer = |tried: bool, change: fn(&mut State)| {
         repaired(|state, _| {
             never_admitted(machine(state, 1));
@@ -190,7 +190,7 @@ fn one_that_was_never_admitted_is_made_anew_as_soon_as_nobody_needs_it() {
         })
     };
     assert_eq!(newcomer(false, |_| ()), Done::Anew);
-    // As far as is known the other one may be disabled; a newcomer in ERROR is of no use to anybody either.
+    // As far as is known the other one may be disabled; a newcomer in ERROR is of no use to clients either.
     assert_eq!(newcomer(false, alone), Done::Anew);
     let no_other: [fn(&mut State); 4] = [
         |state| weigh(state, 2, 0, 0, true),
@@ -212,7 +212,7 @@ fn one_that_was_never_admitted_is_made_anew_as_soon_as_nobody_needs_it() {
     );
 }
 
-/// Whether the third member of the first port is pruned, whose machine nobody knows.
+/// Whether the third member of the first port is pruned, whose machine is not known.
 fn pruned(change: impl FnOnce(&mut State, &Now)) -> Done {
     let (mut state, now) = state();
     let mut gone = member(&mut state, 1, 0).clone();
@@ -259,7 +259,7 @@ fn a_member_is_pruned_whose_machine_is_confirmed_gone() {
             let asked = &mut state.lookups.get_mut("cp-3").unwrap().sent;
             *asked = ago(now, LOOKUP_AGAIN + FRESH + STEP);
         },
-        // Nobody else is known to be able to serve.
+        // No other machine is known to be able to serve.
         |state, _| {
             for index in [1, 2] {
                 member(state, index, 0).detail = None;

@@ -150,7 +150,7 @@ fn a_failure_tells_whether_something_was_reached() {
 }
 
 #[test]
-fn a_reply_that_nobody_waits_for_changes_nothing() {
+fn a_reply_to_no_request_under_way_changes_nothing() {
     let (mut state, _) = asked(Round::Drained);
     let before = format!("{:?}", state.proof);
     reply(&mut state, 3, &answer(200, &[]));

@@ -175,6 +175,13 @@ fn a_left_over_member_is_deleted_only_while_it_is_one() {
     }
 }
 
+/// Neither Cluster API nor a probe shows the first machine's API server as up.
+fn is_not_known_to_be_up(state: &mut State) {
+    machine(state, 1).want.api_server_pod = Health::Unknown;
+    machine(state, 1).want.node = Health::Unknown;
+    machine(state, 1).probe.seen = None;
+}
+
 #[test]
 fn a_write_of_a_member_that_waits_is_sent_only_while_its_machine_needs_it() {
     use Operation::{Adopt, Create, Delete, Drain, Enable, Repair, Replace, Restore};
@@ -191,11 +198,6 @@ fn a_write_of_a_member_that_waits_is_sent_only_while_its_machine_needs_it() {
     let stays = [Create, Replace, Adopt, Restore, Repair, Enable];
     assert_eq!(all(|_| ()), stays);
     // A newcomer is enabled only while there is a reason for it.
-    fn is_not_known_to_be_up(state: &mut State) {
-        machine(state, 1).want.api_server_pod = Health::Unknown;
-        machine(state, 1).want.node = Health::Unknown;
-        machine(state, 1).probe.seen = None;
-    }
     let disabled = [Create, Replace, Adopt, Restore, Repair];
     assert_eq!(all(is_not_known_to_be_up), disabled);
     let and_no_other_one_serves = |state: &mut State| {

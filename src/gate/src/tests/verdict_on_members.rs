@@ -18,7 +18,7 @@ use crate::{
 use capo_core::{FailureClass, OperatingStatus, ProvisioningStatus};
 
 #[test]
-fn nobody_serves_when_a_monitor_says_so_of_everyone_twice() {
+fn no_machine_serves_when_a_monitor_says_so_of_each_one_twice() {
     let dark = |reads: u32, change: fn(&mut State)| {
         let found = shown(|state, _| {
             for index in [1, 2] {

@@ -97,7 +97,7 @@ pub(crate) struct World {
     pub(crate) routable: bool,
     /// The credentials lead to another project: the load balancer can't be asked, and no server is found.
     pub(crate) elsewhere: bool,
-    /// Tenant addresses at which the manager reaches somebody else's API server.
+    /// Tenant addresses at which the manager reaches another cluster's API server.
     pub(crate) strangers: BTreeSet<IpAddr>,
     /// What answers at the endpoint.
     pub(crate) endpoint: AtEndpoint,

@@ -42,7 +42,7 @@ fn an_operation_that_is_resumed_after_five_minutes_is_left_alone_with_amphorav2_
 }
 
 #[test]
-fn an_operation_that_nobody_resumes_is_repeated_at_the_alert_threshold() {
+fn an_operation_that_no_worker_resumes_is_repeated_at_the_alert_threshold() {
     let mut world = orphaned("amphorav2", Fate::Lost);
     let alert = world.settings.alert_after;
     world.run(alert);

@@ -15,9 +15,9 @@ use capo_core::{
 };
 
 /// The member that another client adds at the address of a machine.
-fn somebody(index: u8) -> NewMember {
+fn of_another_client(index: u8) -> NewMember {
     NewMember {
-        name: "somebody".to_owned(),
+        name: "another-client".to_owned(),
         address: address(index),
         protocol_port: 6443,
         subnet_id: None,
@@ -211,7 +211,7 @@ fn a_member_whose_machine_is_gone_is_pruned_and_a_stranger_is_left_alone() {
         .unwrap_or_default();
     let stranger = Change::CreateMember {
         pool,
-        new: somebody(99),
+        new: of_another_client(99),
     };
     let now = world.now;
     assert!(world.model.write(&stranger, now).is_ok());
@@ -224,7 +224,7 @@ fn a_member_whose_machine_is_gone_is_pruned_and_a_stranger_is_left_alone() {
             .findings
             .members
             .iter()
-            .any(|member| member.machine == "somebody")
+            .any(|member| member.machine == "another-client")
     );
 }
 
@@ -239,7 +239,7 @@ fn a_foreign_member_with_our_address_or_name_is_reported_and_left_alone() {
         .unwrap_or_default();
     let foreign = Change::CreateMember {
         pool,
-        new: somebody(2),
+        new: of_another_client(2),
     };
     let now = world.now;
     assert!(world.model.write(&foreign, now).is_ok());

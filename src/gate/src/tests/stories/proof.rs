@@ -312,7 +312,7 @@ fn two(ovn: bool) -> World {
 
 /// OVN shows ACTIVE and ONLINE for what it has never programmed.
 #[test]
-fn a_member_that_ovn_calls_active_and_never_programmed_replaces_nobody() {
+fn a_member_that_ovn_calls_active_and_never_programmed_replaces_no_machine() {
     let mut world = two(true);
     world.model.never_programmed.insert(address(2));
     world.delete(&machine_name(1));
@@ -358,7 +358,7 @@ fn an_endpoint_that_is_out_of_reach_for_a_moment_still_has_to_answer() {
 
 /// Octavia's health manager is down, and the last statuses stay.
 #[test]
-fn a_member_that_is_online_in_old_news_only_replaces_nobody() {
+fn a_member_that_was_online_only_in_an_old_read_replaces_no_machine() {
     let mut world = two(false);
     world.model.health_unreported.insert(address(2));
     world.fall(address(2));
@@ -371,7 +371,7 @@ fn a_member_that_is_online_in_old_news_only_replaces_nobody() {
 
 /// A health monitor needs 35 s to find an API server down.
 #[test]
-fn a_member_that_dies_a_moment_before_the_release_replaces_nobody() {
+fn a_member_that_dies_a_moment_before_the_release_replaces_no_machine() {
     let mut world = two(false);
     world.model.health_unreported.insert(address(2));
     world.delete(&machine_name(1));

@@ -313,7 +313,7 @@ fn a_release_that_has_begun_is_not_undone_when_cluster_api_drains_the_node_once_
     assert!(gone(&world, 1));
 }
 
-/// The Node was drained once more for hours, and nobody asked the endpoint meanwhile.
+/// The Node was drained once more for hours, and the endpoint was not asked meanwhile.
 #[test]
 fn requests_are_made_again_when_the_hook_is_reached_for_the_second_time() {
     let mut world = world(2);
@@ -388,7 +388,7 @@ fn a_member_that_an_earlier_process_drained_is_restored_before_the_hook_when_no_
 }
 
 #[test]
-fn a_drained_member_does_not_show_that_anybody_checks_the_others() {
+fn a_drained_member_does_not_show_that_a_monitor_checks_the_others() {
     let mut world = world(2);
     let now = world.now;
     assert!(world.model.tree(now).is_ok());

@@ -1,4 +1,4 @@
-//! Somebody else's API server answers the manager at a machine's tenant address. Many clusters use the same private
+//! Another cluster's API server answers the manager at a machine's tenant address. Many clusters use the same private
 //! addresses, so that such an answer says nothing about the machine.
 
 use super::{SECOND, gone, member_of, seconds, world};

@@ -141,7 +141,7 @@ fn ranges_are_shown_once_octavia_has_applied_them() {
     assert_ne!(world.findings.allowed_cidrs, world.desired.allowed_cidrs);
 }
 
-/// Between the listener's creation and the first list that tells of its ranges, nobody knows them.
+/// Between the listener's creation and the first list that shows its ranges, they are not known.
 #[test]
 fn ranges_that_are_added_are_settled_only_when_the_listener_has_them() {
     // Before the listener is made, while its POST is under way, in the middle of the rest, long after.

@@ -15,7 +15,7 @@ use capo_gate::findings::{Gate, MachineFinding};
 )]
 pub(super) struct GateInputs<'a> {
     /// The mode of this machine's gates. It is `Off` for every machine outside the control plane of a cluster with a load
-    /// balancer or a floating IP of ours: nobody decides on gates for such a machine.
+    /// balancer or a floating IP of ours, because no gate is decided on for such a machine.
     pub mode: GateMode,
     /// The machine is paused, or clusterctl moves it.
     pub paused: bool,

@@ -265,7 +265,7 @@ async fn put(
             API_ENDPOINT_READY,
             Reason::FloatingIPError,
             format!(
-                "Floating IP {} was moved by somebody else a moment ago",
+                "Floating IP {} was moved by another client a moment ago",
                 floating_ips::shown(fip)
             ),
             SOON,

@@ -159,7 +159,7 @@ fn a_machine_carries_the_hooks_that_its_version_needs() {
         (both, both, false, HookChange::Keep),
         // Updated in place.
         (both, late, false, HookChange::Put(late)),
-        // A machine that is being deleted gets no hook back that somebody removed.
+        // A machine that is being deleted gets no hook back that a user removed.
         (late, both, true, HookChange::Keep),
         (Hooks::default(), both, true, HookChange::Keep),
     ] {
