@@ -1,8 +1,6 @@
 //! A Cluster that Cluster API's topology controller makes from a ClusterClass: its OpenStackCluster, its control plane, its
 //! workers and their templates, with names and labels that Cluster API chooses.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use crate::site::{CHECK, Site, Version};

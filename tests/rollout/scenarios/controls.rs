@@ -1,7 +1,5 @@
 //! Negative controls: without the gate the same harness shows what is reported of others. A proof that can't fail is none.
 
-use std::time::Duration;
-
 use fake_cloud::Provisioning;
 use serde_json::json;
 
