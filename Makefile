@@ -76,7 +76,8 @@ $(CARGO_MUTANTS):
 rollout: programs ## Real KubeadmControlPlane rollouts through everything that Octavia does
 	@rm -rf target/tmp/rollout/results
 	$(CARGO) build --quiet --locked --workspace --bins
-	$(CARGO) test --locked --test rollout -- --test-threads=3 scenarios::
+	$(CARGO) test --locked --test rollout -- scenarios::cost
+	$(CARGO) test --locked --test rollout -- --test-threads=3 --skip=scenarios::cost scenarios::
 	@CAPO_RS_WRITE_ROLLOUTS=1 $(CARGO) test --quiet --locked --test documents rollouts::
 	@cat docs/rollouts.md
 

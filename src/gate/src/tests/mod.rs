@@ -38,6 +38,7 @@ mod refused;
 mod releasing;
 mod repairs;
 mod replies;
+mod reports;
 mod requests;
 mod rules;
 mod schedule;
