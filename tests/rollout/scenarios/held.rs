@@ -78,7 +78,7 @@ async fn a_pending_member_of_another_port_holds_the_rollout() {
         .await;
     rollout.mends(json!({"release": ""}));
     rollout.until_complete().await;
-    assert_calls(&proof.end(rollout, &Promises::default()).await, 3);
+    assert_calls(&proof.end(rollout, &Promises::of_ports(3)).await, 3);
 }
 
 /// Situation 8: the new member is ACTIVE when its machine is admitted and in ERROR when the old machine is to go.

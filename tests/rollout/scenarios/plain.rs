@@ -26,7 +26,7 @@ async fn replace_all(options: RolloutOptions, boot: Option<Duration>) {
         before.keys().all(|machine| !after.contains_key(machine)),
         "{before:?} {after:?}"
     );
-    assert_calls(&proof.end(rollout, &Promises::default()).await, ports);
+    assert_calls(&proof.end(rollout, &Promises::of_ports(ports)).await, ports);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -225,7 +225,7 @@ fn advance(machine: &mut Machine, ports: &[Port], facts: &Facts<'_>, needs: &mut
     }
     if matches!(machine.stage, Stage::Draining | Stage::Removing)
         && let Some(why) =
-            lasting_refusal(machine, facts, now).or_else(|| failed_deletion(machine, ports))
+            lasting_refusal(machine, facts, now).or_else(|| failed_deletion(machine, ports, facts))
     {
         put_off(machine, why, now);
         return;
@@ -273,8 +273,12 @@ fn lasting_refusal(machine: &Machine, facts: &Facts<'_>, now: &Now) -> Option<St
     ))
 }
 
-/// Octavia has accepted the deletion of a member more than once, and it ended in ERROR each time.
-fn failed_deletion(machine: &Machine, ports: &[Port]) -> Option<String> {
+/// Octavia has accepted the deletion of a member more than once, and it ended in ERROR each time, as a read shows that was made
+/// after the last of them.
+fn failed_deletion(machine: &Machine, ports: &[Port], facts: &Facts<'_>) -> Option<String> {
+    if !facts.applied {
+        return None;
+    }
     let mut slots = machine.slots.iter().zip(ports);
     let (_, port) = slots.find(|(slot, port)| {
         let member = slot.member.and_then(|index| port.members.get(index));

@@ -44,6 +44,17 @@ pub struct Promises {
     pub excused: Vec<String>,
 }
 
+impl Promises {
+    /// With this many ports, each of which has a member of its own to write and to read.
+    pub fn of_ports(ports: usize) -> Self {
+        let promises = Self::default();
+        Self {
+            calls_a_minute: promises.calls_a_minute + 20 * ports.saturating_sub(1),
+            ..promises
+        }
+    }
+}
+
 impl Default for Promises {
     fn default() -> Self {
         Self {

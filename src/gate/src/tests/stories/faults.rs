@@ -373,6 +373,19 @@ fn a_deletion_that_ends_in_error_again_is_called_off_and_lets_the_next_one_go_fi
 }
 
 #[test]
+fn a_deletion_that_ends_in_error_once_is_repeated_and_not_called_off() {
+    let mut world = world(2);
+    world.model.fates = vec![Fate::Fine, Fate::Fails];
+    world.delete(&machine_name(1));
+    let begun = world.at();
+    while !gone(&world, 1) {
+        world.run(SECOND);
+        assert!(world.at() < begun + 150.0, "{}", message(&world, 1));
+    }
+    assert_eq!(world.tally.restores, 0);
+}
+
+#[test]
 fn a_member_that_can_not_be_put_back_is_not_written_in_a_hot_loop() {
     let mut world = world(3);
     world.model.fates = vec![Fate::Fails; 100];

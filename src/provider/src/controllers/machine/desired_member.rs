@@ -201,16 +201,13 @@ impl Pass<'_> {
             })
     }
 
+    /// The server is ACTIVE, and its object shows that, with the addresses that the machine's status shows too.
     fn server_active(&self) -> bool {
-        match &self.observation {
-            Some(seen) => seen.server.state == ServerState::Active,
-            None => self
-                .related
-                .server
-                .as_ref()
-                .and_then(|server| server.status.as_ref())
-                .is_some_and(|status| status.ready),
-        }
+        let server = self.related.server.as_ref();
+        let status = server.and_then(|server| server.status.as_ref());
+        let observation = self.observation.as_ref();
+        status.is_some_and(|status| status.ready)
+            && observation.is_none_or(|seen| seen.server.state == ServerState::Active)
     }
 
     /// The mode of this machine's gates, which is `Off` where no gate concerns it.
