@@ -305,6 +305,26 @@ fn it_ends_when_every_member_was_read_absent_twice_and_others_still_serve() {
 }
 
 #[test]
+fn a_second_deletion_has_failed_when_a_read_after_it_shows_the_error() {
+    let is_put_off = |change: fn(&mut State, &Now)| {
+        let turn = turn(|state, now| {
+            machine(state, 1).stage = Stage::Removing;
+            machine(state, 1).slots[1].deletions = 2;
+            member(state, 1, 1).provisioning = ProvisioningStatus::Error;
+            change(state, now);
+        });
+        turn.machine.stage == Stage::Serving
+    };
+    assert!(is_put_off(|_, _| ()));
+    assert!(!is_put_off(
+        |state, _| machine(state, 1).slots[1].deletions = 1
+    ));
+    // The ERROR is that of the first deletion.
+    let is_unread = |state: &mut State, now: &Now| state.last_write = Some(now.instant + STEP);
+    assert!(!is_put_off(is_unread));
+}
+
+#[test]
 fn it_is_called_off_when_no_other_serves_or_that_is_unclear_for_long() {
     let patience = state().0.settings.warn_after;
     for stage in [Stage::Draining, Stage::Removing, Stage::Released] {
