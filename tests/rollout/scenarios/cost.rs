@@ -12,9 +12,10 @@ use crate::{
     rollout::{Rollout, RolloutOptions},
 };
 
-/// How much longer the replacement of a machine may take with the gate, on a machine that does nothing else, the wait for ONLINE
-/// included.
-const AT_MOST: Duration = Duration::from_secs(2);
+/// How much longer the replacement of a machine may take with the gate, the wait for ONLINE included. Two operations of a second
+/// and two proofs cost 2 s. Cluster API looks at a Machine once a second while a hook holds it, and by when its looks fall,
+/// runs differ by up to 2 s more.
+const AT_MOST: Duration = Duration::from_secs(4);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_machines_are_replaced_with_and_without_the_gate() {

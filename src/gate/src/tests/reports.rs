@@ -15,7 +15,7 @@ use crate::{
     },
     report::report,
     tests::{
-        pair::{UNHOOKED, ago, lose, machine, member, state, weigh},
+        pair::{STEP, UNHOOKED, ago, lose, machine, member, state, weigh},
         world::machine_name,
     },
 };
@@ -102,8 +102,8 @@ fn each_state_of_a_member_has_its_sentence() {
         ),
         (
             |state, now| {
-                let almost = state.settings.stuck_after - Duration::from_millis(1);
-                pends(state, now, almost);
+                let almost = state.settings.stuck_after.checked_sub(STEP);
+                pends(state, now, almost.unwrap());
             },
             "It is PENDING for far longer than Octavia usually takes",
         ),
@@ -267,11 +267,11 @@ fn a_condition_is_unknown_only_where_nothing_was_observed() {
 
 #[test]
 fn the_condition_of_a_machine_shows_what_keeps_its_members_from_being_seen() {
+    use ConditionStatus::{False, True, Unknown};
     let shown = |change: Change| {
         let verdict = of_machine(change).verdict;
         (verdict.status, verdict.reason)
     };
-    use ConditionStatus::{False, True, Unknown};
     let cases: [(Change, ConditionStatus, Reason); 6] = [
         (|_, _| (), True, Reason::MembersActive),
         (
