@@ -1,4 +1,4 @@
-//! Which answers count, and how each way to fail is told.
+//! Which answers of `/readyz` count, and which message each failure has.
 
 use std::{net::IpAddr, time::Duration};
 
